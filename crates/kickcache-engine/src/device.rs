@@ -29,6 +29,8 @@ pub enum Device {
     Cache,
     /// The origin of a volume.
     Origin(VolumeId),
+    /// The device that is to take over from the cache device, while there is one; the engine does not know it ([`crate::mirror`]).
+    Successor,
 }
 
 /// A place in the driver's memory.

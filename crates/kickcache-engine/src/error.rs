@@ -46,6 +46,22 @@ pub enum Error {
         /// Why.
         what: String,
     },
+    /// Another device has taken over.
+    #[error(
+        "this cache device was replaced by {path}, which has what is cached since, dirty blocks, too; give that one, or bring it back"
+    )]
+    Replaced {
+        /// Where that one was.
+        path: String,
+    },
+    /// The device is to take over from another one, and is worth nothing yet.
+    #[error(
+        "this cache device was to replace {path}, and is not complete, so that nothing on it counts; give that one, which has everything"
+    )]
+    Incomplete {
+        /// Where that one was.
+        path: String,
+    },
     /// A volume's settings are impossible.
     #[error("volume {name}: {what}")]
     Volume {

@@ -44,6 +44,7 @@ mod journal;
 mod log;
 pub mod membership;
 mod meter;
+pub mod mirror;
 mod order;
 pub mod pass_through;
 mod path;

@@ -150,6 +150,12 @@ mod planted {
         GrowthNotAwaited,
         /// Where a cache device grows into, segments begin with generations that old structures there may have.
         OldGenerationsUsedAgain,
+        /// What was copied to a device that takes over is written on the old device alone.
+        CopiedPartNotMirrored,
+        /// A part is copied while writes to it are in flight.
+        CopiedUnderWrites,
+        /// A flush does not reach the device that takes over.
+        FlushSkipsSuccessor,
     }
 
     static PLANTED: AtomicUsize = AtomicUsize::new(usize::MAX);

@@ -35,7 +35,8 @@ impl State {
             DeviceOperation::Flush { device: Device::Origin(volume) } => {
                 self.volumes.get_mut(*volume).counters.origin_flushes += 1;
             }
-            DeviceOperation::Discard { .. }
+            DeviceOperation::Flush { device: Device::Successor }
+            | DeviceOperation::Discard { .. }
             | DeviceOperation::NoteOutOfService { .. }
             | DeviceOperation::Copy { .. }
             | DeviceOperation::Zero { .. } => {}
@@ -44,7 +45,7 @@ impl State {
 
     fn count_read(&mut self, device: Device, bytes: u64) {
         match device {
-            Device::Cache => {
+            Device::Cache | Device::Successor => {
                 self.device.counters.reads += 1;
                 self.device.counters.read_bytes += bytes;
             }
@@ -58,7 +59,7 @@ impl State {
 
     fn count_write(&mut self, device: Device, bytes: u64) {
         match device {
-            Device::Cache => {
+            Device::Cache | Device::Successor => {
                 self.device.counters.writes += 1;
                 self.device.counters.write_bytes += bytes;
             }

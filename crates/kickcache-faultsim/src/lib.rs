@@ -29,6 +29,7 @@ mod overwritten;
 pub mod payload;
 pub mod plan;
 pub mod queue;
+mod replacing;
 pub mod report;
 pub mod rot;
 pub mod run;

@@ -21,6 +21,8 @@ pub enum Event {
     Restart(VolumeId),
     /// The growth of the cache device begins, or goes on.
     Grow,
+    /// The replacement of the cache device begins, or goes on.
+    Replace,
 }
 
 /// Events in the order of time.

@@ -68,6 +68,16 @@ pub struct Summary {
     pub incomplete_volumes: u64,
     /// Cache devices that have grown while they were served.
     pub grown_caches: u64,
+    /// Cache devices that took over from others which were served.
+    pub successors: u64,
+    /// Parts of cache devices that were copied for that.
+    pub copied_parts: u64,
+    /// Crashes in the middle of that.
+    pub interrupted_replacements: u64,
+    /// Crashes after which a device was found to have been replaced, and the other one did not know it.
+    pub completed_successors: u64,
+    /// Devices that were to take over and were let go of.
+    pub abandoned_successors: u64,
     /// Cache devices that had to be formatted again.
     pub replaced_caches: u64,
     /// Blocks that reads found.
@@ -103,6 +113,11 @@ impl Summary {
         self.failed_recoveries += other.failed_recoveries;
         self.replaced_caches += other.replaced_caches;
         self.grown_caches += other.grown_caches;
+        self.successors += other.successors;
+        self.copied_parts += other.copied_parts;
+        self.interrupted_replacements += other.interrupted_replacements;
+        self.completed_successors += other.completed_successors;
+        self.abandoned_successors += other.abandoned_successors;
         self.lives_after_service += other.lives_after_service;
         self.incomplete_volumes += other.incomplete_volumes;
         self.request_blocks += other.request_blocks;

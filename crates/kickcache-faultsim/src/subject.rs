@@ -133,13 +133,13 @@ fn prepare(cache: &mut SimulatedDevice, offset: u64, bytes: &[u8]) {
 }
 
 /// Stores both copies of a superblock durably, outside of any run.
-fn prepare_superblock(cache: &mut SimulatedDevice, superblock: &Superblock) {
+pub(crate) fn prepare_superblock(cache: &mut SimulatedDevice, superblock: &Superblock) {
     let bytes = superblock.encode();
     SUPERBLOCK_OFFSETS.into_iter().for_each(|offset| prepare(cache, offset, &bytes));
 }
 
 /// Stores both service marks durably, outside of any run.
-fn prepare_marks(cache: &mut SimulatedDevice, mark: ServiceMark, uuid: [u8; 16]) {
+pub(crate) fn prepare_marks(cache: &mut SimulatedDevice, mark: ServiceMark, uuid: [u8; 16]) {
     let bytes = mark.encode(uuid);
     MARK_OFFSETS.into_iter().for_each(|offset| prepare(cache, offset, &bytes));
 }

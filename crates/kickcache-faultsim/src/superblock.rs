@@ -8,7 +8,16 @@ use crate::device::SimulatedDevice;
 
 /// What both copies say together.
 pub(crate) fn superblock(cache: &SimulatedDevice) -> Result<Superblock, Error> {
-    let copy = |start: u64| cache.bytes(ByteExtent { start, length: SUPERBLOCK_SIZE as u64 });
-    let [first, second] = SUPERBLOCK_OFFSETS.map(copy);
+    let [first, second] = copies(cache);
     Superblock::decode([&first, &second], cache.size())
+}
+
+/// The same, also of a device that must not be served.
+pub(crate) fn any_superblock(cache: &SimulatedDevice) -> Result<Superblock, Error> {
+    let [first, second] = copies(cache);
+    Superblock::decode_any([&first, &second], cache.size())
+}
+
+fn copies(cache: &SimulatedDevice) -> [Vec<u8>; 2] {
+    SUPERBLOCK_OFFSETS.map(|start| cache.bytes(ByteExtent { start, length: SUPERBLOCK_SIZE as u64 }))
 }

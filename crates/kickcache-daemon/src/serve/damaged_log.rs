@@ -16,6 +16,8 @@ pub fn damaged_log(error: &Error, path: &Path, state: &StatePlace) -> Option<Str
         | Error::Version { .. }
         | Error::Superblock { .. }
         | Error::Growth { .. }
+        | Error::Replaced { .. }
+        | Error::Incomplete { .. }
         | Error::DeviceSize { .. }
         | Error::Volume { .. }
         | Error::Recovery { .. } => return None,

@@ -120,6 +120,12 @@ impl Geometry {
         self.segment_count * self.blocks_per_segment()
     }
 
+    /// Where journal and segments are: all but superblocks and service marks.
+    pub const fn log(&self) -> ByteExtent {
+        let segments = self.segment_count as u64 * self.segment_size;
+        ByteExtent { start: SUPERBLOCK_AREA, length: self.journal_size + segments }
+    }
+
     /// The journal's extent on the device.
     pub const fn journal(&self) -> ByteExtent {
         ByteExtent { start: SUPERBLOCK_AREA, length: self.journal_size }

@@ -13,8 +13,10 @@ pub mod geometry;
 pub mod growth;
 pub mod journal;
 pub mod mark;
+pub mod succession;
 pub mod summary;
 pub mod superblock;
+pub mod takeover;
 pub mod version;
 
 #[cfg(test)]

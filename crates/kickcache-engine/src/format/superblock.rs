@@ -10,8 +10,10 @@ use crate::format::bytes::{Reader, Writer};
 use crate::format::durable_blocks::DurableBlocks;
 use crate::format::geometry::Geometry;
 use crate::format::growth;
+use crate::format::takeover::Takeover;
 use crate::format::version::{
     FORMAT_VERSION, FORMAT_VERSION_GROWN, FORMAT_VERSION_NEWEST, FORMAT_VERSION_OLDEST,
+    FORMAT_VERSION_REPLACED,
 };
 use crate::units::{BLOCK_INDEX_LIMIT, BLOCK_SIZE, Generation, SEQUENCE_LIMIT, VolumeId};
 
@@ -31,8 +33,9 @@ const VOLUMES_AT: usize = 128;
 /// A generation so high that its segment is not opened again. See [`Superblock::unopened`].
 pub const GENERATION_WORN_OUT: u32 = u32::MAX / 2;
 const VOLUME_BYTES: usize = 640;
+const TAKEOVER_AT: usize = 12_288;
 
-const _: () = assert!(VOLUMES_AT + VOLUME_COUNT_MAX * VOLUME_BYTES <= SUPERBLOCK_SIZE);
+const _: () = assert!(VOLUMES_AT + VOLUME_COUNT_MAX * VOLUME_BYTES <= TAKEOVER_AT);
 const _: () = assert!(16 + 64 + 512 <= VOLUME_BYTES);
 
 /// A volume as the cache device knows it.
@@ -51,8 +54,8 @@ pub struct VolumeRecord {
 /// What a superblock says.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Superblock {
-    /// Format version that the device has; [`Superblock::encode`] writes [`FORMAT_VERSION`], or [`FORMAT_VERSION_GROWN`] if the
-    /// device has grown.
+    /// Format version that the device has; [`Superblock::encode`] writes [`FORMAT_VERSION`], [`FORMAT_VERSION_GROWN`] if the
+    /// device has grown, or [`FORMAT_VERSION_REPLACED`] if it must not be served.
     pub version: u32,
     /// Random id of this format of the device; every structure on it carries the id.
     pub uuid: [u8; 16],
@@ -71,6 +74,8 @@ pub struct Superblock {
     pub unopened: Generation,
     /// The volumes.
     pub volumes: Vec<VolumeRecord>,
+    /// Whether it takes over from another device, or another one from it.
+    pub takeover: Takeover,
 }
 
 impl Superblock {
@@ -88,6 +93,7 @@ impl Superblock {
             geometry: Geometry::for_device(device_size)?,
             unopened: Generation::new(0),
             volumes: Vec::new(),
+            takeover: Takeover::None,
         })
     }
 
@@ -95,9 +101,22 @@ impl Superblock {
     /// device has today.
     ///
     /// # Errors
-    /// No valid copy, another version, a layout that does not fit the device, or two copies that contradict each
-    /// other.
+    /// No valid copy, another version, a layout that does not fit the device, two copies that contradict each
+    /// other, or a device that was replaced, or is to replace another one and has not got all for that.
     pub fn decode(copies: [&[u8]; 2], device_size: u64) -> Result<Superblock, Error> {
+        let superblock = Superblock::decode_any(copies, device_size)?;
+        match superblock.takeover {
+            Takeover::None | Takeover::Begun(_) => Ok(superblock),
+            Takeover::Incomplete(from) => Err(Error::Incomplete { path: from.path }),
+            Takeover::Replaced(by) => Err(Error::Replaced { path: by.path }),
+        }
+    }
+
+    /// The same, also of a device that must not be served.
+    ///
+    /// # Errors
+    /// As [`Superblock::decode`], but for a device that was replaced or is to replace another one.
+    pub fn decode_any(copies: [&[u8]; 2], device_size: u64) -> Result<Superblock, Error> {
         let chosen = match copies.map(decode_copy) {
             [Ok(first), Ok(second)] => newest(first, second)?,
             [Ok(only), Err(_)] | [Err(_), Ok(only)] => only,
@@ -125,7 +144,7 @@ impl Superblock {
     /// The bytes of one copy, always [`SUPERBLOCK_SIZE`] of them.
     pub fn encode(&self) -> Vec<u8> {
         let mut writer = Writer::new(SUPERBLOCK_MAGIC, SUPERBLOCK_SIZE);
-        writer.put_u32(if self.geometry.is_grown() { FORMAT_VERSION_GROWN } else { FORMAT_VERSION });
+        writer.put_u32(self.written_version());
         writer.put(&self.uuid);
         writer.put_u64(self.epoch);
         writer.put_u64(self.geometry.device_size);
@@ -145,7 +164,17 @@ impl Superblock {
             writer.skip_to(number.saturating_mul(VOLUME_BYTES).saturating_add(VOLUMES_AT));
             volume.put(&mut writer);
         }
+        writer.skip_to(TAKEOVER_AT);
+        self.takeover.put(&mut writer);
         writer.finish()
+    }
+
+    fn written_version(&self) -> u32 {
+        match (self.takeover.is_barred(), self.geometry.is_grown()) {
+            (true, _) => FORMAT_VERSION_REPLACED,
+            (false, true) => FORMAT_VERSION_GROWN,
+            (false, false) => FORMAT_VERSION,
+        }
     }
 
     /// Notes that the device was extended. Of what stands of its own where it grows into, this is the highest generation that
@@ -169,6 +198,21 @@ impl Superblock {
             self.version = FORMAT_VERSION_GROWN;
         }
         Ok(())
+    }
+
+    /// What the device says that took over from the one with this superblock.
+    #[must_use]
+    pub fn succeeded(&self) -> Superblock {
+        let starts = self.starts.saturating_add(1);
+        Superblock { starts, ..self.with_takeover(Takeover::None) }
+    }
+
+    /// The same with something else to say of another device.
+    #[must_use]
+    pub fn with_takeover(&self, takeover: Takeover) -> Superblock {
+        let mut superblock = Superblock { takeover, ..self.clone() };
+        superblock.version = superblock.written_version();
+        superblock
     }
 
     /// Adds a volume under the lowest free id and gives the id.
@@ -321,15 +365,25 @@ fn decode_body(bytes: &[u8], mut reader: Reader<'_>, version: u32) -> Option<Sup
     let mut grown = Reader::bare(bytes.get(GROWN_AT..)?);
     let (formatted_size, unopened) = match version {
         FORMAT_VERSION_GROWN => (grown.take_u64()?, Generation::new(grown.take_u32()?)),
+        // Zeroes if it has not grown.
+        FORMAT_VERSION_REPLACED => match (grown.take_u64()?, Generation::new(grown.take_u32()?)) {
+            (0, unopened) => (device_size, unopened),
+            (formatted_size, unopened) => (formatted_size, unopened),
+        },
         _ => (device_size, Generation::new(0)),
     };
-    if (version == FORMAT_VERSION_GROWN) == (formatted_size == device_size)
+    let is_grown = formatted_size != device_size;
+    if (version != FORMAT_VERSION_REPLACED && is_grown != (version == FORMAT_VERSION_GROWN))
         || unopened.get() > GENERATION_WORN_OUT
     {
         return None;
     }
     let geometry = Geometry { device_size, formatted_size, segment_size, segment_count, journal_size };
-    Some(Superblock { version, uuid, epoch, starts, journal, geometry, unopened, volumes })
+    let takeover = Takeover::take(bytes.get(TAKEOVER_AT..)?)?;
+    if takeover.is_barred() != (version == FORMAT_VERSION_REPLACED) {
+        return None;
+    }
+    Some(Superblock { version, uuid, epoch, starts, journal, geometry, unopened, volumes, takeover })
 }
 
 fn newest(first: Superblock, second: Superblock) -> Result<Superblock, Error> {

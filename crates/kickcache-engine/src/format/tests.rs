@@ -20,9 +20,11 @@ use crate::format::journal::{
     segments_per_chunk,
 };
 use crate::format::mark::ServiceMark;
+use crate::format::succession::{Succession, succession};
 use crate::format::summary::{Summary, SummaryEntry};
 use crate::format::superblock::Superblock;
-use crate::format::version::FORMAT_VERSION_GROWN;
+use crate::format::takeover::{Other, Takeover};
+use crate::format::version::{FORMAT_VERSION_GROWN, FORMAT_VERSION_REPLACED};
 use crate::queue::Queue;
 use crate::units::{BlockIndex, BlockKey, Checksum, Generation, SegmentIndex, Sequence, VolumeId, VolumeSet};
 
@@ -233,9 +235,10 @@ fn a_superblock_of_version_1_is_read_and_one_of_the_next_is_refused() {
     };
     assert_eq!(of_version(1), Ok(Superblock { version: 1, ..superblock() }));
     assert_eq!(of_version(2), Ok(superblock()));
-    expect!["the cache device has format version 4, this kickcache reads versions 1 to 3; use the newer kickcache that it was served with"]
-        .assert_eq(&of_version(4).unwrap_err().to_string());
+    expect!["the cache device has format version 5, this kickcache reads versions 1 to 4; use the newer kickcache that it was served with"]
+        .assert_eq(&of_version(5).unwrap_err().to_string());
     assert!(of_version(3).is_err(), "it has not grown");
+    assert!(of_version(4).is_err(), "it was not replaced");
     assert!(of_version(0).is_err());
 }
 
@@ -296,6 +299,52 @@ fn a_superblock_of_a_device_that_has_grown_has_a_version_of_its_own() {
     assert!(matches!(senseless, Err(Error::Growth { .. })));
 }
 
+fn other(path: &str) -> Other {
+    Other { uuid: [9; 16], path: path.to_string() }
+}
+
+fn replaced_superblock() -> Superblock {
+    superblock().with_takeover(Takeover::Replaced(other("/dev/new")))
+}
+
+#[test]
+fn a_device_that_must_not_be_served_says_so_to_older_programs_too() {
+    let incomplete = grown_superblock().with_takeover(Takeover::Incomplete(other("/dev/old")));
+    for (barred, size) in [(replaced_superblock(), 8 << 20), (incomplete, 16 << 20)] {
+        let bytes = barred.encode();
+        assert_eq!((barred.version, bytes[12]), (FORMAT_VERSION_REPLACED, 4), "older programs refuse it");
+        assert_eq!(Superblock::decode_any([&bytes, &bytes], size), Ok(barred.clone()));
+        let refused = Superblock::decode([&bytes, &bytes], size).unwrap_err();
+        assert!(matches!(refused, Error::Replaced { .. } | Error::Incomplete { .. }), "{refused}");
+    }
+    // A power cut between the copies: the newer one counts.
+    let (new, old) = (Superblock { epoch: 2, ..replaced_superblock() }.encode(), superblock().encode());
+    assert!(matches!(Superblock::decode([&old, &new], 8 << 20), Err(Error::Replaced { .. })));
+    // Where nothing has happened yet, older programs serve it, and so do we.
+    let begun = superblock().with_takeover(Takeover::Begun(other("/dev/new")));
+    let bytes = begun.encode();
+    assert_eq!(bytes[12], 2);
+    assert_eq!(Superblock::decode([&bytes, &bytes], 8 << 20), Ok(begun));
+}
+
+#[test]
+fn one_of_two_devices_is_the_cache_and_only_of_one_replacement() {
+    let old = superblock().with_takeover(Takeover::Begun(other("/dev/new")));
+    let incomplete = superblock().with_takeover(Takeover::Incomplete(other("/dev/old")));
+    let replaced = replaced_superblock();
+    let new = replaced.succeeded();
+    assert_eq!((new.version, new.starts), (2, 2));
+    assert_eq!(succession(&old, &incomplete), Succession::Old);
+    assert_eq!(succession(&superblock(), &incomplete), Succession::Old, "an older program served it since");
+    assert_eq!(succession(&replaced, &incomplete), Succession::NewToComplete);
+    assert_eq!(succession(&replaced, &new), Succession::New);
+    assert_eq!(succession(&replaced, &superblock()), Succession::Unrelated, "a copy of the old one");
+    let another = Other { uuid: [8; 16], ..other("/dev/old") };
+    let another = superblock().with_takeover(Takeover::Incomplete(another));
+    assert_eq!(succession(&replaced, &another), Succession::Unrelated);
+    assert_eq!(succession(&replaced, &Superblock { uuid: [1; 16], ..new }), Succession::Unrelated);
+}
+
 #[test]
 fn chunks_cover_all_segments_of_every_geometry() {
     for size in [8 << 20, 100_000_000, 4 << 30, 15 << 40] {
@@ -306,10 +355,11 @@ fn chunks_cover_all_segments_of_every_geometry() {
 }
 
 /// The structures that `docs/format.md` shows byte for byte: a change here is a change of the format.
-fn golden() -> [(&'static str, Vec<u8>); 7] {
+fn golden() -> [(&'static str, Vec<u8>); 8] {
     [
         ("superblock", superblock().encode()),
         ("superblock after growing to 16 MiB", grown_superblock().encode()),
+        ("superblock of a device that was replaced", replaced_superblock().encode()),
         ("service mark", mark().encode(UUID)),
         ("batch header", header().encode()),
         ("summary", summary().encode(&geometry())),
@@ -324,6 +374,7 @@ fn golden_bytes_stay_as_they_are() {
     expect![[r#"
         superblock: 16384 bytes, crc d5ba2eaa
         superblock after growing to 16 MiB: 16384 bytes, crc 0b3c6cf1
+        superblock of a device that was replaced: 16384 bytes, crc 5273e2be
         service mark: 4096 bytes, crc d32224f7
         batch header: 4096 bytes, crc 02e71c93
         summary: 4096 bytes, crc ce21ba2d

@@ -4,7 +4,9 @@
 pub const FORMAT_VERSION: u32 = 2;
 /// Format version of a device that has grown since it was formatted; programs that know less refuse it.
 pub const FORMAT_VERSION_GROWN: u32 = 3;
+/// Format version of a device that was replaced, or is to replace another one and has not got all for that.
+pub const FORMAT_VERSION_REPLACED: u32 = 4;
 /// Newest format version that this code reads.
-pub const FORMAT_VERSION_NEWEST: u32 = FORMAT_VERSION_GROWN;
+pub const FORMAT_VERSION_NEWEST: u32 = FORMAT_VERSION_REPLACED;
 /// Oldest format version that it reads. Version 1 has no service marks.
 pub const FORMAT_VERSION_OLDEST: u32 = 1;

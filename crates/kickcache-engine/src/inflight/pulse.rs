@@ -25,7 +25,7 @@ impl PulseId {
     #[inline]
     pub(crate) const fn of(device: Option<Device>) -> PulseId {
         match device {
-            Some(Device::Cache) => PulseId::CACHE,
+            Some(Device::Cache | Device::Successor) => PulseId::CACHE,
             Some(Device::Origin(volume)) => PulseId(1 + volume.get()),
             None => PulseId::MEMORY,
         }

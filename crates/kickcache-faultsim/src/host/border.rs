@@ -34,7 +34,10 @@ impl<E: Subject> Host<E> {
         if flight.is_flush || flight.is_note() {
             return Ok(());
         }
-        let unit = if flight.device == Device::Cache { BLOCK_SIZE } else { SECTOR_SIZE };
+        let unit = match flight.device {
+            Device::Cache | Device::Successor => BLOCK_SIZE,
+            Device::Origin(_) => SECTOR_SIZE,
+        };
         let device = devices.get(flight.device);
         if !device.allows(flight.extent, unit) {
             let (extent, size) = (flight.extent, device.size());

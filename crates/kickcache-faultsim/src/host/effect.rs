@@ -71,13 +71,13 @@ impl<E: Subject> Host<E> {
         {
             device.write_torn(flight.extent.start, &data, SECTOR_SIZE, &mut self.random);
         }
-        let rates = if flight.device == Device::Cache { &self.faults.cache } else { &self.faults.origin };
+        let rates = self.rates(flight.device);
         if let Progress::Flushing(ticket) = &flight.progress
             && rates.forgets
             && around.phase_is_running
         {
             match flight.device {
-                Device::Cache => device.fail_flush(*ticket),
+                Device::Cache | Device::Successor => device.fail_flush(*ticket),
                 Device::Origin(_) => device.fail_flush_of_all(),
             }
         }
@@ -204,7 +204,9 @@ impl<E: Subject> Host<E> {
     /// Ends the life: what is in flight takes effect, does not, or tears. Gives the volumes whose origins let go of
     /// what a flush should have made durable.
     pub fn kill(mut self, devices: &mut Devices) -> Vec<VolumeId> {
-        let flights: Vec<InFlight> = std::mem::take(&mut self.in_flight).into_iter().flatten().collect();
+        let twins = std::mem::take(&mut self.twins).into_values();
+        let flights = std::mem::take(&mut self.in_flight).into_iter().flatten();
+        let flights: Vec<InFlight> = flights.chain(twins).collect();
         for flight in flights.iter().filter(|flight| flight.progress == Progress::Submitted) {
             let Ok(Some(data)) = self.data_of(&flight.operation) else {
                 continue;
@@ -220,6 +222,10 @@ impl<E: Subject> Host<E> {
         }
         devices.cache.complete_all();
         devices.cache.blame_abandoned();
+        if let Some(successor) = &mut devices.successor {
+            successor.complete_all();
+            successor.blame_abandoned();
+        }
         devices.origins.iter_mut().for_each(SimulatedDevice::complete_all);
         flights.iter().filter_map(InFlight::forgetful_origin).collect()
     }

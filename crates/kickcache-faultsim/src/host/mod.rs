@@ -6,13 +6,19 @@ mod claim;
 mod effect;
 mod forgotten;
 mod in_flight;
+mod mirrored;
 mod restart;
+
+use std::collections::BTreeMap;
 
 use kickcache_engine::device::{
     Checksums, Completion, Data, Device, DeviceError, DeviceOperation, Memory, Submission, SubmissionId,
 };
 use kickcache_engine::format::geometry::Geometry;
 use kickcache_engine::format::superblock::Superblock;
+use kickcache_engine::mirror::Mirror;
+use kickcache_engine::mirror::ending::Ending;
+use kickcache_engine::mirror::side::Side;
 use kickcache_engine::request::{Durability, Reply, Request};
 use kickcache_engine::time::{Duration, Instant};
 use kickcache_engine::units::VolumeSet;
@@ -43,6 +49,8 @@ const HANG: Duration = Duration::from_millis(30_000);
 pub struct Devices {
     /// The cache device.
     pub cache: SimulatedDevice,
+    /// The device that is to take over from it, if there is one.
+    pub successor: Option<SimulatedDevice>,
     /// The origins, by the number of their volume.
     pub origins: Vec<SimulatedDevice>,
     /// What the host remembers: the cache device is out of service, and these volumes may need it.
@@ -53,6 +61,7 @@ impl Devices {
     fn get(&mut self, device: Device) -> &mut SimulatedDevice {
         match device {
             Device::Cache => &mut self.cache,
+            Device::Successor => self.successor.as_mut().expect("it is there while it is mirrored to"),
             Device::Origin(volume) => &mut self.origins[usize::from(volume.get())],
         }
     }
@@ -84,6 +93,9 @@ pub struct Host<E> {
     pub memory: DriverMemory,
     /// By the lower half of their ids.
     in_flight: Vec<Option<InFlight>>,
+    /// What is in flight on the device that is to take over.
+    twins: BTreeMap<u64, InFlight>,
+    mirror: Option<Mirror>,
     /// What they use of the devices.
     claims: Vec<Claim>,
     random: Random,
@@ -124,6 +136,8 @@ impl<E: Subject> Host<E> {
             engine,
             memory: DriverMemory::new(plan.settings.pool_pages),
             in_flight: Vec::new(),
+            twins: BTreeMap::new(),
+            mirror: None,
             claims: Vec::new(),
             outages: plan.faults.draw_outages(now, volumes, &mut random),
             random,
@@ -169,7 +183,7 @@ impl<E: Subject> Host<E> {
 
     /// Submissions that have not ended.
     pub fn in_flight_count(&self) -> usize {
-        self.in_flight.iter().flatten().count()
+        self.in_flight.iter().flatten().count() + self.twins.len()
     }
 
     /// What is in flight, for a message.
@@ -192,7 +206,13 @@ impl<E: Subject> Host<E> {
     pub fn pump(&mut self, around: &mut Surroundings<'_>) -> Result<Vec<Reply>, String> {
         let mut replies = Vec::new();
         while let Some(submission) = self.engine.poll_submission() {
-            self.submit(submission, around)?;
+            match &mut self.mirror {
+                Some(mirror) => mirror.handle_submission(submission),
+                None => self.submit(Side::Old, submission, around)?,
+            }
+        }
+        while let Some(routed) = self.mirror.as_mut().and_then(Mirror::poll_submission) {
+            self.submit(routed.side, routed.submission, around)?;
         }
         while let Some(reply) = self.engine.poll_reply() {
             replies.push(reply);
@@ -235,11 +255,27 @@ impl<E: Subject> Host<E> {
         Ok(())
     }
 
-    fn submit(&mut self, submission: Submission, around: &mut Surroundings<'_>) -> Result<(), String> {
+    fn submit_to_cache(
+        &mut self,
+        submission: Submission,
+        around: &mut Surroundings<'_>,
+    ) -> Result<(), String> {
+        self.submit(Side::Old, submission, around)
+    }
+
+    fn submit(
+        &mut self,
+        side: Side,
+        submission: Submission,
+        around: &mut Surroundings<'_>,
+    ) -> Result<(), String> {
         let Submission { id, operation } = submission;
         let mut flight = InFlight::new(id.as_u64(), operation);
         let (id, extent) = (flight.id, flight.extent);
-        self.count_aimed(&flight);
+        match side {
+            Side::Old => self.count_aimed(&flight),
+            Side::New => flight.device = Device::Successor,
+        }
         let numbers = [id, kind(&flight.operation), extent.start, extent.length];
         around
             .trace
@@ -284,6 +320,10 @@ impl<E: Subject> Host<E> {
     }
 
     fn put_flight(&mut self, flight: InFlight) {
+        if flight.device == Device::Successor {
+            let before = self.twins.insert(flight.id, flight);
+            return assert!(before.is_none(), "a submission's id is in use");
+        }
         let place = place_of(flight.id);
         if place >= self.in_flight.len() {
             self.in_flight.resize(place + 1, None);
@@ -293,6 +333,9 @@ impl<E: Subject> Host<E> {
     }
 
     fn take_flight(&mut self, id: u64) -> Result<InFlight, String> {
+        if let Some(flight) = self.twins.remove(&id) {
+            return Ok(flight);
+        }
         let flight = self.in_flight.get_mut(place_of(id)).and_then(Option::take);
         flight.filter(|flight| flight.id == id).ok_or_else(|| format!("submission {id:#x} vanished"))
     }
@@ -322,7 +365,7 @@ impl<E: Subject> Host<E> {
     fn schedule(&mut self, flight: &InFlight, around: &mut Surroundings<'_>) {
         let (latency, hang) = match flight.device {
             Device::Cache if flight.is_note() => (self.origin_latency, 0),
-            Device::Cache => (self.cache_latency, self.faults.cache.hang),
+            Device::Cache | Device::Successor => (self.cache_latency, self.faults.cache.hang),
             Device::Origin(_) => (self.origin_latency, self.faults.origin.hang),
         };
         let mut time = latency.draw(&mut self.random, flight.extent.length);
@@ -364,9 +407,24 @@ impl<E: Subject> Host<E> {
         }
         let failed = u64::from(result.is_err());
         around.trace.record(around.now, &[id, 100 + failed], || format!("complete {id:#x}: {result:?}"));
-        let result = result.map(|()| Data { checksums: &flight.checksums, bytes: &flight.bytes });
-        self.engine.handle_completion(around.now, Completion { id: SubmissionId::from_u64(id), result });
+        self.tell_engine(around.now, &flight, result);
         Ok(())
+    }
+
+    fn tell_engine(&mut self, now: Instant, flight: &InFlight, result: Result<(), DeviceError>) {
+        let id = SubmissionId::from_u64(flight.id);
+        let mirror = self.mirror.as_mut();
+        match mirror.map_or(Ending::Passed, |mirror| mirror.handle_end(id, result)) {
+            Ending::Awaited => {}
+            Ending::Passed => {
+                let result = result.map(|()| Data { checksums: &flight.checksums, bytes: &flight.bytes });
+                self.engine.handle_completion(now, Completion { id, result });
+            }
+            Ending::Ended(id, result) => {
+                let result = result.map(|()| Data::default());
+                self.engine.handle_completion(now, Completion { id, result });
+            }
+        }
     }
 
     fn end(
@@ -386,8 +444,7 @@ impl<E: Subject> Host<E> {
                 device.complete_write(*ticket, durability);
             }
             Progress::Flushing(ticket) => {
-                let rates =
-                    if flight.device == Device::Cache { &self.faults.cache } else { &self.faults.origin };
+                let rates = self.rates(flight.device);
                 let lies = around.faulty && rates.lie > 0 && self.random.below(10_000) < rates.lie;
                 around.injected.lies += u64::from(lies);
                 if lies { device.lie_about(*ticket) } else { device.complete_flush(*ticket) }

@@ -52,6 +52,7 @@ impl Plan {
             checks_every: pick(random, &[256, 1_024, 4_096]),
             wait_max: None,
             growth: None,
+            replacement: None,
             restart_after: None,
         };
         focus::draw(&mut plan, random);
@@ -85,6 +86,9 @@ fn draw_rare(plan: &mut Plan, random: &Random) {
     }
     if random.clone().below(16) == 11 {
         focus::grow_cache(plan, &mut random.clone());
+    }
+    if random.clone().below(16) == 13 {
+        focus::replace_cache(plan, &mut random.clone());
     }
     if random.clone().below(9) == 3 {
         focus::cap_writeback(plan, &mut random.clone());

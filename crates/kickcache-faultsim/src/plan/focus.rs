@@ -15,6 +15,7 @@ use crate::plan::growth::Growth;
 use crate::plan::latency::Latency;
 use crate::plan::load::Shape;
 use crate::plan::mode::draw_mode;
+use crate::plan::replacement::Replacement;
 
 /// Turns some plans into one that aims at something.
 pub(crate) fn draw(plan: &mut Plan, random: &mut Random) {
@@ -426,6 +427,31 @@ pub(super) fn grow_cache(plan: &mut Plan, random: &mut Random) {
         step_max: Duration::from_micros(random.within(10, step_max)),
         most: random.within(128 << 10, 8 << 20),
         is_stale: random.chance(500),
+    });
+    (plan.shape.hot_permille, plan.shape.hot_blocks) = (random.within(0, 600), 256);
+    plan.shape.length_max = 256 << 10;
+    (plan.weights.read, plan.weights.write) = (30, 100);
+    (plan.weights.flush, plan.weights.discard) = (random.within(0, 20), random.within(0, 20));
+    (plan.requests, plan.lives) = (random.within(40, 200), random.within(4, 12));
+    (plan.ends.power_cut, plan.ends.kill, plan.ends.verify) = (600, 250, 1_000);
+}
+
+/// Another device takes over while the log goes round with dirty blocks in it; the power fails around that, and now and then either
+/// device fails a write or a flush.
+pub(super) fn replace_cache(plan: &mut Plan, random: &mut Random) {
+    keep_dirty(plan);
+    (plan.faults, plan.restart_after, plan.growth) = (Faults::default(), None, None);
+    if random.chance(300) {
+        (plan.faults.cache.write, plan.faults.cache.flush) = (random.within(1, 100), random.within(1, 200));
+    }
+    plan.volumes.iter_mut().for_each(|volume| volume.origin = OriginKind::Local);
+    plan.cache_size = 8 << 20;
+    let step_max = [1_000, 20_000, 300_000][random.index(3)];
+    plan.replacement = Some(Replacement {
+        permille: random.within(500, 1_000),
+        within: Duration::from_micros(random.within(100, 50_000)),
+        step_max: Duration::from_micros(random.within(10, step_max)),
+        larger_max: [0, 1 << 20][random.index(2)],
     });
     (plan.shape.hot_permille, plan.shape.hot_blocks) = (random.within(0, 600), 256);
     plan.shape.length_max = 256 << 10;

@@ -10,6 +10,7 @@ pub mod latency;
 pub mod load;
 pub mod mode;
 mod pick;
+pub mod replacement;
 
 use kickcache_engine::config::{EngineSettings, VolumeSettings};
 use kickcache_engine::time::Duration;
@@ -19,6 +20,7 @@ use crate::plan::faults::Faults;
 use crate::plan::growth::Growth;
 use crate::plan::latency::Latency;
 use crate::plan::load::{Shape, Weights};
+use crate::plan::replacement::Replacement;
 
 /// Everything that a run does.
 #[derive(Clone, PartialEq, Debug)]
@@ -65,6 +67,8 @@ pub struct Plan {
     pub ends: Ends,
     /// Growth of the cache device.
     pub growth: Option<Growth>,
+    /// Replacement of the cache device.
+    pub replacement: Option<Replacement>,
     /// Mean time from one restart of an origin to the next, if they are servers of their own.
     pub restart_after: Option<Duration>,
     /// Bytes that a power cut does not tear.

@@ -29,6 +29,8 @@ const AIMED_PERMILLE: u64 = 900;
 const AIMED_EVENTS: u64 = 24;
 /// The same for all that recovery found.
 const VERIFY_EVENTS: u64 = 60;
+/// About this many steps has the replacement of a small device.
+const REPLACEMENT_STEPS: u64 = 48;
 
 impl Simulation {
     pub(super) fn draw_end(&mut self) -> End {
@@ -209,6 +211,7 @@ impl Simulation {
         served.into_iter().for_each(|number| self.schedule_restart(volume_id(number)));
         if E::GROWS {
             self.schedule_growth();
+            self.schedule_replacement();
         }
         if self.plan.mode_changes || self.plan.drains {
             self.queue.push(self.now.plus(Duration::from_millis(5)), Event::Operator);
@@ -217,12 +220,29 @@ impl Simulation {
 
     fn work_and_crash<E: Subject>(&mut self, mut host: Host<E>, crash: Crash) -> Result<(), String> {
         let requests = self.random.within(1, self.plan.requests);
+        if self.plan.replacement.is_some() && self.random.chance(AIMED_PERMILLE) {
+            return self.work_and_crash_replacing(host, crash);
+        }
         if self.plan.ends.aim != Aim::Anything && self.random.chance(AIMED_PERMILLE) {
             return self.work_and_crash_aiming(host, crash, requests);
         }
         self.start_clients::<E>(requests);
         self.run(&mut host, None, |life, _| life.budget == 0)?;
         let events = self.random.below(200);
+        self.run(&mut host, Some(events), |life, _| life.outstanding.is_empty())?;
+        self.crash(host, crash)
+    }
+
+    /// The crash comes after some steps of a replacement, or at the end of the work.
+    fn work_and_crash_replacing<E: Subject>(
+        &mut self,
+        mut host: Host<E>,
+        crash: Crash,
+    ) -> Result<(), String> {
+        self.start_clients::<E>(self.plan.requests);
+        let steps = self.replacement_steps + self.random.within(1, REPLACEMENT_STEPS);
+        self.run(&mut host, None, |life, _| life.budget == 0 || life.replacement_steps >= steps)?;
+        let events = self.random.below(AIMED_EVENTS);
         self.run(&mut host, Some(events), |life, _| life.outstanding.is_empty())?;
         self.crash(host, crash)
     }
@@ -267,6 +287,7 @@ impl Simulation {
     fn stop<E: Subject>(&mut self, mut host: Host<E>) -> Result<(), String> {
         self.budget = 0;
         self.end_growth(&mut host)?;
+        self.end_replacement(&mut host)?;
         self.note(|| "stop".to_owned());
         host.engine.stop(self.now);
         self.pump(&mut host)?;
@@ -324,6 +345,9 @@ impl Simulation {
             self.devices.origins.iter_mut().for_each(SimulatedDevice::blame_abandoned);
         }
         let cache_loss = self.devices.cache.cut_power(unit, &mut self.random);
+        for other in self.devices.successor.iter_mut().chain(&mut self.retired) {
+            other.cut_power(unit, &mut self.random);
+        }
         let losses: Vec<Loss> =
             self.devices.origins.iter_mut().map(|origin| origin.cut_power(unit, &mut self.random)).collect();
         self.oracle.crash(Crash::PowerCut);
@@ -354,6 +378,7 @@ impl Simulation {
             self.cut_power();
         }
         self.take_back_cache();
+        self.end_interrupted_replacement()?;
         self.damage_cache();
         Ok(())
     }

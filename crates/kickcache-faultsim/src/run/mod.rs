@@ -22,8 +22,8 @@ use crate::oracle::{Crash, FirstContent, Oracle};
 use crate::payload::Payload;
 use crate::plan::Plan;
 use crate::plan::faults::Trouble;
-use crate::plan::mode::draw_mode;
 use crate::queue::{Event, Queue};
+use crate::replacing::Replacing;
 use crate::report::{Failure, Summary};
 use crate::setup::{cache_device, draw_filled, origin};
 use crate::subject::Subject;
@@ -113,6 +113,14 @@ struct Simulation {
     has_rotted_journal: bool,
     /// The cache device grows.
     growing: Option<Growing>,
+    /// The cache device is replaced.
+    replacing: Option<Replacing>,
+    /// Steps of replacements so far.
+    replacement_steps: u64,
+    /// The device that was replaced last.
+    retired: Option<SimulatedDevice>,
+    /// A device that was to take over and did not.
+    spare: Option<SimulatedDevice>,
     /// The cache device, while a life goes on without it.
     aside: Option<SimulatedDevice>,
     summary: Summary,
@@ -151,7 +159,7 @@ impl Simulation {
             now: Instant::ZERO,
             same_time: 0,
             queue: Queue::default(),
-            devices: Devices { cache, origins, noted: None },
+            devices: Devices { cache, successor: None, origins, noted: None },
             oracle,
             clients,
             outstanding: BTreeMap::new(),
@@ -163,6 +171,10 @@ impl Simulation {
             has_rotted_header: false,
             has_rotted_journal: false,
             growing: None,
+            replacing: None,
+            spare: None,
+            retired: None,
+            replacement_steps: 0,
             aside: None,
             summary: Summary::default(),
             plan,
@@ -352,40 +364,13 @@ impl Simulation {
                 Ok(())
             }
             Event::Grow => self.grow(host),
+            Event::Replace => self.replace(host),
             Event::Operator => {
                 if self.budget > 0 {
                     self.operate(host);
                 }
                 Ok(())
             }
-        }
-    }
-
-    fn operate<E: Subject>(&mut self, host: &mut Host<E>) {
-        let number = self.random.index(self.volumes.len());
-        let volume = volume_id(number);
-        if !self.served[number] {
-            // Nobody is there to ask.
-        } else if self.plan.mode_changes && self.random.chance(700) {
-            let mode = draw_mode(&mut self.random);
-            self.note(|| format!("mode of volume {number} becomes {mode:?}"));
-            self.volumes[number].mode = mode;
-            host.engine.set_mode(self.now, volume, mode);
-        } else if self.plan.drains {
-            self.note(|| format!("drain volume {number}"));
-            host.engine.drain(self.now, volume);
-        }
-        let pause = Duration::from_micros(self.random.within(100, 200_000));
-        if self.budget > 0 {
-            self.queue.push(self.now.plus(pause), Event::Operator);
-        }
-    }
-
-    /// When the origin of a volume restarts next.
-    fn schedule_restart(&mut self, volume: VolumeId) {
-        if let Some(mean) = self.plan.restart_after {
-            let pause = Duration::from_nanos(self.random.within(1, 2 * mean.as_nanos()));
-            self.queue.push(self.now.plus(pause), Event::Restart(volume));
         }
     }
 
@@ -429,6 +414,7 @@ impl Simulation {
         loop {
             let replies = host.pump(&mut self.around())?;
             self.poll_growth(host);
+            self.poll_replacement(host)?;
             if replies.is_empty() {
                 return Ok(());
             }
@@ -496,6 +482,8 @@ impl Simulation {
 mod damage;
 mod growth;
 mod life;
+mod operator;
+mod replacement;
 mod service;
 #[cfg(test)]
 mod stand_in;

@@ -88,7 +88,7 @@ impl Stage {
         Engine::format(&mut cache, [7; 16], &plan.origin_sizes).unwrap();
         let origins = plan.origin_sizes.iter().map(|size| SimulatedDevice::new(*size)).collect();
         Stage {
-            devices: Devices { cache, origins, noted: None },
+            devices: Devices { cache, successor: None, origins, noted: None },
             plan,
             host: None,
             queue: Queue::default(),
@@ -177,7 +177,7 @@ impl Stage {
                 Event::Complete(id) => {
                     self.with_host(|host, around| host.complete(id, around)).unwrap();
                 }
-                Event::Client(_) | Event::Operator | Event::Restart(_) | Event::Grow => {}
+                Event::Client(_) | Event::Operator | Event::Restart(_) | Event::Grow | Event::Replace => {}
             }
         } else {
             self.engine_mut().handle_timeout(now);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use kickcache_engine::device::Device;
 
-use crate::driver::executor::{Driver, Medium, NamedMedium, OpenMedium, queued, slot, way};
+use crate::driver::executor::{Driver, Medium, NamedMedium, OpenMedium, SUCCESSOR_SLOT, queued, slot, way};
 
 /// A device that is gone from the driver, and is closed when this is dropped: that may take its time.
 pub struct Parted {
@@ -52,6 +52,6 @@ impl Driver {
     }
 
     fn volume_count(&self) -> usize {
-        self.media.iter().skip(1).flatten().count()
+        self.media.iter().take(SUCCESSOR_SLOT).skip(1).flatten().count()
     }
 }

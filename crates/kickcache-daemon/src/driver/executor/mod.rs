@@ -13,6 +13,7 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::Arc;
 
+use kickcache_engine::config::VOLUME_COUNT_MAX;
 use kickcache_engine::device::{
     Checksums, Completion, Data, Device, DeviceError, DeviceOperation, Memory, Piece, Pieces, Submission,
     SubmissionId,
@@ -126,6 +127,8 @@ enum Metadata<'a> {
 
 /// Zeroes written at once where a device cannot store them by itself.
 const ZEROES_BYTES: usize = 1 << 20;
+/// Behind the cache device and the origins.
+const SUCCESSOR_SLOT: usize = 1 + VOLUME_COUNT_MAX;
 
 impl Driver {
     /// Sets a driver up on this thread.
@@ -629,12 +632,14 @@ fn slot(device: Device) -> usize {
     match device {
         Device::Cache => 0,
         Device::Origin(volume) => 1 + usize::from(volume.get()),
+        Device::Successor => SUCCESSOR_SLOT,
     }
 }
 
 fn device_at(slot: usize) -> Device {
     match slot.checked_sub(1) {
         None => Device::Cache,
+        Some(_) if slot == SUCCESSOR_SLOT => Device::Successor,
         Some(number) => {
             Device::Origin(VolumeId::new(u8::try_from(number).expect("volumes have numbers of 8 bits")))
         }

@@ -136,6 +136,7 @@ impl<E: CacheEngine> EventLoop<E> {
             Device::Cache => {
                 Named { device: path.unwrap_or_else(|| self.cache.display().to_string()), volume: None }
             }
+            Device::Successor => Named { device: path.unwrap_or_default(), volume: None },
             Device::Origin(id) => {
                 let found = self.core.volumes.iter().find(|volume| volume.info.id == id);
                 let (name, origin) = found.map_or(("?", "?"), |found| (&found.info.name, &found.info.origin));

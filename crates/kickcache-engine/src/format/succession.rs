@@ -1,0 +1,36 @@
+//! Which of two devices is the cache, by what their superblocks say.
+
+use crate::format::superblock::Superblock;
+use crate::format::takeover::Takeover;
+
+/// Which of two devices of one cache is served.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Succession {
+    /// The old one: the new one is worth nothing yet.
+    Old,
+    /// The new one.
+    New,
+    /// The new one, and it does not know it yet: the old one says so.
+    NewToComplete,
+    /// They are not the two devices of one replacement.
+    Unrelated,
+}
+
+/// Which of two devices is the cache, by what their superblocks say.
+pub fn succession(old: &Superblock, new: &Superblock) -> Succession {
+    if old.uuid != new.uuid {
+        return Succession::Unrelated;
+    }
+    match (&old.takeover, &new.takeover) {
+        (Takeover::Replaced(by), Takeover::Incomplete(from)) if by.uuid == from.uuid => {
+            Succession::NewToComplete
+        }
+        (Takeover::Replaced(_), Takeover::None | Takeover::Begun(_) | Takeover::Replaced(_))
+            if new.starts > old.starts =>
+        {
+            Succession::New
+        }
+        (Takeover::None | Takeover::Begun(_), Takeover::Incomplete(_)) => Succession::Old,
+        _ => Succession::Unrelated,
+    }
+}

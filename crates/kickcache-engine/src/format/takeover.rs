@@ -1,0 +1,93 @@
+//! One cache device takes over from another: what either says of the other in its superblock.
+
+use alloc::string::{String, ToString};
+
+use crate::format::bytes::{Reader, Writer};
+
+/// Longest path of the other device, in bytes of UTF-8.
+pub const OTHER_PATH_MAX: usize = 4_000;
+/// Bytes in front of the path.
+const HEAD: usize = 24;
+
+const BEGUN: u8 = 1;
+const INCOMPLETE: u8 = 2;
+const REPLACED: u8 = 3;
+
+/// The other device of a replacement.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Other {
+    /// Of this replacement: drawn for it, the same on both devices.
+    pub uuid: [u8; 16],
+    /// Where the other device was.
+    pub path: String,
+}
+
+/// What a superblock says of a replacement.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub enum Takeover {
+    /// Nothing.
+    #[default]
+    None,
+    /// The other device is to take over, and this one is the cache until it says that it was replaced.
+    Begun(Other),
+    /// This device is to take over from the other one, and has not got all that it needs for that.
+    Incomplete(Other),
+    /// The other device has all, and is the cache.
+    Replaced(Other),
+}
+
+impl Takeover {
+    /// Whether the device must not be served.
+    pub fn is_barred(&self) -> bool {
+        match self {
+            Takeover::None | Takeover::Begun(_) => false,
+            Takeover::Incomplete(_) | Takeover::Replaced(_) => true,
+        }
+    }
+
+    /// The other device, if there is one.
+    pub fn other(&self) -> Option<&Other> {
+        match self {
+            Takeover::None => None,
+            Takeover::Begun(other) | Takeover::Incomplete(other) | Takeover::Replaced(other) => Some(other),
+        }
+    }
+
+    pub(super) fn put(&self, writer: &mut Writer) {
+        let (kind, other) = match self {
+            Takeover::None => return,
+            Takeover::Begun(other) => (BEGUN, other),
+            Takeover::Incomplete(other) => (INCOMPLETE, other),
+            Takeover::Replaced(other) => (REPLACED, other),
+        };
+        writer.put_u8(kind);
+        writer.put_u8(0);
+        let length = u16::try_from(other.path.len()).expect("at most 4000 bytes");
+        writer.put(&length.to_le_bytes());
+        writer.put_u32(0);
+        writer.put(&other.uuid);
+        writer.put(other.path.as_bytes());
+    }
+
+    pub(super) fn take(bytes: &[u8]) -> Option<Takeover> {
+        let mut reader = Reader::bare(bytes);
+        let kind = reader.take_u8()?;
+        if kind == 0 {
+            return Some(Takeover::None);
+        }
+        reader.take_u8()?;
+        let length = usize::from(u16::from_le_bytes(reader.take(2)?.try_into().ok()?));
+        reader.take_u32()?;
+        let uuid = reader.take_uuid()?;
+        let path = core::str::from_utf8(reader.take(length)?).ok()?.to_string();
+        let other = Other { uuid, path };
+        match kind {
+            BEGUN => Some(Takeover::Begun(other)),
+            INCOMPLETE => Some(Takeover::Incomplete(other)),
+            REPLACED => Some(Takeover::Replaced(other)),
+            _ => None,
+        }
+    }
+}
+
+const _: () = assert!(HEAD + OTHER_PATH_MAX <= 4_096);

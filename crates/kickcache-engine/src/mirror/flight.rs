@@ -1,0 +1,99 @@
+//! Writes and flushes of a cache device that is mirrored, until they have ended.
+
+use alloc::collections::BTreeMap;
+
+use crate::device::{DeviceError, DeviceOperation, SubmissionId};
+use crate::mirror::ending::Ending;
+use crate::mirror::side::Side;
+use crate::units::ByteExtent;
+
+/// One that has not ended.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Flight {
+    /// Where it writes; nowhere if it is a flush.
+    extent: Option<ByteExtent>,
+    /// A new device that cannot discard does no harm.
+    is_discard: bool,
+    on_old: Progress,
+    on_new: Progress,
+    result: Result<(), DeviceError>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Progress {
+    UnderWay,
+    Over,
+}
+
+/// All that have not ended.
+#[derive(Default, Debug)]
+pub(super) struct Flights {
+    table: BTreeMap<SubmissionId, Flight>,
+}
+
+impl Flight {
+    /// On the old device alone.
+    pub(super) fn alone(extent: ByteExtent, operation: &DeviceOperation) -> Flight {
+        Flight { on_new: Progress::Over, ..Flight::of_both(Some(extent), operation) }
+    }
+
+    /// On both.
+    pub(super) fn of_both(extent: Option<ByteExtent>, operation: &DeviceOperation) -> Flight {
+        Flight {
+            extent,
+            is_discard: matches!(operation, DeviceOperation::Discard { .. }),
+            on_old: Progress::UnderWay,
+            on_new: Progress::UnderWay,
+            result: Ok(()),
+        }
+    }
+}
+
+impl Flights {
+    /// One more.
+    pub(super) fn begin(&mut self, id: SubmissionId, flight: Flight) {
+        let before = self.table.insert(id, flight);
+        assert!(before.is_none(), "a submission begins once");
+    }
+
+    /// Takes the end of one on a device.
+    pub(super) fn end(&mut self, id: SubmissionId, side: Side, result: Result<(), DeviceError>) -> Ending {
+        let Some(flight) = self.table.get_mut(&id) else { return Ending::Passed };
+        match side {
+            Side::Old => (flight.on_old, flight.result) = (Progress::Over, flight.result.and(result)),
+            Side::New if flight.is_discard => flight.on_new = Progress::Over,
+            Side::New => (flight.on_new, flight.result) = (Progress::Over, flight.result.and(result)),
+        }
+        if flight.on_old == Progress::UnderWay || flight.on_new == Progress::UnderWay {
+            return Ending::Awaited;
+        }
+        let result = flight.result;
+        self.table.remove(&id);
+        Ending::Ended(id, result)
+    }
+
+    /// Whether it is one of these.
+    pub(super) fn has(&self, id: SubmissionId) -> bool {
+        self.table.contains_key(&id)
+    }
+
+    /// Whether one discards.
+    pub(super) fn is_discard(&self, id: SubmissionId) -> bool {
+        self.table.get(&id).is_some_and(|flight| flight.is_discard)
+    }
+
+    /// Whether any writes into an extent.
+    pub(super) fn touch(&self, extent: ByteExtent) -> bool {
+        self.table.values().filter_map(|flight| flight.extent).any(|other| extent.overlaps(other))
+    }
+
+    /// Whether any is on the new device.
+    pub(super) fn has_twins(&self) -> bool {
+        self.table.values().any(|flight| flight.on_new == Progress::UnderWay)
+    }
+
+    /// Whether there are none.
+    pub(super) fn is_empty(&self) -> bool {
+        self.table.is_empty()
+    }
+}

@@ -1,0 +1,150 @@
+use alloc::boxed::Box;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use super::*;
+use crate::request::Durability;
+
+const MIB: u64 = 1 << 20;
+
+fn id(number: u64) -> SubmissionId {
+    SubmissionId::from_u64(7 << 32 | number)
+}
+
+fn write(number: u64, offset: u64) -> Submission {
+    let bytes: Box<[u8]> = vec![0; 4096].into();
+    let operation = DeviceOperation::WriteMetadata {
+        offset,
+        bytes,
+        pieces: Vec::new(),
+        durability: Durability::Volatile,
+    };
+    Submission { id: id(number), operation }
+}
+
+fn flush(number: u64) -> Submission {
+    Submission { id: id(number), operation: DeviceOperation::Flush { device: Device::Cache } }
+}
+
+fn sides(mirror: &mut Mirror) -> Vec<Side> {
+    core::iter::from_fn(|| mirror.poll_submission()).map(|routed| routed.side).collect()
+}
+
+fn mirror() -> Mirror {
+    Mirror::new(ByteExtent { start: MIB, length: 3 * MIB + 4096 }, [])
+}
+
+fn end(mirror: &mut Mirror, number: u64, side: Side) -> Ending {
+    end_with(mirror, number, side, Ok(()))
+}
+
+fn end_with(mirror: &mut Mirror, number: u64, side: Side, result: Result<(), DeviceError>) -> Ending {
+    let id = id(number).as_u64() | if side == Side::New { TWIN } else { 0 };
+    mirror.handle_end(SubmissionId::from_u64(id), result)
+}
+
+fn copy_all(mirror: &mut Mirror) {
+    while let Some(_part) = mirror.poll_copy() {
+        assert!(mirror.poll_copy().is_none(), "one part at a time");
+        mirror.handle_copied();
+    }
+    assert!(mirror.is_copied());
+}
+
+#[test]
+fn what_was_copied_is_written_to_both() {
+    let mut mirror = mirror();
+    assert_eq!(mirror.poll_copy(), Some(ByteExtent { start: MIB, length: MIB }));
+    mirror.handle_copied();
+    mirror.handle_submission(write(1, MIB));
+    mirror.handle_submission(write(2, 3 * MIB));
+    // A service mark.
+    mirror.handle_submission(write(3, 16_384));
+    assert_eq!(sides(&mut mirror), [Side::Old, Side::New, Side::Old, Side::Old, Side::New]);
+    assert_eq!(end(&mut mirror, 1, Side::New), Ending::Awaited);
+    assert_eq!(end(&mut mirror, 1, Side::Old), Ending::Ended(id(1), Ok(())));
+    assert_eq!(end(&mut mirror, 2, Side::Old), Ending::Ended(id(2), Ok(())));
+    assert_eq!(end(&mut mirror, 3, Side::Old), Ending::Awaited);
+    assert_eq!(end(&mut mirror, 3, Side::New), Ending::Ended(id(3), Ok(())));
+    copy_all(&mut mirror);
+    assert_eq!((mirror.copied_bytes(), mirror.bytes()), (3 * MIB + 4096, 3 * MIB + 4096));
+}
+
+#[test]
+fn a_part_is_copied_while_nothing_is_written_there() {
+    let mut mirror = mirror();
+    mirror.handle_submission(write(1, 2 * MIB - 4096));
+    assert_eq!(sides(&mut mirror), [Side::Old]);
+    assert_eq!(mirror.poll_copy(), None, "M-2");
+    // The part is to be copied next: others wait, so that it comes to that.
+    mirror.handle_submission(write(2, MIB));
+    mirror.handle_submission(write(3, 2 * MIB));
+    assert_eq!(sides(&mut mirror), [Side::Old]);
+    assert_eq!(end(&mut mirror, 1, Side::Old), Ending::Ended(id(1), Ok(())));
+    assert!(mirror.poll_copy().is_some());
+    assert_eq!(sides(&mut mirror), []);
+    mirror.handle_copied();
+    assert_eq!(sides(&mut mirror), [Side::Old, Side::New], "what waited goes to both");
+    assert_eq!(mirror.poll_copy(), None, "the write of the next part is in flight");
+}
+
+#[test]
+fn writes_from_before_it_began_are_waited_for() {
+    let mut mirror = Mirror::new(ByteExtent { start: MIB, length: MIB }, [id(9)]);
+    assert_eq!(mirror.poll_copy(), None);
+    assert_eq!(end(&mut mirror, 9, Side::Old), Ending::Passed);
+    assert!(mirror.poll_copy().is_some());
+}
+
+#[test]
+fn a_new_device_that_fails_does_no_harm_until_it_is_sealed() {
+    let mut mirror = mirror();
+    copy_all(&mut mirror);
+    mirror.handle_submission(flush(1));
+    assert_eq!(sides(&mut mirror), [Side::Old, Side::New]);
+    assert_eq!(end_with(&mut mirror, 1, Side::New, Err(DeviceError::Io)), Ending::Awaited);
+    assert_eq!(end(&mut mirror, 1, Side::Old), Ending::Ended(id(1), Ok(())));
+    assert_eq!(mirror.failure(), Some(DeviceError::Io));
+    mirror.handle_submission(write(2, MIB));
+    sides(&mut mirror);
+    mirror.give_up();
+    mirror.handle_submission(write(3, MIB));
+    mirror.handle_submission(flush(4));
+    assert_eq!(sides(&mut mirror), [Side::Old, Side::Old]);
+    assert!(!mirror.is_quiet(), "a write is on its way to the new device");
+    assert_eq!(end(&mut mirror, 2, Side::Old), Ending::Awaited);
+    assert_eq!(end_with(&mut mirror, 2, Side::New, Err(DeviceError::Gone)), Ending::Ended(id(2), Ok(())));
+    assert!(mirror.is_quiet());
+}
+
+#[test]
+fn once_sealed_either_device_may_fail_a_write() {
+    let mut mirror = mirror();
+    copy_all(&mut mirror);
+    mirror.seal();
+    for (number, side, other) in [(1, Side::New, Side::Old), (2, Side::Old, Side::New)] {
+        mirror.handle_submission(write(number, MIB));
+        sides(&mut mirror);
+        assert_eq!(end_with(&mut mirror, number, side, Err(DeviceError::Io)), Ending::Awaited);
+        let ended = end(&mut mirror, number, other);
+        assert_eq!(ended, Ending::Ended(id(number), Err(DeviceError::Io)), "M-3");
+        assert_eq!(mirror.take_failure(), Some(DeviceError::Io), "superblocks are written again");
+        assert_eq!(mirror.take_failure(), None);
+    }
+    mirror.part();
+    mirror.handle_submission(write(3, MIB));
+    mirror.handle_submission(flush(4));
+    assert_eq!(sides(&mut mirror), []);
+    let held: Vec<_> = mirror.into_held().map(|submission| submission.id).collect();
+    assert_eq!(held, [id(3), id(4)]);
+}
+
+#[test]
+#[should_panic(expected = "M-3")]
+fn a_device_that_failed_is_not_sealed() {
+    let mut mirror = mirror();
+    copy_all(&mut mirror);
+    mirror.handle_submission(flush(1));
+    end_with(&mut mirror, 1, Side::New, Err(DeviceError::Io));
+    mirror.seal();
+}

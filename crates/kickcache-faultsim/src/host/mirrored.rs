@@ -1,0 +1,53 @@
+//! The cache device is mirrored to one that is to take over from it.
+
+use kickcache_engine::device::{Device, SubmissionId};
+use kickcache_engine::mirror::Mirror;
+use kickcache_engine::units::ByteExtent;
+
+use crate::host::{Host, Surroundings};
+use crate::plan::faults::Rates;
+use crate::subject::Subject;
+
+impl<E: Subject> Host<E> {
+    /// Begins to mirror an extent of the cache device.
+    pub fn begin_mirror(&mut self, extent: ByteExtent) {
+        let writes =
+            self.in_flight.iter().flatten().filter(|flight| flight.device == Device::Cache && flight.writes);
+        let writes = writes.map(|flight| SubmissionId::from_u64(flight.id));
+        self.mirror = Some(Mirror::new(extent, writes));
+    }
+
+    /// The mirror, if there is one.
+    pub fn mirror(&mut self) -> Option<&mut Mirror> {
+        self.mirror.as_mut()
+    }
+
+    /// Whether neither device of a mirror has anything to do.
+    pub fn is_mirror_idle(&self) -> bool {
+        let is_on_cache = |device| device == Device::Cache;
+        self.twins.is_empty()
+            && !self.in_flight.iter().flatten().any(|flight| is_on_cache(flight.device) && !flight.is_note())
+    }
+
+    /// Nothing is mirrored any more: the device that was to take over is let go of.
+    pub fn end_mirror(&mut self) {
+        self.mirror = None;
+    }
+
+    /// The device that was to take over is the cache device, and gets what waited for that.
+    ///
+    /// # Errors
+    /// If the engine asks for something that no device may be asked for.
+    pub fn switch(&mut self, around: &mut Surroundings<'_>) -> Result<(), String> {
+        let Some(mirror) = self.mirror.take() else { return Ok(()) };
+        let held = mirror.into_held().collect::<Vec<_>>();
+        held.into_iter().try_for_each(|submission| self.submit_to_cache(submission, around))
+    }
+
+    pub(super) fn rates(&self, device: Device) -> Rates {
+        match device {
+            Device::Cache | Device::Successor => self.faults.cache,
+            Device::Origin(_) => self.faults.origin,
+        }
+    }
+}
