@@ -6,6 +6,8 @@ use crate::units::{BLOCK_SIZE, VolumeId};
 
 /// Volumes that one cache device can serve.
 pub const VOLUME_COUNT_MAX: usize = 16;
+/// The minimums of all volumes together are at most this part of the cache, in percent: reclaim needs something to take.
+pub const ROOM_PERCENT_MAX: u64 = 80;
 /// Longest name of a volume, in bytes of UTF-8.
 pub const VOLUME_NAME_MAX: usize = 63;
 /// Largest request, in bytes; larger discards and write-zeroes are fine.
@@ -87,6 +89,30 @@ pub enum OriginKind {
     Remote,
 }
 
+/// A part of the cache device, for a volume.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Room {
+    /// In 1/1024 of what it holds.
+    Share(u16),
+    /// In blocks.
+    Blocks(u64),
+}
+
+impl Room {
+    /// Blocks of a cache device with room for `capacity` blocks.
+    pub const fn blocks(self, capacity: u64) -> u64 {
+        match self {
+            Room::Share(share) => capacity * share as u64 / 1024,
+            Room::Blocks(blocks) => blocks,
+        }
+    }
+}
+
+/// Blocks that the minimums of all volumes are at most, of a cache device with room for `capacity` blocks.
+pub const fn room_total(capacity: u64) -> u64 {
+    capacity * ROOM_PERCENT_MAX / 100
+}
+
 /// Settings of one volume; all can be changed while it is served.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct VolumeSettings {
@@ -112,6 +138,10 @@ pub struct VolumeSettings {
     pub idle_after: Duration,
     /// How much writeback may give the origin in a second, unless it is urgent.
     pub writeback_cap: RateCap,
+    /// What others do not take from it; no more than its maximum.
+    pub room_min: Option<Room>,
+    /// What it has at most, but for blocks that are not clean.
+    pub room_max: Option<Room>,
 }
 
 impl VolumeSettings {
@@ -129,6 +159,8 @@ impl VolumeSettings {
             dirty_limit: 716,
             idle_after: Duration::from_millis(500),
             writeback_cap: RateCap { bytes: None, requests: None },
+            room_min: None,
+            room_max: None,
         }
     }
 }

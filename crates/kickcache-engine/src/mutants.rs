@@ -108,6 +108,8 @@ mod planted {
         RotTakenForTorn,
         /// A volume may fill the whole log with what its origin refuses.
         NeighboursRoomTaken,
+        /// A volume that has more of the cache than its room gives back what its origin lacks.
+        DirtyGivenBack,
         /// Clients may take the segments without which reclaim cannot go on.
         ReclaimsRoomTaken,
         /// An older copy that was forgotten may come back over a newer one.

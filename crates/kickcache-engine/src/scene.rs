@@ -17,6 +17,8 @@ use crate::units::{BLOCK_SIZE, BlockIndex, BlockKey, ByteExtent, Location, Volum
 pub(crate) struct Scene {
     pub(crate) engine: Engine,
     pub(crate) now: Instant,
+    /// Whose clients ask.
+    pub(crate) volume: VolumeId,
     failing: Option<Failing>,
     /// What does not end for now, by the beginning of its line.
     holding: Option<&'static str>,
@@ -55,10 +57,22 @@ impl Scene {
         };
         let engine =
             Engine::open(Instant::ZERO, &superblock, EngineSettings::default(), &[settings]).unwrap();
-        let mut scene = Scene { engine, now: Instant::ZERO, failing: None, holding: None, held: Vec::new() };
+        let mut scene =
+            Scene { engine, now: Instant::ZERO, volume, failing: None, holding: None, held: Vec::new() };
         scene.run();
         assert_eq!(scene.engine.phase(), Phase::Running);
         scene
+    }
+
+    /// Serves another volume, of 1 GiB; requests are its clients' from here on.
+    pub(crate) fn add_volume(&mut self, mode: Mode) {
+        self.volume = VolumeId::new(self.volume.get() + 1);
+        let settings = VolumeSettings { mode, ..*self.settings(VOLUME) };
+        self.engine.add_volume(self.now, &VolumeSettings { volume: self.volume, ..settings }, 1 << 30);
+    }
+
+    pub(crate) fn settings(&mut self, volume: VolumeId) -> &mut VolumeSettings {
+        &mut self.engine.state.volumes.get_mut(volume).settings
     }
 
     pub(crate) fn read(&mut self, start: u64, length: u64) -> Outcome {
@@ -93,7 +107,8 @@ impl Scene {
         let count = if matches!(operation, Operation::Write(_)) { whole_blocks } else { 0 };
         let checksums = blank_device::checksums(usize::try_from(count).unwrap());
         let (id, extent) = (RequestId::new(1), ByteExtent { start, length });
-        self.engine.handle_request(self.now, Request { id, volume: VOLUME, operation, extent, checksums });
+        self.engine
+            .handle_request(self.now, Request { id, volume: self.volume, operation, extent, checksums });
         self.run()
     }
 
@@ -174,7 +189,7 @@ impl Scene {
     }
 
     pub(crate) fn is_cached(&self, offset: u64) -> bool {
-        self.engine.is_cached(VOLUME, BlockIndex::containing(offset))
+        self.engine.is_cached(self.volume, BlockIndex::containing(offset))
     }
 
     /// Stops the engine, which ends.

@@ -6,6 +6,7 @@ use crate::inflight::origin::{AccessRequest, OriginAccess, OriginQueue, Priority
 use crate::inflight::origin_flush::OriginFlush;
 use crate::inflight::writebacks::Sweep;
 use crate::policy::admission::Gate;
+use crate::policy::hand::Hand;
 use crate::policy::offload::Offload;
 use crate::policy::pacing::Pacing;
 use crate::policy::shift::Asked;
@@ -31,6 +32,8 @@ pub(crate) struct Volume {
     pub(crate) write_streams: Streams,
     pub(crate) sweep: Sweep,
     pub(crate) pacing: Pacing,
+    /// Where it last gave blocks back that are beyond its room.
+    pub(crate) hand: Hand,
     pub(crate) offload: Offload,
     pub(crate) counters: VolumeCounters,
     /// When the last request of a client came.
@@ -91,6 +94,7 @@ impl Volume {
             write_streams: Streams::new(),
             sweep: Sweep::default(),
             pacing: Pacing::new(),
+            hand: Hand::new(),
             offload,
             counters: VolumeCounters::default(),
             last_request: now,

@@ -28,6 +28,8 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("client-bandwidth", "\"100M/s\""),
     ("client-iops", "500"),
     ("client-burst", "\"1s\""),
+    ("room-min", "\"20%\""),
+    ("room-max", "\"50%\""),
     ("read-only", "true"),
     ("origin-no-flush", "true"),
     ("nbd", "[\"unix:/run/kickcache/vm1.sock\"]"),

@@ -34,6 +34,8 @@ writeback-iops = 200
 client-bandwidth = "100M/s"
 client-iops = 500
 client-burst = "30s"
+room-min = "20%"
+room-max = "50G"
 read-only = true
 nbd = ["unix:/run/kickcache/vm1.sock", "tcp:0.0.0.0:10809"]
 [[cache.volume]]
@@ -209,6 +211,11 @@ fn what_is_wrong_is_refused_with_a_sentence() {
         with("", "client-bandwidth = 'much'"),
         with("", "client-iops = -1"),
         with("", "client-burst = '2h'"),
+        with("", "room-min = '0%'"),
+        with("", "room-min = 20"),
+        with("", "room-max = '4K'"),
+        with("", "room-min = '30%'\nroom-max = '20%'"),
+        two("name = 'a'\norigin = '/p'\nroom-min = '40%'", &format!("{VOLUME}room-min = '50%'")),
         with("", "ublk = 64"),
         with("", "ublk = 'yes'"),
         with("", "ublk = true\nublk-queues = 17"),
@@ -272,7 +279,7 @@ fn what_is_wrong_is_refused_with_a_sentence() {
         k.toml: a cache file of 10000000 bytes is not possible: it must be a multiple of 4096, such as 9998336
         k.toml, line 7: unknown variant `write-backwards`, expected one of `write-through`, `writethrough`, `wt`, `wb`, `write-back`, `writeback`, `wa`, `write-around`, `writearound`, `bypass`
         k.toml, line 8: `mode` stands here for the second time; keep one of the two lines
-        k.toml, line 7: unknown field `moed`, expected one of `name`, `origin`, `origin-timeout`, `mode`, `admission`, `sequential-cutoff`, `fill-window-max`, `dirty-low`, `dirty-high`, `dirty-limit`, `idle-after`, `writeback-rate`, `writeback-iops`, `client-bandwidth`, `client-iops`, `client-burst`, `read-only`, `origin-no-flush`, `nbd`, `allow-client`, `vhost-user`, `ublk`, `ublk-queues`, `ublk-depth`, `guest-block`
+        k.toml, line 7: unknown field `moed`, expected one of `name`, `origin`, `origin-timeout`, `mode`, `admission`, `sequential-cutoff`, `fill-window-max`, `dirty-low`, `dirty-high`, `dirty-limit`, `idle-after`, `writeback-rate`, `writeback-iops`, `client-bandwidth`, `client-iops`, `client-burst`, `room-min`, `room-max`, `read-only`, `origin-no-flush`, `nbd`, `allow-client`, `vhost-user`, `ublk`, `ublk-queues`, `ublk-depth`, `guest-block`
         k.toml, line 7: unknown variant `all`, expected one of `pressure`, `always`, `second-touch`
         k.toml, line 7: a cut-off of 0 would bypass every read; write `off` to cache streams too
         k.toml, line 7: `on` is not a size; write a number with K, M, G or T, such as 512M or 10G, or `off`
@@ -292,6 +299,11 @@ fn what_is_wrong_is_refused_with_a_sentence() {
         k.toml, line 7: `much` is not a size; write a number with K, M, G or T, such as 512M or 10G; a rate is the same with /s behind it, such as 50M/s
         k.toml, line 7: `-1` is no number of requests a second; write 1 to 100000000, such as 200
         k.toml, line 7: `2h` is no time for a burst; write 10ms to 1h, such as 1s or 30s
+        k.toml, line 7: `0%` is no part of a cache device; write 1% to 100%, or a size such as 20G
+        k.toml, line 7: `room-min` cannot be the integer `20`; write it as in room-min = "20%"
+        k.toml, line 7: `4K` is too little of a cache device; write 1M or more, or a part such as 20%
+        k.toml: volume `v`: room-min is 30% and room-max 20%; the minimum must be at most the maximum
+        k.toml: the cache device /c: the room-min of its volumes are 90% in all, and more than 80% cannot be promised: what is read and written needs room to come in; lower them
         k.toml, line 7: invalid value: integer `64`, expected true, false, or the number of a ublk device, 0 to 63
         k.toml, line 7: invalid type: string "yes", expected true, false, or the number of a ublk device, 0 to 63
         k.toml, line 8: 17 queues are not possible; write 1 to 16

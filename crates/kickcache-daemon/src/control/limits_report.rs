@@ -2,7 +2,8 @@
 
 use std::num::NonZeroU64;
 
-use kickcache_engine::config::VolumeSettings;
+use kickcache_engine::config::{Room, VolumeSettings};
+use kickcache_engine::units::BLOCK_SIZE;
 use serde::{Deserialize, Serialize};
 
 use crate::plan::client_cap::ClientCap;
@@ -33,10 +34,18 @@ pub struct LimitsReport {
     /// Seconds for which they may go on at once with what they did not use, if one of the two is capped.
     #[serde(default)]
     pub client_burst_seconds: Option<f64>,
+    /// Bytes of the cache device that others do not take from it, if it was given some.
+    #[serde(default)]
+    pub room_min_bytes: Option<u64>,
+    /// Bytes of the cache device that it does not exceed, if there is such a bound.
+    #[serde(default)]
+    pub room_max_bytes: Option<u64>,
 }
 
 impl LimitsReport {
-    pub(super) fn new(settings: &VolumeSettings, clients: ClientCap) -> LimitsReport {
+    /// Of a volume on a cache device with room for `capacity` blocks.
+    pub(super) fn new(settings: &VolumeSettings, clients: ClientCap, capacity: u64) -> LimitsReport {
+        let room = |room: Option<Room>| room.map(|room| room.blocks(capacity).min(capacity) * BLOCK_SIZE);
         let burst = || clients.burst.as_nanos() as f64 / 1e9;
         LimitsReport {
             dirty_low: part(settings.dirty_low),
@@ -48,6 +57,8 @@ impl LimitsReport {
             client_bytes_per_second: clients.rate.bytes.map(NonZeroU64::get),
             client_requests_per_second: clients.rate.requests.map(NonZeroU64::get),
             client_burst_seconds: (!clients.rate.is_off()).then(burst),
+            room_min_bytes: room(settings.room_min),
+            room_max_bytes: room(settings.room_max),
         }
     }
 }
@@ -66,7 +77,7 @@ mod tests {
     #[test]
     fn marks_are_told_as_they_were_written() {
         let LimitsReport { dirty_low, dirty_high, dirty_limit, idle_after_seconds, .. } =
-            LimitsReport::new(&VolumeSettings::new(VolumeId::new(0)), ClientCap::default());
+            LimitsReport::new(&VolumeSettings::new(VolumeId::new(0)), ClientCap::default(), 0);
         assert_eq!([dirty_low, dirty_high, dirty_limit, idle_after_seconds], [0.3, 0.5, 0.7, 0.5]);
     }
 }

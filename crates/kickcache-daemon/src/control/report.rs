@@ -304,12 +304,12 @@ pub struct VolumeFacts {
 impl CacheReport {
     /// The report on one engine; volumes without facts are left out.
     pub fn new(status: &stats::Status, facts: CacheFacts) -> CacheReport {
-        let now = facts.now;
+        let (now, capacity) = (facts.now, status.capacity_blocks);
         let volume = |facts: VolumeFacts| {
             let damaged = status.damaged.iter().filter(|key| key.volume() == facts.id);
             let damaged: Vec<BlockIndex> = damaged.map(|key| key.block()).collect();
             let status = status.volumes.iter().find(|status| status.volume == facts.id)?;
-            Some(VolumeReport::new(status, &damaged, now, facts))
+            Some(VolumeReport::new(status, &damaged, now, capacity, facts))
         };
         CacheReport {
             device: facts.device.display().to_string(),
@@ -342,6 +342,7 @@ impl VolumeReport {
         status: &stats::VolumeStatus,
         damaged: &[BlockIndex],
         now: Instant,
+        capacity: u64,
         facts: VolumeFacts,
     ) -> VolumeReport {
         let counters = &status.counters;
@@ -355,7 +356,7 @@ impl VolumeReport {
             origin_away_why: facts.trouble.away_why,
             served_at: facts.served_at,
             mode: status.mode.into(),
-            limits: LimitsReport::new(&status.settings, facts.client_cap),
+            limits: LimitsReport::new(&status.settings, facts.client_cap, capacity),
             held_requests: facts.held_requests,
             size_bytes: status.size,
             cached_bytes: status.cached_blocks * BLOCK_SIZE,

@@ -22,6 +22,16 @@ pub(super) const FAMILIES: &[Family<VolumeReport>] = &[
         values: Values::Count(|volume| volume.cached_bytes),
     },
     Family {
+        name: "kickcache_volume_room_min_bytes",
+        help: "What other volumes do not take from it of the cache device.",
+        values: Values::Gauges(|volume| bytes(volume.limits.room_min_bytes)),
+    },
+    Family {
+        name: "kickcache_volume_room_max_bytes",
+        help: "What it has of the cache device at most, but for dirty blocks.",
+        values: Values::Gauges(|volume| bytes(volume.limits.room_max_bytes)),
+    },
+    Family {
         name: "kickcache_volume_dirty_bytes",
         help: "What the origin lacks of the volume.",
         values: Values::Count(|volume| volume.dirty_bytes),
@@ -273,6 +283,10 @@ fn info(volume: &VolumeReport) -> Labels {
         ("ublk", place(&served_at.ublk)),
         ("ublk_removed", place(&served_at.ublk_removed)),
     ]
+}
+
+fn bytes(value: Option<u64>) -> Vec<Labelled<f64>> {
+    perhaps(value.map(|bytes| bytes as f64))
 }
 
 fn sessions(volume: &VolumeReport) -> Vec<Labelled<f64>> {

@@ -12,6 +12,7 @@ use crate::plan::address::{AddressError, NbdAddress, check_socket_path};
 use crate::plan::cache_spec::CacheSpec;
 use crate::plan::metrics_address::MetricsAddress;
 use crate::plan::origin_timeout::OriginTimeout;
+use crate::plan::room::check_sum;
 use crate::plan::tls_plan::TlsWord;
 use crate::plan::volume_spec::VolumeSpec;
 use crate::plan::{Exposure, ServePlan, check_fill_window};
@@ -148,6 +149,14 @@ pub enum PlanError {
     VolumeSize {
         /// The volume.
         name: String,
+        /// What is wrong.
+        what: String,
+    },
+    /// Rooms that no cache device has.
+    #[error("the cache device {}: {what}", .device.display())]
+    Rooms {
+        /// The cache device.
+        device: PathBuf,
         /// What is wrong.
         what: String,
     },
@@ -337,7 +346,9 @@ fn check_cache(cache: &CacheSpec) -> Result<(), PlanError> {
         1..=VOLUME_COUNT_MAX => {}
         found => return Err(PlanError::TooManyVolumes { device: cache.device.clone(), found }),
     }
-    cache.volumes.iter().try_for_each(check_volume)
+    cache.volumes.iter().try_for_each(check_volume)?;
+    check_sum(cache.volumes.iter().map(|volume| volume.room_min))
+        .map_err(|what| PlanError::Rooms { device: cache.device.clone(), what })
 }
 
 /// Checks the size of a new cache file.
@@ -372,7 +383,7 @@ fn check_volume(volume: &VolumeSpec) -> Result<(), PlanError> {
         return Err(PlanError::NoAddress(name));
     }
     let fits = check_fill_window(volume.fill_window_max).and_then(|()| volume.dirty_marks().check());
-    let fits = fits.and_then(|()| volume.frontends.check());
+    let fits = fits.and_then(|()| volume.room().check()).and_then(|()| volume.frontends.check());
     fits.map_err(|what| PlanError::VolumeSize { name, what })
 }
 

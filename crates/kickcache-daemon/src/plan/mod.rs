@@ -19,6 +19,7 @@ pub mod origin_timeout;
 pub mod plan_change;
 pub mod rate;
 pub mod removal;
+pub mod room;
 mod setting;
 pub mod span;
 pub mod tls_plan;

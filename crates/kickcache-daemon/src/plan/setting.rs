@@ -38,6 +38,8 @@ impl VolumeSpec {
             Setting::optional("client-bandwidth", self.client_bandwidth.as_ref()),
             Setting::optional("client-iops", self.client_iops.as_ref()),
             Setting::new("client-burst", &show_span(self.client_burst)),
+            Setting::optional("room-min", self.room_min.as_ref()),
+            Setting::optional("room-max", self.room_max.as_ref()),
         ]
     }
 

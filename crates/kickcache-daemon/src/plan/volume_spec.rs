@@ -19,6 +19,7 @@ use crate::plan::origin_claims::OriginClaims;
 use crate::plan::origin_source::OriginSource;
 use crate::plan::origin_timeout::OriginTimeout;
 use crate::plan::rate::{ByteRate, RequestRate};
+use crate::plan::room::{Room, RoomBounds};
 use crate::plan::span::{parse_burst, parse_idle_time};
 use crate::plan::volume_keys::VolumeTable;
 use crate::words::{AdmissionWord, ModeWord};
@@ -84,6 +85,12 @@ pub struct VolumeSpec {
     /// How much of both they may save: what they did not use for so long.
     #[serde(default = "default_burst", deserialize_with = "burst")]
     pub client_burst: Duration,
+    /// How much of its cache device others do not take from it.
+    #[serde(default)]
+    pub room_min: Option<Room>,
+    /// How much of it the volume does not exceed, but for what its origin lacks.
+    #[serde(default)]
+    pub room_max: Option<Room>,
     /// Whether clients may write; if not, the origin is opened read-only.
     #[serde(default, rename = "read-only", deserialize_with = "access")]
     pub access: AccessMode,
@@ -127,6 +134,8 @@ impl VolumeSpec {
             client_bandwidth: None,
             client_iops: None,
             client_burst: default_burst(),
+            room_min: None,
+            room_max: None,
             access: AccessMode::default(),
             claims: OriginClaims::default(),
             dirty_loss: DirtyLoss::default(),
@@ -154,11 +163,18 @@ impl VolumeSpec {
         self.client_bandwidth = wanted.client_bandwidth;
         self.client_iops = wanted.client_iops;
         self.client_burst = wanted.client_burst;
+        self.room_min = wanted.room_min;
+        self.room_max = wanted.room_max;
     }
 
     /// From where on its dirty blocks are written back.
     pub const fn dirty_marks(&self) -> DirtyMarks {
         DirtyMarks { low: self.dirty_low, high: self.dirty_high, limit: self.dirty_limit }
+    }
+
+    /// What it has of its cache device at least, and at most.
+    pub const fn room(&self) -> RoomBounds {
+        RoomBounds { min: self.room_min, max: self.room_max }
     }
 
     /// What its clients may ask for.
@@ -186,6 +202,8 @@ impl VolumeSpec {
                 bytes: self.writeback_rate.map(ByteRate::per_second),
                 requests: self.writeback_iops.map(RequestRate::per_second),
             },
+            room_min: self.room_min.map(Room::of_engine),
+            room_max: self.room_max.map(Room::of_engine),
             ..VolumeSettings::new(VolumeId::new(0))
         }
     }

@@ -37,6 +37,7 @@ mod rate_limit;
 mod recorders;
 mod requests;
 mod resizes;
+mod rooms;
 mod served_volumes;
 pub mod server;
 mod startup;

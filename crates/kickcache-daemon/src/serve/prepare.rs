@@ -27,6 +27,7 @@ use crate::serve::older_copy::{noted_start, older_copy};
 use crate::serve::open_volume::OpenVolume;
 use crate::serve::origin::{Origin, hold, hold_too};
 use crate::serve::overtaken::{Sameness, note_written_without, served_since};
+use crate::serve::rooms::check_rooms;
 use crate::serve::stop_wish::StopWish;
 use crate::serve::volume_identity::VolumeIdentity;
 use crate::shell_command::ShellCommand;
@@ -85,6 +86,9 @@ impl Looked {
         }
         let mut volumes = open_volumes(config, found.file())?;
         let mut superblock = found.superblock()?;
+        if cache.service == CacheService::InService {
+            check_rooms(&cache.device, &superblock.geometry, &cache.volumes)?;
+        }
         let uuid = found.ours().map(|device| device.superblock.uuid);
         for (volume, spec) in volumes.iter_mut().zip(&cache.volumes) {
             check_no_cache(volume, knows(&superblock, volume))?;

@@ -20,11 +20,12 @@ use crate::serve::core::engine_span;
 use crate::serve::error::ServeError;
 pub use crate::serve::joining::ReadyVolume;
 use crate::serve::joining::{self, Surroundings};
-use crate::serve::membership::{LeaveOrder, MembershipOrder};
+use crate::serve::membership::{LeaveOrder, Members, MembershipOrder};
 use crate::serve::notes::Notes;
 pub use crate::serve::parting::PartedVolume;
 use crate::serve::parting::{self, AskLoop};
 pub use crate::serve::places_change::ReadyPlaces;
+use crate::serve::rooms::check_rooms;
 use crate::serve::startup;
 pub use crate::serve::times::{Activity, Took};
 use crate::wakeup::Wakeup;
@@ -193,6 +194,15 @@ impl ServerHandle {
     /// As a start would; or the cache device is not in service, or [`ServeError::Stopped`].
     pub fn prepare_volume(&self, spec: &VolumeSpec) -> Result<ReadyVolume, ServeError> {
         joining::prepare(self, spec, &self.shared.surroundings)
+    }
+
+    /// Checks that the cache device has the room that these volumes are promised together.
+    ///
+    /// # Errors
+    /// It has not, or is not in service.
+    pub fn check_rooms(&self, volumes: &[VolumeSpec]) -> Result<(), ServeError> {
+        let members: Members = AskLoop::ask(self, MembershipOrder::Members)??;
+        check_rooms(&self.shared.surroundings.cache, &members.superblock.geometry, volumes)
     }
 
     /// Has a volume served that is ready.

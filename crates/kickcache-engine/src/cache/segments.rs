@@ -289,15 +289,15 @@ impl Segments {
 
     /// The sealed segments of a queue, oldest first.
     pub(crate) fn oldest_first(&self, queue: Queue) -> impl Iterator<Item = SegmentIndex> {
-        let mut next = self.lists[queue.index()].oldest;
-        core::iter::from_fn(move || {
-            if next == NONE {
-                return None;
-            }
-            let index = next;
-            next = self.segments[index as usize].newer;
-            Some(SegmentIndex::new(index))
-        })
+        let oldest = self.lists[queue.index()].oldest;
+        let oldest = (oldest != NONE).then_some(SegmentIndex::new(oldest));
+        core::iter::successors(oldest, |segment| self.newer(*segment))
+    }
+
+    /// The next newer one in the queue of a sealed segment.
+    pub(crate) fn newer(&self, segment: SegmentIndex) -> Option<SegmentIndex> {
+        let newer = self.get(segment).newer;
+        (newer != NONE).then_some(SegmentIndex::new(newer))
     }
 }
 

@@ -3,6 +3,7 @@
 pub(crate) mod admission;
 pub(crate) mod departed;
 pub(crate) mod ghost;
+pub(crate) mod hand;
 pub(crate) mod hold;
 pub(crate) mod latencies;
 pub(crate) mod load;
@@ -11,6 +12,7 @@ pub(crate) mod offload;
 pub(crate) mod origin_load;
 pub(crate) mod pacing;
 pub(crate) mod quota;
+pub(crate) mod reserves;
 pub(crate) mod retention;
 pub(crate) mod returns;
 pub(crate) mod shift;

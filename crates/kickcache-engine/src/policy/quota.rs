@@ -1,6 +1,7 @@
 //! How much of something that is scarce a volume may take: half of it is divided among all volumes, a reserve for each that
-//! nobody else can take; the other half belongs to whoever needs it.
+//! nobody else can take; the other half belongs to whoever needs it. What volumes have of their own is taken off before.
 
+use crate::policy::reserves::Reserves;
 use crate::units::{VolumeId, VolumeSet};
 
 /// The reserves of all volumes together are one part in this many of the whole.
@@ -10,22 +11,31 @@ const RESERVED_PART: u64 = 2;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Quota {
     total: u64,
+    /// What each has beside its own.
     reserve: u64,
+    own: Reserves,
     volumes: VolumeSet,
 }
 
 impl Quota {
     pub(crate) fn new(total: u64, volumes: VolumeSet) -> Quota {
+        Quota::with_own(total, volumes, Reserves::default())
+    }
+
+    /// Of `total`, so much is some volumes' own.
+    pub(crate) fn with_own(total: u64, volumes: VolumeSet, own: Reserves) -> Quota {
         let count = u64::from(volumes.bits().count_ones()).max(1);
-        Quota { total, reserve: total / RESERVED_PART / count, volumes }
+        let reserve = total.saturating_sub(own.sum()) / RESERVED_PART / count;
+        Quota { total, reserve, own, volumes }
     }
 
     /// The most that a volume may have, from what each of them has.
     pub(crate) fn allowance(&self, volume: VolumeId, used: impl Fn(VolumeId) -> u64) -> u64 {
+        let reserve = |volume| self.reserve + self.own.of(volume);
         let others = self.volumes.iter().filter(|other| *other != volume);
         // Each of the others has its reserve, or more of what is shared.
-        let taken: u64 = others.map(|other| used(other).max(self.reserve)).sum();
-        self.total.saturating_sub(taken).max(self.reserve)
+        let taken: u64 = others.map(|other| used(other).max(reserve(other))).sum();
+        self.total.saturating_sub(taken).max(reserve(volume))
     }
 }
 
@@ -55,8 +65,22 @@ mod tests {
     }
 
     #[test]
+    fn what_is_a_volume_s_own_nobody_else_takes() {
+        let own = Reserves::new([(VolumeId::new(1), 600)].into_iter(), 997);
+        let quota = Quota::with_own(1_000, volumes(2), own);
+        let allowance = |volume, used: u64| quota.allowance(VolumeId::new(volume), |_| used);
+        assert_eq!((allowance(0, 0), allowance(0, 800)), (300, 200));
+        assert_eq!((allowance(1, 0), allowance(1, 300)), (900, 700));
+    }
+
+    #[test]
     fn allowances_that_are_kept_never_exceed_the_whole() {
-        let quota = Quota::new(997, volumes(3));
+        allowances_fit(Quota::new(997, volumes(3)));
+        let own = Reserves::new([(VolumeId::new(1), 500), (VolumeId::new(2), 90)].into_iter(), 997);
+        allowances_fit(Quota::with_own(997, volumes(3), own));
+    }
+
+    fn allowances_fit(quota: Quota) {
         let mut used = [0u64; 3];
         for round in 0..4_000u64 {
             let number = usize::try_from(round * 7 % 3).unwrap();

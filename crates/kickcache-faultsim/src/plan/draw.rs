@@ -93,6 +93,9 @@ fn draw_rare(plan: &mut Plan, random: &Random) {
     if random.clone().below(9) == 3 {
         focus::cap_writeback(plan, &mut random.clone());
     }
+    if random.clone().below(6) == 1 {
+        focus::bound_rooms(plan, &mut random.clone());
+    }
     // Without a draw of its own: what follows stays as it is for each seed.
     if random.clone().below(8) == 0 {
         plan.settings.origin_offload = OriginOffload::Forced;
@@ -121,6 +124,8 @@ fn draw_volume(random: &mut Random, volume: VolumeId) -> VolumeSettings {
         dirty_limit: u16::try_from(random.within(high, 900)).expect("small"),
         idle_after: millis(random, &[1, 20, 500, 5_000]),
         writeback_cap: RateCap::default(),
+        room_min: None,
+        room_max: None,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU64;
 
-use kickcache_engine::config::{Admission, Mode, OriginKind, VolumeSettings};
+use kickcache_engine::config::{Admission, Mode, OriginKind, Room, VolumeSettings};
 use kickcache_engine::rate::RateCap;
 use kickcache_engine::time::Duration;
 use kickcache_engine::units::{BLOCK_SIZE, VolumeId};
@@ -308,6 +308,17 @@ pub(super) fn cap_writeback(plan: &mut Plan, random: &mut Random) {
         let mut draw =
             |least, most| NonZeroU64::new(random.within(least, most)).filter(|_| random.chance(700));
         volume.writeback_cap = RateCap { bytes: draw(64 << 10, 32 << 20), requests: draw(5, 2_000) };
+    }
+}
+
+/// Volumes have room of their own in the cache, or no more than a part of it; some in all more than there is.
+pub(super) fn bound_rooms(plan: &mut Plan, random: &mut Random) {
+    for volume in &mut plan.volumes {
+        let mut draw = |most| {
+            let room = [Room::Share(random_share(random, most)), Room::Blocks(random.within(1, 1_500))];
+            random.chance(600).then(|| room[random.index(2)])
+        };
+        (volume.room_min, volume.room_max) = (draw(900), draw(700));
     }
 }
 

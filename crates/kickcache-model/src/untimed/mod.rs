@@ -4,6 +4,7 @@
 //! batches and headers have the proportions of a real cache, a block of the trace can stand for several blocks of the
 //! volume: [`Scale`].
 
+pub mod neighbour;
 pub mod sampled;
 
 use std::path::Path;

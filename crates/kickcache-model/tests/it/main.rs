@@ -3,3 +3,4 @@
 mod duel;
 mod git_row;
 mod late_processor;
+mod neighbour;

@@ -1,5 +1,6 @@
 //! Changes of what a daemon serves, while it serves: validated first, then done, or nothing has changed.
 
+use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use kickcache_daemon::control::wire::{Reloaded, Removed, VolumeToAdd};
@@ -9,6 +10,7 @@ use kickcache_daemon::plan::cache_spec::CacheSpec;
 use kickcache_daemon::plan::difference::difference;
 use kickcache_daemon::plan::plan_change::PlanChange;
 use kickcache_daemon::plan::removal::{Clients, DirtyFate, only_volume};
+use kickcache_daemon::plan::room::RoomBounds;
 use kickcache_daemon::plan::volume_spec::VolumeSpec;
 use kickcache_daemon::serve::error::ServeError;
 use kickcache_daemon::serve::server::{NamedSettings, ReadyPlaces, ReadyVolume};
@@ -105,6 +107,11 @@ impl Turn<'_> {
         wanted: &ServePlan,
         reloaded: &mut Reloaded,
     ) -> Result<(), ControlError> {
+        let known =
+            started.servers.iter().filter_map(|served| Some((served, wanted.cache(&served.cache.device)?)));
+        for (served, cache) in known.filter(|(served, cache)| has_other_rooms(&served.cache, cache)) {
+            served.handle.check_rooms(&cache.volumes).map_err(control_error)?;
+        }
         make_runtime_dir(wanted).map_err(|error| ControlError::Refused(format!("{error:#}")))?;
         let gone = removed(&reloaded.changes);
         for (served, name) in started.behind(&gone) {
@@ -153,6 +160,9 @@ impl Turn<'_> {
         plan.check().map_err(|error| wrong(&error))?;
         make_runtime_dir(&plan).map_err(|error| ControlError::Refused(format!("{error:#}")))?;
         let served = &mut started.servers[index];
+        if spec.room_min.is_some() || spec.room_max.is_some() {
+            served.handle.check_rooms(&plan.caches[index].volumes).map_err(control_error)?;
+        }
         let ready = served.handle.prepare_volume(&spec).map_err(control_error)?;
         served.handle.join_volume(ready).map_err(control_error)?;
         started.take_in(index, spec.clone());
@@ -287,6 +297,14 @@ fn prepare(
         all.push(ready);
     }
     Ok(all)
+}
+
+fn has_other_rooms(known: &CacheSpec, wanted: &CacheSpec) -> bool {
+    let rooms = |cache: &CacheSpec| {
+        let rooms = cache.volumes.iter().map(|volume| (volume.name.clone(), volume.room()));
+        rooms.filter(|(_, room)| *room != RoomBounds::default()).collect::<BTreeMap<_, _>>()
+    };
+    rooms(known) != rooms(wanted)
 }
 
 fn has_same_places(known: &VolumeSpec, wanted: &VolumeSpec) -> bool {

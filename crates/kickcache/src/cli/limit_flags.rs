@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use kickcache_daemon::plan::dirty_marks::DirtyMark;
 use kickcache_daemon::plan::rate::{ByteRate, RequestRate};
+use kickcache_daemon::plan::room::Room;
 use kickcache_daemon::plan::span::{parse_burst, parse_idle_time};
 use kickcache_daemon::plan::volume_spec::VolumeSpec;
 use serde_json::{Map, Value};
@@ -38,6 +39,12 @@ pub(crate) struct LimitFlags {
     /// Clients may use at once what the caps left them for this long: 10ms to 1h [default: 1s]
     #[arg(long, value_name = "TIME", requires = "cache", value_parser = parse_burst, allow_hyphen_values = true)]
     client_burst: Option<Duration>,
+    /// What other volumes do not take from it of the cache device, such as 20% or 20G [default: nothing]
+    #[arg(long, value_name = "PART|SIZE", requires = "cache", allow_hyphen_values = true)]
+    room_min: Option<Room>,
+    /// What it has of the cache device at most, such as 50% or 50G, but for dirty blocks [default: no bound]
+    #[arg(long, value_name = "PART|SIZE", requires = "cache", allow_hyphen_values = true)]
+    room_max: Option<Room>,
 }
 
 impl LimitFlags {
@@ -47,6 +54,7 @@ impl LimitFlags {
         let span = |span: Option<Duration>| span.map(|span| Value::from(format!("{}ms", span.as_millis())));
         let bytes = |rate: Option<ByteRate>| rate.map(|rate| Value::from(rate.per_second().to_string()));
         let requests = |rate: Option<RequestRate>| rate.map(|rate| Value::from(rate.per_second().get()));
+        let room = |room: Option<Room>| room.map(|room| Value::from(room.key()));
         let keys = [
             ("dirty-limit", mark(self.dirty_limit)),
             ("dirty-high", mark(self.dirty_high)),
@@ -57,6 +65,8 @@ impl LimitFlags {
             ("client-bandwidth", bytes(self.client_bandwidth)),
             ("client-iops", requests(self.client_iops)),
             ("client-burst", span(self.client_burst)),
+            ("room-min", room(self.room_min)),
+            ("room-max", room(self.room_max)),
         ];
         keys.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect()
     }
@@ -73,6 +83,8 @@ impl LimitFlags {
             client_bandwidth: self.client_bandwidth,
             client_iops: self.client_iops,
             client_burst: self.client_burst.unwrap_or(volume.client_burst),
+            room_min: self.room_min,
+            room_max: self.room_max,
             ..volume
         }
     }
@@ -96,6 +108,8 @@ mod tests {
             ["--client-bandwidth", "1234567/s"],
             ["--client-iops", "2400"],
             ["--client-burst", "30s"],
+            ["--room-min", "20%"],
+            ["--room-max", "1234567K"],
         ];
         let command =
             LimitFlags::augment_args(Command::new("limits").arg(clap::Arg::new("cache").long("cache")));

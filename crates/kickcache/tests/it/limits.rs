@@ -4,6 +4,7 @@ use std::ffi::OsString;
 
 use std::time::{Duration, Instant};
 
+use crate::bad_input;
 use crate::client::{Client, FLUSH, READ, Request};
 use crate::daemon::{Spec, VOLUME};
 use crate::need_kickcache;
@@ -73,4 +74,39 @@ fn a_stop_does_not_wait_for_a_cap() {
     while daemon.volume_count("held_requests") < 19 {}
     // At 64 KiB a second the twenty would take five minutes, and a stop may take one.
     daemon.stop();
+}
+
+#[test]
+fn a_volume_has_no_more_of_the_cache_than_its_room_and_the_cache_no_less_than_is_promised() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let refused = limited(&scratch, "write-through", "--room-min 30M");
+    let said = bad_input::refused("more than the cache device has", &refused.arguments());
+    assert!(said.contains("the room-min of its volumes are 30 MiB in all, and it can promise"), "{said}");
+    assert!(!refused.cache.exists(), "nothing was made");
+    let daemon = limited(&scratch, "write-through", "--room-min 4M --room-max 25%").start();
+    let mut client = Client::connect(&daemon.spec.socket(), VOLUME).unwrap();
+    for number in 0..192 {
+        let read = Request {
+            command: READ,
+            flags: 0,
+            offset: number * 7 % 192 * (MIB / 3 / 4096 * 4096),
+            length: 128 << 10,
+        };
+        client.send(read, &[]).unwrap();
+        assert_eq!(client.receive().unwrap().errno, 0);
+    }
+    let cached = || {
+        let status = daemon.status();
+        let volume = &status["caches"][0]["volumes"][0];
+        let max = volume["limits"]["room_max_bytes"].as_u64().unwrap();
+        assert_eq!(volume["limits"]["room_min_bytes"], 4 * MIB);
+        assert!((6 * MIB..=8 * MIB).contains(&max), "{max}");
+        volume["cached_bytes"].as_u64().unwrap().saturating_sub(max)
+    };
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while cached() > MIB / 4 {
+        assert!(Instant::now() < deadline, "{} too much", cached());
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }

@@ -110,14 +110,15 @@ fn choose(state: &mut State, volume: VolumeId, part: ByteExtent, wish: Wish) -> 
     let is_paused = now < found.paused_until;
     let stream = found.read_streams.observe(part);
     let is_stream = !is_asked_for && settings.sequential_cutoff.is_some_and(|cutoff| stream > cutoff);
-    let keeps_nothing = is_paused || settings.mode == Mode::Bypass;
+    let keeps_nothing = is_paused || settings.mode == Mode::Bypass || state.is_room_overdrawn(volume);
     if is_stream || is_behind || keeps_nothing || state.device.is_out_of_service() {
         return Keep::Nothing;
     }
     for block in blocks_of(part) {
         state.retention.hold.observe(BlockKey::new(volume, block), Use::Read);
     }
-    let may_be_turned_away = !is_asked_for && settings.admission != Admission::Always;
+    let admission = if state.has_own_room(volume) { Admission::Always } else { settings.admission };
+    let may_be_turned_away = !is_asked_for && admission != Admission::Always;
     if may_be_turned_away && state.retention.hold.is_on() && !lets_go(state, volume, part) {
         return choose_while_held(state, volume, part);
     }
@@ -131,7 +132,7 @@ fn choose(state: &mut State, volume: VolumeId, part: ByteExtent, wish: Wish) -> 
         }
     }
     note_miss(state, volume, part, noted);
-    match state.volumes.get(volume).gate.choose(settings.admission, state.pressure(), noted) {
+    match state.volumes.get(volume).gate.choose(admission, state.pressure(), noted) {
         Verdict::Promote => Keep::Promote { main },
         Verdict::Remember => {
             blocks_of(part).for_each(|block| state.retention.remember(BlockKey::new(volume, block)));

@@ -4,7 +4,10 @@
 //! * I-4: a segment is opened again only when nothing refers to it, and when everything that superseded its blocks,
 //!   or says that they are *gone*, is durable.
 
+mod demote;
+mod kept;
 pub(crate) mod open;
+mod trim;
 mod victim;
 
 use alloc::vec::Vec;
@@ -17,6 +20,8 @@ use crate::device::{Checksums, Data, Device, DeviceError, DeviceOperation, Piece
 use crate::inflight::jobs::Emptying;
 use crate::inflight::purpose::Purpose;
 use crate::log::Entry;
+use crate::path::reclaim::demote::demote;
+use crate::path::reclaim::kept::Kept;
 use crate::path::reclaim::open::open_emptied;
 use crate::path::reclaim::victim::STARVED_MAX;
 use crate::policy::admission::Newcomer;
@@ -49,6 +54,7 @@ pub(crate) fn go_on(state: &mut State) {
     }
     finish_emptied(state);
     note_starved(state);
+    trim::go_on(state);
     let low = ready_low(state);
     if supply(state) < low + FRESH_AHEAD / 2 {
         open_free(state);
@@ -144,6 +150,7 @@ fn empty(state: &mut State, segment: SegmentIndex, reason: Reason) {
     state.reclaim.emptying.push(Emptying { segment, reason, reads_in_flight: 0, has_failed: false });
     let live: Vec<Location> = state.cache.live_in(segment).collect();
     let limit = carried_max(state, reason, &live);
+    let kept = Kept::choose(state, reason);
     let mut carried = Vec::new();
     for location in live {
         if (reason, queue) == (Reason::Turn, Queue::Probation) {
@@ -152,6 +159,7 @@ fn empty(state: &mut State, segment: SegmentIndex, reason: Reason) {
         let slots = state.cache.slots();
         let judgement = state.retention.judge(reason, queue, slots.hits(location));
         let must = slots.state(location).is_not_clean() && !mutant!(DirtyDemoted);
+        let must = must || kept.has(state, slots.key(location).volume());
         if must || (judgement != Judgement::Demote && carried.len() < limit) {
             carried.push(location);
         } else {
@@ -180,13 +188,6 @@ fn note_left(state: &mut State, location: Location) {
         let asked = found.asked();
         found.gate.on_left_probation(Newcomer { was_used, written }, asked, capacity);
     }
-}
-
-fn demote(state: &mut State, queue: Queue, location: Location) {
-    let key = state.cache.slots().key(location);
-    state.retention.on_left(key, queue);
-    state.forget(key);
-    state.device.counters.demoted_blocks += 1;
 }
 
 /// Reads blocks that stay, stretch by stretch; what there is no memory for is forgotten if it may be.
@@ -418,7 +419,7 @@ fn is_ruined(state: &State) -> bool {
 /// When reclaim should be looked at again.
 pub(crate) fn poll_timeout(state: &State) -> Option<Instant> {
     let force_at = state.reclaim.starved_since.map(|since| since.plus(STARVED_MAX));
-    let force_at = force_at.filter(|at| *at > state.now);
+    let force_at = earlier(force_at.filter(|at| *at > state.now), trim::poll_timeout(state));
     let is_wanted = state.reclaim.active || state.waiters.want_room();
     let retry_at = state.unreadable.retry_at(state.now).filter(|_| is_wanted);
     earlier(earlier(state.reclaim.rest_until, retry_at), force_at)

@@ -9,6 +9,7 @@ use crate::cache::slots::SlotState;
 use crate::config::{RESERVED_SEGMENTS, VOLUME_COUNT_MAX};
 use crate::device::Device;
 use crate::inflight::jobs::Emptying;
+use crate::path::reclaim::kept::Kept;
 use crate::policy::retention::{Judgement, Reason, Verdict, Work};
 use crate::policy::shift::{Asked, Wanted};
 use crate::policy::turn::{HOLD_SEARCH_MAX, SEARCH_MAX};
@@ -170,7 +171,8 @@ fn stale_main(state: &State) -> Option<SegmentIndex> {
         return None;
     }
     let Used { live, hot } = count_used(state, main);
-    state.retention.is_stale(hot, live).then_some(main)
+    let is_stale = state.retention.is_stale(hot, live) && Kept::of_all(state).leaves_enough(state, main);
+    is_stale.then_some(main)
 }
 
 /// How much of a segment is of use.
@@ -221,10 +223,12 @@ fn search(state: &mut State, queue: Queue) -> Option<SegmentIndex> {
         let Used { live, hot } = count_used(state, *segment);
         if state.retention.verdict(queue, hot, live) == Verdict::Keep {
             keep(state, *segment);
-        } else if can_be_emptied(state, *segment) {
+        } else if !can_be_emptied(state, *segment) {
+            blocked.push(*segment);
+        } else if Kept::of_all(state).leaves_enough(state, *segment) {
             return Some(*segment);
         } else {
-            blocked.push(*segment);
+            pass_over(state, *segment);
         }
     }
     if !blocked.is_empty() {
@@ -232,14 +236,19 @@ fn search(state: &mut State, queue: Queue) -> Option<SegmentIndex> {
         return None;
     }
     // All were hot: the oldest goes all the same, or nothing ever would.
-    oldest.first().copied().filter(|segment| can_be_emptied(state, *segment))
+    let is_free = |segment: &&SegmentIndex| can_be_emptied(state, **segment);
+    let oldest = oldest.first().filter(is_free);
+    oldest.copied().filter(|segment| Kept::of_all(state).leaves_enough(state, *segment))
 }
 
 /// Of main's oldest segments the one that is used least, while main is held: the older ones stay in place.
 fn coldest(state: &mut State) -> Option<SegmentIndex> {
     let oldest: Vec<SegmentIndex> =
         state.cache.segments().oldest_first(Queue::Main).take(HOLD_SEARCH_MAX).collect();
-    let free = oldest.iter().filter(|segment| can_be_emptied(state, **segment));
+    let kept = Kept::of_all(state);
+    let is_free =
+        |segment: SegmentIndex| can_be_emptied(state, segment) && kept.leaves_enough(state, segment);
+    let free = oldest.iter().filter(|segment| is_free(**segment));
     let coldest = *free.min_by_key(|segment| count_used(state, **segment).hot)?;
     for segment in oldest.into_iter().take_while(|segment| *segment != coldest) {
         keep(state, segment);
@@ -264,9 +273,14 @@ fn keep(state: &mut State, segment: SegmentIndex) {
         let hits = state.cache.slots().hits(location);
         state.cache.set_hits(location, hits.saturating_sub(1));
     }
+    pass_over(state, segment);
+    state.device.counters.kept_segments += 1;
+}
+
+/// A segment stands as the newest of its queue.
+fn pass_over(state: &mut State, segment: SegmentIndex) {
     state.cache.unlink(segment, SegmentState::Reclaiming);
     state.cache.seal(segment);
-    state.device.counters.kept_segments += 1;
 }
 
 /// The segment with the fewest blocks that are not clean, when clients have waited for long: they are carried on, so that

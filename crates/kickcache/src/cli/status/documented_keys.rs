@@ -99,6 +99,8 @@ fn volume() -> VolumeReport {
             client_bytes_per_second: Some(1),
             client_requests_per_second: Some(1),
             client_burst_seconds: Some(1.0),
+            room_min_bytes: Some(1),
+            room_max_bytes: Some(1),
             ..LimitsReport::default()
         },
         held_requests: 1,

@@ -1,0 +1,29 @@
+//! Where the last look at a volume's blocks ended: a clock's hand that goes round the segments, probation first.
+
+use crate::queue::Queue;
+use crate::time::Instant;
+use crate::units::{Generation, SegmentIndex};
+
+/// A segment in one of its lives.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Seen {
+    pub(crate) segment: SegmentIndex,
+    pub(crate) generation: Generation,
+}
+
+/// The hand.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Hand {
+    pub(crate) queue: Queue,
+    /// The last segment of the queue that was looked at in this round.
+    pub(crate) last: Option<Seen>,
+    /// No look is taken before.
+    pub(crate) rest_until: Instant,
+}
+
+impl Hand {
+    /// At the beginning of a round.
+    pub(crate) const fn new() -> Hand {
+        Hand { queue: Queue::Probation, last: None, rest_until: Instant::ZERO }
+    }
+}
