@@ -9,7 +9,8 @@ use crate::control::ReloadExtent;
 use crate::control::recording_client::RecordingClient;
 use crate::control::report::Report;
 use crate::control::wire::{
-    Growing, REPLY_LINE_MAX, Reloaded, Removed, Reply, Request, Resized, VolumeToAdd, read_line, write_line,
+    Growing, REPLY_LINE_MAX, Reloaded, Removed, ReplacementOrder, Replacing, Reply, Request, Resized,
+    VolumeToAdd, read_line, write_line,
 };
 use crate::plan::address::{AddressError, check_socket_path};
 use crate::plan::removal::{Clients, DirtyFate};
@@ -119,6 +120,16 @@ impl Client {
         Ok(growing)
     }
 
+    /// Has the daemon replace a cache device by another one.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub fn replace(&self, order: ReplacementOrder) -> Result<Replacing, ClientError> {
+        let reply = self.ask(&Request::Replace(order))?;
+        let Reply::Replacing(replacing) = reply else { return Err(self.refusal(reply)) };
+        Ok(replacing)
+    }
+
     /// Records what a volume is asked for, until what this gives is dropped.
     ///
     /// # Errors
@@ -210,6 +221,7 @@ impl Client {
             | Reply::Recording(_)
             | Reply::Ended { .. }
             | Reply::Growing(_)
+            | Reply::Replacing(_)
             | Reply::Resized(_)
             | Reply::Status(_) => ClientError::Answer(self.path.clone()),
         }

@@ -19,7 +19,9 @@ mod workers;
 use std::time::Duration;
 
 use crate::control::report::Report;
-use crate::control::wire::{Growing, RecordingTitle, Reloaded, Removed, Resized, VolumeToAdd};
+use crate::control::wire::{
+    Growing, RecordingTitle, Reloaded, Removed, ReplacementOrder, Replacing, Resized, VolumeToAdd,
+};
 use crate::plan::removal::{Clients, DirtyFate};
 use crate::recording::ring::Recording;
 use crate::words::ModeWord;
@@ -72,6 +74,12 @@ pub trait ControlTarget: Send + Sync + 'static {
     /// # Errors
     /// No such device, one that cannot grow like this, or does not answer in time, or the daemon is stopping.
     fn grow(&self, device: Option<&str>, size_bytes: Option<u64>) -> Result<Growing, ControlError>;
+
+    /// Begins to replace a cache device by another one.
+    ///
+    /// # Errors
+    /// No such device, another one that cannot take over, or is not ready in time, or the daemon is stopping.
+    fn replace(&self, order: &ReplacementOrder) -> Result<Replacing, ControlError>;
 
     /// Begins to record what a volume is asked for; the recording ends when it is dropped.
     ///

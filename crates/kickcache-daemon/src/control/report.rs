@@ -86,6 +86,9 @@ pub struct CacheReport {
     /// Bytes of it that are going to be used, while it grows.
     #[serde(default)]
     pub growing_to_bytes: Option<u64>,
+    /// The device that takes over from it once everything is copied there.
+    #[serde(default)]
+    pub replacing: Option<ReplacingReport>,
     /// Bytes that its segments can hold.
     pub capacity_bytes: u64,
     /// Segments in all.
@@ -234,6 +237,17 @@ pub struct VolumeReport {
     pub counters: VolumeCounters,
 }
 
+/// A cache device that is being copied to another one, which takes over then.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct ReplacingReport {
+    /// The path of the other one.
+    pub with: String,
+    /// Bytes that have been copied.
+    pub copied_bytes: u64,
+    /// Bytes to be copied in all.
+    pub bytes: u64,
+}
+
 /// What a report says about a cache device beside the engine's numbers.
 #[derive(Clone, PartialEq, Debug)]
 pub struct CacheFacts {
@@ -245,6 +259,8 @@ pub struct CacheFacts {
     pub size: u64,
     /// Bytes of it that are going to be used, while it grows.
     pub growing_to: Option<u64>,
+    /// The device that takes over from it once everything is copied there.
+    pub replacing: Option<ReplacingReport>,
     /// What is wrong with it.
     pub trouble: Trouble,
     /// What its server waits for before it ends.
@@ -322,6 +338,7 @@ impl CacheReport {
             stop_waits_for: facts.stop_waits_for,
             device_bytes: facts.size,
             growing_to_bytes: facts.growing_to,
+            replacing: facts.replacing,
             capacity_bytes: status.capacity_blocks * BLOCK_SIZE,
             segments: status.segments,
             free_segments: status.free_segments,

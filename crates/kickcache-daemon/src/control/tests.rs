@@ -12,7 +12,9 @@ use std::time::{Duration, Instant};
 use super::client::{Client, ClientError};
 use super::report::{CacheReport, HealthWord, Report, VolumeReport};
 use super::server::{ControlServer, ServerError};
-use super::wire::{Growing, RecordingTitle, Reloaded, Removed, Resized, VolumeToAdd};
+use super::wire::{
+    Growing, RecordingTitle, Reloaded, Removed, ReplacementOrder, Replacing, Resized, VolumeToAdd,
+};
 use super::{ControlError, ControlTarget, ReloadExtent, TitledRecording};
 use crate::plan::frontends::ServedAt;
 use crate::plan::removal::{Clients, DirtyFate};
@@ -73,6 +75,12 @@ impl ControlTarget for Daemon {
         let device = device.unwrap_or("/dev/fast").to_owned();
         self.note(format!("grow {device}"));
         Ok(Growing { device, before_bytes: 1 << 30, size_bytes: size_bytes.unwrap_or(2 << 30) })
+    }
+
+    fn replace(&self, order: &ReplacementOrder) -> Result<Replacing, ControlError> {
+        let with = order.with.display().to_string();
+        self.note(format!("replace with {with}"));
+        Ok(Replacing { device: "/dev/fast".into(), with, bytes: 1 << 30 })
     }
 
     fn record(&self, volume: &str) -> Result<TitledRecording, ControlError> {
@@ -164,6 +172,7 @@ fn report() -> Report {
         stop_waits_for: None,
         device_bytes: 101 << 30,
         growing_to_bytes: None,
+        replacing: None,
         capacity_bytes: 100 << 30,
         segments: 25_600,
         free_segments: 100,

@@ -54,6 +54,8 @@ pub enum Request {
         #[serde(default)]
         size_bytes: Option<u64>,
     },
+    /// Replace a cache device by another one.
+    Replace(ReplacementOrder),
     /// Record what a volume is asked for: parcels follow the reply, until the client shuts down its side of the connection.
     Record {
         /// The volume's name.
@@ -115,6 +117,8 @@ pub enum Reply {
     Resized(Resized),
     /// A cache device grows.
     Growing(Growing),
+    /// A cache device is being replaced.
+    Replacing(Replacing),
     /// State and counters.
     Status(Box<Report>),
 }
@@ -128,6 +132,33 @@ pub struct Growing {
     pub before_bytes: u64,
     /// Bytes that it will use; the same if it uses all of them already.
     pub size_bytes: u64,
+}
+
+/// Which cache device is to be replaced, and by which.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct ReplacementOrder {
+    /// The cache device; `None` if there is only one.
+    #[serde(default)]
+    pub device: Option<String>,
+    /// The other one.
+    pub with: PathBuf,
+    /// Bytes of a file that must be made for it; as many as the cache device uses if not given.
+    #[serde(default)]
+    pub size_bytes: Option<u64>,
+    /// Whether what it holds is lost.
+    #[serde(default)]
+    pub force: bool,
+}
+
+/// A cache device that is being replaced; `status` says how far it is.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Replacing {
+    /// Its path.
+    pub device: String,
+    /// The path of the other one.
+    pub with: String,
+    /// Bytes that are copied.
+    pub bytes: u64,
 }
 
 /// What is recorded.

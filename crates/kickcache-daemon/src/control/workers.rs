@@ -132,6 +132,7 @@ fn answer(target: &dyn ControlTarget, request: &Request) -> Answer {
         Request::Grow { device, size_bytes } => {
             target.grow(device.as_deref(), *size_bytes).map(Reply::Growing)
         }
+        Request::Replace(order) => target.replace(order).map(Reply::Replacing),
         Request::Record { volume } => match target.record(volume) {
             Ok(TitledRecording { title, recording }) => {
                 return Answer::Feed(Reply::Recording(title), recording);

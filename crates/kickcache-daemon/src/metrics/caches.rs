@@ -41,6 +41,13 @@ pub(super) const FAMILIES: &[Family<CacheReport>] = &[
         values: Values::Gauge(|cache| cache.silent_seconds.unwrap_or(0.0)),
     },
     Family {
+        name: "kickcache_cache_replacement_left_bytes",
+        help: "What is still to be copied to the device that takes over; 0 if none does.",
+        values: Values::Count(|cache| {
+            cache.replacing.as_ref().map_or(0, |replacing| replacing.bytes - replacing.copied_bytes)
+        }),
+    },
+    Family {
         name: "kickcache_cache_device_bytes",
         help: "The cache device, as far as it is used.",
         values: Values::Count(|cache| cache.device_bytes),

@@ -24,6 +24,9 @@ pub struct CacheSpec {
     /// Whether it may take the place of one that may hold dirty blocks.
     #[serde(skip)]
     pub replacement: Replacement,
+    /// The device that is to take over from it.
+    #[serde(skip)]
+    pub successor: Option<PathBuf>,
     /// The volumes.
     #[serde(default, rename = "volume")]
     pub volumes: Vec<VolumeSpec>,
@@ -41,6 +44,7 @@ impl CacheSpec {
             discard: false,
             service: CacheService::default(),
             replacement: Replacement::default(),
+            successor: None,
             volumes,
             unserved: Vec::new(),
         }

@@ -17,6 +17,7 @@ use crate::latency::Latencies;
 use crate::plan::client_cap::ClientCap;
 use crate::plan::frontends::{ServedAt, Sessions};
 use crate::recording::ring::Recorder;
+use crate::serve::cache_device::successor::SuccessorSpec;
 use crate::serve::error::ServeError;
 use crate::serve::membership::MembershipOrder;
 use crate::serve::times::Activity;
@@ -36,6 +37,8 @@ pub(crate) enum Control {
     Resize(String, Sender<Result<Resized, ServeError>>),
     /// Use more of the cache device: this many bytes of a file, or all that there are.
     Grow(Option<u64>, Sender<Result<CacheGrown, ServeError>>),
+    /// Another device is to take over from the cache device.
+    TakeOver(SuccessorSpec, Sender<Result<TakeoverBegun, ServeError>>),
     Record(String, Recorder, Sender<Result<Recorded, ServeError>>),
     /// A volume comes or goes.
     Membership(MembershipOrder),
@@ -86,6 +89,26 @@ pub struct CacheGrown {
     pub growth: Growth,
 }
 
+/// A device that is going to take over from the cache device.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TakeoverBegun {
+    /// Where it is.
+    pub with: String,
+    /// Bytes that are copied to it.
+    pub bytes: u64,
+}
+
+/// How far the copy to a device is that is going to take over.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TakeoverProgress {
+    /// Where it is.
+    pub with: String,
+    /// Bytes that have been copied.
+    pub copied: u64,
+    /// Bytes in all.
+    pub bytes: u64,
+}
+
 /// Whether a device has another size than before.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Growth {
@@ -110,6 +133,8 @@ pub struct ServerStatus {
     pub cache_size: u64,
     /// Bytes of it that are going to be used, while it grows.
     pub growing_to: Option<u64>,
+    /// The device that is going to take over from it.
+    pub takeover: Option<TakeoverProgress>,
     /// What is wrong with the cache device.
     pub cache_trouble: Trouble,
     /// The volumes, in the order of the configuration.

@@ -63,8 +63,13 @@ pub fn uuid_at(path: &Path) -> Option<String> {
     superblock_at(path).map(|found| uuid_text(found.uuid))
 }
 
-/// The superblock of the cache device at a path, if there is one that can be read.
+/// The superblock of the cache device at a path, if there is one that can be read and may be served.
 pub(crate) fn superblock_at(path: &Path) -> Option<Superblock> {
+    any_superblock_at(path).filter(|found| !found.takeover.is_barred())
+}
+
+/// The same, also of one that must not be served.
+pub(crate) fn any_superblock_at(path: &Path) -> Option<Superblock> {
     let kind = path.metadata().ok()?.file_type();
     if !kind.is_file() && !kind.is_block_device() {
         return None;
@@ -76,7 +81,7 @@ pub(crate) fn superblock_at(path: &Path) -> Option<Superblock> {
         file.read_exact_at(&mut bytes, offset).map(|()| bytes)
     };
     let copies = copies_by(copy).ok()?;
-    Superblock::decode([&copies[0], &copies[1]], size).ok()
+    Superblock::decode_any([&copies[0], &copies[1]], size).ok()
 }
 
 /// The flag of `kickcache serve` that uses a cache device in the place of another one.

@@ -7,6 +7,7 @@
 mod background;
 pub mod cache_device;
 mod cache_growth;
+mod cache_takeover;
 mod complaints;
 pub mod config;
 mod control;
@@ -43,6 +44,7 @@ pub mod server;
 mod startup;
 mod stop_wait;
 pub mod stop_wish;
+pub mod succession;
 pub mod throttle;
 mod times;
 mod troubles;

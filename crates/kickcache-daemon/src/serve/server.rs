@@ -1,5 +1,6 @@
 //! A server as the rest of the program sees it: started, asked, stopped.
 
+use std::path::PathBuf;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -10,11 +11,12 @@ use kickcache_engine::config::Mode;
 use crate::plan::removal::{Clients, DirtyFate};
 use crate::plan::volume_spec::VolumeSpec;
 use crate::recording::ring::{Ends, Recording, ring};
+pub use crate::serve::cache_device::successor::SuccessorSpec;
 use crate::serve::config::ServerConfig;
 use crate::serve::control::Control;
 pub use crate::serve::control::{
     Activities, Beat, CacheGrown, Errors, FaultCount, Growth, NamedSettings, Recorded, Resized, ServerSample,
-    ServerStatus, Trouble, VolumeInfo,
+    ServerStatus, TakeoverBegun, TakeoverProgress, Trouble, VolumeInfo,
 };
 use crate::serve::core::engine_span;
 use crate::serve::error::ServeError;
@@ -58,9 +60,9 @@ impl Server {
             .spawn(move || run(config, control, rung, &tell))
             .map_err(ServeError::system("start a thread"))?;
         match told.recv() {
-            Ok(notes) => {
+            Ok(Told { notes, device }) => {
                 let link = Mutex::new(Link { sender, thread: Some(thread) });
-                Ok(ServerHandle { shared: Arc::new(Shared { link, wakeup, notes, surroundings }) })
+                Ok(ServerHandle { shared: Arc::new(Shared { link, wakeup, notes, device, surroundings }) })
             }
             Err(_) => {
                 Err(thread.join().unwrap_or(Err(ServeError::Stopped)).err().unwrap_or(ServeError::Stopped))
@@ -73,17 +75,24 @@ fn run(
     config: ServerConfig,
     control: Receiver<Control>,
     wakeup: Arc<Wakeup>,
-    tell: &Sender<Option<Arc<Notes>>>,
+    tell: &Sender<Told>,
 ) -> Result<(), ServeError> {
     let mut event_loop = startup::start(config, control, wakeup)?;
     // The starter waits for this; if it does not, nothing is lost.
-    let _ = tell.send(event_loop.notes.clone());
+    let _ =
+        tell.send(Told { notes: event_loop.notes.clone(), device: Arc::clone(&event_loop.takeover.device) });
     let end = event_loop.run();
     if matches!(end, Err(ServeError::GivenUp { .. })) {
         // Devices may yet write to its memory, and threads that wait for them cannot be waited for.
         std::mem::forget(event_loop);
     }
     end
+}
+
+/// What a loop that is ready tells its starter.
+struct Told {
+    notes: Option<Arc<Notes>>,
+    device: Arc<Mutex<PathBuf>>,
 }
 
 /// A running server. Clones speak to the same one; it stops when the last is dropped.
@@ -96,6 +105,7 @@ struct Shared {
     link: Mutex<Link>,
     wakeup: Arc<Wakeup>,
     notes: Option<Arc<Notes>>,
+    device: Arc<Mutex<PathBuf>>,
     surroundings: Surroundings,
 }
 
@@ -271,6 +281,20 @@ impl ServerHandle {
     /// If it cannot grow like this, does not answer in time, or [`ServeError::Stopped`].
     pub fn grow(&self, size: Option<u64>) -> Result<CacheGrown, ServeError> {
         self.ask(|answer| Control::Grow(size, answer))?
+    }
+
+    /// Begins to copy the cache device to another one, which takes over then. Waits for that to be ready for 8 s at most. The status
+    /// says how far it is.
+    ///
+    /// # Errors
+    /// If the other one cannot take over, or is not ready in time, or [`ServeError::Stopped`].
+    pub fn take_over(&self, spec: SuccessorSpec) -> Result<TakeoverBegun, ServeError> {
+        self.ask(|answer| Control::TakeOver(spec, answer))?
+    }
+
+    /// Where the cache device is: another one may have taken over.
+    pub fn device(&self) -> PathBuf {
+        self.shared.device.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Records what a volume is asked for, until the recording is dropped or the server stops.

@@ -17,6 +17,7 @@ use crate::driver::executor::{Driver, DriverSettings, NamedMedium};
 use crate::driver::io_engine::IoEngine;
 use crate::plan::cache_spec::CacheService;
 use crate::serve::cache_growth::CacheGrowth;
+use crate::serve::cache_takeover::CacheTakeover;
 use crate::serve::config::{Limits, ServerConfig};
 use crate::serve::control::Control;
 use crate::serve::core::{Begun, Core};
@@ -87,6 +88,7 @@ pub(crate) fn start(
         note_queue: NoteQueue::new(Arc::clone(&wakeup)),
         resizes: Resizes::new(Arc::clone(&wakeup)),
         growth: CacheGrowth::new(Arc::clone(&wakeup)),
+        takeover: CacheTakeover::new(Arc::clone(&wakeup), config.cache.device),
         journal_note: JournalNote::new(Arc::clone(&wakeup)),
         wakeup,
         troubles: Troubles::new(),

@@ -7,7 +7,9 @@ use kickcache_daemon::control::activity::{Activity, Took};
 use kickcache_daemon::control::error_count::ErrorCount;
 use kickcache_daemon::control::last_error::LastError;
 use kickcache_daemon::control::lru_curve::LruCurve;
-use kickcache_daemon::control::report::{CacheFacts, CacheReport, RecordWord, Trouble, VolumeFacts};
+use kickcache_daemon::control::report::{
+    CacheFacts, CacheReport, RecordWord, ReplacingReport, Trouble, VolumeFacts,
+};
 use kickcache_daemon::driver::errno::errno_name;
 use kickcache_daemon::driver::fault::Cause;
 use kickcache_daemon::latency::Latencies;
@@ -60,6 +62,11 @@ fn report_of(status: ServerStatus, sample_seconds: Option<f64>, latencies: &[Lat
         device: whole_path(&status.cache),
         size: status.cache_size,
         growing_to: status.growing_to,
+        replacing: status.takeover.map(|takeover| ReplacingReport {
+            with: takeover.with,
+            copied_bytes: takeover.copied,
+            bytes: takeover.bytes,
+        }),
         stop_waits_for: status.awaited,
         trouble: trouble(&status.cache_trouble, faults, Device::Cache),
         io_engine: status.io_engine.as_str().into(),

@@ -14,6 +14,7 @@ use kickcache_daemon::plan::room::RoomBounds;
 use kickcache_daemon::plan::volume_spec::VolumeSpec;
 use kickcache_daemon::serve::error::ServeError;
 use kickcache_daemon::serve::server::{NamedSettings, ReadyPlaces, ReadyVolume};
+use kickcache_daemon::serve::succession::follow;
 use kickcache_daemon::whole_path::whole_path;
 use kickcache_units::counted;
 
@@ -86,6 +87,9 @@ impl Turn<'_> {
 
     fn reload_quietly(&self, started: &mut Started, extent: ReloadExtent) -> Result<Reloaded, ControlError> {
         let mut wanted = self.changes.source.read().map_err(|failure| refusal(&failure))?;
+        for cache in &mut wanted.caches {
+            cache.device = follow(&cache.device).device;
+        }
         started.servers.iter_mut().for_each(Served::look_at_modes);
         let served = self.served(started);
         let mut notes = leave_unserved(&mut wanted, &served, &self.changes.plan);

@@ -17,12 +17,12 @@ use kickcache_daemon::metrics::server::MetricsServer;
 use kickcache_daemon::plan::ServePlan;
 use kickcache_daemon::plan::address::NbdAddress;
 use kickcache_daemon::plan::cache_spec::{CacheService, CacheSpec, Unserved};
-use kickcache_daemon::plan::default_paths::runtime_dir;
 use kickcache_daemon::plan::removal::{Clients, DirtyFate};
 use kickcache_daemon::plan::tls_plan::TlsWord;
+use kickcache_daemon::serve::cache_device::Overwrite;
 use kickcache_daemon::serve::config::StatePlace;
 use kickcache_daemon::serve::error::ServeError;
-use kickcache_daemon::serve::server::{Growth, RecordingBegun};
+use kickcache_daemon::serve::server::{Growth, RecordingBegun, SuccessorSpec, TakeoverBegun};
 use kickcache_daemon::serve::stop_wish::StopWish;
 use kickcache_daemon::signals::{self, Wish};
 use kickcache_daemon::whole_path::whole_path;
@@ -35,12 +35,13 @@ use crate::cli::changes::{Changes, control_error};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::log::outlet::Outlet;
 use crate::cli::log::start_log;
+use crate::cli::missing_folders::MissingFolders;
 use crate::cli::options::state_place;
 use crate::cli::plan_source::PlanSource;
 use crate::cli::runtime_dir::make_runtime_dir;
 use crate::cli::service_manager::{self, DevicePulse, Pulses, ServiceManager};
 use crate::cli::socket_activation::ActivationSockets;
-use crate::cli::start::{Served, Started, start_servers};
+use crate::cli::start::{Served, Started, go_on_replacing, start_servers};
 use crate::cli::unserved::tell_again;
 
 /// How long somebody who asks waits for a daemon that is starting.
@@ -98,6 +99,7 @@ fn serve(mut plan: ServePlan, source: PlanSource, out: &mut dyn Write, log: &Out
         counted(volumes as u64, "volume")
     );
     daemon.started(started.clone());
+    go_on_replacing(&servers);
     let service_manager = ServiceManager::tell_ready(daemon).context("cannot start a thread for systemd")?;
     let ends: Vec<anyhow::Result<()>> = servers.iter().map(Served::wait).collect();
     drop(service_manager);
@@ -132,24 +134,6 @@ fn state_directory(plan: &ServePlan) -> Option<PathBuf> {
     match state_place(plan.state.as_deref()) {
         StatePlace::Directory(directory) => Some(whole_path(&directory)),
         StatePlace::NotKept | StatePlace::Missing => None,
-    }
-}
-
-/// Folders for sockets that did not exist: a start that fails leaves none of them behind.
-struct MissingFolders(Vec<PathBuf>);
-
-impl MissingFolders {
-    fn of(plan: &ServePlan) -> MissingFolders {
-        let control = plan.control.parent().map(Path::to_path_buf);
-        let folders = control.into_iter().chain([runtime_dir()]);
-        MissingFolders(folders.filter(|folder| !folder.exists()).collect())
-    }
-
-    /// Others may have put something into them; these stay.
-    fn remove_again(&self) {
-        for folder in &self.0 {
-            let _ = std::fs::remove_dir(folder);
-        }
     }
 }
 
@@ -311,7 +295,7 @@ impl Daemon {
         let waited = self.changed.wait_timeout_while(self.lock(), START_MAX, is_starting);
         let (stage, _) = waited.unwrap_or_else(PoisonError::into_inner);
         match &*stage {
-            StartPhase::Serving(started) => Ok(started.clone()),
+            StartPhase::Serving(started) => Ok(started.clone().looked_at()),
             StartPhase::Starting | StartPhase::Unwanted => Err(starting()),
         }
     }
@@ -399,6 +383,15 @@ impl ControlTarget for Daemon {
         Ok(wire::Growing { device, before_bytes: grown.before, size_bytes: grown.size })
     }
 
+    fn replace(&self, order: &wire::ReplacementOrder) -> Result<wire::Replacing, ControlError> {
+        let served = self.server_with(order.device.as_deref())?;
+        let overwrite = if order.force { Overwrite::Allow } else { Overwrite::Refuse };
+        let spec = SuccessorSpec { path: order.with.clone(), size: order.size_bytes, overwrite };
+        let TakeoverBegun { with, bytes } = served.handle.take_over(spec).map_err(control_error)?;
+        let device = whole_path(&served.cache.device).display().to_string();
+        Ok(wire::Replacing { device, with, bytes })
+    }
+
     fn record(&self, volume: &str) -> Result<TitledRecording, ControlError> {
         let begun = self.server_of(volume)?.handle.record(volume).map_err(control_error)?;
         let RecordingBegun { recorded, recording } = begun;
@@ -452,6 +445,7 @@ impl ControlTarget for Daemon {
 impl Pulses for Daemon {
     fn pulses(&self) -> Vec<DevicePulse> {
         let StartPhase::Serving(started) = self.lock().clone() else { return Vec::new() };
+        let started = started.looked_at();
         let pulse = |served: &Served| DevicePulse {
             device: whole_path(&served.cache.device).display().to_string(),
             pulse: served.handle.pulse(),
@@ -463,6 +457,7 @@ impl Pulses for Daemon {
 impl MetricsTarget for Daemon {
     fn scrape(&self) -> Result<Scrape, ControlError> {
         let StartPhase::Serving(started) = self.lock().clone() else { return Err(starting()) };
+        let started = started.looked_at();
         let (mut caches, mut silent) = (Vec::new(), Vec::new());
         for served in &started.servers {
             match served.handle.sample() {

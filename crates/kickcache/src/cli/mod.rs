@@ -24,6 +24,7 @@ mod leave;
 mod limit_flags;
 mod log;
 mod man;
+mod missing_folders;
 mod missing_origin;
 mod mode;
 mod not_ours;
@@ -40,6 +41,7 @@ mod rehearsal;
 mod reload;
 mod removal;
 mod remove;
+mod replace;
 mod report;
 mod resize;
 mod runtime_dir;
@@ -110,6 +112,7 @@ enum Command {
     Remove(remove::RemoveArgs),
     Resize(resize::ResizeArgs),
     Grow(grow::GrowArgs),
+    Replace(replace::ReplaceArgs),
     Record(record::RecordArgs),
     Stop(stop::StopArgs),
     Inspect(inspect::InspectArgs),
@@ -143,6 +146,7 @@ impl Command {
             Command::Remove(args) => args.run(out),
             Command::Resize(args) => args.run(out),
             Command::Grow(args) => args.run(out),
+            Command::Replace(args) => args.run(out),
             Command::Record(args) => args.run(out),
             Command::Stop(args) => args.run(out),
             Command::Inspect(args) => args.run(out),

@@ -12,11 +12,13 @@ use kickcache_daemon::driver::device::check_distinct;
 use kickcache_daemon::plan::ServePlan;
 use kickcache_daemon::plan::cache_spec::{CacheService, CacheSpec, Unserved};
 use kickcache_daemon::plan::volume_spec::VolumeSpec;
+use kickcache_daemon::serve::cache_device::Overwrite;
 use kickcache_daemon::serve::error::ServeError;
 use kickcache_daemon::serve::missed_device::uuid_at;
 use kickcache_daemon::serve::prepare::check_origin;
-use kickcache_daemon::serve::server::{Server, ServerHandle};
+use kickcache_daemon::serve::server::{Server, ServerHandle, SuccessorSpec};
 use kickcache_daemon::serve::stop_wish::StopWish;
+use kickcache_daemon::serve::succession::find_cache;
 
 use crate::cli::options::state_place;
 use crate::cli::out_of_service::decide_service;
@@ -43,6 +45,14 @@ pub(super) struct Started {
 }
 
 impl Started {
+    /// The same with the devices by now: others may have taken over.
+    pub(super) fn looked_at(mut self) -> Started {
+        for served in &mut self.servers {
+            served.cache.device = served.handle.device();
+        }
+        self
+    }
+
     /// The server of a volume.
     pub(super) fn server_mut(&mut self, name: &str) -> Option<&mut Served> {
         self.servers.iter_mut().find(|served| served.cache.names().any(|known| known == name))
@@ -114,6 +124,10 @@ pub(super) fn start_servers(
     let silent = silent_devices(&devices(&plan));
     refusals.leave_silent(&mut plan.caches, silent)?;
     let mut unserved = tell_unserved(&mut plan)?;
+    for cache in &mut plan.caches {
+        find_cache(cache).or_else(|error| refusals.leave_all(cache, error.into()))?;
+    }
+    unserved.extend(tell_unserved(&mut plan)?);
     check_distinct(devices(&plan))?;
     check_copies(&plan.caches)?;
     // Before anything is dropped or made for the others.
@@ -132,6 +146,26 @@ pub(super) fn start_servers(
     let servers = start_all(&mut plan.caches, activated, &common, &refusals)?;
     unserved.extend(tell_unserved(&mut plan)?);
     Ok(Started { servers, unserved, added: BTreeSet::new() })
+}
+
+/// Devices that were to take over before the last stop are copied to anew.
+pub(super) fn go_on_replacing(servers: &[Served]) {
+    for Served { handle, cache } in servers {
+        let Some(path) = cache.successor.clone() else { continue };
+        let (handle, device) = (handle.clone(), cache.device.clone());
+        let spec = SuccessorSpec { path, size: None, overwrite: Overwrite::Refuse };
+        let go_on = move || {
+            if let Err(error) = handle.take_over(spec) {
+                let device = device.display();
+                tracing::warn!(
+                    event = "cache_replacement_failed",
+                    "the replacement of {device} does not go on: {error}"
+                );
+            }
+        };
+        // Without a thread it goes on with the next start.
+        drop(thread::Builder::new().name("replace".into()).spawn(go_on));
+    }
 }
 
 /// Starts the servers of all cache devices side by side: logs that are long and origins that do not answer do not add up.

@@ -32,6 +32,7 @@ fn help_is_what_was_reviewed() {
         "drain",
         "resize",
         "grow",
+        "replace",
         "record",
         "stop",
         "inspect",

@@ -63,6 +63,7 @@ mod remote_evil;
 mod remote_extents;
 mod remote_origin;
 mod remote_swapped;
+mod replace;
 mod report;
 mod resize;
 mod rng;

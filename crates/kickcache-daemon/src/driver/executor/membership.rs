@@ -51,6 +51,18 @@ impl Driver {
         Parted { _medium: medium }
     }
 
+    /// The device that was to take over from the cache device does; neither owes anything. Gives the old one.
+    ///
+    /// # Panics
+    /// If there is none.
+    pub fn take_over(&mut self) -> Parted {
+        let successor = self.media.get_mut(SUCCESSOR_SLOT).and_then(Option::take);
+        assert!(successor.is_some(), "a device takes over that is there");
+        let parted = self.remove(Device::Cache);
+        self.media[slot(Device::Cache)] = successor;
+        parted
+    }
+
     fn volume_count(&self) -> usize {
         self.media.iter().take(SUCCESSOR_SLOT).skip(1).flatten().count()
     }

@@ -18,6 +18,8 @@ use kickcache_engine::device::{
     Checksums, Completion, Data, Device, DeviceError, DeviceOperation, Memory, Piece, Pieces, Submission,
     SubmissionId,
 };
+use kickcache_engine::mirror::Routed;
+use kickcache_engine::mirror::side::Side;
 use kickcache_engine::request::{Durability, Unmap};
 use kickcache_engine::time::{Duration, Instant};
 use kickcache_engine::units::{BLOCK_BYTES, Checksum, PageIndex, VolumeId};
@@ -196,43 +198,57 @@ impl Driver {
     /// # Panics
     /// If the submission names a device or memory that does not exist: a defect of the engine.
     pub fn submit(&mut self, now: Instant, submission: Submission) {
+        self.submit_for(now, Device::Cache, submission);
+    }
+
+    /// The same for one of two devices, of which the other one is to take over.
+    pub fn submit_routed(&mut self, now: Instant, Routed { side, submission }: Routed) {
+        match side {
+            Side::Old => self.submit_for(now, Device::Cache, submission),
+            Side::New => self.submit_for(now, Device::Successor, submission),
+        }
+    }
+
+    /// Executes a submission, with `cache` for the cache device.
+    fn submit_for(&mut self, now: Instant, cache: Device, submission: Submission) {
         let Submission { id, operation } = submission;
+        let meant = |device| if device == Device::Cache { cache } else { device };
         match operation {
             DeviceOperation::Read { device, offset, pieces, checksums } => {
-                let token = self.begin(id, device, Work::Read, offset);
+                let token = self.begin(id, meant(device), Work::Read, offset);
                 self.operation(token).checksums = checksums;
                 self.add_pieces(token, &pieces);
                 self.start(now, token);
             }
             DeviceOperation::Write { device, offset, pieces, durability } => {
-                let work = Work::Write(self.write_sync(device, durability));
-                let token = self.begin(id, device, work, offset);
+                let work = Work::Write(self.write_sync(meant(device), durability));
+                let token = self.begin(id, meant(device), work, offset);
                 self.add_pieces(token, &pieces);
                 self.start(now, token);
             }
             DeviceOperation::WriteMetadata { offset, bytes, pieces, durability } => {
-                let work = Work::Write(self.write_sync(Device::Cache, durability));
-                let token = self.begin(id, Device::Cache, work, offset);
+                let work = Work::Write(self.write_sync(cache, durability));
+                let token = self.begin(id, cache, work, offset);
                 self.start_metadata(now, token, Metadata::Out(&bytes), pieces);
             }
             DeviceOperation::ReadMetadata { extent } => {
-                let token = self.begin(id, Device::Cache, Work::ReadMetadata, extent.start);
+                let token = self.begin(id, cache, Work::ReadMetadata, extent.start);
                 let length = usize::try_from(extent.length).expect("metadata fits into memory");
                 self.start_metadata(now, token, Metadata::In(length), Vec::new());
             }
             DeviceOperation::Flush { device } => {
-                let token = self.begin(id, device, Work::Flush, 0);
+                let token = self.begin(id, meant(device), Work::Flush, 0);
                 self.start(now, token);
             }
             DeviceOperation::Discard { device, extent } => {
-                let kind = self.discard_kind(device);
-                let token = self.begin(id, device, Work::Discard(kind), extent.start);
+                let kind = self.discard_kind(meant(device));
+                let token = self.begin(id, meant(device), Work::Discard(kind), extent.start);
                 self.operation(token).length = extent.length;
                 self.start(now, token);
             }
             DeviceOperation::WriteZeroes { device, extent, unmap, durability } => {
                 let work = zero_work(unmap, durability);
-                let token = self.begin(id, device, work, extent.start);
+                let token = self.begin(id, meant(device), work, extent.start);
                 self.operation(token).length = extent.length;
                 self.start(now, token);
             }
@@ -393,16 +409,31 @@ impl Driver {
     /// What each device owes, of those that owe something: the cache device first.
     pub fn loads(&self) -> Vec<Load> {
         let mut counts: BTreeMap<usize, Load> = BTreeMap::new();
-        let is_free: BTreeSet<usize> =
-            self.free.iter().filter_map(|token| usize::try_from(*token).ok()).collect();
-        for (token, operation) in self.operations.iter().enumerate() {
-            if !is_free.contains(&token) {
-                let device = operation.device;
-                let load = counts.entry(slot(device)).or_insert(Load { device, operation_count: 0 });
-                load.operation_count += 1;
-            }
+        for operation in self.owed() {
+            let device = operation.device;
+            let load = counts.entry(slot(device)).or_insert(Load { device, operation_count: 0 });
+            load.operation_count += 1;
         }
         counts.into_values().collect()
+    }
+
+    /// What a device owes, but for reads.
+    pub fn changes_in_flight(&self, device: Device) -> Vec<SubmissionId> {
+        let is_change = |work: Work| !matches!(work, Work::Read | Work::ReadMetadata);
+        let meant = |operation: &&Operation| operation.device == device && is_change(operation.work);
+        self.owed().filter(meant).map(|operation| operation.id).collect()
+    }
+
+    /// Whether a device owes nothing.
+    pub fn is_idle(&self, device: Device) -> bool {
+        self.owed().all(|operation| operation.device != device)
+    }
+
+    fn owed(&self) -> impl Iterator<Item = &Operation> {
+        let is_free: BTreeSet<usize> =
+            self.free.iter().filter_map(|token| usize::try_from(*token).ok()).collect();
+        let operations = self.operations.iter().enumerate();
+        operations.filter(move |(token, _)| !is_free.contains(token)).map(|(_, operation)| operation)
     }
 
     /// Submissions in flight.

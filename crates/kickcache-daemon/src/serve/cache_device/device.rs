@@ -1,5 +1,7 @@
 //! An open cache device.
 
+use std::fs::File;
+use std::io::Read;
 use std::path::Path;
 
 use kickcache_engine::format::mark::ServiceMark;
@@ -91,4 +93,13 @@ impl CacheDevice {
         self.is_changed = false;
         Ok(())
     }
+}
+
+/// The id of a cache device, or of a replacement.
+pub(super) fn random_uuid() -> Result<[u8; 16], ServeError> {
+    let mut uuid = [0; 16];
+    File::open("/dev/urandom")
+        .and_then(|mut random| random.read_exact(&mut uuid))
+        .map_err(ServeError::system("read random bytes"))?;
+    Ok(uuid)
 }

@@ -1,7 +1,7 @@
 //! What stands where a cache device shall be: looked at without a change, then made one if that is allowed.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read};
+use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -15,7 +15,7 @@ use rustix::fs::{FallocateFlags, fallocate};
 
 use crate::driver::device::{AccessMode, BlockFile, Emptiness, Kind, OpenError};
 use crate::places;
-use crate::serve::cache_device::device::CacheDevice;
+use crate::serve::cache_device::device::{CacheDevice, random_uuid};
 use crate::serve::cache_device::io::{cache_io, read};
 use crate::serve::cache_device::made::Made;
 use crate::serve::cache_device::marks::{of_known, read_marks, together, write_marks};
@@ -350,10 +350,7 @@ pub(super) fn allocate_to(file: &BlockFile, has: u64, size: u64) -> Result<(), S
 
 fn format_open(file: BlockFile) -> Result<CacheDevice, ServeError> {
     let path: PathBuf = file.path().into();
-    let mut uuid = [0; 16];
-    File::open("/dev/urandom")
-        .and_then(|mut random| random.read_exact(&mut uuid))
-        .map_err(ServeError::system("read random bytes"))?;
+    let uuid = random_uuid()?;
     let superblock = Superblock::new(uuid, file.size())
         .map_err(|source| ServeError::Engine { path: path.clone(), source })?;
     write_marks(&file, ServiceMark::InService, uuid)?;

@@ -8,6 +8,7 @@ mod io;
 mod made;
 pub(crate) mod marks;
 mod overwrite;
+pub(crate) mod successor;
 mod superblocks;
 
 use std::path::Path;

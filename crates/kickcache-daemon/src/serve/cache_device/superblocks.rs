@@ -19,7 +19,7 @@ pub(crate) fn store_superblock(file: &BlockFile, superblock: &mut Superblock) ->
     let copies = read_copies(file)?;
     let epoch = |copy: &Vec<u8>| {
         // The device may have been extended since it was opened.
-        let found = Superblock::decode([copy, copy], u64::MAX);
+        let found = Superblock::decode_any([copy, copy], u64::MAX);
         found.ok().map(|found| found.epoch)
     };
     let found = [epoch(&copies[0]), epoch(&copies[1])];

@@ -93,6 +93,7 @@ impl<E: CacheEngine> EventLoop<E> {
             }
             Control::Membership(order) => self.take_membership_order(now, order),
             Control::Grow(wanted, answer) => self.begin_growth(now, wanted, answer),
+            Control::TakeOver(spec, answer) => self.begin_takeover(now, spec, answer),
             Control::Resize(name, answer) => self.begin_resize(now, &name, &answer),
             Control::Drain(name, answer) => {
                 let done = self.volume_id(&name).map(|id| self.core.engine.drain(now, id));
@@ -202,6 +203,7 @@ impl<E: CacheEngine> EventLoop<E> {
             engine: self.core.engine.status(),
             cache_size: self.superblock.geometry.device_size,
             growing_to: self.growth.size(),
+            takeover: self.takeover_progress(),
             volumes: self.core.volumes.iter().map(|volume| volume.info.clone()).collect(),
             awaited: (self.core.stage != LoopPhase::Serving).then(|| self.awaited(now)),
             connections: self.frontends.connection_count(),

@@ -49,6 +49,11 @@ impl<E: CacheEngine> EventLoop<E> {
                 GrowthStep::Preparing(_) | GrowthStep::Storing(_) => "it is growing already",
             }));
         }
+        if self.takeover.step.is_some() {
+            return Err(
+                self.refuse_growth("it is being replaced; let the other device grow when that is done")
+            );
+        }
         if self.core.engine.health() != CacheHealth::Good {
             return Err(self.refuse_growth("it is out of service"));
         }
@@ -132,6 +137,11 @@ impl<E: CacheEngine> EventLoop<E> {
 
     /// Whether a superblock is on its way to the device, or is lent to whoever writes it.
     pub(super) fn is_storing_superblock(&self) -> bool {
+        self.takeover.is_storing() || self.is_storing_for_others()
+    }
+
+    /// The same, but for a device that takes over.
+    pub(super) fn is_storing_for_others(&self) -> bool {
         let is_written =
             self.resizes.is_storing() || self.growth.is_storing() || self.journal_note.is_storing();
         is_written || self.is_leased || self.leaving.is_some()

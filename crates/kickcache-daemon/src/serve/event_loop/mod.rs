@@ -9,6 +9,7 @@ mod grow;
 mod loss;
 mod membership;
 mod resize;
+mod take_over;
 mod troubles;
 
 use std::os::fd::AsFd;
@@ -17,14 +18,17 @@ use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
 use kickcache_engine::cache_engine::CacheEngine;
-use kickcache_engine::device::Device;
+use kickcache_engine::device::{Completion, Data, Device};
 use kickcache_engine::format::superblock::Superblock;
+use kickcache_engine::mirror::Mirror;
+use kickcache_engine::mirror::ending::Ending;
 use kickcache_engine::request::Reply;
 use kickcache_engine::time::{Instant, earlier};
 use kickcache_engine::units::BlockKey;
 
 use crate::driver::Interest;
 use crate::serve::cache_growth::CacheGrowth;
+use crate::serve::cache_takeover::CacheTakeover;
 use crate::serve::control::Control;
 use crate::serve::core::{Core, LoopPhase};
 use crate::serve::error::ServeError;
@@ -67,6 +71,7 @@ pub(crate) struct EventLoop<E> {
     pub(crate) note_queue: NoteQueue,
     pub(crate) resizes: Resizes,
     pub(crate) growth: CacheGrowth,
+    pub(crate) takeover: CacheTakeover,
     pub(crate) journal_note: JournalNote,
     /// A volume on its way out.
     pub(crate) leaving: Option<Leaving>,
@@ -90,6 +95,9 @@ impl<E: CacheEngine> EventLoop<E> {
             let now = self.core.begin_turn();
             self.core.begin_due();
             self.frontends.take_requests(&mut self.core);
+            if self.takeover.step.is_some() {
+                self.advance_takeover(now);
+            }
             self.pump(now);
             if self.growth.step().is_some() {
                 self.take_growth(now);
@@ -133,8 +141,14 @@ impl<E: CacheEngine> EventLoop<E> {
         let mut moved = true;
         while std::mem::take(&mut moved) {
             while let Some(submission) = self.core.engine.poll_submission() {
-                self.core.driver.submit(now, submission);
+                match &mut self.takeover.mirror {
+                    None => self.core.driver.submit(now, submission),
+                    Some(mirror) => mirror.handle_submission(submission),
+                }
                 moved = true;
+            }
+            while let Some(routed) = self.takeover.mirror.as_mut().and_then(Mirror::poll_submission) {
+                self.core.driver.submit_routed(now, routed);
             }
             while let Some(reply) = self.core.engine.poll_reply() {
                 self.handle_reply(reply);
@@ -142,7 +156,17 @@ impl<E: CacheEngine> EventLoop<E> {
             }
             while left > 0 {
                 let Some(completion) = self.core.driver.poll_completion(now) else { break };
-                self.core.engine.handle_completion(now, completion);
+                match &mut self.takeover.mirror {
+                    None => self.core.engine.handle_completion(now, completion),
+                    Some(mirror) => match mirror.handle_end(completion.id, completion.result.map(drop)) {
+                        Ending::Passed => self.core.engine.handle_completion(now, completion),
+                        Ending::Awaited => {}
+                        Ending::Ended(id, result) => {
+                            let result = result.map(|()| Data::default());
+                            self.core.engine.handle_completion(now, Completion { id, result });
+                        }
+                    },
+                }
                 left -= 1;
                 moved = true;
             }
@@ -204,6 +228,7 @@ impl<E: CacheEngine> EventLoop<E> {
         self.core.complaints.tell_held_back(now, |volume| volumes.name(volume));
         self.tell_late_resizes(now);
         self.tell_late_growth(now);
+        self.tell_late_takeover(now);
         if let Some(awaited) = self.poll_wait(now) {
             tracing::warn!(
                 event = "stop_waits",
@@ -219,6 +244,7 @@ impl<E: CacheEngine> EventLoop<E> {
         };
         let log = earlier(self.core.complaints.poll_timeout(), self.stop_wait.poll_timeout());
         let late = earlier(self.resizes.poll_timeout(), self.growth.poll_timeout());
+        let late = earlier(late, self.takeover.poll_timeout(self.core.now));
         let trouble = self.troubles.poll_timeout(self.core.driver.in_flight());
         let leaving = self.leaving.as_ref().and_then(|leaving| leaving.poll_timeout(self.core.now));
         let late = earlier(late, leaving);

@@ -91,6 +91,7 @@ impl<E: CacheEngine> EventLoop<E> {
             }
         }
         while !self.growth.is_storing()
+            && !self.takeover.is_storing()
             && !self.is_leased
             && let Some(Grown { volume: id, size }) = self.resizes.next_to_store()
         {

@@ -8,7 +8,8 @@ use kickcache_daemon::control::last_error::LastError;
 use kickcache_daemon::control::limits_report::LimitsReport;
 use kickcache_daemon::control::lru_curve::{LruCurve, LruPoint};
 use kickcache_daemon::control::report::{
-    CacheCounters, CacheReport, HealthWord, RecordWord, Report, UnservedReport, VolumeCounters, VolumeReport,
+    CacheCounters, CacheReport, HealthWord, RecordWord, ReplacingReport, Report, UnservedReport,
+    VolumeCounters, VolumeReport,
 };
 use kickcache_daemon::extents::Extent;
 use kickcache_daemon::plan::frontends::{ServedAt, Sessions};
@@ -64,6 +65,7 @@ fn cache() -> CacheReport {
         stop_waits_for: Some("the origin of a".into()),
         device_bytes: 2,
         growing_to_bytes: Some(3),
+        replacing: Some(ReplacingReport { with: String::new(), copied_bytes: 0, bytes: 0 }),
         capacity_bytes: 1,
         segments: 1,
         free_segments: 1,

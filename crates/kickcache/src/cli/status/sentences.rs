@@ -49,11 +49,15 @@ pub(super) fn cache_sentence(cache: &CacheReport, commands: &DaemonCommands) -> 
         (None, Some(error)) => format!(", {}", error.show()),
         (None, None) => String::new(),
     };
+    let replacing = cache.replacing.as_ref().map_or_else(String::new, |replacing| {
+        let done = show_ratio(replacing.copied_bytes, replacing.bytes);
+        format!(", {done} copied to {}, which takes over then", replacing.with)
+    });
     let capacity = show_bytes(cache.capacity_bytes);
     let free = show_ratio(cache.free_segments, cache.segments);
     let (memory, written) = (show_bytes(cache.memory_bytes), show_bytes(cache.counters.write_bytes));
     let figures = format!(
-        "; {capacity}, {free} of the segments free{retired}; {written} written to it; tables take \
+        "; {capacity}, {free} of the segments free{retired}{replacing}; {written} written to it; tables take \
          {memory} of memory"
     );
     // What stands in for a device that was left out has a size of its own, which is nobody's.

@@ -97,6 +97,7 @@ fn report(reads: u64) -> Report {
         stop_waits_for: None,
         device_bytes: 101 << 30,
         growing_to_bytes: None,
+        replacing: None,
         capacity_bytes: 100 << 30,
         segments: 25_600,
         free_segments: 256,

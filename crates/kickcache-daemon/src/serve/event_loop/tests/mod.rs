@@ -107,6 +107,7 @@ fn toy_loop(
         note_queue: NoteQueue::new(Arc::clone(&wakeup)),
         resizes: Resizes::new(Arc::clone(&wakeup)),
         growth: CacheGrowth::new(Arc::clone(&wakeup)),
+        takeover: CacheTakeover::new(Arc::clone(&wakeup), origin.into()),
         journal_note: JournalNote::new(Arc::clone(&wakeup)),
         wakeup,
         troubles: Troubles::new(),

@@ -1,0 +1,157 @@
+//! A device that is to take over from a cache device: looked at, emptied, copied to, and noted on both. All of it may wait for a device.
+
+use std::io;
+use std::path::Path;
+
+use kickcache_engine::format::mark::ServiceMark;
+use kickcache_engine::format::superblock::{SUPERBLOCK_OFFSETS, SUPERBLOCK_SIZE, Superblock};
+use kickcache_engine::format::takeover::{OTHER_PATH_MAX, Other, Takeover};
+use kickcache_engine::units::ByteExtent;
+
+use crate::driver::device::{AccessMode, BlockFile, Emptiness, check_different};
+use crate::serve::cache_device::device::random_uuid;
+use crate::serve::cache_device::io::{cache_io, read, write};
+use crate::serve::cache_device::marks::write_marks;
+use crate::serve::cache_device::{CacheDevice, Noted, Overwrite, store_superblock};
+use crate::serve::config::StatePlace;
+use crate::serve::error::ServeError;
+use crate::serve::known_origin::check_no_origin;
+use crate::serve::missed_device::any_superblock_at;
+
+/// The device that somebody wants to take over.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SuccessorSpec {
+    /// Where it is, or is to be made.
+    pub path: std::path::PathBuf,
+    /// Bytes of a file that must be made.
+    pub size: Option<u64>,
+    /// Whether what it holds is lost.
+    pub overwrite: Overwrite,
+}
+
+/// A device that was made ready to be copied to.
+pub(crate) struct Successor {
+    pub(crate) file: BlockFile,
+    /// Of this replacement.
+    pub(crate) uuid: [u8; 16],
+}
+
+impl Successor {
+    /// Makes a device ready: it says that it is not complete.
+    pub(crate) fn prepare(
+        spec: &SuccessorSpec,
+        old: &BlockFile,
+        superblock: &Superblock,
+        state: &StatePlace,
+    ) -> Result<Successor, ServeError> {
+        let refuse = |what: String| ServeError::Cache { path: spec.path.clone(), what };
+        let old_path = utf8(old.path())?;
+        let size = superblock.geometry.device_size;
+        let wanted = spec.size.unwrap_or(size);
+        if wanted < size {
+            return Err(refuse(too_small(wanted, size)));
+        }
+        let file = match any_superblock_at(&spec.path) {
+            Some(found) if is_its_own(&found, superblock) => {
+                BlockFile::open(&spec.path, AccessMode::ReadWrite, Emptiness::Refused)?
+            }
+            Some(_) | None => {
+                check_apart(&spec.path, size)?;
+                if spec.overwrite == Overwrite::Refuse {
+                    check_no_origin(state, &spec.path)?;
+                }
+                let is_there = spec.path.metadata().is_ok_and(|found| found.len() > 0 || !found.is_file());
+                let size = if is_there { spec.size } else { Some(wanted) };
+                let noted = Noted { state, incomplete: &|_| None };
+                CacheDevice::format_noted(&spec.path, size, spec.overwrite, noted)?.file
+            }
+        };
+        check_different(old, &file)?;
+        utf8(file.path())?;
+        if file.size() < size {
+            return Err(refuse(too_small(file.size(), size)));
+        }
+        let uuid = random_uuid()?;
+        let takeover = Takeover::Incomplete(Other { uuid, path: old_path });
+        mark_incomplete(&file, &superblock.with_takeover(takeover))
+            .map_err(|source| cache_io(file.path(), "write the superblock", source))?;
+        write_marks(&file, ServiceMark::InService, superblock.uuid)?;
+        Ok(Successor { file, uuid })
+    }
+}
+
+/// Whether a device was to take over from this cache device before.
+fn is_its_own(found: &Superblock, superblock: &Superblock) -> bool {
+    found.uuid == superblock.uuid && matches!(found.takeover, Takeover::Incomplete(_))
+}
+
+/// What can be said before a device is emptied.
+fn check_apart(path: &Path, size: u64) -> Result<(), ServeError> {
+    let Ok(found) = path.metadata() else { return Ok(()) };
+    if found.is_file() && (1..size).contains(&found.len()) {
+        return Err(ServeError::Cache { path: path.into(), what: too_small(found.len(), size) });
+    }
+    if found.is_file() {
+        return Ok(());
+    }
+    let file = BlockFile::open(path, AccessMode::ReadWrite, Emptiness::Refused)?;
+    if file.size() < size {
+        return Err(ServeError::Cache { path: path.into(), what: too_small(file.size(), size) });
+    }
+    Ok(())
+}
+
+fn too_small(found: u64, size: u64) -> String {
+    format!(
+        "it has {found} bytes, and the cache device that it is to replace uses {size}; give one that has as many or more, or serve the \
+         volumes with a new one after a drain"
+    )
+}
+
+/// What superblocks say of a path.
+fn utf8(path: &Path) -> Result<String, ServeError> {
+    let text = path.to_str().filter(|text| text.len() <= OTHER_PATH_MAX);
+    let what = "its path is not UTF-8, or has more than 4000 bytes; give one that superblocks can name";
+    text.map(Into::into).ok_or_else(|| ServeError::Cache { path: path.into(), what: what.into() })
+}
+
+/// Both copies, whatever stands there; until the first one is whole it is no cache device.
+fn mark_incomplete(file: &BlockFile, superblock: &Superblock) -> io::Result<()> {
+    let zeroes = vec![0; SUPERBLOCK_SIZE];
+    for bytes in [zeroes, superblock.encode()] {
+        SUPERBLOCK_OFFSETS.into_iter().try_for_each(|offset| write(file, offset, &bytes))?;
+        file.file().sync_data()?;
+    }
+    Ok(())
+}
+
+/// Copies a part of a cache device.
+pub(crate) fn copy_part(old: &BlockFile, new: &BlockFile, part: ByteExtent) -> Result<(), ServeError> {
+    let length = usize::try_from(part.length).expect("a part fits into memory");
+    let bytes = read(old, part.start, length).and_then(|bytes| match bytes.len() == length {
+        true => Ok(bytes),
+        false => Err(io::ErrorKind::UnexpectedEof.into()),
+    });
+    let bytes = bytes.map_err(|source| cache_io(old.path(), "read what is to be copied of", source))?;
+    write(new, part.start, &bytes).map_err(|source| cache_io(new.path(), "copy to", source))
+}
+
+/// Makes durable what a device was given.
+pub(crate) fn flush(file: &BlockFile) -> Result<(), ServeError> {
+    file.file().sync_data().map_err(|source| cache_io(file.path(), "flush", source))
+}
+
+/// The old device says that it was replaced, durably; then the new one that it is the cache. Gives what that says. `superblock` is the
+/// old one's.
+pub(crate) fn note_replaced(
+    old: &BlockFile,
+    new: &BlockFile,
+    superblock: &Superblock,
+    uuid: [u8; 16],
+) -> Result<Superblock, ServeError> {
+    let by = Other { uuid, path: utf8(new.path())? };
+    store_superblock(old, &mut superblock.with_takeover(Takeover::Replaced(by)))?;
+    let mut complete = superblock.succeeded();
+    store_superblock(new, &mut complete)?;
+    Ok(complete)
+}

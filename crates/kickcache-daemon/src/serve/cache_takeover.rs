@@ -1,0 +1,266 @@
+//! A device that takes over from the cache device: made ready, copied to, flushed and noted by threads, as each step may wait for a disk.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex};
+use std::time::Instant as WallTime;
+
+use kickcache_engine::format::superblock::Superblock;
+use kickcache_engine::format::takeover::{Other, Takeover};
+use kickcache_engine::mirror::Mirror;
+use kickcache_engine::time::{Duration, Instant};
+use kickcache_engine::units::ByteExtent;
+
+use crate::driver::device::BlockFile;
+use crate::serve::background::Background;
+use crate::serve::cache_device::store_superblock;
+use crate::serve::cache_device::successor::{Successor, SuccessorSpec, copy_part, flush, note_replaced};
+use crate::serve::config::StatePlace;
+use crate::serve::control::TakeoverBegun;
+use crate::serve::core::engine_span;
+use crate::serve::error::ServeError;
+use crate::wakeup::Wakeup;
+
+/// How long whoever asks waits for the device: less than a client waits for its answer.
+const ANSWER_MAX: Duration = Duration::from_millis(8_000);
+/// Time between two looks at what it waits for.
+const LOOK_PAUSE: Duration = Duration::from_millis(1);
+
+/// Who asked.
+pub(crate) type TakeoverAnswer = Sender<Result<TakeoverBegun, ServeError>>;
+
+/// The two devices, for threads.
+#[derive(Clone)]
+pub(crate) struct Pair {
+    pub(crate) old: Arc<BlockFile>,
+    pub(crate) new: Arc<BlockFile>,
+    /// Of the replacement.
+    pub(crate) uuid: [u8; 16],
+}
+
+/// A device that takes over, if one does.
+pub(crate) struct CacheTakeover {
+    background: Background<TakeoverOutcome>,
+    /// How far it is.
+    pub(crate) step: Option<TakeoverStep>,
+    /// While the cache device is copied.
+    pub(crate) mirror: Option<Mirror>,
+    /// Where the cache device is by now, for other threads.
+    pub(crate) device: Arc<Mutex<PathBuf>>,
+    /// Once the new device was made ready.
+    pub(crate) pair: Option<Pair>,
+    /// A thread works for it.
+    is_busy: bool,
+    asker: Option<Asker>,
+}
+
+struct Asker {
+    answer: TakeoverAnswer,
+    until: Instant,
+}
+
+/// How far it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum TakeoverStep {
+    /// The new device is made ready.
+    Preparing,
+    /// The old device is to say that another one is made.
+    Announcing,
+    /// Parts are copied, the next one from then on.
+    Copying(Instant),
+    /// The new device is flushed.
+    Flushing,
+    /// The superblocks are to be written, from then on.
+    Sealed(Instant),
+    /// Until nothing is in flight.
+    Parting,
+    /// The new device is let go of.
+    GivenUp(Afterwards),
+    /// The old device is to say nothing of it any more.
+    Forgetting,
+}
+
+/// What becomes of a takeover that was given up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Afterwards {
+    /// The next start begins it anew.
+    Resumed,
+    /// Nobody does.
+    Forgotten,
+}
+
+/// What came of a step.
+pub(crate) enum TakeoverOutcome {
+    /// The new device.
+    Prepared(Result<Successor, ServeError>),
+    /// The old device's superblock, written or not.
+    Announced(Box<Superblock>, Result<(), ServeError>),
+    /// A part was copied, and how long that took.
+    Copied(Result<(), ServeError>, Duration),
+    /// The new device was flushed.
+    Flushed(Result<(), ServeError>),
+    /// What the new device's superblock says.
+    Noted(Result<Box<Superblock>, ServeError>),
+}
+
+impl CacheTakeover {
+    /// Nothing is under way.
+    pub(crate) fn new(wakeup: Arc<Wakeup>, device: PathBuf) -> CacheTakeover {
+        CacheTakeover {
+            background: Background::new(wakeup),
+            step: None,
+            mirror: None,
+            device: Arc::new(Mutex::new(device)),
+            pair: None,
+            is_busy: false,
+            asker: None,
+        }
+    }
+
+    /// Whether the superblock is being written, or nobody else may write it any more: the old device may say that it was replaced.
+    pub(crate) fn is_storing(&self) -> bool {
+        match self.step {
+            Some(TakeoverStep::Announcing | TakeoverStep::Forgetting) => self.is_busy,
+            Some(TakeoverStep::Sealed(_) | TakeoverStep::Parting) => true,
+            Some(
+                TakeoverStep::Preparing
+                | TakeoverStep::Copying(_)
+                | TakeoverStep::Flushing
+                | TakeoverStep::GivenUp(_),
+            )
+            | None => false,
+        }
+    }
+
+    /// Whether a thread works for it.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.is_busy
+    }
+
+    /// Makes a device ready.
+    ///
+    /// # Errors
+    /// If there is no thread for it.
+    pub(crate) fn prepare(
+        &mut self,
+        spec: SuccessorSpec,
+        old: Arc<BlockFile>,
+        superblock: Superblock,
+        state: StatePlace,
+    ) -> io::Result<()> {
+        self.begin(move || TakeoverOutcome::Prepared(Successor::prepare(&spec, &old, &superblock, &state)))?;
+        self.step = Some(TakeoverStep::Preparing);
+        Ok(())
+    }
+
+    /// The old device says that another one is made.
+    ///
+    /// # Errors
+    /// If there is no thread for it.
+    pub(crate) fn announce(&mut self, pair: Pair, superblock: &Superblock) -> io::Result<()> {
+        let path = pair.new.path().to_string_lossy().into_owned();
+        let begun = Takeover::Begun(Other { uuid: pair.uuid, path });
+        self.store(pair, superblock.with_takeover(begun))
+    }
+
+    /// The old device says nothing of another one any more.
+    ///
+    /// # Errors
+    /// If there is no thread for it.
+    pub(crate) fn forget(&mut self, pair: Pair, superblock: &Superblock) -> io::Result<()> {
+        self.store(pair, superblock.with_takeover(Takeover::None))
+    }
+
+    fn store(&mut self, pair: Pair, superblock: Superblock) -> io::Result<()> {
+        let mut superblock = Box::new(superblock);
+        self.begin(move || {
+            let stored = store_superblock(&pair.old, &mut superblock);
+            TakeoverOutcome::Announced(superblock, stored)
+        })
+    }
+
+    /// Copies a part.
+    ///
+    /// # Errors
+    /// If there is no thread for it.
+    pub(crate) fn copy(&mut self, pair: Pair, part: ByteExtent) -> io::Result<()> {
+        self.begin(move || {
+            let begun = WallTime::now();
+            let copied = copy_part(&pair.old, &pair.new, part);
+            TakeoverOutcome::Copied(copied, engine_span(begun.elapsed()))
+        })
+    }
+
+    /// Flushes the new device.
+    ///
+    /// # Errors
+    /// If there is no thread for it.
+    pub(crate) fn flush(&mut self, pair: Pair) -> io::Result<()> {
+        self.begin(move || TakeoverOutcome::Flushed(flush(&pair.new)))
+    }
+
+    /// Notes on both devices which one is the cache.
+    ///
+    /// # Errors
+    /// If there is no thread for it.
+    pub(crate) fn note(&mut self, pair: Pair, superblock: Superblock) -> io::Result<()> {
+        self.begin(move || {
+            let noted = note_replaced(&pair.old, &pair.new, &superblock, pair.uuid);
+            TakeoverOutcome::Noted(noted.map(Box::new))
+        })
+    }
+
+    fn begin(&mut self, work: impl FnOnce() -> TakeoverOutcome + Send + 'static) -> io::Result<()> {
+        self.background.begin(work)?;
+        self.is_busy = true;
+        Ok(())
+    }
+
+    /// What came of the step that ended.
+    pub(crate) fn poll(&mut self) -> Option<TakeoverOutcome> {
+        let outcome = self.background.poll()?;
+        self.is_busy = false;
+        Some(outcome)
+    }
+
+    /// Somebody waits until the copy begins.
+    pub(crate) fn wait(&mut self, now: Instant, answer: TakeoverAnswer) {
+        self.asker = Some(Asker { answer, until: now.plus(ANSWER_MAX) });
+    }
+
+    /// Tells whoever asked, if nobody told it yet.
+    pub(crate) fn answer(&mut self, result: Result<TakeoverBegun, ServeError>) {
+        if let Some(asker) = self.asker.take() {
+            // An asker that is gone needs no answer.
+            let _ = asker.answer.send(result);
+        }
+    }
+
+    /// When it is to be looked at again if nothing happens: what it waits for is often the end of something else.
+    pub(crate) fn poll_timeout(&self, now: Instant) -> Option<Instant> {
+        let soon = now.plus(LOOK_PAUSE);
+        let asked = self.asker.as_ref().map(|asker| asker.until);
+        match self.step? {
+            _ if self.is_busy => asked,
+            TakeoverStep::Copying(due) | TakeoverStep::Sealed(due) => Some(due.max(soon)),
+            TakeoverStep::Preparing
+            | TakeoverStep::Announcing
+            | TakeoverStep::Flushing
+            | TakeoverStep::Parting
+            | TakeoverStep::GivenUp(_)
+            | TakeoverStep::Forgetting => Some(soon),
+        }
+    }
+
+    /// Whether somebody has waited long enough.
+    pub(crate) fn is_overdue(&self, now: Instant) -> bool {
+        self.asker.as_ref().is_some_and(|asker| asker.until <= now)
+    }
+
+    /// Nothing is under way any more.
+    pub(crate) fn end(&mut self) {
+        self.step = None;
+        self.pair = None;
+    }
+}

@@ -1,0 +1,337 @@
+//! The cache device is replaced while it is served: the driver mirrors it to another one, which takes over when it has everything.
+//!
+//! The order decides: the new device has everything, flushed; the old one says that it was replaced; the new one says that it is the
+//! cache; then the old one is let go of. Until then what is acknowledged is on the old one.
+
+use std::sync::Arc;
+
+use kickcache_engine::cache_engine::CacheEngine;
+use kickcache_engine::device::Device;
+use kickcache_engine::engine::Phase;
+use kickcache_engine::format::superblock::Superblock;
+use kickcache_engine::mirror::Mirror;
+use kickcache_engine::stats::CacheHealth;
+use kickcache_engine::time::{Duration, Instant};
+
+use super::EventLoop;
+use crate::driver::device::BlockFile;
+use crate::driver::executor::{Medium, NamedMedium};
+use crate::serve::cache_device::successor::{Successor, SuccessorSpec};
+use crate::serve::cache_takeover::{Afterwards, Pair, TakeoverAnswer, TakeoverOutcome, TakeoverStep};
+use crate::serve::control::{TakeoverBegun, TakeoverProgress};
+use crate::serve::core::LoopPhase;
+use crate::serve::error::ServeError;
+
+/// Longest pause behind a part.
+const COPY_PAUSE_MAX: Duration = Duration::from_millis(20);
+/// Time between two tries to write the superblocks.
+const NOTE_PAUSE: Duration = Duration::from_millis(2_000);
+
+impl<E: CacheEngine> EventLoop<E> {
+    /// Begins to replace the cache device. The answer comes once the other one is ready to be copied to.
+    pub(super) fn begin_takeover(&mut self, now: Instant, spec: SuccessorSpec, answer: TakeoverAnswer) {
+        let begun = self.device_to_replace().and_then(|old| {
+            let state = self.commands.state.clone();
+            let begun = self.takeover.prepare(spec, old, self.superblock.clone(), state);
+            begun.map_err(ServeError::system("start a thread"))
+        });
+        match begun {
+            Ok(()) => self.takeover.wait(now, answer),
+            // An asker that is gone needs no answer.
+            Err(error) => drop(answer.send(Err(error))),
+        }
+    }
+
+    fn refuse_takeover(&self, what: &str) -> ServeError {
+        ServeError::Cache { path: self.cache.clone(), what: what.into() }
+    }
+
+    fn device_to_replace(&self) -> Result<Arc<BlockFile>, ServeError> {
+        if self.core.stage != LoopPhase::Serving || self.core.engine.phase() != Phase::Running {
+            return Err(self.refuse_takeover("the server is stopping; replace it after the next start"));
+        }
+        if let Some(pair) = &self.takeover.pair {
+            let what = format!("it is being replaced by {} already", pair.new.path().display());
+            return Err(self.refuse_takeover(&what));
+        }
+        if self.takeover.step.is_some() {
+            return Err(self.refuse_takeover("it is being replaced already"));
+        }
+        if self.growth.step().is_some() {
+            return Err(self.refuse_takeover("it is growing; replace it when that is done"));
+        }
+        if self.core.engine.health() != CacheHealth::Good {
+            return Err(self.refuse_takeover(
+                "it is out of service: drain its volumes, stop, and serve them with a new one",
+            ));
+        }
+        let cache = self.core.driver.shared_file(Device::Cache);
+        cache.ok_or_else(|| self.refuse_takeover("its volumes are served without a cache"))
+    }
+
+    /// Goes on with what threads did, and with what is due.
+    pub(super) fn advance_takeover(&mut self, now: Instant) {
+        while let Some(outcome) = self.takeover.poll() {
+            let went_well = match outcome {
+                TakeoverOutcome::Prepared(prepared) => {
+                    prepared.map(|successor| self.use_successor(successor))
+                }
+                TakeoverOutcome::Announced(superblock, stored) => {
+                    stored.map(|()| self.end_announcement(now, *superblock))
+                }
+                TakeoverOutcome::Copied(copied, took) => copied.map(|()| self.end_copy(now, took)),
+                TakeoverOutcome::Flushed(flushed) => flushed.map(|()| self.seal(now)),
+                TakeoverOutcome::Noted(noted) => {
+                    self.end_notes(now, noted.map(|superblock| *superblock));
+                    Ok(())
+                }
+            };
+            if let Err(error) = went_well {
+                self.fail_takeover(error);
+            }
+        }
+        if let Some(step) = self.takeover.step {
+            self.go_on_with_takeover(now, step);
+        }
+    }
+
+    fn use_successor(&mut self, successor: Successor) {
+        let Successor { file, uuid } = successor;
+        self.core.driver.add(NamedMedium { device: Device::Successor, medium: Medium::File(file) });
+        let files = [Device::Cache, Device::Successor].map(|device| self.core.driver.shared_file(device));
+        if let [Some(old), Some(new)] = files {
+            self.takeover.pair = Some(Pair { old, new, uuid });
+            self.takeover.step = Some(TakeoverStep::Announcing);
+        }
+    }
+
+    fn end_announcement(&mut self, now: Instant, superblock: Superblock) {
+        self.superblock = superblock;
+        if self.takeover.step != Some(TakeoverStep::Announcing) {
+            return self.leave_successor();
+        }
+        let log = self.superblock.geometry.log();
+        self.takeover.mirror = Some(Mirror::new(log, self.core.driver.changes_in_flight(Device::Cache)));
+        self.takeover.step = Some(TakeoverStep::Copying(now));
+        let Some(pair) = &self.takeover.pair else { return };
+        let (device, with) = (self.cache.display().to_string(), pair.new.path().display().to_string());
+        tracing::info!(
+            event = "cache_replacement_begun",
+            device,
+            with,
+            "the cache device {device} is being copied to {with}, which then takes over"
+        );
+        self.takeover.answer(Ok(TakeoverBegun { with, bytes: log.length }));
+    }
+
+    /// While clients want something, the devices are theirs half of the time.
+    fn end_copy(&mut self, now: Instant, took: Duration) {
+        if let (Some(TakeoverStep::Copying(_)), Some(mirror)) =
+            (self.takeover.step, &mut self.takeover.mirror)
+        {
+            mirror.handle_copied();
+            let pause = if self.core.requests.is_empty() {
+                Duration::from_nanos(0)
+            } else {
+                took.min(COPY_PAUSE_MAX)
+            };
+            self.takeover.step = Some(TakeoverStep::Copying(now.plus(pause)));
+        }
+    }
+
+    /// All was copied, and is durable; what was written since went to both devices.
+    fn seal(&mut self, now: Instant) {
+        if self.takeover.step == Some(TakeoverStep::Flushing)
+            && !self.must_give_up()
+            && let Some(mirror) = &mut self.takeover.mirror
+        {
+            mirror.seal();
+            self.takeover.step = Some(TakeoverStep::Sealed(now));
+        }
+    }
+
+    fn end_notes(&mut self, now: Instant, noted: Result<Superblock, ServeError>) {
+        let Some(mirror) = &mut self.takeover.mirror else { return };
+        // A flush that failed meanwhile may have let go of what was noted.
+        let failure = mirror.take_failure();
+        match (noted, failure) {
+            (Ok(superblock), None) => {
+                mirror.part();
+                self.superblock = superblock;
+                self.takeover.step = Some(TakeoverStep::Parting);
+            }
+            (Ok(_), Some(_)) => self.takeover.step = Some(TakeoverStep::Sealed(now.plus(NOTE_PAUSE))),
+            (Err(error), _) => {
+                tracing::error!(
+                    event = "cache_replacement_waits",
+                    "all is on both devices, and it cannot be noted that one has taken over, which is tried again: {error}"
+                );
+                self.takeover.step = Some(TakeoverStep::Sealed(now.plus(NOTE_PAUSE)));
+            }
+        }
+    }
+
+    fn go_on_with_takeover(&mut self, now: Instant, step: TakeoverStep) {
+        let is_copying = matches!(step, TakeoverStep::Copying(_) | TakeoverStep::Flushing);
+        if is_copying && self.must_give_up() {
+            return self.give_up_takeover();
+        }
+        if self.takeover.is_busy() {
+            return;
+        }
+        let Some(pair) = self.takeover.pair.clone() else { return };
+        let begun = match step {
+            TakeoverStep::Announcing | TakeoverStep::Forgetting if self.core.stage != LoopPhase::Serving => {
+                self.leave_successor();
+                Ok(())
+            }
+            TakeoverStep::Announcing | TakeoverStep::Forgetting if self.is_storing_for_others() => Ok(()),
+            TakeoverStep::Announcing => self.takeover.announce(pair, &self.superblock),
+            TakeoverStep::Forgetting => self.takeover.forget(pair, &self.superblock),
+            TakeoverStep::Copying(due) if due <= now => self.copy_next(pair),
+            TakeoverStep::Sealed(due) if due <= now && !self.is_storing_for_others() => {
+                self.takeover.note(pair, self.superblock.clone())
+            }
+            TakeoverStep::Parting => {
+                self.switch(now);
+                Ok(())
+            }
+            TakeoverStep::GivenUp(afterwards) => {
+                self.end_mirror(afterwards);
+                Ok(())
+            }
+            TakeoverStep::Preparing
+            | TakeoverStep::Copying(_)
+            | TakeoverStep::Flushing
+            | TakeoverStep::Sealed(_) => Ok(()),
+        };
+        // Without a thread it is tried again when the loop turns next.
+        if let Err(error) = begun {
+            tracing::warn!(
+                event = "cache_replacement_waits",
+                "the replacement of the cache device waits for a thread: {error}"
+            );
+        }
+    }
+
+    /// Whether the new device is not to take over.
+    fn must_give_up(&self) -> bool {
+        let has_failed = self.takeover.mirror.as_ref().is_some_and(|mirror| mirror.failure().is_some());
+        has_failed || self.core.engine.health() != CacheHealth::Good || self.core.stage != LoopPhase::Serving
+    }
+
+    fn give_up_takeover(&mut self) {
+        if self.takeover.mirror.as_ref().is_some_and(|mirror| mirror.failure().is_some()) {
+            return self.fail_takeover(
+                self.refuse_takeover("the device that was to take over failed to store something"),
+            );
+        }
+        if self.core.engine.health() != CacheHealth::Good {
+            return self.fail_takeover(self.refuse_takeover("it went out of service"));
+        }
+        tracing::info!(
+            event = "cache_replacement_stopped",
+            "the replacement of {} begins anew with the next start",
+            self.cache.display()
+        );
+        self.let_go(Afterwards::Resumed);
+    }
+
+    fn copy_next(&mut self, pair: Pair) -> std::io::Result<()> {
+        let Some(mirror) = &mut self.takeover.mirror else { return Ok(()) };
+        if mirror.is_copied() {
+            self.takeover.flush(pair)?;
+            self.takeover.step = Some(TakeoverStep::Flushing);
+            return Ok(());
+        }
+        match mirror.poll_copy() {
+            Some(part) => self.takeover.copy(pair, part),
+            None => Ok(()),
+        }
+    }
+
+    /// The old device goes on alone, and why.
+    fn fail_takeover(&mut self, error: ServeError) {
+        let device = self.cache.display().to_string();
+        tracing::error!(
+            event = "cache_replacement_failed",
+            device,
+            "the cache device {device} is not replaced, and goes on: {error}"
+        );
+        self.takeover.answer(Err(error));
+        match self.takeover.step {
+            Some(TakeoverStep::Preparing) | None => self.takeover.end(),
+            Some(TakeoverStep::Announcing | TakeoverStep::Forgetting) => self.leave_successor(),
+            Some(_) => self.let_go(Afterwards::Forgotten),
+        }
+    }
+
+    fn let_go(&mut self, afterwards: Afterwards) {
+        if let Some(mirror) = &mut self.takeover.mirror {
+            mirror.give_up();
+        }
+        self.takeover.step = Some(TakeoverStep::GivenUp(afterwards));
+    }
+
+    /// Once nothing is in flight on the new device.
+    fn end_mirror(&mut self, afterwards: Afterwards) {
+        if !self.takeover.mirror.as_ref().is_none_or(Mirror::is_quiet) {
+            return;
+        }
+        self.takeover.mirror = None;
+        match afterwards {
+            Afterwards::Resumed => self.leave_successor(),
+            Afterwards::Forgotten => self.takeover.step = Some(TakeoverStep::Forgetting),
+        }
+    }
+
+    fn leave_successor(&mut self) {
+        self.takeover.end();
+        // It is closed elsewhere: that may take its time.
+        let parted = self.core.driver.remove(Device::Successor);
+        drop(std::thread::Builder::new().spawn(move || drop(parted)));
+    }
+
+    /// The new device is the cache device from here on.
+    fn switch(&mut self, now: Instant) {
+        let is_idle = |device| self.core.driver.is_idle(device);
+        if !is_idle(Device::Cache) || !is_idle(Device::Successor) {
+            return;
+        }
+        let Some(mirror) = self.takeover.mirror.take() else { return };
+        let parted = self.core.driver.take_over();
+        for submission in mirror.into_held() {
+            self.core.driver.submit(now, submission);
+        }
+        let Some(pair) = self.takeover.pair.take() else { return };
+        self.takeover.end();
+        let before = self.cache.display().to_string();
+        self.cache = pair.new.path().into();
+        self.troubles.forget(Device::Cache);
+        *self.takeover.device.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = self.cache.clone();
+        let device = self.cache.display().to_string();
+        tracing::info!(
+            event = "cache_replaced",
+            device,
+            "{device} has taken over from the cache device {before}, which is not used any more; the configuration may go on to name \
+             that one as long as it says so"
+        );
+        drop(std::thread::Builder::new().spawn(move || drop((parted, pair))));
+    }
+
+    /// Tells whoever asked that the device takes too long.
+    pub(super) fn tell_late_takeover(&mut self, now: Instant) {
+        if self.takeover.is_overdue(now) {
+            let what = "the device that is to take over is not ready after 8 s; it goes on when it is, which the log says";
+            self.takeover.answer(Err(self.refuse_takeover(what)));
+        }
+    }
+
+    /// How far it is.
+    pub(super) fn takeover_progress(&self) -> Option<TakeoverProgress> {
+        let pair = self.takeover.pair.as_ref()?;
+        let log = self.superblock.geometry.log();
+        let copied = self.takeover.mirror.as_ref().map_or(0, Mirror::copied_bytes);
+        Some(TakeoverProgress { with: pair.new.path().display().to_string(), copied, bytes: log.length })
+    }
+}

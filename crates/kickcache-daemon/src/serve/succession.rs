@@ -1,0 +1,218 @@
+//! Which device is the cache, where one has taken over from another one: the configuration may name either.
+
+use std::path::{Path, PathBuf};
+
+use kickcache_engine::format::succession::{Succession, succession};
+use kickcache_engine::format::superblock::Superblock;
+use kickcache_engine::format::takeover::Takeover;
+
+use crate::driver::device::{AccessMode, BlockFile, Emptiness};
+use crate::plan::cache_spec::{CacheService, CacheSpec};
+use crate::serve::cache_device::store_superblock;
+use crate::serve::error::ServeError;
+use crate::serve::missed_device::any_superblock_at;
+
+/// Longest chain of devices that took over from one another.
+const LENGTH_MAX: usize = 64;
+
+/// What a name of a cache device leads to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Followed {
+    /// The device that is the cache.
+    pub device: PathBuf,
+    /// The device that is to take over from it.
+    pub successor: Option<PathBuf>,
+    /// Devices that have taken over, in this order.
+    links: Vec<Link>,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Link {
+    old: At,
+    new: At,
+}
+
+/// A device, and what it says or is to say.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct At {
+    path: PathBuf,
+    superblock: Superblock,
+}
+
+/// Looks which device is the cache, and changes nothing. Where that cannot be told it is the one that was named, which whoever opens
+/// it refuses with a sentence.
+pub fn follow(named: &Path) -> Followed {
+    let mut followed = Followed { device: named.into(), successor: None, links: Vec::new() };
+    while followed.links.len() < LENGTH_MAX {
+        let Some(superblock) = any_superblock_at(&followed.device) else { break };
+        let Some(other) = superblock.takeover.other() else { break };
+        let path = PathBuf::from(&other.path);
+        let Some(at_other) = any_superblock_at(&path) else { break };
+        let other = At { path, superblock: at_other };
+        let this = At { path: followed.device.clone(), superblock };
+        let takeover = this.superblock.takeover.clone();
+        match takeover {
+            Takeover::Begun(_) => {
+                if succession(&this.superblock, &other.superblock) == Succession::Old {
+                    followed.successor = Some(other.path);
+                }
+                break;
+            }
+            Takeover::Incomplete(_) => {
+                match succession(&other.superblock, &this.superblock) {
+                    Succession::Old => {
+                        followed.successor = Some(std::mem::replace(&mut followed.device, other.path));
+                    }
+                    Succession::New | Succession::NewToComplete => {
+                        followed.links.extend(Link::between(other, this));
+                    }
+                    Succession::Unrelated => {}
+                }
+                break;
+            }
+            Takeover::Replaced(_) => {
+                let Some(link) = Link::between(this, other) else { break };
+                followed.device.clone_from(&link.new.path);
+                let is_read = any_superblock_at(&link.new.path)
+                    .is_some_and(|new| !matches!(new.takeover, Takeover::Incomplete(_)));
+                followed.links.push(link);
+                if !is_read {
+                    break;
+                }
+            }
+            Takeover::None => break,
+        }
+    }
+    followed
+}
+
+impl Link {
+    fn between(old: At, new: At) -> Option<Link> {
+        let superblock = match succession(&old.superblock, &new.superblock) {
+            Succession::New => new.superblock,
+            Succession::NewToComplete => old.superblock.succeeded(),
+            Succession::Old | Succession::Unrelated => return None,
+        };
+        Some(Link { old, new: At { superblock, ..new } })
+    }
+
+    /// What a dead process wrote may be lost yet: both superblocks are written again, durably, the old one first.
+    fn make_durable(&self) -> Result<(), ServeError> {
+        for At { path, superblock } in [&self.old, &self.new] {
+            let file = BlockFile::open(path, AccessMode::ReadWrite, Emptiness::Refused)?;
+            store_superblock(&file, &mut superblock.clone())?;
+        }
+        Ok(())
+    }
+}
+
+/// Has a cache device of a plan be the one that is the cache.
+///
+/// # Errors
+/// If that cannot be made durable.
+pub fn find_cache(cache: &mut CacheSpec) -> Result<(), ServeError> {
+    if cache.service != CacheService::InService {
+        return Ok(());
+    }
+    let Followed { device, successor, links } = follow(&cache.device);
+    links.iter().try_for_each(Link::make_durable)?;
+    if device != cache.device {
+        tracing::info!(
+            event = "cache_successor",
+            "{} is the cache device, and not {}, as their superblocks say",
+            device.display(),
+            cache.device.display()
+        );
+    }
+    (cache.device, cache.successor) = (device, successor);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::OpenOptions;
+    use std::os::unix::fs::FileExt;
+
+    use kickcache_engine::format::superblock::SUPERBLOCK_OFFSETS;
+    use kickcache_engine::format::takeover::Other;
+
+    use super::*;
+
+    const SIZE: u64 = 8 << 20;
+
+    struct Two {
+        _directory: tempfile::TempDir,
+        old: PathBuf,
+        new: PathBuf,
+    }
+
+    impl Two {
+        fn new() -> Two {
+            let directory = tempfile::tempdir_in("/var/tmp").unwrap();
+            let (old, new) = (directory.path().join("old"), directory.path().join("new"));
+            Two { _directory: directory, old, new }
+        }
+
+        fn other(path: &Path) -> Other {
+            Other { uuid: [3; 16], path: path.to_str().unwrap().into() }
+        }
+
+        fn write(path: &Path, superblock: &Superblock) {
+            let file = OpenOptions::new().create(true).truncate(false).write(true).open(path).unwrap();
+            file.set_len(SIZE).unwrap();
+            for offset in SUPERBLOCK_OFFSETS {
+                file.write_all_at(&superblock.encode(), offset).unwrap();
+            }
+        }
+    }
+
+    fn superblock() -> Superblock {
+        Superblock::new([1; 16], SIZE).unwrap()
+    }
+
+    #[test]
+    fn until_the_old_device_says_that_it_was_replaced_it_is_the_cache_whichever_is_named() {
+        let two = Two::new();
+        Two::write(&two.old, &superblock().with_takeover(Takeover::Begun(Two::other(&two.new))));
+        Two::write(&two.new, &superblock().with_takeover(Takeover::Incomplete(Two::other(&two.old))));
+        for named in [&two.old, &two.new] {
+            let followed = follow(named);
+            assert_eq!((followed.device, followed.successor), (two.old.clone(), Some(two.new.clone())));
+        }
+        std::fs::remove_file(&two.new).unwrap();
+        assert_eq!(follow(&two.old).successor, None, "there is none to go on with");
+    }
+
+    #[test]
+    fn a_device_that_was_replaced_leads_to_the_other_one_which_is_complete_then() {
+        let two = Two::new();
+        let replaced = superblock().with_takeover(Takeover::Replaced(Two::other(&two.new)));
+        let incomplete = superblock().with_takeover(Takeover::Incomplete(Two::other(&two.old)));
+        for named in [&two.old, &two.new] {
+            Two::write(&two.old, &replaced);
+            Two::write(&two.new, &incomplete);
+            let mut cache = CacheSpec::new(named, Vec::new());
+            find_cache(&mut cache).unwrap();
+            assert_eq!((&cache.device, &cache.successor), (&two.new, &None));
+            let found = any_superblock_at(&two.new).unwrap();
+            assert_eq!((found.takeover, found.starts), (Takeover::None, 2));
+            assert!(any_superblock_at(&two.old).unwrap().takeover.is_barred());
+            assert_eq!(follow(named).device, two.new, "again");
+        }
+        // Another device at its place is not taken for it.
+        Two::write(&two.new, &Superblock::new([2; 16], SIZE).unwrap());
+        assert_eq!(follow(&two.old).device, two.old);
+    }
+
+    #[test]
+    fn a_chain_of_devices_is_followed_to_its_end() {
+        let two = Two::new();
+        let last = two.old.with_file_name("last");
+        Two::write(&two.old, &superblock().with_takeover(Takeover::Replaced(Two::other(&two.new))));
+        let second = superblock().succeeded();
+        Two::write(&two.new, &second.with_takeover(Takeover::Replaced(Two::other(&last))));
+        Two::write(&last, &second.succeeded());
+        assert_eq!(follow(&two.old).device, last);
+        assert_eq!(follow(&last), Followed { device: last, successor: None, links: Vec::new() });
+    }
+}

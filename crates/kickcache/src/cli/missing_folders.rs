@@ -1,0 +1,24 @@
+//! Folders for sockets that a start makes.
+
+use std::path::{Path, PathBuf};
+
+use kickcache_daemon::plan::ServePlan;
+use kickcache_daemon::plan::default_paths::runtime_dir;
+
+/// Folders for sockets that did not exist: a start that fails leaves none of them behind.
+pub(super) struct MissingFolders(Vec<PathBuf>);
+
+impl MissingFolders {
+    pub(super) fn of(plan: &ServePlan) -> MissingFolders {
+        let control = plan.control.parent().map(Path::to_path_buf);
+        let folders = control.into_iter().chain([runtime_dir()]);
+        MissingFolders(folders.filter(|folder| !folder.exists()).collect())
+    }
+
+    /// Others may have put something into them; these stay.
+    pub(super) fn remove_again(&self) {
+        for folder in &self.0 {
+            let _ = std::fs::remove_dir(folder);
+        }
+    }
+}

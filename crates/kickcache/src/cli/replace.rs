@@ -1,0 +1,106 @@
+//! `kickcache replace`: another device takes over from a cache device.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::thread;
+use std::time::Duration;
+
+use anyhow::anyhow;
+use indicatif::{ProgressBar, ProgressStyle};
+use kickcache_daemon::control::client::Client;
+use kickcache_daemon::control::report::{CacheReport, Report};
+use kickcache_daemon::control::wire::{ReplacementOrder, Replacing};
+use kickcache_daemon::whole_path::whole_path;
+use kickcache_units::{Size, show_bytes};
+
+use crate::cli::exit::Failure;
+use crate::cli::options::{ControlOption, parse_cache_size};
+
+/// Time between two looks.
+const PAUSE: Duration = Duration::from_millis(100);
+
+const EXAMPLES: &str = "\
+Examples:
+  kickcache replace --with /dev/nvme1n1p1             the daemon's only cache device
+  kickcache replace --cache /var/cache/vm1.img --with /mnt/new/vm1.img
+                                                      a cache file is made, as large as it must be";
+
+/// Replace a cache device by another one while it is served
+///
+/// All that is cached is copied to the other device, dirty or not, while requests go on; then that one takes over, and the old one says
+/// so: a start with a configuration that names the old one finds the new one. The new one must be as large as the old one or larger;
+/// `kickcache grow` uses the rest. `kill -9` and power cuts do no harm, and the next start goes on (docs/replace.md).
+///
+/// The daemon goes on with it if this command is interrupted; `kickcache status --json` says how far it is.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct ReplaceArgs {
+    /// The cache device, if the daemon has several
+    #[arg(long, value_name = "CACHE")]
+    cache: Option<PathBuf>,
+    /// The device that takes over: a block device, or a file, which is made if there is none
+    #[arg(long, value_name = "CACHE")]
+    with: PathBuf,
+    /// Size of a file that is made [default: as large as the cache]
+    #[arg(long, value_name = "SIZE", value_parser = parse_cache_size, allow_hyphen_values = true)]
+    size: Option<Size>,
+    /// Take the device even if it holds data; the data is lost
+    #[arg(long)]
+    force: bool,
+    #[command(flatten)]
+    control: ControlOption,
+}
+
+impl ReplaceArgs {
+    pub(crate) fn run(&self, out: &mut dyn Write) -> Result<(), Failure> {
+        let client = self.control.client();
+        let order = ReplacementOrder {
+            device: self.cache.as_deref().map(|path| whole_path(path).display().to_string()),
+            with: whole_path(&self.with),
+            size_bytes: self.size.map(Size::bytes),
+            force: self.force,
+        };
+        let replacing = client.replace(order)?;
+        let bar = progress_bar(replacing.bytes);
+        let replaced = wait(&client, &replacing, &bar);
+        bar.finish_and_clear();
+        let cache = replaced?;
+        let Replacing { device, with, .. } = &replacing;
+        writeln!(out, "{with} has taken over from {device}, which is not used any more")?;
+        let used = show_bytes(cache.device_bytes);
+        Ok(writeln!(out, "it uses {used}; if it is larger, `kickcache grow` uses the rest")?)
+    }
+}
+
+/// Waits until the other device is the cache.
+fn wait(client: &Client, replacing: &Replacing, bar: &ProgressBar) -> Result<CacheReport, Failure> {
+    let Replacing { device, with, .. } = replacing;
+    loop {
+        let Report { caches, .. } = client.status()?;
+        let is_meant = |cache: &CacheReport| &cache.device == device || &cache.device == with;
+        let cache = caches.into_iter().find(is_meant);
+        let cache = cache.ok_or_else(|| anyhow!("neither {device} nor {with} is served any more"))?;
+        if &cache.device == with {
+            return Ok(cache);
+        }
+        let Some(progress) = &cache.replacing else {
+            return Err(
+                anyhow!("{device} was not replaced, and goes on; the log of the daemon says why").into()
+            );
+        };
+        bar.set_position(progress.copied_bytes);
+        thread::sleep(PAUSE);
+    }
+}
+
+/// On standard error, if that is a terminal.
+fn progress_bar(bytes: u64) -> ProgressBar {
+    let bar = ProgressBar::new(bytes);
+    let style = ProgressStyle::with_template(
+        "copying {bar:30} {percent:>3} %  {bytes}/{total_bytes}  {bytes_per_sec}  {eta} left",
+    );
+    if let Ok(style) = style {
+        bar.set_style(style.progress_chars("█▉▊▋▌▍▎▏ "));
+    }
+    bar
+}

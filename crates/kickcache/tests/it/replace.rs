@@ -1,0 +1,185 @@
+//! A cache device that is replaced while it is served.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::daemon::{Daemon, KICKCACHE, Spec};
+use crate::fio_verify::{check_fio, fio};
+use crate::ledger::Ledger;
+use crate::rng::Rng;
+use crate::scratch::{MIB, Scratch};
+use crate::{need_kickcache, need_tools, tools};
+
+const VOLUME_BYTES: u64 = 48 * MIB;
+const WRITERS: u64 = 4;
+
+fn rounds() -> u64 {
+    std::env::var("KICKCACHE_IT_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(4)
+}
+
+/// Where the cache device is by now.
+fn device(daemon: &Daemon) -> PathBuf {
+    daemon.status()["caches"][0]["device"].as_str().unwrap().into()
+}
+
+fn replace(daemon: &Daemon, with: &Path) -> String {
+    daemon.control(&["replace", "--with", with.to_str().unwrap()])
+}
+
+/// `kickcache replace` must be refused; gives what it said.
+fn refusal(daemon: &Daemon, words: &[&str]) -> String {
+    let control = daemon.spec.control();
+    let words = ["replace"].iter().chain(words).copied().chain(["--control", control.to_str().unwrap()]);
+    let output = tools::output(KICKCACHE, words);
+    assert_eq!(output.status.code(), Some(1));
+    String::from_utf8(output.stderr).unwrap()
+}
+
+fn ledgers() -> Vec<Ledger> {
+    let cells = VOLUME_BYTES / 4096 / WRITERS;
+    (0..WRITERS).map(|writer| Ledger::new(writer * cells..(writer + 1) * cells, 4096)).collect()
+}
+
+fn check(daemon: &Daemon, ledgers: &mut [Ledger], round: u64) {
+    let mut client = daemon.connect();
+    for ledger in ledgers {
+        ledger.check(&mut client).unwrap_or_else(|what| panic!("after {round} kills: {what}"));
+    }
+}
+
+/// Clients write, another device takes over, and somewhere in that the daemon is killed.
+fn replace_and_kill(daemon: Daemon, ledgers: &mut [Ledger], with: &Path, rng: &mut Rng) -> Spec {
+    let (stop, done) = (AtomicBool::new(false), AtomicU64::new(0));
+    let before = Duration::from_millis(rng.between(0, 400));
+    let longest = [100_000, 400_000, 1_000_000][usize::try_from(rng.below(3)).unwrap()];
+    let after = Duration::from_micros(rng.below(longest));
+    thread::scope(|scope| {
+        let writers: Vec<_> = ledgers
+            .iter_mut()
+            .map(|ledger| {
+                let client = daemon.connect();
+                scope.spawn(|| ledger.write_until(client, &stop, &done))
+            })
+            .collect();
+        let start = Instant::now();
+        while done.load(Ordering::Relaxed) < 100 {
+            assert!(start.elapsed() < Duration::from_secs(30), "the daemon does not acknowledge writes");
+            thread::sleep(Duration::from_millis(5));
+        }
+        thread::sleep(before);
+        let mut replace = Command::new(KICKCACHE);
+        replace.args(["replace", "--with"]).arg(with).arg("--control").arg(daemon.spec.control());
+        let mut replace = replace.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        thread::sleep(after);
+        let spec = daemon.kill();
+        _ = replace.wait();
+        for writer in writers {
+            assert!(writer.join().expect("a writer saw an error").is_err(), "the daemon survived kill -9");
+        }
+        spec
+    })
+}
+
+/// The configuration names the first device all the time.
+#[test]
+fn acknowledged_writes_survive_kills_while_the_cache_device_is_replaced() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let origin = scratch.sparse("origin", VOLUME_BYTES);
+    let mut ledgers = ledgers();
+    let mut spec = Spec::new(&scratch, &origin, "write-back", "16M");
+    let mut rng = Rng::new(11);
+    let (mut last, mut replaced) = (spec.cache.clone(), 0);
+    for round in 0..rounds() {
+        let daemon = spec.start();
+        let found = device(&daemon);
+        replaced += u64::from(found != last);
+        last = found;
+        check(&daemon, &mut ledgers, round);
+        spec = replace_and_kill(daemon, &mut ledgers, &scratch.dir().join(format!("cache{round}")), &mut rng);
+    }
+    let daemon = spec.start();
+    check(&daemon, &mut ledgers, rounds());
+    eprintln!("{replaced} of {} devices had taken over before the kill", rounds());
+    // One that was interrupted goes on by itself.
+    let start = Instant::now();
+    while !daemon.status()["caches"][0]["replacing"].is_null() {
+        assert!(start.elapsed() < Duration::from_secs(30), "the replacement never ends");
+        thread::sleep(Duration::from_millis(20));
+    }
+    let last = scratch.dir().join("last");
+    replace(&daemon, &last);
+    assert_eq!(device(&daemon), last);
+    let daemon = daemon.kill().start();
+    assert_eq!(device(&daemon), last);
+    check(&daemon, &mut ledgers, rounds());
+    daemon.drain();
+    daemon.stop();
+}
+
+#[test]
+fn fio_verifies_write_back_while_the_cache_device_is_replaced() {
+    need_tools!("fio");
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let origin = scratch.sparse("origin", 4 * 24 * MIB);
+    let daemon = Spec::new(&scratch, &origin, "write-back", "32M").start();
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let replacing = scope.spawn(|| {
+            let mut count = 0;
+            while !done.load(Ordering::Relaxed) && count < 20 {
+                replace(&daemon, &scratch.dir().join(format!("cache{count}")));
+                count += 1;
+            }
+            count
+        });
+        check_fio(&fio(&daemon, 24, &[]));
+        done.store(true, Ordering::Relaxed);
+        let count = replacing.join().unwrap();
+        eprintln!("{count} devices took over");
+        assert!(count > 0);
+    });
+    let daemon = daemon.kill().start();
+    check_fio(&fio(&daemon, 24, &["--verify_only"]));
+    daemon.stop();
+}
+
+#[test]
+fn a_device_that_was_replaced_leads_to_the_other_one_and_what_cannot_take_over_is_refused() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let origin = scratch.sparse("origin", VOLUME_BYTES);
+    let daemon = Spec::new(&scratch, &origin, "write-back", "16M").start();
+    let small = scratch.sparse("small", 8 * MIB);
+    let said = refusal(&daemon, &["--with", small.to_str().unwrap()]);
+    assert!(said.contains("8388608 bytes") && said.contains("uses 16777216"), "{said}");
+    let full = scratch.dir().join("full");
+    std::fs::write(&full, vec![1; 17 << 20]).unwrap();
+    let said = refusal(&daemon, &["--with", full.to_str().unwrap()]);
+    assert!(said.contains("--force"), "{said}");
+    let said = refusal(&daemon, &["--with", daemon.spec.cache.to_str().unwrap()]);
+    assert!(said.contains("in use"), "{said}");
+    let said = daemon.control(&["replace", "--with", full.to_str().unwrap(), "--force"]);
+    assert!(said.contains("has taken over"), "{said}");
+    // A larger one can grow.
+    daemon.control(&["grow"]);
+    assert_eq!(daemon.status()["caches"][0]["device_bytes"].as_u64().unwrap(), 17 * MIB);
+    let mut spec = daemon.kill();
+    let old = tools::output(KICKCACHE, ["inspect", spec.cache.to_str().unwrap()]);
+    let said = String::from_utf8(old.stderr).unwrap();
+    assert!(said.contains("was replaced by") && said.contains("full"), "{said}");
+    let daemon = spec.start();
+    assert_eq!(device(&daemon), full);
+    spec = daemon.kill();
+    // The old one alone is of no use any more.
+    let away = scratch.dir().join("away");
+    std::fs::rename(&full, &away).unwrap();
+    assert!(spec.try_start().is_none());
+    std::fs::rename(&away, &full).unwrap();
+    spec.cache = full;
+    spec.start().stop();
+}
