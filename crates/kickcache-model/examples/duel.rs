@@ -1,7 +1,7 @@
 //! `scripts/duel` in virtual time, in seconds: as a Markdown table.
 //!
-//! Two numbers may follow: microseconds of a client for each request (100), and the limit of the fast disk in requests a
-//! second (none).
+//! Three numbers may follow: microseconds of a client for each request (100), the limit of the fast disk in requests a
+//! second (0 is none), and the seed (1).
 
 use kickcache_engine::time::Duration;
 use kickcache_model::cache_model::cache_kind::CacheKind;
@@ -20,7 +20,8 @@ fn main() {
     let number = |text: String| text.parse::<u32>().expect("a number");
     let mut numbers = std::env::args().skip(1).map(number);
     let cost = Duration::from_micros(numbers.next().unwrap_or(100).into());
-    let ssd_iops = numbers.next();
+    let ssd_iops = numbers.next().filter(|limit| *limit > 0);
+    let seed = u64::from(numbers.next().unwrap_or(1));
     println!(
         "| data | cache is | work | cache | HDD requests | HDD MiB read | HDD MiB written | SSD MiB written |"
     );
@@ -29,9 +30,9 @@ fn main() {
         for name in ["dm-cache-write-back", "bcache-no-cutoff", "kickcache-write-back"] {
             let requests = 80_000;
             let duel =
-                Duel { cache_bytes: CACHE_BYTES, data_times, start, work, requests, cost, ssd_iops, seed: 1 };
+                Duel { cache_bytes: CACHE_BYTES, data_times, start, work, requests, cost, ssd_iops, seed };
             let kind: CacheKind = name.parse().expect("a known cache");
-            let mut cache = kind.start(CACHE_BYTES, ORIGIN_BYTES, 1).expect("possible sizes");
+            let mut cache = kind.start(CACHE_BYTES, ORIGIN_BYTES, seed).expect("possible sizes");
             let found = duel.run(&mut *cache);
             println!(
                 "| {data_times}x | {start:?} | {work:?} | {name} | {:.1} | {:.2} | {:.2} | {:.2} |",
