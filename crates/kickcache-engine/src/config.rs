@@ -77,6 +77,26 @@ pub enum Admission {
     SecondTouch,
 }
 
+/// Streams are long from this length on, if nothing else is said.
+pub const STREAM_BYTES: u64 = 4 << 20;
+
+/// Which sequential streams are bypassed.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum SequentialCutoff {
+    /// None: streams are cached too.
+    Off,
+    /// Those longer than this, in bytes.
+    Above(u64),
+    /// Of those longer than this, in bytes, the ones of which less comes back than of what they displace.
+    Auto(u64),
+}
+
+impl Default for SequentialCutoff {
+    fn default() -> SequentialCutoff {
+        SequentialCutoff::Auto(STREAM_BYTES)
+    }
+}
+
 /// What becomes of the writes that an origin acknowledged and has not flushed.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum OriginKind {
@@ -124,8 +144,8 @@ pub struct VolumeSettings {
     pub origin: OriginKind,
     /// Which misses are promoted.
     pub admission: Admission,
-    /// A sequential stream longer than this is bypassed; `None` caches streams too.
-    pub sequential_cutoff: Option<u64>,
+    /// Which sequential streams are bypassed.
+    pub sequential_cutoff: SequentialCutoff,
     /// Upper bound of the adaptive fill window in bytes, a power of two from 4 KiB to 1 MiB.
     pub fill_window_max: u64,
     /// Share of the cache in 1/1024 above which writeback goes on beside foreground work.
@@ -152,7 +172,7 @@ impl VolumeSettings {
             mode: Mode::WriteThrough,
             origin: OriginKind::Local,
             admission: Admission::Pressure,
-            sequential_cutoff: Some(4 << 20),
+            sequential_cutoff: SequentialCutoff::Auto(STREAM_BYTES),
             fill_window_max: FILL_WINDOW_MAX,
             dirty_low: 307,
             dirty_high: 512,

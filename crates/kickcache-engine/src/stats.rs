@@ -31,6 +31,8 @@ pub struct VolumeCounters {
     pub offloaded_blocks: u64,
     /// Blocks that were served past the cache (part of `miss_blocks` for reads).
     pub bypass_blocks: u64,
+    /// Blocks of long sequential streams among them.
+    pub stream_blocks: u64,
     /// Blocks promoted into the log.
     pub promoted_blocks: u64,
     /// Blocks read from the origin beyond what was asked for.

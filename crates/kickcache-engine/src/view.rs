@@ -6,11 +6,23 @@ use crate::cache::segments::SegmentState;
 use crate::cache::slots::SlotState;
 use crate::engine::Engine;
 use crate::inflight::writing::IfRefused;
+use crate::policy::miniature::Use;
+use crate::policy::passage::{Piece, Way};
 use crate::queue::Queue;
+use crate::request::Operation;
 use crate::stats::{CacheHealth, Record, Status, VolumeCounters, VolumeStatus};
-use crate::units::{BlockIndex, BlockKey, VolumeId};
+use crate::units::{BlockIndex, BlockKey, ByteExtent, VolumeId};
 
 impl Engine {
+    /// Whether a part of a long stream, of which nothing is cached, would enter the cache now; it is taken as having come. For
+    /// models that see a sample of a volume, in which no stream is whole.
+    pub fn takes_stream(&mut self, volume: VolumeId, operation: Operation, extent: ByteExtent) -> bool {
+        let how = if matches!(operation, Operation::Write(_)) { Use::Write } else { Use::Read };
+        let piece = Piece::new(volume, how, extent);
+        self.state.retention.passage.on_missed(piece);
+        self.state.choose_way(piece) == Way::Enter
+    }
+
     /// State and counters.
     pub fn status(&self) -> Status {
         let state = &self.state;

@@ -6,6 +6,7 @@
 use std::path::Path;
 use std::time::Instant;
 
+use kickcache_engine::config::SequentialCutoff;
 use kickcache_model::trace_file::survey::survey;
 use kickcache_model::untimed::sampled::{self, SampledTrial, one_in_max};
 use kickcache_model::untimed::{self, Fill, Scale, Trial};
@@ -16,8 +17,10 @@ mod named_traces;
 
 const PERCENT: [u64; 6] = [1, 2, 5, 10, 20, 50];
 const SCALE: Scale = Scale(4);
-const FILLS: [(&str, Fill); 2] =
-    [("exact", Fill::Exact), ("wide", Fill::Adaptive { sequential_cutoff: Some(4 << 20) })];
+const FILLS: [(&str, Fill); 2] = [
+    ("exact", Fill::Exact),
+    ("wide", Fill::Adaptive { sequential_cutoff: SequentialCutoff::Above(4 << 20) }),
+];
 
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();

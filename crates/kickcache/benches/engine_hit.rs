@@ -8,7 +8,7 @@
 // The daemon's allocator comes with it.
 use kickcache_daemon as _;
 use kickcache_engine::blank_device;
-use kickcache_engine::config::{EngineSettings, VolumeSettings};
+use kickcache_engine::config::{EngineSettings, SequentialCutoff, VolumeSettings};
 use kickcache_engine::device::{Completion, Data};
 use kickcache_engine::engine::{Engine, Phase};
 use kickcache_engine::format::superblock::Superblock;
@@ -49,7 +49,7 @@ fn main() {
 fn open() -> Engine {
     let mut superblock = Superblock::new([1; 16], 4 << 30).expect("a fine size");
     let volume = superblock.add_volume("bench", BLOCKS * 4096, "bench").expect("a fine volume");
-    let settings = VolumeSettings { sequential_cutoff: None, ..VolumeSettings::new(volume) };
+    let settings = VolumeSettings { sequential_cutoff: SequentialCutoff::Off, ..VolumeSettings::new(volume) };
     let engine_settings = EngineSettings::default();
     let mut engine =
         Engine::open(Instant::ZERO, &superblock, engine_settings, &[settings]).expect("it opens");

@@ -8,7 +8,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 
 use anyhow::{Context, bail};
-use kickcache_engine::config::{Admission, EngineSettings, VolumeSettings};
+use kickcache_engine::config::{Admission, EngineSettings, SequentialCutoff, VolumeSettings};
 use kickcache_engine::device::{Completion, Data, DeviceOperation, Submission};
 use kickcache_engine::engine::{Engine, Phase};
 use kickcache_engine::format::bytes::crc32c;
@@ -41,7 +41,7 @@ fn main() -> anyhow::Result<()> {
     }
     let settings = VolumeSettings {
         admission: Admission::Always,
-        sequential_cutoff: None,
+        sequential_cutoff: SequentialCutoff::Off,
         fill_window_max: REQUEST_BYTES,
         ..VolumeSettings::new(volume)
     };

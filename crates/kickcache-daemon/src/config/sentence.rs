@@ -18,7 +18,7 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("origin-timeout", "\"2m\""),
     ("mode", "\"write-back\""),
     ("admission", "\"second-touch\""),
-    ("sequential-cutoff", "\"4M\""),
+    ("sequential-cutoff", "\"auto\""),
     ("dirty-low", "\"30%\""),
     ("dirty-high", "\"50%\""),
     ("dirty-limit", "\"70%\""),

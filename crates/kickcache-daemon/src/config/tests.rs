@@ -75,7 +75,7 @@ fn what_is_left_out_has_its_default() {
     let plan = parse(Path::new("k.toml"), WHOLE).unwrap();
     let vm3 = &plan.caches[1].volumes[0];
     assert_eq!(vm3.mode, ModeWord::WriteThrough);
-    assert_eq!(vm3.sequential_cutoff.bytes(), Some(4 << 20));
+    assert_eq!(vm3.sequential_cutoff, Cutoff::Auto);
     assert!(vm3.served_by().nbd.addresses()[0].to_string().ends_with("/kickcache/vm3.nbd.sock"));
 }
 
@@ -282,7 +282,7 @@ fn what_is_wrong_is_refused_with_a_sentence() {
         k.toml, line 7: unknown field `moed`, expected one of `name`, `origin`, `origin-timeout`, `mode`, `admission`, `sequential-cutoff`, `fill-window-max`, `dirty-low`, `dirty-high`, `dirty-limit`, `idle-after`, `writeback-rate`, `writeback-iops`, `client-bandwidth`, `client-iops`, `client-burst`, `room-min`, `room-max`, `read-only`, `origin-no-flush`, `nbd`, `allow-client`, `vhost-user`, `ublk`, `ublk-queues`, `ublk-depth`, `guest-block`
         k.toml, line 7: unknown variant `all`, expected one of `pressure`, `always`, `second-touch`
         k.toml, line 7: a cut-off of 0 would bypass every read; write `off` to cache streams too
-        k.toml, line 7: `on` is not a size; write a number with K, M, G or T, such as 512M or 10G, or `off`
+        k.toml, line 7: `on` is not a size; write a number with K, M, G or T, such as 512M or 10G, or `auto` or `off`
         k.toml: volume `v`: a fill window of 49152 bytes is not possible; write a power of two from 4K to 1M, such as 64K
         k.toml: volume `v`: a fill window of 2097152 bytes is not possible; write a power of two from 4K to 1M, such as 64K
         k.toml: volume `v`: a guest's block of 1024 bytes is not possible; write 512 or 4096

@@ -167,6 +167,11 @@ pub(super) const FAMILIES: &[Family<VolumeReport>] = &[
         values: Values::Counter(|volume| volume.counters.bypass_blocks * BLOCK_SIZE),
     },
     Family {
+        name: "kickcache_volume_stream_bypassed_bytes",
+        help: "Blocks of long sequential streams among these.",
+        values: Values::Counter(|volume| volume.counters.stream_blocks * BLOCK_SIZE),
+    },
+    Family {
         name: "kickcache_volume_promoted_bytes",
         help: "Blocks that fills brought into the cache, those of read-ahead included.",
         values: Values::Counter(|volume| volume.counters.promoted_blocks * BLOCK_SIZE),

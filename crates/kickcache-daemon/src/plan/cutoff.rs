@@ -1,28 +1,35 @@
-//! Above which length a sequential stream is bypassed.
+//! Which sequential streams are bypassed.
 
+use kickcache_engine::config::{STREAM_BYTES, SequentialCutoff};
 use kickcache_units::Size;
 
-/// Above which length a sequential stream is bypassed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// Which sequential streams are bypassed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Cutoff {
-    /// Streams are cached like everything else.
+    /// Long ones of which less comes back than of what they would displace.
+    #[default]
+    Auto,
+    /// None: streams are cached like everything else.
     Off,
-    /// Above this many bytes.
+    /// Those of more than this many bytes.
     Above(Size),
 }
 
-impl Default for Cutoff {
-    fn default() -> Cutoff {
-        Cutoff::Above(Size::from_bytes(4 << 20))
-    }
-}
-
 impl Cutoff {
-    /// The length, or nothing if streams are cached too.
-    pub fn bytes(self) -> Option<u64> {
+    /// The same for the engine.
+    pub fn to_engine(self) -> SequentialCutoff {
         match self {
-            Cutoff::Off => None,
-            Cutoff::Above(size) => Some(size.bytes()),
+            Cutoff::Auto => SequentialCutoff::Auto(STREAM_BYTES),
+            Cutoff::Off => SequentialCutoff::Off,
+            Cutoff::Above(size) => SequentialCutoff::Above(size.bytes()),
+        }
+    }
+
+    /// As it can be read back, whatever the size.
+    pub fn exact(self) -> String {
+        match self {
+            Cutoff::Auto | Cutoff::Off => self.to_string(),
+            Cutoff::Above(size) => size.bytes().to_string(),
         }
     }
 }
@@ -30,6 +37,7 @@ impl Cutoff {
 impl std::fmt::Display for Cutoff {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
+            Cutoff::Auto => f.write_str("auto"),
             Cutoff::Off => f.write_str("off"),
             Cutoff::Above(size) => write!(f, "{size}"),
         }
@@ -40,15 +48,17 @@ impl std::str::FromStr for Cutoff {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Cutoff, String> {
-        if text == "off" {
-            return Ok(Cutoff::Off);
+        match text {
+            "auto" => return Ok(Cutoff::Auto),
+            "off" => return Ok(Cutoff::Off),
+            _ => {}
         }
         match text.parse::<Size>() {
             Ok(size) if size.bytes() == 0 => {
                 Err("a cut-off of 0 would bypass every read; write `off` to cache streams too".into())
             }
             Ok(size) => Ok(Cutoff::Above(size)),
-            Err(error) => Err(format!("{error}, or `off`")),
+            Err(error) => Err(format!("{error}, or `auto` or `off`")),
         }
     }
 }

@@ -242,7 +242,7 @@ mod tests {
             "c: added, /dev/c behind /dev/fast",
             "b: mode write-through -> write-back",
             "b: admission pressure -> always",
-            "b: sequential-cutoff 4 MiB -> off",
+            "b: sequential-cutoff auto -> off",
             "b: fill-window-max 1 MiB -> 64 KiB",
             "b: dirty-low not set -> 9%",
             "b: dirty-limit 70% -> 50%",

@@ -192,7 +192,7 @@ impl VolumeSpec {
             mode: self.mode.into(),
             origin: self.origin.kind(),
             admission: self.admission.into(),
-            sequential_cutoff: self.sequential_cutoff.bytes(),
+            sequential_cutoff: self.sequential_cutoff.to_engine(),
             fill_window_max: self.fill_window_max.bytes(),
             dirty_low: self.dirty_marks().low(),
             dirty_high: self.dirty_marks().high(),

@@ -60,6 +60,8 @@ pub(crate) struct CachedBlock {
 /// What a hit found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Touch {
+    /// The first since the block came in, or since its hits were taken back.
+    pub(crate) is_first: bool,
     /// The first use of a prefetched block.
     pub(crate) is_first_of_prefetched: bool,
     /// A block of a segment that is a candidate to be stale.
@@ -347,7 +349,7 @@ impl Cache {
         }
         let used_since = &mut self.segments.get_mut(self.geometry.segment_of(location)).used_since;
         *used_since = used_since.map(|hits| hits.saturating_add(1));
-        Touch { is_first_of_prefetched, is_candidate: used_since.is_some() }
+        Touch { is_first: hits == 0, is_first_of_prefetched, is_candidate: used_since.is_some() }
     }
 
     pub(crate) fn set_hits(&mut self, location: Location, hits: u8) {

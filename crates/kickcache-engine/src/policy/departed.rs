@@ -7,6 +7,9 @@ use crate::step::Step;
 
 /// Blocks that left probation and are remembered, in tenths of the capacity.
 const NOTED_TENTHS: usize = 8;
+/// Blocks that left until those from before count half, as a part of the capacity.
+const LEFT_SHARE: u64 = 4;
+const LEFT_MIN: u64 = 64;
 /// Blocks by which one ghost hit moves probation's target.
 const STEP: u64 = 2;
 
@@ -54,6 +57,9 @@ pub(crate) struct Departed {
     probation_recently: Ghost,
     /// Left main just now.
     main_recently: Ghost,
+    /// Blocks that left recently, and those of them that came back at once.
+    left: u64,
+    returned: u64,
 }
 
 impl Departed {
@@ -66,6 +72,20 @@ impl Departed {
             probation: Ghost::new(rooms.probation),
             probation_recently: Ghost::new(rooms.recently),
             main_recently: Ghost::new(rooms.recently),
+            left: 0,
+            returned: 0,
+        }
+    }
+
+    /// How many of the blocks that leave are asked for again while the ghosts of what left just now remember them, in 1/1024.
+    pub(crate) fn returned_share(&self) -> u64 {
+        self.returned * 1024 / self.left.max(LEFT_MIN)
+    }
+
+    fn note_left(&mut self) {
+        self.left += 1;
+        if self.left >= (self.capacity / LEFT_SHARE).max(2 * LEFT_MIN) {
+            (self.left, self.returned) = (self.left / 2, self.returned / 2);
         }
     }
 
@@ -107,10 +127,12 @@ impl Departed {
     /// time there, and begins again in probation.
     pub(crate) fn place(&mut self, hash: u64) -> Option<Known> {
         if self.probation_recently.take(hash).is_some() {
+            self.returned += 1;
             self.target = (self.target + STEP).min(self.capacity * 95 / 100);
             return Some(Known { queue: Queue::Main, noted: Noted::Lately });
         }
         if self.main_recently.take(hash).is_some() {
+            self.returned += 1;
             self.target = self.target.saturating_sub(STEP).max(self.capacity / 100).max(1);
             return Some(Known { queue: Queue::Probation, noted: Noted::Lately });
         }
@@ -129,6 +151,7 @@ impl Departed {
 
     /// A clean block was forgotten.
     pub(crate) fn on_left(&mut self, hash: u64, queue: Queue) {
+        self.note_left();
         match queue {
             Queue::Probation => {
                 self.probation_recently.insert(hash);

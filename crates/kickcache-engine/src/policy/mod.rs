@@ -11,6 +11,7 @@ pub(crate) mod miniature;
 pub(crate) mod offload;
 pub(crate) mod origin_load;
 pub(crate) mod pacing;
+pub(crate) mod passage;
 pub(crate) mod quota;
 pub(crate) mod reserves;
 pub(crate) mod retention;

@@ -5,6 +5,7 @@
 
 use crate::policy::departed::{Departed, Known};
 use crate::policy::hold::Hold;
+use crate::policy::passage::Passage;
 use crate::policy::returns::Held;
 use crate::policy::shift::Asked;
 use crate::policy::turn::{CARRIED_PERCENT, PROMOTION_HITS, carries_all, stays_in_place};
@@ -124,6 +125,8 @@ pub(crate) struct Retention {
     departed: Departed,
     /// Whether main stays as it is.
     pub(crate) hold: Hold,
+    /// Whether long streams enter.
+    pub(crate) passage: Passage,
 }
 
 impl Retention {
@@ -134,6 +137,7 @@ impl Retention {
             used: Use::default(),
             departed: Departed::new(capacity),
             hold: Hold::new(capacity),
+            passage: Passage::new(capacity),
         }
     }
 
@@ -147,15 +151,17 @@ impl Retention {
         self.departed.grow()
     }
 
-    /// Room was made: the cache has this many blocks from here on. Whether main is to be held is found out anew.
+    /// Room was made: the cache has this many blocks from here on. Whether main is to be held, and what streams are worth, is found
+    /// out anew.
     pub(crate) fn use_grown(&mut self, capacity: u64) {
         self.departed.use_grown(capacity);
         self.hold = Hold::new(capacity);
+        self.passage = Passage::new(capacity);
         self.capacity = capacity;
     }
 
     pub(crate) fn memory_bytes(&self) -> u64 {
-        self.departed.memory_bytes() + self.hold.memory_bytes()
+        self.departed.memory_bytes() + self.hold.memory_bytes() + self.passage.memory_bytes()
     }
 
     /// Blocks of the cache.
@@ -171,6 +177,11 @@ impl Retention {
     /// See [`Departed::place`].
     pub(crate) fn place(&mut self, key: BlockKey) -> Option<Known> {
         self.departed.place(key.hash())
+    }
+
+    /// See [`Departed::returned_share`].
+    pub(crate) fn returned_share(&self) -> u64 {
+        self.departed.returned_share()
     }
 
     /// See [`Departed::remember`].

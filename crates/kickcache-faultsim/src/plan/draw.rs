@@ -1,7 +1,8 @@
 //! Draws the plan of a seed.
 
 use kickcache_engine::config::{
-    Admission, EngineSettings, FreedSegments, OriginKind, OriginOffload, RottedLog, Service, VolumeSettings,
+    Admission, EngineSettings, FreedSegments, OriginKind, OriginOffload, RottedLog, SequentialCutoff,
+    Service, VolumeSettings,
 };
 use kickcache_engine::rate::RateCap;
 use kickcache_engine::time::Duration;
@@ -117,7 +118,7 @@ fn draw_volume(random: &mut Random, volume: VolumeId) -> VolumeSettings {
         mode: draw_mode(random),
         origin: OriginKind::Local,
         admission: pick(random, &[Admission::Pressure, Admission::Always, Admission::SecondTouch]),
-        sequential_cutoff: pick(random, &[None, Some(64 << 10), Some(1 << 20), Some(4 << 20)]),
+        sequential_cutoff: cutoff(random),
         fill_window_max: BLOCK_SIZE << random.within(0, 8),
         dirty_low: u16::try_from(low).expect("small"),
         dirty_high: u16::try_from(high).expect("small"),
@@ -126,6 +127,16 @@ fn draw_volume(random: &mut Random, volume: VolumeId) -> VolumeSettings {
         writeback_cap: RateCap::default(),
         room_min: None,
         room_max: None,
+    }
+}
+
+/// Half of the cut-offs judge streams, without a draw of their own: what follows stays as it is for each seed.
+fn cutoff(random: &mut Random) -> SequentialCutoff {
+    let choices = [None, Some(64 << 10), Some(1 << 20), Some(4 << 20)];
+    let Some(length) = pick(random, &choices) else { return SequentialCutoff::Off };
+    match random.clone().below(2) {
+        0 => SequentialCutoff::Above(length),
+        _ => SequentialCutoff::Auto(length),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU64;
 
-use kickcache_engine::config::{Admission, Mode, OriginKind, Room, VolumeSettings};
+use kickcache_engine::config::{Admission, Mode, OriginKind, Room, SequentialCutoff, VolumeSettings};
 use kickcache_engine::rate::RateCap;
 use kickcache_engine::time::Duration;
 use kickcache_engine::units::{BLOCK_SIZE, VolumeId};
@@ -159,7 +159,8 @@ fn crash_at_a_checkpoint(plan: &mut Plan, random: &mut Random) {
 /// writes stand in the log: what went past it would be nowhere else.
 fn fail_origin_flushes(plan: &mut Plan, random: &mut Random) {
     for volume in &mut plan.volumes {
-        (volume.mode, volume.sequential_cutoff, volume.dirty_limit) = (Mode::WriteBack, None, 900);
+        (volume.mode, volume.sequential_cutoff, volume.dirty_limit) =
+            (Mode::WriteBack, SequentialCutoff::Off, 900);
     }
     plan.mode_changes = false;
     plan.faults = Faults::default();
@@ -219,7 +220,7 @@ fn carry_what_waits_for_a_flush(plan: &mut Plan, random: &mut Random) {
 fn write_behind_demotions(plan: &mut Plan, random: &mut Random) {
     for volume in &mut plan.volumes {
         (volume.mode, volume.admission, volume.sequential_cutoff) =
-            (Mode::WriteThrough, Admission::Always, None);
+            (Mode::WriteThrough, Admission::Always, SequentialCutoff::Off);
     }
     (plan.mode_changes, plan.drains, plan.absent_permille, plan.long_pause_permille) = (false, false, 0, 0);
     plan.faults = Faults::default();
@@ -326,7 +327,7 @@ pub(super) fn bound_rooms(plan: &mut Plan, random: &mut Random) {
 fn read_damaged_copies(plan: &mut Plan, random: &mut Random) {
     for volume in &mut plan.volumes {
         volume.mode = Mode::WriteBack;
-        (volume.admission, volume.sequential_cutoff) = (Admission::Always, None);
+        (volume.admission, volume.sequential_cutoff) = (Admission::Always, SequentialCutoff::Off);
         volume.dirty_low = 1;
         volume.idle_after = Duration::from_millis(1);
     }
@@ -346,7 +347,7 @@ fn read_damaged_copies(plan: &mut Plan, random: &mut Random) {
 fn read_a_patchwork(plan: &mut Plan, random: &mut Random) {
     for volume in &mut plan.volumes {
         volume.mode = Mode::WriteBack;
-        (volume.admission, volume.sequential_cutoff) = (Admission::Always, None);
+        (volume.admission, volume.sequential_cutoff) = (Admission::Always, SequentialCutoff::Off);
         volume.fill_window_max = BLOCK_SIZE << 4;
         volume.dirty_low = 1;
         volume.idle_after = Duration::from_millis(1);

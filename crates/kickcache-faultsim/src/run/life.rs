@@ -1,6 +1,6 @@
 //! A life of an engine: recovery, work, and its end by a stop or a crash.
 
-use kickcache_engine::config::{Mode, VolumeSettings};
+use kickcache_engine::config::{Mode, SequentialCutoff, VolumeSettings};
 use kickcache_engine::engine::Phase;
 use kickcache_engine::error::Error;
 use kickcache_engine::request::Operation;
@@ -326,7 +326,7 @@ impl Simulation {
     fn has_reads_past_the_log(&self) -> bool {
         let weights = &self.plan.weights;
         let is_logged = |settings: &VolumeSettings| {
-            settings.mode == Mode::WriteBack && settings.sequential_cutoff.is_none()
+            settings.mode == Mode::WriteBack && settings.sequential_cutoff == SequentialCutoff::Off
         };
         if self.plan.reads_nothing() {
             return false;

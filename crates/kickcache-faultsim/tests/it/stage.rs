@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use kickcache_engine::config::{EngineSettings, Mode, RottedLog, VolumeSettings};
+use kickcache_engine::config::{EngineSettings, Mode, RottedLog, SequentialCutoff, VolumeSettings};
 use kickcache_engine::engine::{Engine, Phase};
 use kickcache_engine::format::geometry::Geometry;
 use kickcache_engine::request::{Durability, Errno, Operation, Request, RequestId};
@@ -54,7 +54,11 @@ pub(crate) fn plan(mode: Mode, seed: u64) -> Plan {
     let mut plan = Plan::draw(&mut Random::new(seed));
     plan.cache_size = 8 << 20;
     plan.origin_sizes = vec![16 << 20];
-    plan.volumes = vec![VolumeSettings { mode, sequential_cutoff: None, ..VolumeSettings::new(VOLUME) }];
+    plan.volumes = vec![VolumeSettings {
+        mode,
+        sequential_cutoff: SequentialCutoff::Off,
+        ..VolumeSettings::new(VOLUME)
+    }];
     plan.settings = EngineSettings {
         fill_linger: Duration::from_millis(1),
         origin_flush_after: Duration::from_millis(50),

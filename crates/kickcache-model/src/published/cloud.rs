@@ -1,6 +1,6 @@
 //! The published table of cloud disks: a capped fast disk in front of a capped slow one.
 
-use kickcache_engine::config::Mode;
+use kickcache_engine::config::{Mode, SequentialCutoff};
 use kickcache_engine::time::{Duration, Instant};
 
 use crate::cache_model::bare::Bare;
@@ -159,7 +159,7 @@ impl CloudCache {
             CloudCache::Kickcache => {
                 let cache = Kickcache::new(CACHE_BYTES, ORIGIN_BYTES, |settings| {
                     settings.mode = Mode::WriteBack;
-                    settings.sequential_cutoff = None;
+                    settings.sequential_cutoff = SequentialCutoff::Off;
                 });
                 (Box::new(cache.expect("possible sizes")), both())
             }

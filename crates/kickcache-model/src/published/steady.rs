@@ -3,6 +3,7 @@
 //! Popularity is zipf 1.2 scattered over 1 GiB of data, as fio draws it; the first reads only teach. Devices take no
 //! time. What is asked are figures of Open CAS with frequency admission on the same protocol, measured for this project.
 
+use kickcache_engine::config::SequentialCutoff;
 use kickcache_engine::error::Error;
 use kickcache_engine::time::{Duration, Instant};
 use kickcache_engine::units::{BLOCK_SIZE, ByteExtent};
@@ -80,7 +81,7 @@ impl SteadyRow {
 
 /// What the real engine counted before and after the reads that count.
 fn kickcache(cache_blocks: u64, stream: &mut Zipf, reads: u64) -> Result<(Outcome, Outcome), Error> {
-    let fill = Fill::Adaptive { sequential_cutoff: None };
+    let fill = Fill::Adaptive { sequential_cutoff: SequentialCutoff::Off };
     let trial = Trial { cache_blocks, scale: Scale(1), fill };
     let mut cache = InstantCache::open(DATA_BLOCKS * BLOCK_SIZE, trial)?;
     let mut at = Duration::default();

@@ -1,6 +1,6 @@
 //! A few short runs that would notice if a model or the engine went astray.
 
-use kickcache_engine::config::{Mode, VolumeSettings};
+use kickcache_engine::config::{Mode, SequentialCutoff, VolumeSettings};
 use kickcache_engine::time::{Duration, Instant};
 
 use crate::cache_model::dm_cache::age::Age;
@@ -68,7 +68,7 @@ fn read_twice(cache: &mut Kickcache, start: u64, bytes: u64) -> Instant {
 #[test]
 fn what_was_read_twice_and_never_again_does_not_hold_back_data_as_large_as_the_cache() {
     let (cache_bytes, change) =
-        (256 << 20, |settings: &mut VolumeSettings| settings.sequential_cutoff = None);
+        (256 << 20, |settings: &mut VolumeSettings| settings.sequential_cutoff = SequentialCutoff::Off);
     let mut cache = Kickcache::new(cache_bytes, 8 << 30, change).unwrap();
     let start = read_twice(&mut cache, 7 << 30, cache_bytes);
     let device = |name, seed| built_in(name).unwrap().start(seed);

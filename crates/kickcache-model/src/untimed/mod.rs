@@ -10,7 +10,7 @@ pub mod sampled;
 use std::path::Path;
 
 use kickcache_engine::blank_device;
-use kickcache_engine::config::{EngineSettings, FILL_WINDOW_MIN, VolumeSettings};
+use kickcache_engine::config::{EngineSettings, FILL_WINDOW_MIN, SequentialCutoff, VolumeSettings};
 use kickcache_engine::engine::{Engine, Phase};
 use kickcache_engine::error::Error;
 use kickcache_engine::format::geometry::{DEVICE_SIZE_MAX, DEVICE_SIZE_MIN, Geometry};
@@ -38,8 +38,8 @@ pub struct Scale(pub u64);
 pub enum Fill {
     /// Only what is asked for, sequential streams too.
     Exact,
-    /// What the adaptive fill window of the product takes; sequential streams longer than this many bytes pass by.
-    Adaptive { sequential_cutoff: Option<u64> },
+    /// What the adaptive fill window of the product takes, and of sequential streams what this says of the trace.
+    Adaptive { sequential_cutoff: SequentialCutoff },
 }
 
 /// A cache to be tried.
@@ -139,8 +139,13 @@ impl InstantCache {
         let volume = superblock.add_volume("trace", volume_bytes, "trace")?;
         let mut settings = VolumeSettings::new(volume);
         match trial.fill {
-            Fill::Exact => (settings.fill_window_max, settings.sequential_cutoff) = (FILL_WINDOW_MIN, None),
-            Fill::Adaptive { sequential_cutoff } => settings.sequential_cutoff = sequential_cutoff,
+            Fill::Exact => {
+                (settings.fill_window_max, settings.sequential_cutoff) =
+                    (FILL_WINDOW_MIN, SequentialCutoff::Off);
+            }
+            Fill::Adaptive { sequential_cutoff } => {
+                settings.sequential_cutoff = scaled_cutoff(sequential_cutoff, trial.scale);
+            }
         }
         let engine = Engine::open(Instant::ZERO, &superblock, EngineSettings::default(), &[settings])?;
         let mut cache = InstantCache {
@@ -196,6 +201,19 @@ impl InstantCache {
             }
         }
         self.touched += all.len() as u64;
+    }
+
+    /// Whether an access that belongs to a long stream, which the caller found, passes by: what is cached does not.
+    pub(crate) fn passes_by(&mut self, kind: Kind, extent: ByteExtent) -> bool {
+        let scaled = self.scaled(extent);
+        let is_new = blocks(scaled).all(|block| !self.holds(block));
+        match kind {
+            Kind::Read => is_new && !self.engine.takes_stream(VOLUME, Operation::Read, scaled),
+            Kind::Write => {
+                is_new && !self.engine.takes_stream(VOLUME, Operation::Write(Durability::Volatile), scaled)
+            }
+            Kind::Flush | Kind::Discard | Kind::WriteZeroes => false,
+        }
     }
 
     /// Whether a block of the scaled volume is cached.
@@ -275,6 +293,15 @@ impl InstantCache {
             origin_read_bytes: volume.origin_read_bytes + self.passed.read_bytes,
             read_bytes: volume.read_bytes + self.passed.read_bytes,
         }
+    }
+}
+
+/// What a cut-off for the trace is for the volume.
+const fn scaled_cutoff(cutoff: SequentialCutoff, Scale(scale): Scale) -> SequentialCutoff {
+    match cutoff {
+        SequentialCutoff::Off => SequentialCutoff::Off,
+        SequentialCutoff::Above(length) => SequentialCutoff::Above(length.saturating_mul(scale)),
+        SequentialCutoff::Auto(length) => SequentialCutoff::Auto(length.saturating_mul(scale)),
     }
 }
 
@@ -363,9 +390,43 @@ mod tests {
     fn the_adaptive_fill_window_hits_more_often() {
         let (path, survey) = excerpt();
         let exact = run(&path, &survey, trial(&survey, 50, Fill::Exact)).unwrap();
-        let adaptive =
-            run(&path, &survey, trial(&survey, 50, Fill::Adaptive { sequential_cutoff: None })).unwrap();
+        let adaptive = run(
+            &path,
+            &survey,
+            trial(&survey, 50, Fill::Adaptive { sequential_cutoff: SequentialCutoff::Off }),
+        )
+        .unwrap();
         assert!(adaptive.missed_blocks < exact.missed_blocks, "{adaptive:?} {exact:?}");
         assert!(adaptive.origin_read_bytes < exact.origin_read_bytes * 2, "{adaptive:?} {exact:?}");
+    }
+
+    #[test]
+    fn a_backup_passes_by_and_leaves_what_is_hot() {
+        const MIB: u64 = 1 << 20;
+        let cutoff = SequentialCutoff::default();
+        let fill = Fill::Adaptive { sequential_cutoff: cutoff };
+        let trial = Trial { cache_blocks: 128 * MIB / BLOCK_SIZE, scale: Scale(1), fill };
+        let mut cache = InstantCache::open(2_048 * MIB, trial).unwrap();
+        let read = |cache: &mut InstantCache, at: u64, length: u64| {
+            cache.access(Instant::ZERO, Kind::Read, ByteExtent { start: at, length });
+        };
+        let hot = |cache: &mut InstantCache| {
+            let before = cache.misses();
+            (0..64 * 16).for_each(|number| read(cache, number * 601 % (64 * 16) * (MIB / 16), MIB / 16));
+            cache.misses() - before
+        };
+        // The cache is full: of what is hot, and of what was read once.
+        for _ in 0..3 {
+            hot(&mut cache);
+        }
+        (0..2_048)
+            .for_each(|number| read(&mut cache, 1_024 * MIB + number * 331 % 2_048 * (MIB / 2), MIB / 16));
+        hot(&mut cache);
+        let before = cache.outcome();
+        (0..512 * 4).for_each(|number| read(&mut cache, 128 * MIB + number * (MIB / 4), MIB / 4));
+        let found = cache.outcome().since(before);
+        let entered = found.admitted_blocks * BLOCK_SIZE / MIB;
+        assert!(entered <= 128 / 8 + 5, "{entered} MiB of 512");
+        assert!(hot(&mut cache) * BLOCK_SIZE < 2 * MIB, "what is hot stays");
     }
 }

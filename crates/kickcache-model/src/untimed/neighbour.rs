@@ -4,7 +4,7 @@
 //! again, not in order, so that no cut-off bypasses them.
 
 use kickcache_engine::blank_device;
-use kickcache_engine::config::{EngineSettings, Room, VolumeSettings};
+use kickcache_engine::config::{EngineSettings, Room, SequentialCutoff, VolumeSettings};
 use kickcache_engine::engine::Engine;
 use kickcache_engine::format::superblock::Superblock;
 use kickcache_engine::request::{Operation, Request, RequestId};
@@ -64,7 +64,7 @@ impl Neighbour {
         let mut add = |name, bytes| superblock.add_volume(name, bytes, name).expect("a possible size");
         let (own, neighbour) = (add("own", self.data_bytes), add("neighbour", SCAN_BYTES));
         let common = VolumeSettings {
-            sequential_cutoff: None,
+            sequential_cutoff: SequentialCutoff::Off,
             fill_window_max: BLOCK_SIZE,
             ..VolumeSettings::new(own)
         };

@@ -55,7 +55,8 @@ pub(crate) struct AddArgs {
     /// Read-only volume: refuse writes
     #[arg(long)]
     read_only: bool,
-    /// Sequential streams longer than this are not cached; `off`: all are cached [default: 4M]
+    /// Sequential streams that are not cached: of more than 4M while too little of them is read again (`auto`), longer than this,
+    /// or none (`off`) [default: auto]
     #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
     sequential_cutoff: Option<Cutoff>,
     /// Largest fill window, the amount that a miss reads: a power of two from 4K to 1M [default: 1M]
@@ -120,10 +121,6 @@ impl AddArgs {
         let nbd =
             nbd.map(|addresses| addresses.iter().map(address).collect::<Result<Vec<_>, _>>()).transpose()?;
         let guest = frontends.vhost_user.path.as_deref().map(|path| text(&whole_path(path))).transpose()?;
-        let cutoff = self.sequential_cutoff.map(|cutoff| match cutoff {
-            Cutoff::Off => "off".to_owned(),
-            Cutoff::Above(size) => size.bytes().to_string(),
-        });
         let clients = frontends.nbd.allowed_clients();
         let clients: Vec<String> = clients.iter().map(ToString::to_string).collect();
         let keys: [(&str, Option<Value>); 15] = [
@@ -135,7 +132,7 @@ impl AddArgs {
             ),
             ("mode", self.mode.map(|mode| mode.as_str().into())),
             ("admission", self.admission.map(|admission| admission.as_str().into())),
-            ("sequential-cutoff", cutoff.map(Value::from)),
+            ("sequential-cutoff", self.sequential_cutoff.map(|cutoff| cutoff.exact().into())),
             ("fill-window-max", self.fill_window_max.map(|size| size.bytes().into())),
             ("read-only", self.read_only.then_some(true.into())),
             ("origin-no-flush", self.origin_no_flush.then_some(true.into())),

@@ -124,7 +124,8 @@ pub(crate) struct ServeArgs {
     /// Read-only volume: refuse writes
     #[arg(long, requires = "cache")]
     read_only: bool,
-    /// Sequential streams longer than this are not cached; `off`: all are cached [default: 4M]
+    /// Sequential streams that are not cached: of more than 4M while too little of them is read again (`auto`), longer than this,
+    /// or none (`off`) [default: auto]
     #[arg(long, value_name = "SIZE", requires = "cache", allow_hyphen_values = true)]
     sequential_cutoff: Option<Cutoff>,
     /// Largest fill window, the amount that a miss reads: a power of two from 4K to 1M [default: 1M]

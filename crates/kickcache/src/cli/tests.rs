@@ -174,7 +174,7 @@ fn bad_arguments_are_refused_with_a_sentence() {
         serve --cache /c --origin /o --sequential-cutoff 0
             error: invalid value '0' for '--sequential-cutoff <SIZE>': a cut-off of 0 would bypass every read; write `off` to cache streams too
         serve --cache /c --origin /o --sequential-cutoff no
-            error: invalid value 'no' for '--sequential-cutoff <SIZE>': `no` is not a size; write a number with K, M, G or T, such as 512M or 10G, or `off`
+            error: invalid value 'no' for '--sequential-cutoff <SIZE>': `no` is not a size; write a number with K, M, G or T, such as 512M or 10G, or `auto` or `off`
         serve --cache /c --origin /o --fill-window-max 3K
             error: invalid value '3K' for '--fill-window-max <SIZE>': a fill window of 3072 bytes is not possible; write a power of two from 4K to 1M, such as 64K
         serve --cache /c --origin /o --admission some

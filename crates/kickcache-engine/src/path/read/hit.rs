@@ -65,6 +65,9 @@ fn touch(state: &mut State, key: BlockKey, location: Location) {
     let volume = key.volume();
     state.retention.hold.observe(key, Use::Read);
     let touch = state.cache.touch(location);
+    if touch.is_first {
+        state.retention.passage.on_hit(key);
+    }
     if touch.is_candidate {
         state.reclaim.shift.on_old_hit(volume);
     }

@@ -1,6 +1,6 @@
 //! Blocks of a read that are not cached: they are waited for, promoted by a fill, or read past the cache.
 
-use crate::config::{Admission, FILL_WINDOW_MAX, Mode};
+use crate::config::{Admission, FILL_WINDOW_MAX, Mode, SequentialCutoff};
 use crate::ids::RequestSlot;
 use crate::inflight::blocks::{blocks_of, intersection};
 use crate::inflight::fills::{BlockSet, FillWaiter};
@@ -12,6 +12,7 @@ use crate::path::read::{direct, lookup};
 use crate::policy::admission::Verdict;
 use crate::policy::departed::Noted;
 use crate::policy::miniature::Use;
+use crate::policy::passage::{Piece, Way};
 use crate::policy::returns::Held;
 use crate::policy::window::Missed;
 use crate::pool::BufferQuota;
@@ -109,9 +110,15 @@ fn choose(state: &mut State, volume: VolumeId, part: ByteExtent, wish: Wish) -> 
     let settings = found.settings;
     let is_paused = now < found.paused_until;
     let stream = found.read_streams.observe(part);
-    let is_stream = !is_asked_for && settings.sequential_cutoff.is_some_and(|cutoff| stream > cutoff);
     let keeps_nothing = is_paused || settings.mode == Mode::Bypass || state.is_room_overdrawn(volume);
-    if is_stream || is_behind || keeps_nothing || state.device.is_out_of_service() {
+    let piece = Piece::new(volume, Use::Read, part);
+    state.retention.passage.on_missed(piece);
+    let is_above = matches!(settings.sequential_cutoff, SequentialCutoff::Above(length) if stream > length);
+    let passes_by = is_above && !is_asked_for;
+    if passes_by {
+        state.volumes.get_mut(volume).counters.stream_blocks += piece.blocks;
+    }
+    if passes_by || is_behind || keeps_nothing || state.device.is_out_of_service() {
         return Keep::Nothing;
     }
     for block in blocks_of(part) {
@@ -121,6 +128,11 @@ fn choose(state: &mut State, volume: VolumeId, part: ByteExtent, wish: Wish) -> 
     let may_be_turned_away = !is_asked_for && admission != Admission::Always;
     if may_be_turned_away && state.retention.hold.is_on() && !lets_go(state, volume, part) {
         return choose_while_held(state, volume, part);
+    }
+    let is_judged = matches!(settings.sequential_cutoff, SequentialCutoff::Auto(length) if stream > length);
+    if is_judged && !is_asked_for && state.choose_way(piece) == Way::PassBy {
+        state.volumes.get_mut(volume).counters.stream_blocks += piece.blocks;
+        return Keep::Nothing;
     }
     let mut main = BlockSet::default();
     let mut noted: Option<Noted> = is_asked_for.then_some(Noted::JustNow);
@@ -228,7 +240,7 @@ fn note_miss(state: &mut State, volume: VolumeId, part: ByteExtent, noted: Optio
 
 #[cfg(test)]
 mod tests {
-    use crate::config::Mode;
+    use crate::config::{Mode, SequentialCutoff, VolumeSettings};
     use crate::scene::Scene;
     use crate::time::Duration;
     use crate::units::VolumeId;
@@ -264,6 +276,9 @@ mod tests {
     #[test]
     fn a_long_stream_goes_past_the_cache() {
         let mut scene = Scene::new(Mode::WriteThrough);
+        let default = VolumeSettings::new(VolumeId::new(0));
+        let wanted = VolumeSettings { sequential_cutoff: SequentialCutoff::Above(4 << 20), ..default };
+        scene.engine.change_settings(scene.now, &wanted);
         (0..16).for_each(|piece| scene.read(piece << 20, 1 << 20).0.unwrap());
         assert!(scene.is_cached(0), "a stream is not known at its beginning");
         assert!(!scene.is_cached(15 << 20), "past the cut-off of 4 MiB");

@@ -25,6 +25,7 @@ use crate::path::reclaim::kept::Kept;
 use crate::path::reclaim::open::open_emptied;
 use crate::path::reclaim::victim::STARVED_MAX;
 use crate::policy::admission::Newcomer;
+use crate::policy::passage::{Displaced, Piece, Way};
 use crate::policy::retention::{Judgement, Reason};
 use crate::pool::{page_memory, page_pieces};
 use crate::queue::Queue;
@@ -45,6 +46,17 @@ const EMPTYING_MAX: usize = 4;
 
 fn ready_low(state: &State) -> usize {
     READY_MIN.max(state.cache.geometry().segment_count as usize / 128)
+}
+
+impl State {
+    /// What becomes of a part of a long stream. Reclaim alone never keeps as many segments ready as there are while some were
+    /// never used.
+    pub(crate) fn choose_way(&mut self, piece: Piece) -> Way {
+        let has_unused = self.segments_coming() >= ready_low(self) + FRESH_AHEAD / 2;
+        let hits = self.retention.returned_share();
+        let displaced = if has_unused { Displaced::Nothing } else { Displaced::Hits(hits) };
+        self.retention.passage.choose(piece, displaced)
+    }
 }
 
 /// Keeps segments ready, and lets those go on that wait for one.

@@ -104,6 +104,9 @@ fn append_block(state: &mut State, slot: RequestSlot, key: BlockKey) -> bool {
     let (is_through, durability) = (writing.is_through_log(), writing.durability);
     let found = state.cache.find(key);
     state.retention.hold.observe(key, Use::Write);
+    if found.is_some() {
+        state.retention.passage.on_hit(key);
+    }
     let entry = Entry { older: state.older_copy(found), ..entry_of(state, slot, key) };
     let known =
         if found.is_some() { Some(Queue::Main) } else { state.retention.place(key).map(|known| known.queue) };

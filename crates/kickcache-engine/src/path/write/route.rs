@@ -3,11 +3,13 @@
 use alloc::vec::Vec;
 
 use crate::cache::slots::SlotState;
-use crate::config::Mode;
+use crate::config::{Mode, SequentialCutoff};
 use crate::ids::RequestSlot;
 use crate::inflight::blocks::blocks_of;
 use crate::inflight::requests::Stage;
 use crate::inflight::writing::{Route, WriteData};
+use crate::policy::miniature::Use;
+use crate::policy::passage::{Piece, Way};
 use crate::state::State;
 use crate::units::{BLOCK_SIZE, BlockKey, ByteExtent, SECTOR_SIZE};
 
@@ -65,16 +67,35 @@ impl State {
         let found = self.volumes.get_mut(volume);
         let settings = found.settings;
         let stream = if source == WriteData::Payload { found.write_streams.observe(extent) } else { 0 };
-        let is_stream = settings.sequential_cutoff.is_some_and(|cutoff| stream > cutoff);
         match settings.mode {
             Mode::WriteAround | Mode::Bypass => true,
             Mode::WriteThrough | Mode::WriteBack => {
-                let is_new = || self.keys(slot).all(|key| self.cache.find(key).is_none());
-                let is_sooner =
-                    || settings.mode == Mode::WriteBack && self.is_origin_sooner(volume, extent.length);
-                source == WriteData::Zeroes || is_stream && is_new() || is_sooner()
+                let is_sooner = |state: &State| {
+                    settings.mode == Mode::WriteBack && state.is_origin_sooner(volume, extent.length)
+                };
+                source == WriteData::Zeroes
+                    || stream > 0 && self.passes_by(slot, settings.sequential_cutoff, stream)
+                    || is_sooner(self)
             }
         }
+    }
+
+    /// Whether new blocks of a stream of this length so far go past the cache.
+    fn passes_by(&mut self, slot: RequestSlot, cutoff: SequentialCutoff, stream: u64) -> bool {
+        let is_new = |state: &State| state.keys(slot).all(|key| state.cache.find(key).is_none());
+        let piece = Piece::new(self.requests.get(slot).volume, Use::Write, self.part(slot));
+        self.retention.passage.on_missed(piece);
+        let passes_by = match cutoff {
+            SequentialCutoff::Off => false,
+            SequentialCutoff::Above(length) => stream > length && is_new(self),
+            SequentialCutoff::Auto(length) => {
+                stream > length && is_new(self) && self.choose_way(piece) == Way::PassBy
+            }
+        };
+        if passes_by {
+            self.volumes.get_mut(piece.volume).counters.stream_blocks += piece.blocks;
+        }
+        passes_by
     }
 
     /// Whether a write may not go around the log: it would destroy the only copy of other bytes, or of an acknowledged

@@ -13,6 +13,7 @@ mod sized_cache;
 use std::path::Path;
 
 use kickcache_curve::sampler::LruSampler;
+use kickcache_engine::config::SequentialCutoff;
 use kickcache_engine::time::Instant;
 use kickcache_engine::units::ByteExtent;
 
@@ -22,7 +23,7 @@ use crate::trace_file::placed::{PlacedAccess, accesses};
 use crate::trace_file::survey::{Survey, blocks};
 use crate::untimed::sampled::extents::ExtentSample;
 use crate::untimed::sampled::sized_cache::SizedCache;
-use crate::untimed::{Fill, InstantCache, Scale, Trial, blocks_min};
+use crate::untimed::{Fill, InstantCache, Scale, Trial, blocks_min, scaled_cutoff};
 use crate::workload::Kind;
 
 /// Blocks that a sample has at least; a trace that touches fewer is run as a whole.
@@ -96,15 +97,15 @@ impl SampledRun {
     fn new(survey: &Survey, trial: &SampledTrial) -> Result<SampledRun, kickcache_engine::error::Error> {
         let volume_bytes = survey.placement.volume_bytes().saturating_mul(trial.scale.0);
         let (fill, cutoff) = match trial.fill {
-            Fill::Exact => (Fill::Exact, None),
+            Fill::Exact => (Fill::Exact, SequentialCutoff::Off),
             Fill::Adaptive { sequential_cutoff } => {
-                (Fill::Adaptive { sequential_cutoff: None }, sequential_cutoff)
+                (Fill::Adaptive { sequential_cutoff: SequentialCutoff::Off }, sequential_cutoff)
             }
         };
         let open = |cache_blocks: &u64| {
             let cache_blocks = cache_blocks / trial.one_in;
             let engine = InstantCache::open(volume_bytes, Trial { cache_blocks, scale: trial.scale, fill })?;
-            Ok(SizedCache::new(engine, cache_blocks, cutoff))
+            Ok(SizedCache::new(engine, cache_blocks, scaled_cutoff(cutoff, trial.scale)))
         };
         Ok(SampledRun {
             sample: ExtentSample::new(trial.scale, trial.one_in),

@@ -1,6 +1,7 @@
 //! One cache that is scaled down, beside an LRU cache of the same size.
 
 use kickcache_engine::Streams;
+use kickcache_engine::config::SequentialCutoff;
 use kickcache_engine::time::Instant;
 use kickcache_engine::units::{BLOCK_SIZE, ByteExtent};
 
@@ -26,8 +27,7 @@ pub(super) struct SizedCache {
     groups: [Group; GROUPS],
     reads: ReadStreams,
     writes: Streams,
-    /// Streams that are longer pass by.
-    cutoff: Option<u64>,
+    cutoff: SequentialCutoff,
 }
 
 /// Blocks of the trace that the engine missed.
@@ -45,7 +45,7 @@ pub(super) struct Advantage {
 }
 
 impl SizedCache {
-    pub(super) fn new(engine: InstantCache, lru_blocks: u64, cutoff: Option<u64>) -> SizedCache {
+    pub(super) fn new(engine: InstantCache, lru_blocks: u64, cutoff: SequentialCutoff) -> SizedCache {
         SizedCache {
             engine,
             lru: Lru::new(lru_blocks),
@@ -60,7 +60,11 @@ impl SizedCache {
         let is_stream = self.is_stream(kind, part);
         let Place::Sample(group) = part.place else { return };
         let before = self.engine.misses();
-        if is_stream {
+        let passes_by = match self.cutoff {
+            SequentialCutoff::Auto(_) => is_stream && self.engine.passes_by(kind, part.extent),
+            SequentialCutoff::Above(_) | SequentialCutoff::Off => is_stream,
+        };
+        if passes_by {
             self.engine.pass_by(at, kind, part.extent);
         } else {
             self.engine.access(at, kind, part.extent);
@@ -71,7 +75,10 @@ impl SizedCache {
 
     /// Whether an access belongs to a stream that is too long. The engine finds streams of reads among misses.
     fn is_stream(&mut self, kind: Kind, part: Part) -> bool {
-        let Some(cutoff) = self.cutoff else { return false };
+        let length_max = match self.cutoff {
+            SequentialCutoff::Off => return false,
+            SequentialCutoff::Above(length) | SequentialCutoff::Auto(length) => length,
+        };
         let scaled = self.engine.scaled(part.extent);
         let length = match (kind, part.place) {
             (Kind::Write, _) => self.writes.observe(scaled),
@@ -89,7 +96,7 @@ impl SizedCache {
             }
             (Kind::Flush | Kind::Discard | Kind::WriteZeroes, _) => 0,
         };
-        length > cutoff
+        length > length_max
     }
 
     fn count(&mut self, kind: Kind, extent: ByteExtent, missed: &Missed) {

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use super::*;
 use crate::trace_file::survey::survey;
 use crate::untimed;
+use kickcache_engine::config::SequentialCutoff;
 
 const SCALE: Scale = Scale(4);
 
@@ -34,7 +35,7 @@ fn sizes() -> Vec<u64> {
 
 #[test]
 fn the_whole_as_a_sample_gives_what_the_whole_gives() {
-    for fill in [Fill::Exact, Fill::Adaptive { sequential_cutoff: Some(4 << 20) }] {
+    for fill in [Fill::Exact, Fill::Adaptive { sequential_cutoff: SequentialCutoff::Above(4 << 20) }] {
         let error = mean_error(&sizes(), fill, 1);
         assert!(error < 0.02, "{fill:?}: {error}");
     }

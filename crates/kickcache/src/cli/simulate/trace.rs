@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use kickcache_daemon::plan::cutoff::Cutoff;
+use kickcache_engine::config::SequentialCutoff;
 use kickcache_engine::units::BLOCK_SIZE;
 use kickcache_model::memory;
 use kickcache_model::reference_policy;
@@ -69,7 +70,7 @@ pub(crate) struct TraceArgs {
     /// Blocks that each block of the trace stands for, so that a small trace meets a cache of a real one's proportions
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u64).range(1..=1024))]
     scale: u64,
-    /// Sequential streams longer than this pass WIDE by; `off` caches them too [default: 4M]
+    /// Sequential streams that pass WIDE by, as `serve` has it; lengths are those of the trace [default: auto]
     #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
     sequential_cutoff: Option<Cutoff>,
     /// Run a sample of each trace, the volume and the caches scaled down: hit ratios with their errors, sooner
@@ -146,7 +147,7 @@ impl TraceArgs {
         }
         let scale = Scale(self.scale);
         let found =
-            trace_sample::run(traces, all, scale, self.sequential_cutoff.unwrap_or_default().bytes())?;
+            trace_sample::run(traces, all, scale, self.sequential_cutoff.unwrap_or_default().to_engine())?;
         if self.json {
             let json = trace_sample::json(&found, scale, &notes);
             return Ok(writeln!(out, "{}", serde_json::to_string_pretty(&json)?)?);
@@ -224,7 +225,7 @@ impl TraceArgs {
                 let (path, survey) = (surveyed.path.clone(), surveyed.survey.clone());
                 let (size, scale) = (*size, Scale(self.scale));
                 let trial = Trial { cache_blocks, scale, fill: Fill::Exact };
-                let sequential_cutoff = self.sequential_cutoff.unwrap_or_default().bytes();
+                let sequential_cutoff = self.sequential_cutoff.unwrap_or_default().to_engine();
                 tasks.push(Task {
                     name: format!("{}, {size}", surveyed.name),
                     weight: survey.touches.div_ceil(1_000),
@@ -252,7 +253,7 @@ fn measure(
     path: &Path,
     survey: &Survey,
     trial: Trial,
-    sequential_cutoff: Option<u64>,
+    sequential_cutoff: SequentialCutoff,
     progress: &mut dyn FnMut(u64),
 ) -> anyhow::Result<Finding> {
     let cache_blocks = trial.cache_blocks;

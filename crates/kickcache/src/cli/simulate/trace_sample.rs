@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use kickcache_engine::config::SequentialCutoff;
 use kickcache_engine::units::BLOCK_SIZE;
 use kickcache_model::untimed::sampled::{self, SampledOutcome, SampledTrial, one_in_max};
 use kickcache_model::untimed::{Fill, Scale};
@@ -34,7 +35,7 @@ pub(crate) fn run<'a>(
     traces: &'a [Surveyed],
     sizes: Vec<Vec<Tried>>,
     scale: Scale,
-    sequential_cutoff: Option<u64>,
+    sequential_cutoff: SequentialCutoff,
 ) -> anyhow::Result<Vec<SampledTrace<'a>>> {
     let fills = [Fill::Exact, Fill::Adaptive { sequential_cutoff }];
     let mut tasks = Vec::new();

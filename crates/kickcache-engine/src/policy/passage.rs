@@ -1,0 +1,388 @@
+//! Whether long sequential streams enter the cache or pass it by: they enter while what comes back of them is worth more
+//! hits than what they displace.
+//!
+//! * Each volume has an account for streams that it reads, and one for those that it writes. A block that enters costs the hits
+//!   that its room would have given others; a block that is read again earns one. Where the account is empty, streams pass by.
+//! * Extents of 1 MiB of streams are remembered, whether they entered or passed by, so that either choice can prove wrong. What
+//!   passed by earns only if it is read again before as much came in as the cache has room for: else it would have left.
+//! * What a block displaces is told by ghost memory: how many of those that left just now are asked for again.
+//!
+//! Source: marginal utility of sequential against other data, as in SARC (Gill and Modha, USENIX ATC 2005).
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use crate::config::VOLUME_COUNT_MAX;
+use crate::policy::miniature::Use;
+use crate::units::{BLOCK_SIZE, BlockIndex, BlockKey, ByteExtent, VolumeId};
+
+const EXTENT_BLOCKS: u64 = 256;
+/// Extents of a set, of which the oldest is forgotten first.
+const WAYS: usize = 8;
+/// Sets at most: with 20 bytes an extent, 40 KiB.
+const SETS_MAX: u64 = 256;
+/// What a block costs and earns is told in parts of a hit.
+const HIT: u64 = 1024;
+/// A block that displaces nothing of use is written to the cache device, and costs as much.
+const COST_MIN: u64 = HIT / 16;
+/// An account has so much at first: a part of the cache's room at the least cost.
+const CREDIT_SHARE: u64 = 8;
+/// It has at most this many times as much.
+const CREDIT_TIMES: i64 = 4;
+
+/// What happens to a part of a long stream.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Way {
+    /// It is treated as anything else.
+    Enter,
+    /// It goes past the cache.
+    PassBy,
+}
+
+/// What a block of a stream would displace.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Displaced {
+    /// Nothing: there is room that was never used.
+    Nothing,
+    /// Blocks that leave, with these hits to come for each that enters, in 1/1024.
+    Hits(u64),
+}
+
+/// A part of a long stream.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Piece {
+    pub(crate) volume: VolumeId,
+    pub(crate) how: Use,
+    pub(crate) first: BlockIndex,
+    pub(crate) blocks: u64,
+}
+
+impl Piece {
+    pub(crate) fn new(volume: VolumeId, how: Use, extent: ByteExtent) -> Piece {
+        let whole = extent.widened_to_blocks();
+        Piece { volume, how, first: BlockIndex::containing(whole.start), blocks: whole.length / BLOCK_SIZE }
+    }
+
+    /// The parts of it that lie in one extent each.
+    fn extents(self) -> impl Iterator<Item = Piece> {
+        let (start, end) = (self.first.get(), self.first.get() + self.blocks);
+        (start / EXTENT_BLOCKS..end.div_ceil(EXTENT_BLOCKS)).map(move |extent| {
+            let first = start.max(extent * EXTENT_BLOCKS);
+            let blocks = end.min((extent + 1) * EXTENT_BLOCKS) - first;
+            Piece { first: BlockIndex::new(first), blocks, ..self }
+        })
+    }
+
+    /// The hash of its extent.
+    fn hash(self) -> u64 {
+        BlockKey::new(self.volume, BlockIndex::new(self.first.get() / EXTENT_BLOCKS)).hash()
+    }
+
+    /// Where it starts within its extent.
+    fn start(self) -> u8 {
+        u8::try_from(self.first.get() % EXTENT_BLOCKS).expect("below 256")
+    }
+
+    /// Where it ends there; the last block of an extent does not count.
+    fn end(self) -> u8 {
+        u8::try_from((u64::from(self.start()) + self.blocks).min(EXTENT_BLOCKS - 1)).expect("below 256")
+    }
+}
+
+/// A stream that went past a part of an extent.
+#[derive(Clone, Copy, Debug)]
+struct Pass {
+    /// When it did, in extents.
+    at: u32,
+    /// Blocks from the extent's start to where it is.
+    end: u8,
+    /// Blocks that may come back and be counted.
+    left: u8,
+    how: Use,
+    way: Way,
+}
+
+const NO_PASS: Pass = Pass { at: 0, end: 0, left: 0, how: Use::Read, way: Way::PassBy };
+
+impl Pass {
+    /// Takes the blocks of a part that are behind the stream and were not counted.
+    fn take(&mut self, part: Piece) -> u8 {
+        let blocks = self.end.min(part.end()).saturating_sub(part.start()).min(self.left);
+        self.left -= blocks;
+        blocks
+    }
+}
+
+/// An extent that streams went past: the last one, and the one before it.
+#[derive(Clone, Copy, Debug)]
+struct Extent {
+    /// Of the hash, or 0: none.
+    print: u32,
+    last: Pass,
+    before: Pass,
+}
+
+const NO_EXTENT: Extent = Extent { print: 0, last: NO_PASS, before: NO_PASS };
+const _: () = assert!(size_of::<Extent>() == 20);
+
+/// The accounts of a volume.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Accounts {
+    read: i64,
+    written: i64,
+}
+
+impl Accounts {
+    fn of(&mut self, how: Use) -> &mut i64 {
+        match how {
+            Use::Read => &mut self.read,
+            Use::Write => &mut self.written,
+        }
+    }
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Passage {
+    capacity: u64,
+    sets: Vec<[Extent; WAYS]>,
+    /// One extent in two to the power of this is remembered.
+    sample_bits: u32,
+    accounts: [Accounts; VOLUME_COUNT_MAX],
+    /// Most that an account has.
+    credit_max: i64,
+    /// Blocks that came in, or would have.
+    clock: u64,
+    /// A stream was noted: else there is nothing to look up.
+    has_streams: bool,
+}
+
+impl Passage {
+    /// Of a cache of this many blocks.
+    pub(crate) fn new(capacity: u64) -> Passage {
+        let extents = capacity / EXTENT_BLOCKS;
+        let sets = (extents * 2 / WAYS as u64).clamp(4, SETS_MAX);
+        let mut sample_bits = 0;
+        while (extents >> sample_bits) * 2 > sets * WAYS as u64 {
+            sample_bits += 1;
+        }
+        let credit = i64::try_from(capacity * COST_MIN / CREDIT_SHARE).expect("less than 2^40");
+        Passage {
+            capacity,
+            sets: vec![[NO_EXTENT; WAYS]; usize::try_from(sets).expect("few")],
+            sample_bits,
+            accounts: [Accounts { read: credit, written: credit }; VOLUME_COUNT_MAX],
+            credit_max: CREDIT_TIMES * credit,
+            clock: 0,
+            has_streams: false,
+        }
+    }
+
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        (self.sets.len() * size_of::<[Extent; WAYS]>()) as u64
+    }
+
+    /// Blocks come in, or might.
+    pub(crate) fn on_time(&mut self, piece: Piece) {
+        self.clock += piece.blocks;
+    }
+
+    /// Whether a part of a long stream enters.
+    pub(crate) fn choose(&mut self, piece: Piece, displaced: Displaced) -> Way {
+        let account = self.accounts[usize::from(piece.volume.get())].of(piece.how);
+        let way = match displaced {
+            Displaced::Nothing => Way::Enter,
+            Displaced::Hits(_) if *account <= 0 => Way::PassBy,
+            Displaced::Hits(hits) => {
+                let cost = piece.blocks * hits.clamp(COST_MIN, HIT);
+                *account -= i64::try_from(cost).expect("at most 8,192 hits");
+                Way::Enter
+            }
+        };
+        piece.extents().for_each(|part| self.note(part, way));
+        way
+    }
+
+    /// Blocks were read that are not cached.
+    pub(crate) fn on_missed(&mut self, piece: Piece) {
+        self.on_time(piece);
+        if !self.has_streams {
+            return;
+        }
+        let (now, horizon) = (self.now(), self.capacity / EXTENT_BLOCKS);
+        for part in piece.extents() {
+            let Some(extent) = self.find(part.hash()) else { continue };
+            let is_back =
+                |pass: &&mut Pass| pass.way == Way::PassBy && u64::from(now.wrapping_sub(pass.at)) < horizon;
+            let passes = [&mut extent.last, &mut extent.before].into_iter().filter(is_back);
+            let found = passes.map(|pass| (pass.how, pass.take(part))).find(|(_, blocks)| *blocks > 0);
+            if let Some((how, blocks)) = found {
+                self.earn(part.volume, how, blocks);
+            }
+        }
+    }
+
+    /// A block was read from the cache for the first time.
+    #[inline]
+    pub(crate) fn on_hit(&mut self, key: BlockKey) {
+        if self.has_streams {
+            self.earn_hit(key);
+        }
+    }
+
+    #[inline(never)]
+    fn earn_hit(&mut self, key: BlockKey) {
+        let part = Piece { volume: key.volume(), how: Use::Read, first: key.block(), blocks: 1 };
+        let Some(extent) = self.find(part.hash()) else { return };
+        let has_entered = |pass: &&mut Pass| pass.way == Way::Enter;
+        let passes = [&mut extent.last, &mut extent.before].into_iter().filter(has_entered);
+        let found = passes.map(|pass| (pass.how, pass.take(part))).find(|(_, blocks)| *blocks > 0);
+        if let Some((how, blocks)) = found {
+            self.earn(part.volume, how, blocks);
+        }
+    }
+
+    fn earn(&mut self, volume: VolumeId, how: Use, blocks: u8) {
+        let hits = i64::try_from((u64::from(blocks) * HIT) << self.sample_bits).expect("at most 2^40");
+        let account = self.accounts[usize::from(volume.get())].of(how);
+        *account = (*account + hits).min(self.credit_max);
+    }
+
+    /// A stream has gone past a part of an extent.
+    fn note(&mut self, part: Piece, way: Way) {
+        self.has_streams = true;
+        let now = self.now();
+        let hash = part.hash();
+        if hash & ((1 << self.sample_bits) - 1) != 0 {
+            return;
+        }
+        let new = Pass { at: now, end: part.end(), left: part.end() - part.start(), how: part.how, way };
+        if let Some(Extent { last, before, .. }) = self.find(hash) {
+            if part.start() >= last.end && part.how == last.how {
+                *last = Pass { at: last.at, left: last.left.saturating_add(new.left), ..new };
+            } else {
+                (*before, *last) = (*last, new);
+            }
+            return;
+        }
+        let age = |extent: &&mut Extent| match extent.print {
+            0 => u32::MAX,
+            _ => now.wrapping_sub(extent.last.at),
+        };
+        let oldest = self.set(hash).iter_mut().max_by_key(age).expect("a set has ways");
+        *oldest = Extent { print: print(hash), last: new, before: NO_PASS };
+    }
+
+    fn find(&mut self, hash: u64) -> Option<&mut Extent> {
+        if hash & ((1 << self.sample_bits) - 1) != 0 {
+            return None;
+        }
+        self.set(hash).iter_mut().find(|extent| extent.print == print(hash))
+    }
+
+    fn set(&mut self, hash: u64) -> &mut [Extent; WAYS] {
+        let scaled = (hash >> 32) * self.sets.len() as u64;
+        &mut self.sets[usize::try_from(scaled >> 32).expect("below the number of sets")]
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "it wraps")]
+    const fn now(&self) -> u32 {
+        (self.clock / EXTENT_BLOCKS) as u32
+    }
+}
+
+/// Zero stands for "none". The bits are those that choose neither sample nor set alone.
+#[expect(clippy::cast_possible_truncation, reason = "32 bits are the print")]
+const fn print(hash: u64) -> u32 {
+    let print = (hash >> 12) as u32;
+    if print == 0 { 1 } else { print }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CAPACITY: u64 = 65_536;
+    const STEP: u64 = 32;
+    const STRIDE: usize = 32;
+
+    fn piece(how: Use, first: u64) -> Piece {
+        Piece { volume: VolumeId::new(3), how, first: BlockIndex::new(first), blocks: STEP }
+    }
+
+    /// A stream over blocks that are not cached; gives how many entered.
+    fn stream(passage: &mut Passage, how: Use, blocks: core::ops::Range<u64>, hits: u64) -> u64 {
+        let mut entered = 0;
+        for first in blocks.step_by(STRIDE) {
+            let part = piece(how, first);
+            passage.on_missed(part);
+            if passage.choose(part, Displaced::Hits(hits)) == Way::Enter {
+                entered += STEP;
+            }
+        }
+        entered
+    }
+
+    fn hit(passage: &mut Passage, blocks: core::ops::Range<u64>) {
+        let key = |block| BlockKey::new(VolumeId::new(3), BlockIndex::new(block));
+        blocks.for_each(|block| passage.on_hit(key(block)));
+    }
+
+    #[test]
+    fn what_is_never_read_again_takes_an_eighth_of_the_cache_and_less_where_it_displaces_hits() {
+        for (hits, share) in [(0, CREDIT_SHARE), (HIT / 4, 4 * CREDIT_SHARE)] {
+            let mut passage = Passage::new(CAPACITY);
+            assert_eq!(stream(&mut passage, Use::Read, 0..4 * CAPACITY, hits), CAPACITY / share);
+        }
+    }
+
+    #[test]
+    fn what_is_written_and_read_back_from_the_cache_goes_on_entering() {
+        let mut passage = Passage::new(CAPACITY);
+        for file in 0..100 {
+            let blocks = file * 1_024..(file + 1) * 1_024;
+            assert_eq!(stream(&mut passage, Use::Write, blocks.clone(), HIT / 2), 1_024);
+            hit(&mut passage, blocks);
+        }
+    }
+
+    #[test]
+    fn what_passed_by_enters_again_once_it_would_have_been_hit_and_not_if_it_came_back_too_late() {
+        for (others, enters) in [(CAPACITY / 2, true), (2 * CAPACITY, false)] {
+            let mut passage = Passage::new(CAPACITY);
+            stream(&mut passage, Use::Read, 0..CAPACITY, HIT / 4);
+            let again = CAPACITY / 2..CAPACITY * 3 / 4;
+            passage.on_time(Piece { blocks: others - CAPACITY / 2, ..piece(Use::Read, 0) });
+            let entered = stream(&mut passage, Use::Read, again, HIT / 4);
+            assert_eq!(entered > CAPACITY / 8, enters, "{entered} blocks after {others}");
+        }
+    }
+
+    #[test]
+    fn room_that_was_never_used_costs_nothing() {
+        let mut passage = Passage::new(CAPACITY);
+        for first in (0..CAPACITY).step_by(STRIDE) {
+            assert_eq!(passage.choose(piece(Use::Read, first), Displaced::Nothing), Way::Enter);
+        }
+        assert_eq!(stream(&mut passage, Use::Read, CAPACITY..2 * CAPACITY, 0), CAPACITY / CREDIT_SHARE);
+    }
+
+    #[test]
+    fn reads_and_writes_of_each_volume_are_judged_by_themselves() {
+        let mut passage = Passage::new(CAPACITY);
+        stream(&mut passage, Use::Read, 0..4 * CAPACITY, 0);
+        assert_eq!(passage.choose(piece(Use::Write, 1 << 30), Displaced::Hits(0)), Way::Enter);
+        let other = Piece { volume: VolumeId::new(4), ..piece(Use::Read, 0) };
+        assert_eq!(passage.choose(other, Displaced::Hits(0)), Way::Enter);
+    }
+
+    #[test]
+    fn a_large_cache_looks_at_a_sample_in_40_kib() {
+        let capacity = 1 << 26;
+        let mut passage = Passage::new(capacity);
+        assert_eq!(passage.memory_bytes(), 40 << 10);
+        stream(&mut passage, Use::Read, 0..capacity / 2, HIT / 4);
+        let entered = stream(&mut passage, Use::Read, capacity / 4..capacity / 2, HIT / 4);
+        assert!(entered > capacity / 5, "{entered} of {}", capacity / 4);
+    }
+}
