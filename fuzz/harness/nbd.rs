@@ -139,9 +139,15 @@ fn exports() -> Arc<[ExportInfo]> {
         size: 8 << 30,
         read_only: false,
         rotational: false,
+        is_default: true,
     };
-    let archive =
-        ExportInfo { name: "archive".to_owned(), read_only: true, rotational: true, ..disk.clone() };
+    let archive = ExportInfo {
+        name: "archive".to_owned(),
+        is_default: false,
+        read_only: true,
+        rotational: true,
+        ..disk.clone()
+    };
     Arc::new([disk, archive])
 }
 

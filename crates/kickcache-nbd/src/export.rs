@@ -3,8 +3,10 @@
 /// What clients are told of an export.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ExportInfo {
-    /// The name clients ask for; at most 4096 bytes. The first export also answers to the empty name.
+    /// The name clients ask for; at most 4096 bytes.
     pub name: String,
+    /// It answers to the empty name, too; one at most.
+    pub is_default: bool,
     /// A text for the client's user.
     pub description: String,
     /// Bytes.

@@ -344,11 +344,11 @@ impl Handshake {
         Ok(())
     }
 
-    /// The export of that name; the empty name means the first export.
+    /// The export of that name; the empty name means the default.
     fn find(&self, name: &str) -> Option<Found<'_>> {
         let mut exports = self.found();
         let named = exports.clone().find(|found| found.export.name == name);
-        named.or_else(|| if name.is_empty() { exports.next() } else { None })
+        named.or_else(|| exports.find(|found| name.is_empty() && found.export.is_default))
     }
 
     fn find_or_refuse(&self, name: &str) -> Result<Found<'_>, Refusal> {

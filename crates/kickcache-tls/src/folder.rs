@@ -1,7 +1,7 @@
 //! The files of a folder of certificates, all in PEM.
 
 use std::fmt::Display;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -92,16 +92,25 @@ impl Folder {
 
 /// Everything of one kind in a file, at least one.
 fn items<T: PemObject>(path: &Path, what: &str) -> Result<Vec<T>, TlsError> {
-    let text = std::fs::read(path).map_err(|error| match error.kind() {
-        ErrorKind::NotFound => TlsError::new(path, "there is no such file; docs/tls.md tells how to make it"),
-        _ => TlsError::new(path, format!("it cannot be read ({error})")),
-    })?;
+    let text = read(path)?;
     let found: Result<Vec<T>, PemError> = T::pem_slice_iter(&text).collect();
     let found = found.map_err(|error| TlsError::new(path, format!("it is not PEM ({error})")))?;
     if found.is_empty() {
         return Err(TlsError::new(path, format!("there is no {what} in it; it must be PEM")));
     }
     Ok(found)
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
+    let unreadable = |error: io::Error| match error.kind() {
+        ErrorKind::NotFound => TlsError::new(path, "there is no such file; docs/tls.md tells how to make it"),
+        _ => TlsError::new(path, format!("it cannot be read ({error})")),
+    };
+    // Others cannot be opened without waiting for who writes to them.
+    if !std::fs::metadata(path).map_err(unreadable)?.is_file() {
+        return Err(TlsError::new(path, "it is no regular file; write the certificates into one"));
+    }
+    std::fs::read(path).map_err(unreadable)
 }
 
 pub(crate) fn provider() -> Arc<CryptoProvider> {

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use rustls::ServerConfig;
 use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
-use rustls::{ServerConfig, ServerConnection};
 
 use crate::error::TlsError;
 use crate::folder::{AUTHORITIES, Folder, Pair, REVOKED, SERVER, provider};
@@ -69,12 +69,9 @@ impl ServerCertificates {
         }
     }
 
-    /// Begins with a client.
-    ///
-    /// # Errors
-    /// If the system gives no random numbers.
-    pub fn accept(&self) -> Result<ServerConnection, rustls::Error> {
-        ServerConnection::new(Arc::clone(&self.config))
+    /// What a connection begins with.
+    pub fn config(&self) -> Arc<ServerConfig> {
+        Arc::clone(&self.config)
     }
 }
 

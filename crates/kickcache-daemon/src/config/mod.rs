@@ -1,6 +1,8 @@
 //! The configuration file: TOML with the names of the flags, for daemons with several volumes.
 
 use std::fmt::{self, Formatter};
+use std::fs;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
@@ -16,6 +18,9 @@ use crate::plan::metrics_address::MetricsAddress;
 use crate::plan::tls_plan::{TlsPlan, TlsWord, VerifyPeerWord};
 use crate::plan::{Exposure, PlanError, ServePlan};
 
+/// Bytes of the longest file.
+const LENGTH_MAX: u64 = 1 << 20;
+
 /// Why a configuration file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
@@ -25,7 +30,7 @@ pub enum ConfigError {
         /// Its path.
         path: PathBuf,
         /// Why.
-        source: std::io::Error,
+        source: io::Error,
     },
     /// It is not what is expected.
     #[error("{}, line {line}: {what}", .path.display())]
@@ -52,9 +57,21 @@ pub enum ConfigError {
 /// # Errors
 /// Names the file, the line if there is one, and what was expected.
 pub fn read(path: &Path) -> Result<ServePlan, ConfigError> {
-    let text =
-        std::fs::read_to_string(path).map_err(|source| ConfigError::Read { path: path.into(), source })?;
+    let text = text(path).map_err(|source| ConfigError::Read { path: path.into(), source })?;
     parse(path, &text)
+}
+
+fn text(path: &Path) -> io::Result<String> {
+    // Others may not end, or keep waiting who opens them.
+    if !fs::metadata(path)?.is_file() {
+        return Err(io::Error::other("it is no regular file"));
+    }
+    let mut text = String::new();
+    let length = fs::File::open(path)?.take(LENGTH_MAX + 1).read_to_string(&mut text)?;
+    if length as u64 > LENGTH_MAX {
+        return Err(io::Error::other("it has more than 1 MiB, and no configuration is as long"));
+    }
+    Ok(text)
 }
 
 /// Turns the text of a configuration file into a checked plan.

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use expect_test::expect;
 
-use super::parse;
+use super::{parse, read};
 use crate::driver::device::AccessMode;
 use crate::driver::io_engine::IoEngine;
 use crate::plan::cutoff::Cutoff;
@@ -340,7 +340,7 @@ fn what_is_wrong_is_refused_with_a_sentence() {
 
 #[test]
 fn a_file_that_is_not_there_is_named() {
-    let error = anyhow::Error::from(super::read(Path::new("/nowhere/k.toml")).unwrap_err());
+    let error = anyhow::Error::from(read(Path::new("/nowhere/k.toml")).unwrap_err());
     let sentence = format!("{error:#}");
     assert_eq!(
         sentence,
@@ -359,4 +359,19 @@ fn the_fuzzing_corpus_is_read_or_refused() {
             }
         }
     });
+}
+
+#[test]
+fn what_cannot_be_a_configuration_is_not_read_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    let refused = |path: &Path| match read(path).unwrap_err() {
+        super::ConfigError::Read { source, .. } => source.to_string(),
+        other => panic!("{other}"),
+    };
+    let long = folder.path().join("long");
+    std::fs::File::create(&long).unwrap().set_len(1 << 40).unwrap();
+    assert!(refused(&long).contains("more than 1 MiB"));
+    for endless in ["/dev/zero", "/"] {
+        assert_eq!(refused(Path::new(endless)), "it is no regular file");
+    }
 }

@@ -3,12 +3,16 @@
 //! To be woken costs a sleeper several microseconds, and whoever wakes it as well. Looking costs processor time that
 //! others might want. So the thread looks only while events keep coming soon: an idle daemon sleeps at once. And only
 //! while few I/Os are in flight: with many of them a waking is shared by several, and clients, or what stands behind an
-//! origin, have a use for the processor.
+//! origin, have a use for the processor. And only while what comes is soon done: beside the work that a long piece of a
+//! request is, the more so if it was encrypted, a waking is little.
 
 use std::time::Duration;
 
 /// Longest look.
 pub(crate) const LOOK_MAX: Duration = Duration::from_micros(50);
+
+/// Longest work between two waits beside which being woken costs much.
+const WORK_MAX: Duration = Duration::from_micros(50);
 
 /// I/Os in flight up to which a look may pay.
 const FEW: usize = 2;
@@ -30,9 +34,9 @@ impl AdaptivePolling {
         self.score >= SCORE_LEAST && in_flight <= FEW
     }
 
-    /// Takes note of a wait for which there was no bound.
-    pub(crate) fn learn(&mut self, waited: Duration) {
-        self.score = if waited <= LOOK_MAX {
+    /// Takes note of a wait for which there was no bound, and of the work since the one before it.
+    pub(crate) fn learn(&mut self, worked: Duration, waited: Duration) {
+        self.score = if waited <= LOOK_MAX && worked <= WORK_MAX {
             (self.score + 1).min(SCORE_MAX)
         } else {
             self.score.saturating_sub(DISAPPOINTMENT)
@@ -44,12 +48,13 @@ impl AdaptivePolling {
 mod tests {
     use super::*;
 
+    const WORK: Duration = Duration::from_micros(5);
     const SHORT: Duration = Duration::from_micros(20);
     const LONG: Duration = Duration::from_micros(80);
 
     fn after(waits: impl IntoIterator<Item = Duration>) -> AdaptivePolling {
         let mut adaptive_polling = AdaptivePolling::default();
-        waits.into_iter().for_each(|wait| adaptive_polling.learn(wait));
+        waits.into_iter().for_each(|wait| adaptive_polling.learn(WORK, wait));
         adaptive_polling
     }
 
@@ -70,6 +75,13 @@ mod tests {
     fn short_waits_are_looked_out() {
         assert!(after([SHORT; 8]).looks(1));
         assert!(after([SHORT; 100].into_iter().chain([LONG; 4])).looks(1));
+    }
+
+    #[test]
+    fn what_is_much_work_does_not_hurry() {
+        let mut patient = after([SHORT; 100]);
+        (0..5).for_each(|_| patient.learn(WORK_MAX * 2, SHORT));
+        assert!(!patient.looks(1));
     }
 
     #[test]

@@ -95,6 +95,9 @@ pub trait QueuedDevice: Send {
         None
     }
 
+    /// Nobody waits for it any more: what it was given fails soon, though a server may come back.
+    fn give_up(&mut self) {}
+
     /// Begins to compare the device with samples of what it must hold, once, at the start. What is submitted before waits for the
     /// end: until then nobody is asked for anything else.
     fn begin_compare(&mut self, _samples: &[Sample]) {}

@@ -35,6 +35,8 @@ pub(crate) struct Ring {
     ring: IoUring,
     workers: Option<Workers>,
     polling: AdaptivePolling,
+    /// When the last wait ended.
+    awake_since: Instant,
     /// I/Os that the kernel has.
     in_flight: usize,
 }
@@ -55,7 +57,8 @@ impl Ring {
             .build(SUBMISSIONS)?;
         // Only a little faster; where it is refused, the descriptor does.
         let _ = ring.submitter().register_ring_fd();
-        Ok(Ring { ring, workers: None, polling: AdaptivePolling::default(), in_flight: 0 })
+        let polling = AdaptivePolling::default();
+        Ok(Ring { ring, workers: None, polling, awake_since: Instant::now(), in_flight: 0 })
     }
 
     fn push(&mut self, entry: &squeue::Entry) {
@@ -228,8 +231,9 @@ impl Backend for Ring {
         }
         let waited = start.elapsed();
         if longest == LOOK_MAX {
-            self.polling.learn(waited);
+            self.polling.learn(start.saturating_duration_since(self.awake_since), waited);
         }
+        self.awake_since = start + waited;
         self.collect(events);
         Ok(if sleeps || looks { waited } else { Duration::ZERO })
     }

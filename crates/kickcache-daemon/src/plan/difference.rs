@@ -7,6 +7,7 @@ use crate::plan::cache_spec::CacheSpec;
 use crate::plan::exposure::Exposure;
 use crate::plan::plan_change::PlanChange;
 use crate::plan::setting::Setting;
+use crate::plan::taken::{Taken, check_free};
 use crate::plan::volume_spec::VolumeSpec;
 use crate::whole_path::whole_path;
 
@@ -80,6 +81,9 @@ pub enum Unchangeable {
         /// What the file says.
         after: String,
     },
+    /// A volume comes with an origin that is served.
+    #[error(transparent)]
+    Taken(#[from] Taken),
 }
 
 /// What must change for what is served to be what is wanted, in the order of the file; what goes comes first.
@@ -176,11 +180,11 @@ fn added(served: &ServePlan, cache: &CacheSpec, volume: &VolumeSpec) -> Result<P
             let before = other.device.display().to_string();
             Err(Unchangeable::Moved { volume: volume.name.clone(), before, after })
         }
-        None => Ok(PlanChange::VolumeAdded {
-            volume: volume.name.clone(),
-            origin: volume.origin.to_string(),
-            cache: after,
-        }),
+        None => {
+            check_free(served, volume)?;
+            let (volume, origin) = (volume.name.clone(), volume.origin.to_string());
+            Ok(PlanChange::VolumeAdded { volume, origin, cache: after })
+        }
     }
 }
 
@@ -282,6 +286,12 @@ mod tests {
             moved.replacen("name = \"a\"\norigin = \"/dev/a\"", "name = \"d\"\norigin = \"/dev/d\"", 1);
         let refused = difference(&served, &plan(&moved)).unwrap_err().to_string();
         assert!(refused.contains("volume a is behind /dev/fast here and behind /dev/two"), "{refused}");
+    }
+
+    #[test]
+    fn a_volume_is_not_renamed() {
+        let refused = refused(&FILE.replace("name = \"a\"", "name = \"c\""));
+        assert!(refused.contains("volume c: its origin /dev/a is that of volume a"), "{refused}");
     }
 
     #[test]

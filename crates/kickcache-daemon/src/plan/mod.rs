@@ -22,6 +22,7 @@ pub mod removal;
 pub mod room;
 mod setting;
 pub mod span;
+pub mod taken;
 pub mod tls_plan;
 mod volume_keys;
 pub mod volume_spec;

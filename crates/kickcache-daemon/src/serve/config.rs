@@ -94,8 +94,10 @@ impl StatePlace {
 /// Limits on clients.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
-    /// Connections at once.
+    /// Clients of an address that are connected at once.
     pub connections_max: usize,
+    /// Clients of an address in their handshake at once.
+    pub handshakes_max: usize,
     /// Requests of one connection in flight.
     pub requests_max: u32,
     /// Payload bytes of one connection in flight.
@@ -112,6 +114,7 @@ impl Default for Limits {
     fn default() -> Limits {
         Limits {
             connections_max: 128,
+            handshakes_max: 32,
             requests_max: 256,
             connection_bytes_max: 32 << 20,
             total_bytes_max: 256 << 20,

@@ -118,6 +118,17 @@ pub enum Growth {
     Unchanged,
 }
 
+/// A volume that is not served, and of which the cache holds what its origin lacks.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Orphan {
+    /// Its name.
+    pub name: String,
+    /// By what its origin is recognised.
+    pub origin: String,
+    /// Blocks that the origin lacks, or has not flushed.
+    pub blocks: u64,
+}
+
 /// State of a server.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ServerStatus {
@@ -139,6 +150,8 @@ pub struct ServerStatus {
     pub cache_trouble: Trouble,
     /// The volumes, in the order of the configuration.
     pub volumes: Vec<VolumeInfo>,
+    /// Volumes that are not served, and of which the cache holds what their origins lack.
+    pub orphans: Vec<Orphan>,
     /// What is wrong with their origins, in the same order.
     pub origin_troubles: Vec<Trouble>,
     /// How long their requests took, in the same order.

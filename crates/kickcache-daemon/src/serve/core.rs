@@ -133,6 +133,13 @@ impl<E: CacheEngine> Core<E> {
         }
     }
 
+    /// Drops what waits for a cap and nobody waits for any more.
+    pub(crate) fn drop_held(&mut self, is_unwanted: impl Fn(&Pending) -> bool) {
+        for begun in self.throttles.take_out(|begun| is_unwanted(&begun.pending)) {
+            self.driver.buffers().release(begun.asked.id);
+        }
+    }
+
     fn hand_over(&mut self, begun: Begun) {
         let Begun { asked: Asked { id, volume, operation, extent }, pending } = begun;
         self.recorders.note(self.now, volume, operation, extent);

@@ -11,6 +11,8 @@ use crate::serve::membership::Left;
 
 /// How long it may take until nothing of it is in flight and all is written back; then it stays.
 const QUIET_MAX: Duration = Duration::from_millis(5_000);
+/// How long before that an origin that does not answer is given up, if what it lacks is abandoned.
+const GIVE_UP_BEFORE: Duration = Duration::from_millis(3_000);
 /// How often that is looked at, if nothing happens.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
@@ -29,6 +31,7 @@ pub(crate) struct Leaving {
     /// Blocks that its origin lacks and that are abandoned.
     pub(crate) lost_blocks: u64,
     until: Instant,
+    has_given_up: bool,
 }
 
 /// How far it is.
@@ -54,7 +57,7 @@ impl Leaving {
     ) -> Leaving {
         let until = now.plus(QUIET_MAX);
         let step = LeavingStep::Quieting;
-        Leaving { id, index, dirty, step, answer: Some(answer), lost_blocks: 0, until }
+        Leaving { id, index, dirty, step, answer: Some(answer), lost_blocks: 0, until, has_given_up: false }
     }
 
     /// When the loop must turn for it.
@@ -65,6 +68,14 @@ impl Leaving {
             // The end of the engine's own work wakes the loop.
             LeavingStep::Sealing | LeavingStep::Recording => None,
         }
+    }
+
+    /// Whether its origin need not be waited for any more, for the first time: what it lacks is abandoned, and it does not answer.
+    pub(crate) fn gives_up(&mut self, now: Instant) -> bool {
+        let is_late = now.plus(GIVE_UP_BEFORE) >= self.until;
+        let gives_up = is_late && self.dirty == DirtyFate::Abandoned && !self.has_given_up;
+        self.has_given_up |= gives_up;
+        gives_up
     }
 
     /// Whether it has taken too long.

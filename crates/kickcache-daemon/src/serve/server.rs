@@ -15,8 +15,8 @@ pub use crate::serve::cache_device::successor::SuccessorSpec;
 use crate::serve::config::ServerConfig;
 use crate::serve::control::Control;
 pub use crate::serve::control::{
-    Activities, Beat, CacheGrown, Errors, FaultCount, Growth, NamedSettings, Recorded, Resized, ServerSample,
-    ServerStatus, TakeoverBegun, TakeoverProgress, Trouble, VolumeInfo,
+    Activities, Beat, CacheGrown, Errors, FaultCount, Growth, NamedSettings, Orphan, Recorded, Resized,
+    ServerSample, ServerStatus, TakeoverBegun, TakeoverProgress, Trouble, VolumeInfo,
 };
 use crate::serve::core::engine_span;
 use crate::serve::error::ServeError;

@@ -146,6 +146,19 @@ impl<T> Throttles<T> {
         all.find_map(|throttle| throttle.waiting.pop_front()).map(|held| held.request)
     }
 
+    /// What waits and is not wanted any more.
+    pub(crate) fn take_out(&mut self, is_unwanted: impl Fn(&T) -> bool) -> Vec<T> {
+        let mut unwanted = Vec::new();
+        for throttle in self.by_volume.iter_mut().flatten().filter(|throttle| !throttle.waiting.is_empty()) {
+            let waiting = std::mem::take(&mut throttle.waiting);
+            let (gone, kept): (VecDeque<_>, VecDeque<_>) =
+                waiting.into_iter().partition(|held| is_unwanted(&held.request));
+            throttle.waiting = kept;
+            unwanted.extend(gone.into_iter().map(|held| held.request));
+        }
+        unwanted
+    }
+
     /// When [`Throttles::take_due`] has something.
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
         let waiting = self.by_volume.iter().flatten().filter(|throttle| !throttle.waiting.is_empty());
@@ -229,6 +242,15 @@ mod tests {
         assert_eq!(throttles.pass(at(0), VolumeId::new(0), READ, 7), Some(7));
         assert_eq!(std::iter::from_fn(|| throttles.take_any()).count(), 98);
         assert_eq!(throttles.poll_timeout(), None);
+    }
+
+    #[test]
+    fn what_nobody_waits_for_is_taken_out_and_the_rest_keeps_its_order() {
+        let mut throttles = throttles(0, 1);
+        begun(&mut throttles, READ, 0);
+        assert_eq!(throttles.take_out(|number| number % 2 == 0).len(), 49);
+        let rest: Vec<u64> = std::iter::from_fn(|| throttles.take_any()).collect();
+        assert_eq!(rest, (0..50).map(|half| half * 2 + 1).filter(|number| *number > 1).collect::<Vec<_>>());
     }
 
     #[test]

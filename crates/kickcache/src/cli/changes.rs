@@ -1,47 +1,48 @@
 //! Changes of what a daemon serves, while it serves: validated first, then done, or nothing has changed.
 
-use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::collections::{BTreeMap, BTreeSet};
 
+use kickcache_daemon::control::ControlError;
 use kickcache_daemon::control::wire::{Reloaded, Removed, VolumeToAdd};
-use kickcache_daemon::control::{ControlError, ReloadExtent};
 use kickcache_daemon::plan::ServePlan;
-use kickcache_daemon::plan::cache_spec::CacheSpec;
+use kickcache_daemon::plan::cache_spec::{CacheSpec, Unserved};
 use kickcache_daemon::plan::difference::difference;
 use kickcache_daemon::plan::plan_change::PlanChange;
-use kickcache_daemon::plan::removal::{Clients, DirtyFate, only_volume};
+use kickcache_daemon::plan::removal::{Clients, DirtyFate};
 use kickcache_daemon::plan::room::RoomBounds;
+use kickcache_daemon::plan::taken::check_free;
 use kickcache_daemon::plan::volume_spec::VolumeSpec;
 use kickcache_daemon::serve::error::ServeError;
 use kickcache_daemon::serve::server::{NamedSettings, ReadyPlaces, ReadyVolume};
 use kickcache_daemon::serve::succession::follow;
-use kickcache_daemon::whole_path::whole_path;
+use kickcache_daemon::whole_path::{real_path, whole_path};
 use kickcache_units::counted;
 
 use crate::cli::exit::{Exit, Failure};
+use crate::cli::orphans::orphans;
 use crate::cli::plan_source::PlanSource;
-use crate::cli::removal;
+use crate::cli::removal::Removal;
 use crate::cli::runtime_dir::make_runtime_dir;
-use crate::cli::service_manager;
 use crate::cli::start::{Served, Started};
+use crate::cli::under_way::{Begun, UnderWay};
 
 /// What a daemon was started with, and one change of it at a time.
 pub(super) struct Changes {
     source: PlanSource,
     /// As it was started; what it serves by now is in [`Started`].
     plan: ServePlan,
-    under_way: Mutex<()>,
+    under_way: UnderWay,
 }
 
 /// A change has its turn while this lives.
 pub(super) struct Turn<'a> {
     changes: &'a Changes,
-    _turn: MutexGuard<'a, ()>,
+    _begun: Begun<'a>,
 }
 
 impl Changes {
     pub(super) fn new(source: PlanSource, plan: ServePlan) -> Changes {
-        Changes { source, plan, under_way: Mutex::new(()) }
+        Changes { source, plan, under_way: UnderWay::default() }
     }
 
     /// As the daemon was started.
@@ -54,53 +55,68 @@ impl Changes {
         self.source.is_file()
     }
 
-    /// Waits until no other change is under way.
-    pub(super) fn turn(&self) -> Turn<'_> {
-        let turn = self.under_way.lock().unwrap_or_else(PoisonError::into_inner);
-        Turn { changes: self, _turn: turn }
-    }
-}
-
-impl Turn<'_> {
-    /// Serves what the file says by now, or tells what that would change. What is served by then is in `started`.
+    /// Waits until no other change is under way, but not for ever.
     ///
     /// # Errors
-    /// Something cannot be, and nothing was changed.
-    pub(super) fn reload(
-        &self,
-        started: &mut Started,
-        extent: ReloadExtent,
-    ) -> Result<Reloaded, ControlError> {
-        service_manager::tell_reload();
-        let reloaded = self.reload_quietly(started, extent);
-        service_manager::tell_reloaded();
-        match (&reloaded, extent) {
-            (Ok(reloaded), ReloadExtent::All) => tell(reloaded),
-            (Ok(_), ReloadExtent::DifferenceOnly) => {}
-            (Err(error), _) => tracing::error!(
-                event = "reload_refused",
-                "the configuration file was read again, and nothing is changed: {error}"
-            ),
-        }
-        reloaded
+    /// That takes long.
+    pub(super) fn turn(&self, what: &str) -> Result<Turn<'_>, ControlError> {
+        Ok(Turn { changes: self, _begun: self.under_way.begin(what)? })
     }
 
-    fn reload_quietly(&self, started: &mut Started, extent: ReloadExtent) -> Result<Reloaded, ControlError> {
-        let mut wanted = self.changes.source.read().map_err(|failure| refusal(&failure))?;
+    /// The volumes that are about to go, and may not be asked for everything.
+    pub(super) fn under_way(&self) -> &UnderWay {
+        &self.under_way
+    }
+
+    /// What the file says by now and what that would change; volumes that are about to go are left alone.
+    ///
+    /// # Errors
+    /// Something cannot be.
+    pub(super) fn compare(&self, started: &mut Started) -> Result<Compared, ControlError> {
+        let mut wanted = self.source.read().map_err(|failure| refusal(&failure))?;
         for cache in &mut wanted.caches {
             cache.device = follow(&cache.device).device;
         }
         started.servers.iter_mut().for_each(Served::look_at_modes);
-        let served = self.served(started);
-        let mut notes = leave_unserved(&mut wanted, &served, &self.changes.plan);
+        let mut served = self.served(started);
+        let named = wanted.caches.iter().flat_map(CacheSpec::names).map(str::to_owned).collect();
+        let mut notes = leave_unserved(&mut wanted, &served, &self.plan);
         keep_activation(&mut wanted, &served);
+        know_grown(&mut served, &wanted, started);
         notes.extend(keep_added(&mut wanted, started));
+        notes.extend(leave_alone(&self.under_way.leaving(), [&mut served, &mut wanted]));
+        notes.extend(orphans(started).into_iter().map(|Unserved { name, why }| format!("{name}: {why}")));
         let changes =
             difference(&served, &wanted).map_err(|error| ControlError::Refused(error.to_string()))?;
-        let mut reloaded = Reloaded { changes, notes };
-        if extent == ReloadExtent::All && !reloaded.changes.is_empty() {
+        Ok(Compared { wanted, named, reloaded: Reloaded { changes, notes } })
+    }
+
+    /// The plan of what is served by now.
+    fn served(&self, started: &Started) -> ServePlan {
+        let caches = started.servers.iter().map(|served| served.cache.clone()).collect();
+        ServePlan { caches, ..self.plan.clone() }
+    }
+}
+
+/// What a file says, beside what is served.
+pub(super) struct Compared {
+    wanted: ServePlan,
+    /// The volumes of the file, served or not.
+    named: BTreeSet<String>,
+    pub(super) reloaded: Reloaded,
+}
+
+impl Turn<'_> {
+    /// Serves what the file says by now. What is served by then is in `started`.
+    ///
+    /// # Errors
+    /// Something cannot be, and nothing was changed.
+    pub(super) fn reload(&self, started: &mut Started) -> Result<Reloaded, ControlError> {
+        let Compared { wanted, named, mut reloaded } = self.changes.compare(started)?;
+        if !reloaded.changes.is_empty() {
             self.apply(started, &wanted, &mut reloaded)?;
         }
+        started.unserved.retain(|unserved| named.contains(&unserved.name));
         Ok(reloaded)
     }
 
@@ -118,21 +134,17 @@ impl Turn<'_> {
         }
         make_runtime_dir(wanted).map_err(|error| ControlError::Refused(format!("{error:#}")))?;
         let gone = removed(&reloaded.changes);
-        for (served, name) in started.behind(&gone) {
-            removal::check(served, name, Clients::Respected)?;
-        }
+        let gone = started
+            .behind(&gone)
+            .map(|(served, name)| Removal::check(served, name, Clients::Respected, DirtyFate::WrittenBack));
+        let gone: Vec<Removal> = gone.collect::<Result<_, _>>()?;
         let ready = prepare(started, wanted, reloaded)?;
-        let drained = started.behind(&gone).try_for_each(|(served, name)| removal::drain(served, name));
-        let removed = drained.and_then(|()| {
-            gone.iter().try_for_each(|name| {
-                let served = started.server_mut(name).ok_or(ControlError::Stopped)?;
-                removal::remove(served, name, Clients::Respected, DirtyFate::WrittenBack).map(drop)
-            })
-        });
-        if removed.is_err() {
-            started.behind(&gone).for_each(|(served, name)| removal::restore_mode(served, name));
+        let drained = gone.iter().try_for_each(Removal::drain);
+        let parted = drained.and_then(|()| gone.iter().try_for_each(|gone| part(started, gone).map(drop)));
+        if parted.is_err() {
+            gone.iter().for_each(Removal::restore_mode);
         }
-        removed?;
+        parted?;
         join(started, ready)?;
         started
             .servers
@@ -152,14 +164,15 @@ impl Turn<'_> {
         spec.claims.moved = wanted.origin_moved;
         spec.claims.grown = wanted.origin_grown;
         spec.claims.forced = wanted.force_origin;
-        let mut plan = self.served(started);
+        let mut plan = self.changes.served(started);
         let known: Vec<String> = plan.caches.iter().map(|cache| cache.device.display().to_string()).collect();
-        let meant = whole_path(&wanted.cache);
-        let index = plan.caches.iter().position(|cache| whole_path(&cache.device) == meant);
+        let meant = real_path(&wanted.cache);
+        let index = plan.caches.iter().position(|cache| real_path(&cache.device) == meant);
         let index = index.ok_or_else(|| {
             let (cache, known) = (wanted.cache.display(), known.join(", "));
             ControlError::Refused(format!("the cache device {cache} is not served here; there is {known}"))
         })?;
+        check_free(&plan, &spec).map_err(|taken| ControlError::Refused(taken.to_string()))?;
         plan.caches[index].volumes.push(spec.clone());
         plan.check().map_err(|error| wrong(&error))?;
         make_runtime_dir(&plan).map_err(|error| ControlError::Refused(format!("{error:#}")))?;
@@ -178,29 +191,22 @@ impl Turn<'_> {
     ///
     /// # Errors
     /// It stays.
-    pub(super) fn remove(
-        &self,
-        started: &mut Started,
-        volume: &str,
-        clients: Clients,
-        dirty: DirtyFate,
-    ) -> Result<Removed, ControlError> {
-        let served = started.server_mut(volume).ok_or(ControlError::Stopped)?;
-        served.look_at_modes();
-        if served.cache.volumes.len() == 1 {
-            let what = only_volume(&served.cache.device);
-            return Err(ControlError::Refused(format!("volume {volume}: {what}")));
-        }
-        let removed = removal::remove(served, volume, clients, dirty)?;
-        started.added.remove(volume);
+    pub(super) fn remove(&self, started: &mut Started, removal: &Removal) -> Result<Removed, ControlError> {
+        let removed = part(started, removal)?;
+        started.added.remove(removal.volume());
         Ok(removed)
     }
+}
 
-    /// The plan of what is served by now.
-    fn served(&self, started: &Started) -> ServePlan {
-        let caches = started.servers.iter().map(|served| served.cache.clone()).collect();
-        ServePlan { caches, ..self.changes.plan.clone() }
-    }
+/// Lets go of a volume.
+fn part(started: &mut Started, removal: &Removal) -> Result<Removed, ControlError> {
+    let volume = removal.volume();
+    let gone = || ControlError::Refused(format!("volume {volume}: it is not served any more"));
+    let served = started.server_mut(volume).ok_or_else(gone)?;
+    served.check_others(volume)?;
+    let removed = removal.part()?;
+    served.cache.volumes.retain(|spec| spec.name != volume);
+    Ok(removed)
 }
 
 /// Takes cache devices from the file's plan of which the start could serve nothing: the next start tries them again. Says so.
@@ -214,6 +220,26 @@ fn leave_unserved(wanted: &mut ServePlan, served: &ServePlan, plan: &ServePlan) 
     let notes = left.collect();
     wanted.caches.retain(|cache| !is_left(cache));
     notes
+}
+
+/// Takes out volumes that are about to go. Says so.
+fn leave_alone(leaving: &BTreeSet<String>, plans: [&mut ServePlan; 2]) -> Vec<String> {
+    for cache in plans.into_iter().flat_map(|plan| &mut plan.caches) {
+        cache.volumes.retain(|volume| !leaving.contains(&volume.name));
+    }
+    let note =
+        |name: &String| format!("{name}: it is being removed; what the file says of it is not looked at");
+    leaving.iter().map(note).collect()
+}
+
+/// A file may name the size that a cache device has grown to.
+fn know_grown(served: &mut ServePlan, wanted: &ServePlan, started: &Started) {
+    for (cache, server) in served.caches.iter_mut().zip(&started.servers) {
+        let size = wanted.cache(&cache.device).and_then(|wanted| wanted.size);
+        if size.is_some_and(|size| server.has_size(size)) {
+            cache.size = size;
+        }
+    }
 }
 
 /// A volume that was handed its sockets has no others, as at its start.
@@ -294,7 +320,13 @@ fn prepare(
                         reloaded.changes.retain(|change| change.volume() != name);
                         reloaded.notes.push(format!("{name}: it is still not served: {error}"));
                     }
-                    Err(error) => return Err(control_error(error)),
+                    Err(error @ ServeError::Stopped) => return Err(control_error(error)),
+                    Err(error) => {
+                        return Err(ControlError::Refused(format!(
+                            "{error}. A start with this file may fail, too: take {} out of it until then",
+                            volume.name
+                        )));
+                    }
                 },
             }
         }
@@ -377,20 +409,25 @@ fn refusal(failure: &Failure) -> ControlError {
     }
 }
 
-fn tell(reloaded: &Reloaded) {
-    for change in &reloaded.changes {
+/// Puts what came of a reload into the log.
+pub(super) fn tell(reloaded: &Result<Reloaded, ControlError>) {
+    let changes = match reloaded {
+        Ok(reloaded) => &reloaded.changes,
+        Err(error) => {
+            return tracing::error!(
+                event = "reload_refused",
+                "the configuration file is to be served as it is now, and nothing is changed: {error}"
+            );
+        }
+    };
+    for change in changes {
         tracing::info!(event = "plan_changed", "{change}");
     }
-    let count = reloaded.changes.len() as u64;
-    tracing::info!(
-        event = "reloaded",
-        "the configuration file was read again: {}",
-        if count == 0 {
-            "nothing is different".to_owned()
-        } else {
-            format!("{} made", counted(count, "change"))
-        }
-    );
+    let made = match changes.len() as u64 {
+        0 => "nothing is different".to_owned(),
+        count => format!("{} made", counted(count, "change")),
+    };
+    tracing::info!(event = "reloaded", "the configuration file was read again: {made}");
 }
 
 /// Why a server refuses, for who asked.

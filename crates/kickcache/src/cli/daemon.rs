@@ -16,7 +16,7 @@ use kickcache_daemon::metrics::scrape::{MetricsTarget, Scrape};
 use kickcache_daemon::metrics::server::MetricsServer;
 use kickcache_daemon::plan::ServePlan;
 use kickcache_daemon::plan::address::NbdAddress;
-use kickcache_daemon::plan::cache_spec::{CacheService, CacheSpec, Unserved};
+use kickcache_daemon::plan::cache_spec::{CacheService, CacheSpec};
 use kickcache_daemon::plan::removal::{Clients, DirtyFate};
 use kickcache_daemon::plan::tls_plan::TlsWord;
 use kickcache_daemon::serve::cache_device::Overwrite;
@@ -31,18 +31,20 @@ use kickcache_units::counted;
 use tracing_subscriber::fmt::MakeWriter;
 
 use crate::cli::cache_report::{cache_report, sample_report};
-use crate::cli::changes::{Changes, control_error};
+use crate::cli::changes::{self, Changes, Turn, control_error};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::log::outlet::Outlet;
 use crate::cli::log::start_log;
 use crate::cli::missing_folders::MissingFolders;
 use crate::cli::options::state_place;
+use crate::cli::orphans::{orphans, server_of};
 use crate::cli::plan_source::PlanSource;
+use crate::cli::removal::Removal;
 use crate::cli::runtime_dir::make_runtime_dir;
 use crate::cli::service_manager::{self, DevicePulse, Pulses, ServiceManager};
 use crate::cli::socket_activation::ActivationSockets;
 use crate::cli::start::{Served, Started, go_on_replacing, start_servers};
-use crate::cli::unserved::tell_again;
+use crate::cli::unserved::{tell_again, tell_orphans};
 
 /// How long somebody who asks waits for a daemon that is starting.
 const START_MAX: Duration = Duration::from_secs(8);
@@ -98,6 +100,7 @@ fn serve(mut plan: ServePlan, source: PlanSource, out: &mut dyn Write, log: &Out
         env!("CARGO_PKG_VERSION"),
         counted(volumes as u64, "volume")
     );
+    tell_orphans(&orphans(&started));
     daemon.started(started.clone());
     go_on_replacing(&servers);
     let service_manager = ServiceManager::tell_ready(daemon).context("cannot start a thread for systemd")?;
@@ -273,10 +276,33 @@ impl Daemon {
     fn reload_aside(self: &Arc<Self>) {
         tracing::info!(event = "signal_reload", "SIGHUP came: the configuration file is read again");
         let daemon = Arc::clone(self);
-        let reload = move || drop(daemon.reload(ReloadExtent::All));
+        let reload = move || drop(daemon.reload_all());
         if let Err(error) = std::thread::Builder::new().name("reload".into()).spawn(reload) {
             tracing::error!(event = "reload_refused", "the configuration file cannot be read again: {error}");
         }
+    }
+
+    fn reload_all(&self) -> Result<wire::Reloaded, ControlError> {
+        service_manager::tell_reload();
+        let reloaded =
+            self.change("the configuration file is read again", |turn, started| turn.reload(started));
+        service_manager::tell_reloaded();
+        changes::tell(&reloaded);
+        reloaded
+    }
+
+    /// Changes what is served, when no other change is under way.
+    fn change<T>(
+        &self,
+        what: &str,
+        change: impl FnOnce(&Turn<'_>, &mut Started) -> Result<T, ControlError>,
+    ) -> Result<T, ControlError> {
+        let turn = self.changes.turn(what)?;
+        let mut started = self.served()?;
+        let changed = change(&turn, &mut started);
+        // Also what was changed before something failed.
+        *self.lock() = StartPhase::Serving(started);
+        changed
     }
 
     /// A signal asks for a stop; one that was begun before, it insists on.
@@ -301,7 +327,9 @@ impl Daemon {
     }
 
     /// What all servers tell of themselves.
-    fn report(&self, Started { unserved, .. }: Started, caches: Vec<CacheReport>) -> Report {
+    fn report(&self, started: Started, caches: Vec<CacheReport>) -> Report {
+        let orphans = orphans(&started);
+        let unserved = started.unserved.into_iter().chain(orphans);
         Report {
             version: env!("CARGO_PKG_VERSION").into(),
             pid: std::process::id(),
@@ -309,41 +337,8 @@ impl Daemon {
             io_engine: self.io_engine.as_str().into(),
             state_directory: self.state.clone(),
             caches,
-            unserved: unserved.into_iter().map(UnservedReport::from).collect(),
+            unserved: unserved.map(UnservedReport::from).collect(),
         }
-    }
-
-    /// The server of a cache device, or the only one.
-    fn server_with(&self, device: Option<&str>) -> Result<Served, ControlError> {
-        let Started { servers, .. } = self.served()?;
-        let name = |served: &Served| whole_path(&served.cache.device).display().to_string();
-        let is_meant = |served: &&Served| device.is_none_or(|device| name(served) == device);
-        let found: Vec<&Served> = servers.iter().filter(is_meant).collect();
-        match found[..] {
-            [served] => Ok(served.clone()),
-            _ => {
-                let known: Vec<String> = servers.iter().map(name).collect();
-                let what = match device {
-                    Some(device) => format!("there is no cache device {device} here"),
-                    None => "there are several cache devices here, name one".to_owned(),
-                };
-                Err(ControlError::Refused(format!("{what}; there is {}", known.join(", "))))
-            }
-        }
-    }
-
-    fn server_of(&self, volume: &str) -> Result<Served, ControlError> {
-        let Started { servers, unserved, .. } = self.served()?;
-        let serves = |served: &Served| served.cache.volumes.iter().any(|plan| plan.name == volume);
-        if let Some(found) = servers.iter().find(|served| serves(served)) {
-            return Ok(found.clone());
-        }
-        if let Some(Unserved { name, why }) = unserved.iter().find(|unserved| unserved.name == volume) {
-            return Err(ControlError::Refused(format!("volume {name} is not served: {why}")));
-        }
-        let known =
-            servers.iter().flat_map(|served| &served.cache.volumes).map(|plan| plan.name.clone()).collect();
-        Err(ControlError::NoVolume { name: volume.into(), known })
     }
 }
 
@@ -360,40 +355,42 @@ impl ControlTarget for Daemon {
     }
 
     fn set_mode(&self, volume: &str, mode: ModeWord) -> Result<(), ControlError> {
-        self.server_of(volume)?.handle.set_mode(volume, mode.into()).map_err(control_error)
+        self.changes.under_way().check_stays(volume)?;
+        server_of(&self.served()?, volume)?.handle.set_mode(volume, mode.into()).map_err(control_error)
     }
 
     fn drain(&self, volume: &str) -> Result<(), ControlError> {
-        self.server_of(volume)?.handle.drain(volume).map_err(control_error)
+        server_of(&self.served()?, volume)?.handle.drain(volume).map_err(control_error)
     }
 
     fn pause_caching(&self, volume: &str, span: Duration) -> Result<(), ControlError> {
-        self.server_of(volume)?.handle.pause_caching(volume, span).map_err(control_error)
+        server_of(&self.served()?, volume)?.handle.pause_caching(volume, span).map_err(control_error)
     }
 
     fn resize(&self, volume: &str) -> Result<wire::Resized, ControlError> {
-        let resized = self.server_of(volume)?.handle.resize(volume).map_err(control_error)?;
+        let resized = server_of(&self.served()?, volume)?.handle.resize(volume).map_err(control_error)?;
         Ok(wire::Resized { size_bytes: resized.size, is_unchanged: resized.growth == Growth::Unchanged })
     }
 
     fn grow(&self, device: Option<&str>, size_bytes: Option<u64>) -> Result<wire::Growing, ControlError> {
-        let served = self.server_with(device)?;
+        let served = self.served()?.server_with(device)?;
         let grown = served.handle.grow(size_bytes).map_err(control_error)?;
-        let device = whole_path(&served.cache.device).display().to_string();
+        // As the status names it.
+        let device = whole_path(&served.handle.status().map_err(control_error)?.cache).display().to_string();
         Ok(wire::Growing { device, before_bytes: grown.before, size_bytes: grown.size })
     }
 
     fn replace(&self, order: &wire::ReplacementOrder) -> Result<wire::Replacing, ControlError> {
-        let served = self.server_with(order.device.as_deref())?;
+        let served = self.served()?.server_with(order.device.as_deref())?;
         let overwrite = if order.force { Overwrite::Allow } else { Overwrite::Refuse };
         let spec = SuccessorSpec { path: order.with.clone(), size: order.size_bytes, overwrite };
         let TakeoverBegun { with, bytes } = served.handle.take_over(spec).map_err(control_error)?;
-        let device = whole_path(&served.cache.device).display().to_string();
+        let device = whole_path(&served.handle.status().map_err(control_error)?.cache).display().to_string();
         Ok(wire::Replacing { device, with, bytes })
     }
 
     fn record(&self, volume: &str) -> Result<TitledRecording, ControlError> {
-        let begun = self.server_of(volume)?.handle.record(volume).map_err(control_error)?;
+        let begun = server_of(&self.served()?, volume)?.handle.record(volume).map_err(control_error)?;
         let RecordingBegun { recorded, recording } = begun;
         let started = recorded.started.duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
         let title = wire::RecordingTitle {
@@ -405,11 +402,7 @@ impl ControlTarget for Daemon {
     }
 
     fn add(&self, volume: &wire::VolumeToAdd) -> Result<(), ControlError> {
-        let turn = self.changes.turn();
-        let mut started = self.served()?;
-        turn.add(&mut started, volume)?;
-        *self.lock() = StartPhase::Serving(started);
-        Ok(())
+        self.change("a volume is added", |turn, started| turn.add(started, volume))
     }
 
     fn remove(
@@ -418,21 +411,22 @@ impl ControlTarget for Daemon {
         clients: Clients,
         dirty: DirtyFate,
     ) -> Result<wire::Removed, ControlError> {
-        let turn = self.changes.turn();
-        self.server_of(volume)?;
-        let mut started = self.served()?;
-        let removed = turn.remove(&mut started, volume, clients, dirty)?;
-        *self.lock() = StartPhase::Serving(started);
-        Ok(removed)
+        let served = server_of(&self.served()?, volume)?;
+        served.check_others(volume)?;
+        let _leaving = self.changes.under_way().leave(volume)?;
+        let removal = Removal::check(&served, volume, clients, dirty)?;
+        let drained = removal.drain();
+        let what = format!("volume {volume} is removed");
+        let removed =
+            drained.and_then(|()| self.change(&what, |turn, started| turn.remove(started, &removal)));
+        removed.inspect_err(|_| removal.restore_mode())
     }
 
     fn reload(&self, extent: ReloadExtent) -> Result<wire::Reloaded, ControlError> {
-        let turn = self.changes.turn();
-        let mut started = self.served()?;
-        let reloaded = turn.reload(&mut started, extent);
-        // Also what was changed before something failed.
-        *self.lock() = StartPhase::Serving(started);
-        reloaded
+        match extent {
+            ReloadExtent::All => self.reload_all(),
+            ReloadExtent::DifferenceOnly => Ok(self.changes.compare(&mut self.served()?)?.reloaded),
+        }
     }
 
     fn stop(&self) -> Result<(), ControlError> {

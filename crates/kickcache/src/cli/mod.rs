@@ -29,6 +29,7 @@ mod missing_origin;
 mod mode;
 mod not_ours;
 mod options;
+mod orphans;
 mod out_of_service;
 mod outdated;
 mod output;
@@ -193,5 +194,6 @@ pub fn main() -> ExitCode {
 
 #[cfg(test)]
 mod tests;
+mod under_way;
 mod unserved;
 mod version;

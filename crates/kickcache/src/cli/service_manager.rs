@@ -1,5 +1,9 @@
 //! What systemd is told (`NOTIFY_SOCKET`): when all is served, how it goes, and that every event loop turns.
 
+use std::ffi::OsStr;
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
@@ -13,6 +17,8 @@ use sd_notify::NotifyState;
 
 /// How often it is told how it goes.
 const SPAN: Duration = Duration::from_secs(5);
+/// How long it may take to hear a message.
+const PATIENCE: Duration = Duration::from_millis(500);
 
 /// Whom to ask whether its loops turn.
 pub(super) trait Pulses: Send + Sync + 'static {
@@ -92,9 +98,22 @@ impl Drop for ServiceManager {
     }
 }
 
-/// A service manager that hears nothing is no reason to serve nobody.
+/// A service manager that hears nothing is no reason to serve nobody, nor to wait for it.
 fn tell(news: &[NotifyState<'_>]) {
-    let _ = sd_notify::notify(news);
+    if let Some(path) = env::var_os("NOTIFY_SOCKET") {
+        let _ = send(&path, &news.iter().map(|news| format!("{news}\n")).collect::<String>());
+    }
+}
+
+/// Sends a message, unless nobody takes those before it.
+fn send(path: &OsStr, message: &str) -> io::Result<()> {
+    let socket = UnixDatagram::unbound()?;
+    socket.set_write_timeout(Some(PATIENCE))?;
+    let address = match path.as_bytes() {
+        [b'@', name @ ..] => SocketAddr::from_abstract_name(name)?,
+        _ => SocketAddr::from_pathname(path)?,
+    };
+    socket.send_to_addr(message.as_bytes(), &address).map(drop)
 }
 
 /// Whether all loops turn.
@@ -165,6 +184,26 @@ mod tests {
         assert_eq!(news(vec![good(), Pulse::Silent]), (silent.into(), Turns::NotAll));
         let ended = "2 volumes, 1 MiB dirty; the server of /dev/a has ended";
         assert_eq!(news(vec![Pulse::Ended, good()]), (ended.into(), Turns::All));
+    }
+
+    #[test]
+    fn a_service_manager_that_does_not_read_is_not_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("notify");
+        let manager = UnixDatagram::bind(&path).unwrap();
+        let mut heard = 0;
+        let full = loop {
+            match send(path.as_os_str(), "STATUS=serving\n") {
+                Ok(()) => heard += 1,
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(full.kind(), io::ErrorKind::WouldBlock);
+        let mut message = [0; 64];
+        for _ in 0..heard {
+            let length = manager.recv(&mut message).unwrap();
+            assert_eq!(&message[..length], b"STATUS=serving\n");
+        }
     }
 
     #[test]

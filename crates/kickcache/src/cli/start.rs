@@ -7,10 +7,12 @@ use std::path::Path;
 use std::thread::{self, ScopedJoinHandle};
 
 use anyhow::{Context, bail};
+use kickcache_daemon::control::ControlError;
 use kickcache_daemon::driver::device::answers::silent_devices;
 use kickcache_daemon::driver::device::check_distinct;
 use kickcache_daemon::plan::ServePlan;
 use kickcache_daemon::plan::cache_spec::{CacheService, CacheSpec, Unserved};
+use kickcache_daemon::plan::removal::only_volume;
 use kickcache_daemon::plan::volume_spec::VolumeSpec;
 use kickcache_daemon::serve::cache_device::Overwrite;
 use kickcache_daemon::serve::error::ServeError;
@@ -19,6 +21,8 @@ use kickcache_daemon::serve::prepare::check_origin;
 use kickcache_daemon::serve::server::{Server, ServerHandle, SuccessorSpec};
 use kickcache_daemon::serve::stop_wish::StopWish;
 use kickcache_daemon::serve::succession::find_cache;
+use kickcache_daemon::whole_path::{real_path, whole_path};
+use kickcache_units::Size;
 
 use crate::cli::options::state_place;
 use crate::cli::out_of_service::decide_service;
@@ -66,6 +70,30 @@ impl Started {
         })
     }
 
+    /// The server of a cache device, or the only one.
+    ///
+    /// # Errors
+    /// There is no such device, or there are several and none is named.
+    pub(super) fn server_with(&self, device: Option<&str>) -> Result<Served, ControlError> {
+        let servers = &self.servers;
+        let name = |served: &Served| whole_path(&served.cache.device).display().to_string();
+        let is_meant = |served: &&Served| {
+            device.is_none_or(|device| real_path(&served.cache.device) == real_path(Path::new(device)))
+        };
+        let found: Vec<&Served> = servers.iter().filter(is_meant).collect();
+        match found[..] {
+            [served] => Ok(served.clone()),
+            _ => {
+                let known: Vec<String> = servers.iter().map(name).collect();
+                let what = match device {
+                    Some(device) => format!("there is no cache device {device} here"),
+                    None => "there are several cache devices here, name one".to_owned(),
+                };
+                Err(ControlError::Refused(format!("{what}; there is {}", known.join(", "))))
+            }
+        }
+    }
+
     /// Whether a volume of the plan could not be served.
     pub(super) fn is_unserved(&self, name: &str) -> bool {
         self.unserved.iter().any(|unserved| unserved.name == name)
@@ -89,6 +117,22 @@ impl Served {
                 info.and_then(|info| status.engine.volumes.iter().find(|found| found.volume == info.id));
             volume.mode = found.map_or(volume.mode, |found| found.mode.into());
         }
+    }
+
+    /// Refuses to go on without its only volume.
+    ///
+    /// # Errors
+    /// It has no other.
+    pub(super) fn check_others(&self, volume: &str) -> Result<(), ControlError> {
+        match self.cache.volumes.len() {
+            1 => Err(ControlError::Refused(format!("volume {volume}: {}", only_volume(&self.cache.device)))),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether the cache device has this size by now; its own plan may say what it was made with.
+    pub(super) fn has_size(&self, size: Size) -> bool {
+        self.handle.status().is_ok_and(|status| status.cache_size == size.bytes())
     }
 
     /// Waits for its end.

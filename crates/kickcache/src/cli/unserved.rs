@@ -37,6 +37,13 @@ pub(super) fn tell_unserved(plan: &mut ServePlan) -> anyhow::Result<Vec<Unserved
     }
 }
 
+/// What the cache devices hold of volumes that no configuration has.
+pub(super) fn tell_orphans(orphans: &[Unserved]) {
+    for Unserved { name, why } in orphans {
+        tracing::warn!(event = "volume_not_served", volume = name, "volume {name} is not served: {why}");
+    }
+}
+
 /// At the end, when the log of the start is long ago.
 pub(super) fn tell_again(unserved: &[Unserved]) {
     for volume in unserved {

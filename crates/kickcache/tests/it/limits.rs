@@ -64,6 +64,30 @@ fn clients_get_no_more_than_their_cap_and_flushes_do_not_wait_for_it() {
 }
 
 #[test]
+fn what_clients_asked_for_that_are_gone_is_not_in_the_way() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let daemon = limited(&scratch, "write-through", "--client-bandwidth 1M/s --client-burst 10ms").start();
+    let read = |number: u64| Request { command: READ, flags: 0, offset: number << 20, length: 1 << 20 };
+    for _ in 0..2 {
+        let mut client = Client::connect(&daemon.spec.socket(), VOLUME).unwrap();
+        // As many as one may have in flight, and more, so that it is not read from any more.
+        (0..60).for_each(|number| _ = client.send(read(number), &[]).unwrap());
+        while daemon.volume_count("held_requests") < 31 {}
+    }
+    let is_alone = || daemon.status()["caches"][0]["volumes"][0]["sessions"]["nbd"] == 0;
+    let begun = Instant::now();
+    while !is_alone() {
+        assert!(begun.elapsed() < Duration::from_secs(20), "{}", daemon.status());
+    }
+    // At 1 MiB a second the sixty would take a minute.
+    let mut client = Client::connect(&daemon.spec.socket(), VOLUME).unwrap();
+    client.read(0, 4096);
+    assert!(begun.elapsed() < Duration::from_secs(30));
+    daemon.stop();
+}
+
+#[test]
 fn a_stop_does_not_wait_for_a_cap() {
     need_kickcache!();
     let scratch = Scratch::new();

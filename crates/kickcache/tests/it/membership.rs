@@ -14,6 +14,7 @@ use crate::client::{Client, Request};
 use crate::daemon::{Daemon, KICKCACHE};
 use crate::guest::{Guest, READ, WRITE};
 use crate::ledger::Ledger;
+use crate::nbd_server::Server;
 use crate::reload::{Reloadable, volume_of, wait_for_log};
 use crate::rng::Rng;
 use crate::scratch::{MIB, state_dir};
@@ -80,12 +81,12 @@ fn what_cannot_be_added_changes_nothing() {
     let reloadable = Reloadable::new(&[("one", "")]);
     let daemon = reloadable.start(&["one"]);
     let twice = add(&reloadable, "one", &["--name", "two"]);
-    assert!(refusal(&reloadable, &twice, 2).contains("is named twice"), "an origin for two");
-    let again = add(&reloadable, "one", &["--nbd", "unix:/tmp/kickcache-it-none.sock"]);
+    assert!(refusal(&reloadable, &twice, 1).contains("is that of volume one, which is served here"));
+    let again = add(&reloadable, "three", &["--name", "one", "--nbd", "unix:/tmp/kickcache-it-none.sock"]);
     assert!(refusal(&reloadable, &again, 2).contains("two volumes have the name"));
     let mut swapped = add(&reloadable, "two", &[]);
     swapped[4] = reloadable.spec.cache.display().to_string();
-    assert!(refusal(&reloadable, &swapped, 2).contains("is named twice"));
+    assert!(refusal(&reloadable, &swapped, 1).contains("is the cache device"));
     let mut missing = add(&reloadable, "two", &[]);
     missing[4] = reloadable.scratch.path("nothing").display().to_string();
     assert!(refusal(&reloadable, &missing, 1).contains("nothing"));
@@ -117,6 +118,10 @@ fn an_address_is_shared_by_volumes_that_come_and_go() {
     assert_eq!(reloadable.connect("one").read(0, 4096), vec![1; 4096]);
     done(&daemon, &words);
     assert_eq!(Client::connect(&reloadable.socket("one"), "two").unwrap().read(0, 4096), vec![2; 4096]);
+    // Who names none has the first one; when that is gone, no other takes its place.
+    assert_eq!(reloadable.unnamed("one").unwrap().read(0, 4096), vec![1; 4096]);
+    daemon.control(&["remove", "one", "--disconnect"]);
+    assert!(reloadable.unnamed("one").is_err(), "it would write into another volume");
     daemon.stop();
 }
 
@@ -317,6 +322,89 @@ fn a_reload_that_fails_midway_of_its_checks_leaves_everything() {
     reloadable.scratch.sparse("three", 24 * MIB);
     daemon.control(&["reload"]);
     assert!(volume_of(&daemon, "two").is_some() && volume_of(&daemon, "three").is_some());
+    daemon.stop();
+}
+
+/// One whose origin does not answer holds up nobody: neither what is added beside it, nor who wants to be rid of it.
+#[test]
+fn a_volume_that_waits_for_its_origin_to_go_is_alone_in_that() {
+    need_kickcache!();
+    need_tools!("nbdkit");
+    let reloadable = Reloadable::new(&[("one", "")]);
+    let daemon = reloadable.start(&["one"]);
+    let disk = reloadable.scratch.sparse("disk", 24 * MIB);
+    let server = Server::start(&reloadable.scratch, &disk, &[], &[]);
+    let uri = server.uri().display().to_string();
+    let mut two = add(&reloadable, "two", &["--name", "two", "--mode", "write-back"]);
+    two[4] = uri;
+    done(&daemon, &two);
+    let mut client = reloadable.connect("two");
+    client.write(8192, &[7; 8192]);
+    client.flush();
+    server.freeze();
+    thread::scope(|scope| {
+        let removal = scope.spawn(|| reloadable.try_control(&["remove", "two", "--disconnect"]));
+        while volume_of(&daemon, "two").is_some_and(|volume| volume["draining"] == false) {
+            thread::sleep(Duration::from_millis(10));
+        }
+        done(&daemon, &add(&reloadable, "three", &[]));
+        assert!(reloadable.refusal(&["mode", "two", "write-back"], 1).contains("two is being removed"));
+        assert!(daemon.control(&["reload", "--dry-run"]).contains("two: it is being removed"));
+        assert!(!removal.is_finished(), "it waits for its origin");
+        server.signal(Signal::CONT);
+        assert!(removal.join().unwrap().status.success());
+    });
+    assert_eq!(bytes_at(&disk, 8192, 8192), vec![7; 8192]);
+    assert!(volume_of(&daemon, "two").is_none() && volume_of(&daemon, "three").is_some());
+    daemon.stop();
+}
+
+/// It was taken out of the file while it was dirty, and a kill came before that was written back.
+#[test]
+fn what_is_dirty_of_a_volume_that_nobody_serves_is_told() {
+    need_kickcache!();
+    let lazy = "mode = \"write-back\"\nidle-after = \"1h\"";
+    let reloadable = Reloadable::new(&[("one", ""), ("two", lazy)]);
+    let daemon = reloadable.start(&["one", "two"]);
+    let mut client = reloadable.connect("two");
+    client.write(8192, &[7; 8192]);
+    client.flush();
+    reloadable.write(&[("one", "")]);
+    daemon.kill();
+    let daemon = reloadable.start(&["one"]);
+    let what = format!("{} holds 8 KiB of it that its origin", reloadable.spec.cache.display());
+    wait_for_log(&daemon, &format!("volume two is not served: {what}"));
+    let status = daemon.status();
+    let unserved = &status["unserved"][0];
+    assert!(unserved["name"] == "two" && unserved["why"].as_str().unwrap().contains(&what), "{unserved}");
+    assert!(daemon.control(&["reload"]).contains(&what));
+    assert!(reloadable.refusal(&["remove", "two"], 1).contains(&what));
+    done(&daemon, &add(&reloadable, "two", &[]));
+    daemon.control(&["remove", "two", "--disconnect"]);
+    assert_eq!(bytes_at(&reloadable.scratch.path("two"), 8192, 8192), vec![7; 8192]);
+    assert_eq!(daemon.status()["unserved"].as_array().map(Vec::len), Some(0));
+    daemon.stop();
+}
+
+#[test]
+fn a_volume_whose_origin_is_gone_goes_with_what_its_clients_wait_for() {
+    need_kickcache!();
+    need_tools!("nbdkit");
+    let reloadable = Reloadable::new(&[("one", "")]);
+    let daemon = reloadable.start(&["one"]);
+    let disk = reloadable.scratch.sparse("disk", 24 * MIB);
+    let mut server = Server::start(&reloadable.scratch, &disk, &[], &[]);
+    let mut two =
+        add(&reloadable, "two", &["--name", "two", "--mode", "write-back", "--origin-timeout", "1h"]);
+    two[4] = server.uri().display().to_string();
+    done(&daemon, &two);
+    let mut client = reloadable.connect("two");
+    client.write(8192, &[7; 8192]);
+    server.kill();
+    client.send(Request { command: crate::client::READ, flags: 0, offset: MIB, length: 4096 }, &[]).unwrap();
+    let said = daemon.control(&["remove", "two", "--disconnect", "--abandon-dirty"]);
+    assert!(said.contains("8 KiB"), "what is lost: {said}");
+    assert!(volume_of(&daemon, "two").is_none());
     daemon.stop();
 }
 

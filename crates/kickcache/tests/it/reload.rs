@@ -74,6 +74,11 @@ impl Reloadable {
         Client::connect(&self.socket(name), name).unwrap()
     }
 
+    /// A client of a volume's socket that names no volume.
+    pub(crate) fn unnamed(&self, name: &str) -> std::io::Result<Client> {
+        Client::connect(&self.socket(name), "")
+    }
+
     /// A command that talks to the daemon, however it ends.
     pub(crate) fn try_control(&self, arguments: &[&str]) -> Output {
         let control = self.spec.control();

@@ -175,7 +175,8 @@ fn a_server_is_not_believed_with_a_wrong_certificate() {
         |folder: &Path| format!("nbds://localhost:{port}/{VOLUME}?tls-certificates={}", folder.display());
     assert!(!is_served(&at(&client)), "nbdinfo takes a server that has expired");
     authority.issue(&server, "server", VALID, "localhost");
-    assert!(is_served(&at(&client)), "new certificates are used");
+    wait_for(&daemon, "new certificates are in use");
+    assert!(is_served(&at(&client)));
     assert!(!is_served(&at(&Authority::new(&scratch, "others").client("client", VALID, "vm1"))));
     daemon.stop();
 }
@@ -231,6 +232,7 @@ fn certificates_are_replaced_while_clients_are_served() {
     let daemon = serve(&scratch, &server, &REQUIRE);
     assert!(is_served(&uri(&daemon, &client)));
     fs::write(server.join("server-key.pem"), "half of a key").unwrap();
+    wait_for(&daemon, "new certificates cannot be used");
     assert!(is_served(&uri(&daemon, &client)), "the one before is in use");
     assert!(is_served(&uri(&daemon, &client)));
     let told = daemon.log().matches("new certificates cannot be used").count();
@@ -238,9 +240,14 @@ fn certificates_are_replaced_while_clients_are_served() {
     let next = Authority::new(&scratch, "next");
     next.install(&server);
     next.issue(&server, "server", VALID, "localhost");
+    wait_for(&daemon, "new certificates are in use");
     assert!(!is_served(&uri(&daemon, &client)), "it trusts another authority");
     assert!(is_served(&uri(&daemon, &next.client("client", VALID, "vm1"))));
-    wait_for(&daemon, "new certificates are in use");
+    // One that is no file is not waited for.
+    fs::remove_file(server.join("server-key.pem")).unwrap();
+    tools::run("mkfifo", [server.join("server-key.pem")]);
+    wait_for(&daemon, "it is no regular file");
+    assert!(is_served(&uri(&daemon, &next.client("client", VALID, "vm1"))), "the one before is in use");
     next.install(&client);
     authority.issue(&client, "client", VALID, "vm1");
     assert!(!is_served(&uri(&daemon, &client)));

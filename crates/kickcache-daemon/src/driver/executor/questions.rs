@@ -8,6 +8,13 @@ use crate::driver::executor::{Driver, OpenMedium, slot};
 use crate::driver::queued_device::{ExtentsTold, QueuedDevice};
 
 impl Driver {
+    /// Lets fail what a device was given and does not answer, if it can be left at that.
+    pub fn give_up(&mut self, device: Device) {
+        if let Some(device) = self.queued_device(device) {
+            device.give_up();
+        }
+    }
+
     /// Begins to compare a device with samples of what it must hold, once, before any operation on it begins.
     pub fn begin_compare(&mut self, device: Device, samples: &[Sample]) {
         if let Some(device) = self.queued_device(device) {

@@ -5,7 +5,7 @@ use kickcache_engine::error::Error;
 use kickcache_engine::format::geometry::Geometry;
 use kickcache_engine::format::growth::{FoundSegment, generation_found};
 use kickcache_engine::format::superblock::Superblock;
-use kickcache_engine::units::{BLOCK_BYTES, Generation, SegmentIndex};
+use kickcache_engine::units::{BLOCK_BYTES, BLOCK_SIZE, Generation, SegmentIndex};
 
 use crate::driver::device::{BlockFile, Kind};
 use crate::serve::cache_device::found::allocate_to;
@@ -30,8 +30,18 @@ pub(crate) fn extend(
     let failed = |source| cache_io(file.path(), "find the size of", source);
     let has = file.size_today().map_err(failed)?;
     let size = wanted.unwrap_or(has);
-    if size == superblock.geometry.device_size {
+    let served = superblock.geometry.device_size;
+    if has < served {
+        let what = format!(
+            "it has {has} bytes, of {served} that are served: it was cut short, and what stood behind that is lost; see `kickcache status`"
+        );
+        return Err(refuse(file, what));
+    }
+    if size == served {
         return Ok(None);
+    }
+    if wanted.is_some_and(|size| !size.is_multiple_of(BLOCK_SIZE)) {
+        return Err(refuse(file, format!("it cannot have {size} bytes; say a multiple of {BLOCK_SIZE}")));
     }
     // Refused before anything is changed.
     let geometry = grown(file, superblock, size)?;

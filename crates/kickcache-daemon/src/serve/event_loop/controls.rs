@@ -7,6 +7,7 @@ use std::time::SystemTime;
 use kickcache_engine::cache_engine::CacheEngine;
 use kickcache_engine::config::VolumeSettings;
 use kickcache_engine::device::Device;
+use kickcache_engine::format::superblock::VolumeRecord;
 use kickcache_engine::time::{Duration, Instant};
 use kickcache_engine::units::{BLOCK_SIZE, VolumeId};
 
@@ -14,7 +15,9 @@ use super::{CONTROL_KEY, EventLoop};
 use crate::driver::Interest;
 use crate::latency::Latencies;
 use crate::recording::ring::Recorder;
-use crate::serve::control::{Activities, Beat, Control, NamedSettings, Recorded, ServerSample, ServerStatus};
+use crate::serve::control::{
+    Activities, Beat, Control, NamedSettings, Orphan, Recorded, ServerSample, ServerStatus,
+};
 use crate::serve::core::LoopPhase;
 use crate::serve::error::ServeError;
 use crate::serve::recorders::RECORDING_COUNT_MAX;
@@ -186,6 +189,18 @@ impl<E: CacheEngine> EventLoop<E> {
         }
     }
 
+    fn orphans(&self) -> Vec<Orphan> {
+        let is_served =
+            |record: &&VolumeRecord| self.core.volumes.iter().any(|volume| volume.info.id == record.id);
+        let unserved = self.superblock.volumes.iter().filter(|record| !is_served(record));
+        let left = unserved.map(|VolumeRecord { id, name, origin_identity, .. }| Orphan {
+            name: name.clone(),
+            origin: origin_identity.clone(),
+            blocks: self.core.engine.not_clean_blocks(*id),
+        });
+        left.filter(|left| left.blocks > 0).collect()
+    }
+
     /// The state but for what takes long.
     fn state(&self, now: Instant) -> ServerStatus {
         let of_origin = |volume: &Volume| self.trouble_of(now, Device::Origin(volume.info.id));
@@ -197,6 +212,7 @@ impl<E: CacheEngine> EventLoop<E> {
             cache_trouble: self.trouble_of(now, Device::Cache),
             activities: Vec::new(),
             curves: Vec::new(),
+            orphans: self.orphans(),
             origin_troubles: self.core.volumes.iter().map(of_origin).collect(),
             faults: self.troubles.counts(),
             cache: self.cache.clone(),

@@ -138,7 +138,7 @@ impl<E: CacheEngine> EventLoop<E> {
         if self.core.volumes.count() == 1 {
             return Err(refuse(only_volume(&self.cache)));
         }
-        if let Some(what) = in_use(self.frontends.sessions(index), *clients) {
+        if let Some(what) = in_use(name, self.frontends.sessions(index), *clients) {
             return Err(refuse(what));
         }
         self.frontends.hide(&mut self.core, index);
@@ -177,9 +177,13 @@ impl<E: CacheEngine> EventLoop<E> {
             leaving.step = LeavingStep::Forgetting(Location::new(0));
             return;
         }
-        if leaving.is_late(now) {
+        if leaving.gives_up(now) {
+            self.core.driver.give_up(Device::Origin(id));
+        } else if leaving.is_late(now) {
             let what = match (have_ended, is_clean) {
-                (false, _) => "requests of its clients do not end".into(),
+                (false, _) => "requests of its clients do not end, since its origin does not answer; mend that (the status \
+                               shows what is wrong with it), or stop the daemon"
+                    .into(),
                 (true, false) => format!(
                     "{} {} not written back yet; drain it, or say --abandon-dirty",
                     counted(not_clean, "dirty block"),

@@ -208,6 +208,7 @@ impl Frontends {
     /// Ends what took too long.
     pub(crate) fn handle_timeout<E: CacheEngine>(&mut self, core: &mut Core<E>) {
         self.nbd.end_late_handshakes(core);
+        self.nbd.end_gone(core);
     }
 
     /// Opens what else is needed for places.
@@ -255,7 +256,7 @@ impl Frontends {
     }
 
     /// Ends the clients of the volume of an index that have their replies; gives whether none is left.
-    pub(crate) fn end_quiet<E>(&mut self, core: &mut Core<E>, volume: usize) -> bool {
+    pub(crate) fn end_quiet<E: CacheEngine>(&mut self, core: &mut Core<E>, volume: usize) -> bool {
         self.nbd.end_quiet(core, volume);
         self.nbd.session_count(volume) == 0 && self.vhost_user.has_ended(volume)
     }

@@ -90,12 +90,13 @@ impl Drop for ToyServer {
 fn exports() -> Arc<[ExportInfo]> {
     let ram = ExportInfo {
         name: "ram".to_owned(),
+        is_default: true,
         description: "a few MiB of memory".to_owned(),
         size: SIZE,
         read_only: false,
         rotational: false,
     };
-    Arc::new([ram.clone(), ExportInfo { name: "rom".to_owned(), read_only: true, ..ram }])
+    Arc::new([ram.clone(), ExportInfo { name: "rom".to_owned(), is_default: false, read_only: true, ..ram }])
 }
 
 struct Connection<'a> {

@@ -15,13 +15,19 @@ const SIZE: u64 = 1 << 30;
 fn exports() -> Arc<[ExportInfo]> {
     let disk = ExportInfo {
         name: "disk".to_owned(),
+        is_default: true,
         description: "a disk".to_owned(),
         size: SIZE,
         read_only: false,
         rotational: false,
     };
-    let archive =
-        ExportInfo { name: "archive".to_owned(), read_only: true, rotational: true, ..disk.clone() };
+    let archive = ExportInfo {
+        name: "archive".to_owned(),
+        is_default: false,
+        read_only: true,
+        rotational: true,
+        ..disk.clone()
+    };
     Arc::new([disk, archive])
 }
 

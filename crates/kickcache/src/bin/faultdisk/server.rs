@@ -29,8 +29,10 @@ pub(crate) fn serve(socket: &Path, control: &Path, state: State) -> anyhow::Resu
     let exports: Arc<[ExportInfo]> = state
         .disks
         .iter()
-        .map(|disk| ExportInfo {
+        .enumerate()
+        .map(|(index, disk)| ExportInfo {
             name: disk.name.clone(),
+            is_default: index == 0,
             description: "a disk that fails on demand".into(),
             size: disk.size,
             read_only: false,

@@ -73,6 +73,7 @@ fn volume_health(cache: &CacheReport, volume: &VolumeReport) -> Cell {
         () if cache.health == HealthWord::OutOfService => ("no cache", Tone::Warning),
         () if volume.origin_last_error.is_some() => ("errors", Tone::Warning),
         () if volume.counters.healed_blocks > 0 => ("healed", Tone::Warning),
+        () if volume.draining => ("draining", Tone::Good),
         () => ("good", Tone::Good),
     };
     Cell::toned(word, tone)

@@ -308,6 +308,22 @@ fn there_is_a_limit_on_connections() {
 }
 
 #[test]
+fn the_oldest_handshake_gives_way() {
+    let served = Served::new(Limits { handshakes_max: 2, ..Limits::default() });
+    let greeted = || {
+        let mut socket = served.raw();
+        socket.read_exact(&mut [0; 18]).unwrap();
+        socket
+    };
+    let (mut first, second) = (greeted(), greeted());
+    let _third = greeted();
+    assert_eq!(first.read(&mut [0; 18]).unwrap(), 0, "it gave way");
+    served.connect().read_at(0, &mut [0; 512]).unwrap();
+    drop(second);
+    served.stop();
+}
+
+#[test]
 fn rubbish_ends_its_connection_only() {
     let served = Served::new(Limits::default());
     for rubbish in [&[0xff; 4096][..], b"GET / HTTP/1.1\r\n\r\n", &[0; 5]] {

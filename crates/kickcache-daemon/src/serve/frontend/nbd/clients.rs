@@ -85,6 +85,23 @@ impl Clients {
         0..u16::try_from(self.slots.len()).expect("connections are bounded")
     }
 
+    /// Those that came in by a listener and are past the handshake.
+    pub(super) fn connected(&self, listener: usize) -> usize {
+        let here = self.iter().filter(|connection| connection.listener == listener);
+        here.filter(|connection| !connection.handshaking).count()
+    }
+
+    /// The one in its handshake for longest of those that came in by a listener, if these are as many as that.
+    pub(super) fn oldest_of(&self, count: usize, listener: usize) -> Option<u16> {
+        let here = self.indices().zip(&self.slots).filter_map(|(index, slot)| {
+            let connection = slot.connection.as_deref()?;
+            (connection.handshaking && connection.listener == listener)
+                .then_some((connection.deadline, index))
+        });
+        let here: Vec<_> = here.collect();
+        if here.len() < count { None } else { here.into_iter().min().map(|(_, index)| index) }
+    }
+
     pub(super) fn first_deadline(&self) -> Option<Instant> {
         let waiting = self.slots.iter().filter_map(|slot| slot.connection.as_deref());
         waiting.filter(|connection| connection.handshaking).map(|connection| connection.deadline).min()

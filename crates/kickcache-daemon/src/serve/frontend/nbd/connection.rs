@@ -37,6 +37,8 @@ pub(crate) struct Connection {
     pub(crate) handshaking: bool,
     /// When the handshake must be over.
     pub(crate) deadline: Instant,
+    /// Where it came in.
+    pub(crate) listener: usize,
     /// Volumes behind the exports of its listener.
     pub(crate) volumes: Arc<[usize]>,
     pub(crate) watching_input: bool,
@@ -86,6 +88,7 @@ impl Connection {
         socket: OwnedFd,
         session: Session,
         deadline: Instant,
+        listener: usize,
         volumes: Arc<[usize]>,
     ) -> Connection {
         Connection {
@@ -99,6 +102,7 @@ impl Connection {
             bytes: 0,
             handshaking: true,
             deadline,
+            listener,
             volumes,
             watching_input: false,
             watching_output: false,

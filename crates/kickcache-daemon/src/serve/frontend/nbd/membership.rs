@@ -109,7 +109,11 @@ impl Nbd {
     }
 
     /// Ends the connections of the volume of an index that have their replies.
-    pub(in crate::serve::frontend) fn end_quiet<E>(&mut self, core: &mut Core<E>, volume: usize) {
+    pub(in crate::serve::frontend) fn end_quiet<E: CacheEngine>(
+        &mut self,
+        core: &mut Core<E>,
+        volume: usize,
+    ) {
         for index in self.clients.indices() {
             let Some(connection) = self.clients.at(index) else { continue };
             if connection.volume() == Some(volume) && connection.is_quiet() {

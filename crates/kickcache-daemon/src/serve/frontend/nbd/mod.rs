@@ -3,6 +3,7 @@
 //! The protocol itself is the crate `kickcache_nbd`'s; here are the sockets, the memory of requests, and who waits for it.
 
 mod block_status;
+mod certificates;
 mod clients;
 mod commands;
 mod connection;
@@ -24,7 +25,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use kickcache_engine::cache_engine::CacheEngine;
-use kickcache_engine::time::Instant;
+use kickcache_engine::time::{Duration, Instant, earlier};
 use kickcache_nbd::{Session, StatusExtent};
 use tracing::Level;
 
@@ -33,7 +34,7 @@ use crate::serve::complaints::Complaint;
 use crate::serve::core::{Core, engine_span};
 use crate::serve::error::ServeError;
 use crate::serve::frontend::after::After;
-use crate::serve::frontend::kinds::WatchKey;
+use crate::serve::frontend::kinds::{Pending, WatchKey};
 use crate::serve::frontend::listener::VolumePlace;
 use crate::serve::frontend::nbd::block_status::data;
 use crate::serve::frontend::nbd::clients::Clients;
@@ -51,6 +52,8 @@ use crate::serve::served_volumes::ServedVolumes;
 const RECEIVES_MAX: usize = 4;
 /// Connections accepted at once.
 const ACCEPTS_MAX: usize = 16;
+/// How often it is looked whether clients that are not read from are still there.
+const LOOK_FOR_GONE: Duration = Duration::from_millis(1_000);
 
 const TURNED_AWAY: Complaint = Complaint::new("client_turned_away", Level::WARN, "clients were turned away");
 const NOT_ACCEPTED: Complaint =
@@ -66,6 +69,8 @@ pub(crate) struct Nbd {
     clients: Clients,
     questions: StatusQuestions,
     security: Security,
+    /// When it was looked whether clients that are not read from are still there.
+    gone_looked_at: Instant,
 }
 
 impl Nbd {
@@ -122,18 +127,14 @@ impl Nbd {
             match served.listener.accept() {
                 Ok(None) => break,
                 Ok(Some(socket)) => {
-                    if self.clients.count >= core.limits.connections_max {
-                        let count = self.clients.count;
-                        let line = format_args!(
-                            "a client was turned away: {count} are connected, which is the limit"
-                        );
-                        core.complaints.say(core.now, TURNED_AWAY, line);
-                        continue;
-                    }
                     let session = Session::with_tls(Arc::clone(&served.exports), self.security.policy());
                     let deadline = core.now.plus(engine_span(core.limits.handshake_max));
                     let volumes = Arc::clone(&served.volumes);
-                    let id = self.clients.insert(Connection::new(socket, session, deadline, volumes));
+                    if !self.make_room(core, index) {
+                        continue;
+                    }
+                    let connection = Connection::new(socket, session, deadline, index, volumes);
+                    let id = self.clients.insert(connection);
                     self.process(core, id.index);
                 }
                 Err(error) => {
@@ -145,6 +146,25 @@ impl Nbd {
             }
         }
         self.watch_listener(core, index);
+    }
+
+    /// Whether one more client may come in by a listener. Who has been in the handshake for longest gives way.
+    fn make_room<E: CacheEngine>(&mut self, core: &mut Core<E>, listener: usize) -> bool {
+        let count = self.clients.connected(listener);
+        if count >= core.limits.connections_max {
+            let line = format_args!("a client was turned away: {count} are connected, which is the limit");
+            core.complaints.say(core.now, TURNED_AWAY, line);
+            return false;
+        }
+        let most = core.limits.handshakes_max;
+        if let Some(oldest) = self.clients.oldest_of(most, listener) {
+            let line = format_args!(
+                "{most} clients were in their handshake, which is the limit: the one that began first was disconnected"
+            );
+            core.complaints.say(core.now, LATE_HANDSHAKE, line);
+            self.close(core, oldest);
+        }
+        true
     }
 
     fn client_ready<E: CacheEngine>(&mut self, core: &mut Core<E>, id: ConnectionId, interest: Interest) {
@@ -252,7 +272,23 @@ impl Nbd {
     }
 
     pub(super) fn poll_timeout(&self) -> Option<Instant> {
-        if self.clients.handshakes > 0 { self.clients.first_deadline() } else { None }
+        let late = if self.clients.handshakes > 0 { self.clients.first_deadline() } else { None };
+        let stalled = !self.clients.stalled.is_empty();
+        earlier(late, stalled.then(|| self.gone_looked_at.plus(LOOK_FOR_GONE)))
+    }
+
+    /// Ends clients that are gone and were not read from, since they had asked for all that they may: nothing else tells it.
+    pub(super) fn end_gone<E: CacheEngine>(&mut self, core: &mut Core<E>) {
+        if core.now < self.gone_looked_at.plus(LOOK_FOR_GONE) {
+            return;
+        }
+        self.gone_looked_at = core.now;
+        for index in self.clients.stalled.clone() {
+            let Some(connection) = self.clients.at(index) else { continue };
+            if connection.stalled && connection.has_ended() {
+                self.close(core, index);
+            }
+        }
     }
 
     pub(super) fn end_late_handshakes<E: CacheEngine>(&mut self, core: &mut Core<E>) {
@@ -298,15 +334,16 @@ impl Nbd {
         self.clients.all_quiet()
     }
 
-    pub(super) fn close_all<E>(&mut self, core: &mut Core<E>) {
+    pub(super) fn close_all<E: CacheEngine>(&mut self, core: &mut Core<E>) {
         self.clients.indices().for_each(|index| self.close(core, index));
     }
 
-    fn close<E>(&mut self, core: &mut Core<E>, index: u16) {
+    fn close<E: CacheEngine>(&mut self, core: &mut Core<E>, index: u16) {
         let id = self.clients.id(index);
         let Some(mut connection) = self.clients.remove(index) else { return };
         core.driver.unwatch(connection.as_fd(), client_key(id));
         connection.abandon(core.driver.buffers());
+        core.drop_held(|pending| matches!(pending, Pending::Nbd(request) if request.connection == id));
         let _ = rustix::net::shutdown(connection.as_fd(), rustix::net::Shutdown::Both);
     }
 }

@@ -3,8 +3,8 @@
 use kickcache_nbd::{Access, TlsPolicy};
 use kickcache_tls::names::PeerNames;
 use kickcache_tls::rustls::ServerConnection;
-use kickcache_tls::server::{Refreshed, ServerCertificates};
 
+use crate::serve::frontend::nbd::certificates::Certificates;
 use crate::serve::frontend::nbd::settings::NbdSettings;
 use crate::serve::served_volumes::ServedVolumes;
 
@@ -12,7 +12,7 @@ use crate::serve::served_volumes::ServedVolumes;
 #[derive(Default)]
 pub(super) struct Security {
     policy: TlsPolicy,
-    certificates: Option<ServerCertificates>,
+    certificates: Option<Certificates>,
 }
 
 impl Security {
@@ -25,23 +25,9 @@ impl Security {
         self.policy
     }
 
-    /// TLS for a client, with the certificates that are there now.
-    pub(super) fn accept(&mut self) -> Option<ServerConnection> {
-        let certificates = self.certificates.as_mut()?;
-        match certificates.refresh() {
-            Refreshed::Unchanged => {}
-            Refreshed::Renewed => {
-                tracing::info!(
-                    event = "tls_renewed",
-                    "new certificates are in use for clients that connect from now on"
-                );
-            }
-            Refreshed::Failed(error) => tracing::error!(
-                event = "tls_not_renewed",
-                "new certificates cannot be used, clients that connect get those before them: {error}"
-            ),
-        }
-        certificates.accept().ok()
+    /// TLS for a client, with the certificates of now.
+    pub(super) fn accept(&self) -> Option<ServerConnection> {
+        self.certificates.as_ref()?.accept()
     }
 }
 

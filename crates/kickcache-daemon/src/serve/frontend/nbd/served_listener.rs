@@ -10,7 +10,6 @@ use crate::serve::error::ServeError;
 use crate::serve::frontend::listener::Place;
 use crate::serve::frontend::listener::{Listener, VolumePlace};
 use crate::serve::served_volumes::ServedVolumes;
-use crate::serve::volume_info::VolumeInfo;
 
 /// A listener and what it offers.
 pub(crate) struct ServedListener {
@@ -19,6 +18,9 @@ pub(crate) struct ServedListener {
     pub(crate) address: Option<NbdAddress>,
     /// The volumes that are served there.
     members: Vec<usize>,
+    /// The one that clients get who name none: the first, while it is there. No other takes its place, as such a client that
+    /// connects again would write into it.
+    default: Option<usize>,
     /// One of them that is not offered for now.
     hidden: Option<usize>,
     pub(crate) exports: Arc<[ExportInfo]>,
@@ -49,10 +51,12 @@ impl ServedListener {
         let names: Vec<&str> = members.iter().map(|&index| volumes.name(index)).collect();
         tracing::info!(event = "listening", "NBD is served on {} for {}", listener.address, names.join(", "));
         let (exports, offered) = (Arc::default(), Arc::default());
+        let default = members.first().copied();
         let mut served = ServedListener {
             listener,
             address,
             members,
+            default,
             hidden: None,
             exports,
             volumes: offered,
@@ -71,7 +75,20 @@ impl ServedListener {
     pub(crate) fn offer(&mut self, volumes: &ServedVolumes) {
         let offered = self.members.iter().filter(|index| self.hidden != Some(**index));
         self.volumes = offered.copied().collect();
-        self.exports = self.volumes.iter().map(|&index| export(&volumes[index].info)).collect();
+        self.exports = self.volumes.iter().map(|&index| self.export(index, volumes)).collect();
+    }
+
+    /// What clients are told of a volume.
+    fn export(&self, index: usize, volumes: &ServedVolumes) -> ExportInfo {
+        let volume = &volumes[index].info;
+        ExportInfo {
+            name: volume.name.clone(),
+            is_default: self.default == Some(index),
+            description: format!("{} behind a kickcache", volume.origin),
+            size: volume.size,
+            read_only: volume.read_only,
+            rotational: false,
+        }
     }
 
     /// Offers all but one of its volumes, or all again.
@@ -89,6 +106,7 @@ impl ServedListener {
     /// A volume is not served there any more; gives whether others are.
     pub(super) fn part(&mut self, volume: usize, volumes: &ServedVolumes) -> bool {
         self.members.retain(|member| *member != volume);
+        self.default = self.default.filter(|default| *default != volume);
         self.hidden = self.hidden.filter(|hidden| *hidden != volume);
         self.offer(volumes);
         !self.members.is_empty()
@@ -112,15 +130,4 @@ pub(crate) fn open_listeners(
         .into_iter()
         .map(|(address, members)| ServedListener::open(address, members, volumes, exposure));
     opened.collect()
-}
-
-/// What clients are told of a volume.
-fn export(volume: &VolumeInfo) -> ExportInfo {
-    ExportInfo {
-        name: volume.name.clone(),
-        description: format!("{} behind a kickcache", volume.origin),
-        size: volume.size,
-        read_only: volume.read_only,
-        rotational: false,
-    }
 }

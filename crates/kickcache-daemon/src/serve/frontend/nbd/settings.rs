@@ -1,29 +1,31 @@
 //! What NBD is served with.
 
 use kickcache_nbd::TlsPolicy;
-use kickcache_tls::server::ServerCertificates;
 
 use crate::plan::Exposure;
 use crate::serve::config::ServerConfig;
 use crate::serve::error::ServeError;
+use crate::serve::frontend::nbd::certificates::Certificates;
 
 /// What all listeners have in common.
 pub(crate) struct NbdSettings {
     pub(crate) exposure: Exposure,
     pub(crate) policy: TlsPolicy,
-    pub(crate) certificates: Option<ServerCertificates>,
+    pub(crate) certificates: Option<Certificates>,
 }
 
 impl NbdSettings {
     /// Those of a server.
     ///
     /// # Errors
-    /// If there is something wrong with the certificates.
+    /// If there is something wrong with the certificates, or there can be no thread to follow them.
     pub(crate) fn of(config: &ServerConfig) -> Result<NbdSettings, ServeError> {
+        let certificates = config.tls.open()?.map(Certificates::follow).transpose();
+        let action = "start a thread for certificates";
         Ok(NbdSettings {
             exposure: config.tls.exposure(config.exposure),
             policy: config.tls.policy(),
-            certificates: config.tls.open()?,
+            certificates: certificates.map_err(|source| ServeError::System { action, source })?,
         })
     }
 

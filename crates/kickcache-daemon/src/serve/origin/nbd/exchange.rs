@@ -40,6 +40,8 @@ pub(super) enum Order {
     Do(OriginJob),
     /// What a server must have that comes after the one that was lost.
     Expect(Vec<Sample>),
+    /// Nobody waits for what was given before.
+    GiveUp,
     /// The connections that were looked for.
     Dialled(Result<Links, ClientError>),
 }

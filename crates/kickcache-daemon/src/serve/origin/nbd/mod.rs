@@ -202,6 +202,10 @@ impl QueuedDevice for NbdOrigin {
         Ok(())
     }
 
+    fn give_up(&mut self) {
+        self.exchange.give(Order::GiveUp);
+    }
+
     fn expect(&mut self, samples: Vec<Sample>) {
         let samples = if self.facts.keeps_flushed() { samples } else { Vec::new() };
         self.exchange.give(Order::Expect(samples));

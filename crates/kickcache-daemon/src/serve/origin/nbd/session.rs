@@ -11,6 +11,7 @@
 //! * A job waits for servers from the first loss that it saw, however many of them came and went since.
 
 use std::collections::{BTreeMap, HashMap};
+use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -102,6 +103,7 @@ impl Session {
                         self.samples = samples;
                         self.samples_owed = self.samples_owed.saturating_sub(1);
                     }
+                    Order::GiveUp => self.give_up(),
                     Order::Dialled(links) => self.compare(links),
                 }
             }
@@ -237,6 +239,18 @@ impl Session {
             self.outcomes.extend(ended.map(|job| job.outcome(Err(libc::EIO))));
         }
         self.end_fatal(now);
+    }
+
+    /// Nobody waits for the server any more: all that it was given fails, and what comes until it answers again.
+    fn give_up(&mut self) {
+        if self.links.is_some() && !self.jobs.is_empty() {
+            self.lose(&ClientError::Io(io::Error::other("it does not answer, and its volume is let go of")));
+        }
+        if let Some(outage) = self.outage.as_mut().filter(|_| self.links.is_none()) {
+            outage.is_over_limit = true;
+            let ended = std::mem::take(&mut self.jobs).into_values();
+            self.outcomes.extend(ended.map(|job| job.outcome(Err(libc::EIO))));
+        }
     }
 
     /// Jobs that no server lived to answer, though each was asked: others may be answered in between.

@@ -1,0 +1,94 @@
+//! Whether the origin of a volume that comes is something else here already: the daemon's own lock says only that it is in use.
+
+use std::path::Path;
+
+use crate::driver::device::check_distinct;
+use crate::plan::ServePlan;
+use crate::plan::volume_spec::VolumeSpec;
+
+/// An origin that is served already.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Taken {
+    /// By another volume.
+    #[error(
+        "volume {volume}: its origin {origin} is that of volume {by}, which is served here; remove that one first (`kickcache \
+         remove {by}`)"
+    )]
+    Origin {
+        /// The volume that comes.
+        volume: String,
+        /// Its origin.
+        origin: String,
+        /// Whose it is.
+        by: String,
+    },
+    /// As a cache device.
+    #[error(
+        "volume {volume}: its origin {origin} is the cache device {device} of this daemon; name another one"
+    )]
+    CacheDevice {
+        /// The volume that comes.
+        volume: String,
+        /// Its origin.
+        origin: String,
+        /// By which name it is served.
+        device: String,
+    },
+}
+
+/// Refuses an origin that is served here, by whatever name: links and loop devices too.
+///
+/// # Errors
+/// What it is here.
+pub fn check_free(served: &ServePlan, wanted: &VolumeSpec) -> Result<(), Taken> {
+    let (volume, origin) = (wanted.name.clone(), wanted.origin.to_string());
+    let is_path = |path: &Path| wanted.origin.path().is_some_and(|own| check_distinct([path, own]).is_err());
+    for cache in &served.caches {
+        if is_path(&cache.device) {
+            let device = cache.device.display().to_string();
+            return Err(Taken::CacheDevice { volume, origin, device });
+        }
+        let is_same =
+            |other: &&VolumeSpec| other.origin == wanted.origin || other.origin.path().is_some_and(is_path);
+        if let Some(other) = cache.volumes.iter().find(is_same) {
+            return Err(Taken::Origin { volume, origin, by: other.name.clone() });
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_origin_is_known_by_each_of_its_names() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name).display().to_string();
+        for name in ["cache", "a", "free"] {
+            std::fs::write(at(name), name).unwrap();
+        }
+        std::os::unix::fs::symlink(at("a"), at("symbolic")).unwrap();
+        std::fs::hard_link(at("a"), at("hard")).unwrap();
+        let origins = |cache: &str, origin: &str| {
+            let volume = format!("[[cache.volume]]\nname = \"v\"\norigin = \"{origin}\"\n");
+            let file = format!("[[cache]]\ndevice = \"{}\"\n{volume}", at(cache));
+            crate::config::parse(Path::new("t.toml"), &file).unwrap()
+        };
+        let refused = |served: &str, wanted: &str| {
+            let mut volume = origins("other", wanted).caches.remove(0).volumes.remove(0);
+            volume.name = "w".into();
+            check_free(&origins("cache", served), &volume).map_err(|taken| taken.to_string())
+        };
+        for name in ["a", "symbolic", "hard"] {
+            let taken = refused(&at("a"), &at(name)).unwrap_err();
+            assert!(taken.contains("is that of volume v, which is served here; remove that one"), "{taken}");
+        }
+        let cache = refused(&at("a"), &at("cache")).unwrap_err();
+        assert!(cache.contains("is the cache device "), "{cache}");
+        assert!(refused("nbd://a/x", "nbd://a/x").is_err());
+        for free in [at("free"), at("missing"), "nbd://a/y".into()] {
+            assert_eq!(refused(&at("a"), &free), Ok(()));
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! A server's certificates, which follow their files. A thread looks at these: a disk that does not answer holds up nobody.
+
+use std::io;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use kickcache_tls::rustls::{ServerConfig, ServerConnection};
+use kickcache_tls::server::{Refreshed, ServerCertificates};
+
+/// How often the files are looked at.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// The certificates that clients get now.
+pub(crate) struct Certificates {
+    current: Arc<Mutex<Arc<ServerConfig>>>,
+    /// The thread ends with it, and is not waited for.
+    _ending: Sender<()>,
+}
+
+impl Certificates {
+    /// Begins to follow the files.
+    ///
+    /// # Errors
+    /// If there can be no thread for it.
+    pub(crate) fn follow(certificates: ServerCertificates) -> io::Result<Certificates> {
+        let current = Arc::new(Mutex::new(certificates.config()));
+        let (ending, ended) = mpsc::channel();
+        let followed = Arc::clone(&current);
+        let follow = move || follow(certificates, &followed, &ended);
+        thread::Builder::new().name("certificates".into()).spawn(follow)?;
+        Ok(Certificates { current, _ending: ending })
+    }
+
+    /// TLS for a client.
+    pub(super) fn accept(&self) -> Option<ServerConnection> {
+        let config = Arc::clone(&lock(&self.current));
+        // It fails if the system gives no random numbers.
+        ServerConnection::new(config).ok()
+    }
+}
+
+fn follow(mut certificates: ServerCertificates, current: &Mutex<Arc<ServerConfig>>, ended: &Receiver<()>) {
+    while ended.recv_timeout(LOOK_EVERY) == Err(RecvTimeoutError::Timeout) {
+        match certificates.refresh() {
+            Refreshed::Unchanged => {}
+            Refreshed::Renewed => {
+                *lock(current) = certificates.config();
+                tracing::info!(
+                    event = "tls_renewed",
+                    "new certificates are in use for clients that connect from now on"
+                );
+            }
+            Refreshed::Failed(error) => tracing::error!(
+                event = "tls_not_renewed",
+                "new certificates cannot be used, clients that connect get those before them: {error}"
+            ),
+        }
+    }
+}
+
+fn lock(current: &Mutex<Arc<ServerConfig>>) -> MutexGuard<'_, Arc<ServerConfig>> {
+    current.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,46 @@
+//! Volumes that nobody serves and of which a cache device holds what their origins lack.
+
+use kickcache_daemon::control::ControlError;
+use kickcache_daemon::plan::cache_spec::Unserved;
+use kickcache_daemon::plan::origin_source::OriginSource;
+use kickcache_daemon::serve::server::Orphan;
+use kickcache_engine::units::BLOCK_SIZE;
+use kickcache_units::show_bytes;
+
+use crate::cli::start::{Served, Started};
+
+/// They, but for those that are in the plan: of these it is known why nobody serves them.
+pub(super) fn orphans(started: &Started) -> Vec<Unserved> {
+    let all =
+        started.servers.iter().filter_map(|served| Some((served, served.handle.status().ok()?.orphans)));
+    let all = all.flat_map(|(served, orphans)| orphans.into_iter().map(move |orphan| (served, orphan)));
+    let unknown = all.filter(|(_, orphan)| !started.is_unserved(&orphan.name));
+    unknown.map(|(served, orphan)| Unserved { why: why(served, &orphan), name: orphan.name }).collect()
+}
+
+fn why(served: &Served, Orphan { name, origin, blocks }: &Orphan) -> String {
+    let (device, origin) = (served.cache.device.display(), OriginSource::of_identity(origin));
+    let held = show_bytes(blocks * BLOCK_SIZE);
+    format!(
+        "{device} holds {held} of it that its origin {origin} lacks, and no configuration has it; serve it again (`kickcache add \
+         --cache {device} --origin {origin} --name {name}`), then `kickcache remove {name}` writes that back"
+    )
+}
+
+/// The server of a volume.
+///
+/// # Errors
+/// Nobody serves it; why, if that is known.
+pub(super) fn server_of(started: &Started, volume: &str) -> Result<Served, ControlError> {
+    let Started { servers, unserved, .. } = started;
+    let serves = |served: &Served| served.cache.names().any(|name| name == volume);
+    if let Some(found) = servers.iter().find(|served| serves(served)) {
+        return Ok(found.clone());
+    }
+    let orphans = orphans(started);
+    if let Some(Unserved { name, why }) = unserved.iter().chain(&orphans).find(|known| known.name == volume) {
+        return Err(ControlError::Refused(format!("volume {name} is not served: {why}")));
+    }
+    let known = servers.iter().flat_map(|served| served.cache.names()).map(str::to_owned).collect();
+    Err(ControlError::NoVolume { name: volume.into(), known })
+}

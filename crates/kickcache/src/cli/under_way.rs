@@ -1,0 +1,148 @@
+//! One change of what a daemon serves at a time. Who would wait long is told for what, and is not served later unasked.
+
+use std::collections::BTreeSet;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use kickcache_daemon::control::ControlError;
+
+/// How long a change waits for the one before it.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The change that is under way, and the volumes that are about to go.
+#[derive(Default)]
+pub(super) struct UnderWay {
+    now: Mutex<Option<Change>>,
+    ended: Condvar,
+    leaving: Mutex<BTreeSet<String>>,
+}
+
+struct Change {
+    what: String,
+    since: Instant,
+}
+
+/// A change has its turn while this lives.
+pub(super) struct Begun<'a>(&'a UnderWay);
+
+/// A volume is about to go while this lives.
+pub(super) struct Leaving<'a> {
+    under_way: &'a UnderWay,
+    volume: String,
+}
+
+impl UnderWay {
+    /// Waits for the change that is under way, but not for ever.
+    ///
+    /// # Errors
+    /// It takes long.
+    pub(super) fn begin(&self, what: &str) -> Result<Begun<'_>, ControlError> {
+        self.begin_within(what, PATIENCE)
+    }
+
+    fn begin_within(&self, what: &str, patience: Duration) -> Result<Begun<'_>, ControlError> {
+        let now = lock(&self.now);
+        let waited = self.ended.wait_timeout_while(now, patience, |now| now.is_some());
+        let mut now = waited.unwrap_or_else(PoisonError::into_inner).0;
+        if let Some(Change { what, since }) = &*now {
+            let seconds = since.elapsed().as_secs();
+            return Err(ControlError::Refused(format!(
+                "another change is under way, for {seconds} s: {what}; nothing is changed, try again when that has ended"
+            )));
+        }
+        *now = Some(Change { what: what.into(), since: Instant::now() });
+        Ok(Begun(self))
+    }
+
+    /// Takes note that a volume is about to go.
+    ///
+    /// # Errors
+    /// It is already.
+    pub(super) fn leave(&self, volume: &str) -> Result<Leaving<'_>, ControlError> {
+        match lock(&self.leaving).insert(volume.into()) {
+            true => Ok(Leaving { under_way: self, volume: volume.into() }),
+            false => Err(is_leaving(volume)),
+        }
+    }
+
+    /// Refuses what a volume that is about to go is not to be asked for.
+    ///
+    /// # Errors
+    /// It is about to go.
+    pub(super) fn check_stays(&self, volume: &str) -> Result<(), ControlError> {
+        match lock(&self.leaving).contains(volume) {
+            true => Err(is_leaving(volume)),
+            false => Ok(()),
+        }
+    }
+
+    /// Volumes that are about to go.
+    pub(super) fn leaving(&self) -> BTreeSet<String> {
+        lock(&self.leaving).clone()
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn is_leaving(volume: &str) -> ControlError {
+    ControlError::Refused(format!(
+        "volume {volume} is being removed: what is dirty of it is written back first; wait for that"
+    ))
+}
+
+impl Drop for Begun<'_> {
+    fn drop(&mut self) {
+        *lock(&self.0.now) = None;
+        self.0.ended.notify_one();
+    }
+}
+
+impl Drop for Leaving<'_> {
+    fn drop(&mut self) {
+        lock(&self.under_way.leaving).remove(&self.volume);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NO_PATIENCE: Duration = Duration::ZERO;
+
+    #[test]
+    fn a_second_change_is_told_what_it_would_wait_for() {
+        let under_way = UnderWay::default();
+        let first = under_way.begin("volume v1 is added").unwrap();
+        let Err(error) = under_way.begin_within("a reload", NO_PATIENCE) else { panic!("two at once") };
+        assert!(
+            error.to_string().contains("under way, for 0 s: volume v1 is added; nothing is changed"),
+            "{error}"
+        );
+        drop(first);
+        drop(under_way.begin_within("a reload", NO_PATIENCE).unwrap());
+    }
+
+    #[test]
+    fn a_change_that_ends_soon_is_waited_for() {
+        let under_way = UnderWay::default();
+        std::thread::scope(|scope| {
+            let first = under_way.begin("one").unwrap();
+            let second = scope.spawn(|| under_way.begin("two").is_ok());
+            drop(first);
+            assert!(second.join().unwrap());
+        });
+    }
+
+    #[test]
+    fn a_volume_goes_once() {
+        let under_way = UnderWay::default();
+        let leaving = under_way.leave("v").unwrap();
+        assert!(under_way.leave("v").is_err() && under_way.check_stays("v").is_err());
+        assert!(under_way.check_stays("w").is_ok());
+        assert_eq!(under_way.leaving().into_iter().collect::<Vec<_>>(), ["v"]);
+        drop(leaving);
+        assert!(under_way.check_stays("v").is_ok());
+    }
+}
