@@ -539,7 +539,7 @@ fn a_device_of_the_version_before_is_taken_over_with_all_that_is_on_it() {
     assert!(!is_out(&daemon));
     daemon.stop();
     // A version that is not known yet is refused with a sentence.
-    set_version(&spec.cache, 4);
+    set_version(&spec.cache, 5);
     let said = unchanged("a later version", &[&spec.cache], || refused("a later version", &spec.arguments()));
-    assert!(said.contains("format version 4"), "{said}");
+    assert!(said.contains("format version 5"), "{said}");
 }
