@@ -11,8 +11,8 @@ use crate::plan::volume_spec::VolumeSpec;
 pub enum Taken {
     /// By another volume.
     #[error(
-        "volume {volume}: its origin {origin} is that of volume {by}, which is served here; remove that one first (`kickcache \
-         remove {by}`)"
+        "volume {volume}: its origin {origin} is that of volume {by}, which is served here; remove that one first \
+         (`kickcache remove {by}`)"
     )]
     Origin {
         /// The volume that comes.

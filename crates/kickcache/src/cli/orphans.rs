@@ -4,6 +4,7 @@ use kickcache_daemon::control::ControlError;
 use kickcache_daemon::plan::cache_spec::Unserved;
 use kickcache_daemon::plan::origin_source::OriginSource;
 use kickcache_daemon::serve::server::Orphan;
+use kickcache_daemon::shell_command::ShellCommand;
 use kickcache_engine::units::BLOCK_SIZE;
 use kickcache_units::show_bytes;
 
@@ -19,11 +20,15 @@ pub(super) fn orphans(started: &Started) -> Vec<Unserved> {
 }
 
 fn why(served: &Served, Orphan { name, origin, blocks }: &Orphan) -> String {
-    let (device, origin) = (served.cache.device.display(), OriginSource::of_identity(origin));
-    let held = show_bytes(blocks * BLOCK_SIZE);
+    let (device, origin) = (&served.cache.device, OriginSource::of_identity(origin));
+    let add =
+        ShellCommand::new("add").word("--cache").path(device).word("--origin").word(&origin.to_string());
+    let (add, remove) = (add.word("--name").word(name), ShellCommand::new("remove").word(name));
     format!(
-        "{device} holds {held} of it that its origin {origin} lacks, and no configuration has it; serve it again (`kickcache add \
-         --cache {device} --origin {origin} --name {name}`), then `kickcache remove {name}` writes that back"
+        "{} holds {} of it that its origin {origin} lacks, and no configuration has it; serve it again (`{add}`), then `{remove}` \
+         writes that back",
+        device.display(),
+        show_bytes(blocks * BLOCK_SIZE)
     )
 }
 

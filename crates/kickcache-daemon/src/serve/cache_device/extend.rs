@@ -33,7 +33,7 @@ pub(crate) fn extend(
     let served = superblock.geometry.device_size;
     if has < served {
         let what = format!(
-            "it has {has} bytes, of {served} that are served: it was cut short, and what stood behind that is lost; see `kickcache status`"
+            "it has {has} bytes, of {served} that are served: it was cut short, and what stood behind that is lost; replace it"
         );
         return Err(refuse(file, what));
     }
