@@ -5,17 +5,14 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
 use kickcache_engine::format::superblock::Superblock;
-use kickcache_engine::time::{Duration, Instant};
 
 use crate::driver::device::BlockFile;
+use crate::serve::asker::Asker;
 use crate::serve::background::Background;
 use crate::serve::cache_device::{Extended, extend, store_superblock};
 use crate::serve::control::CacheGrown;
 use crate::serve::error::ServeError;
 use crate::wakeup::Wakeup;
-
-/// How long whoever asks waits for the device: less than a client waits for its answer.
-const ANSWER_MAX: Duration = Duration::from_millis(8_000);
 
 /// Who asked.
 pub(crate) type GrowthAnswer = Sender<Result<CacheGrown, ServeError>>;
@@ -24,13 +21,8 @@ pub(crate) type GrowthAnswer = Sender<Result<CacheGrown, ServeError>>;
 pub(crate) struct CacheGrowth {
     background: Background<GrowthOutcome>,
     step: Option<GrowthStep>,
-    /// Who waits for the answer, and until when.
-    asker: Option<Asker>,
-}
-
-struct Asker {
-    answer: GrowthAnswer,
-    until: Instant,
+    /// Who waits for what comes of the look.
+    pub(crate) asker: Asker<CacheGrown>,
 }
 
 /// How far it is.
@@ -55,7 +47,7 @@ pub(crate) enum GrowthOutcome {
 impl CacheGrowth {
     /// Nothing is under way.
     pub(crate) fn new(wakeup: Arc<Wakeup>) -> CacheGrowth {
-        CacheGrowth { background: Background::new(wakeup), step: None, asker: None }
+        CacheGrowth { background: Background::new(wakeup), step: None, asker: Asker::nobody() }
     }
 
     /// How far it is.
@@ -93,11 +85,6 @@ impl CacheGrowth {
         Ok(())
     }
 
-    /// Somebody waits for what comes of the look.
-    pub(crate) fn wait(&mut self, now: Instant, answer: GrowthAnswer) {
-        self.asker = Some(Asker { answer, until: now.plus(ANSWER_MAX) });
-    }
-
     /// The engine prepares.
     pub(crate) fn prepare(&mut self, extended: Extended) {
         self.step = Some(GrowthStep::Preparing(extended));
@@ -126,26 +113,8 @@ impl CacheGrowth {
         self.background.poll()
     }
 
-    /// Tells whoever asked, if nobody told it yet.
-    pub(crate) fn answer(&mut self, result: Result<CacheGrown, ServeError>) {
-        if let Some(asker) = self.asker.take() {
-            // An asker that is gone needs no answer.
-            let _ = asker.answer.send(result);
-        }
-    }
-
     /// Nothing is under way any more.
     pub(crate) fn end(&mut self) {
         self.step = None;
-    }
-
-    /// When [`CacheGrowth::is_overdue`] is due.
-    pub(crate) fn poll_timeout(&self) -> Option<Instant> {
-        self.asker.as_ref().map(|asker| asker.until)
-    }
-
-    /// Whether somebody has waited long enough.
-    pub(crate) fn is_overdue(&self, now: Instant) -> bool {
-        self.asker.as_ref().is_some_and(|asker| asker.until <= now)
     }
 }

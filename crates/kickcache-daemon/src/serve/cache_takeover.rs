@@ -13,6 +13,7 @@ use kickcache_engine::time::{Duration, Instant};
 use kickcache_engine::units::ByteExtent;
 
 use crate::driver::device::BlockFile;
+use crate::serve::asker::Asker;
 use crate::serve::background::Background;
 use crate::serve::cache_device::store_superblock;
 use crate::serve::cache_device::successor::{Successor, SuccessorSpec, copy_part, flush, note_replaced};
@@ -22,8 +23,6 @@ use crate::serve::core::engine_span;
 use crate::serve::error::ServeError;
 use crate::wakeup::Wakeup;
 
-/// How long whoever asks waits for the device: less than a client waits for its answer.
-const ANSWER_MAX: Duration = Duration::from_millis(8_000);
 /// Time between two looks at what it waits for.
 const LOOK_PAUSE: Duration = Duration::from_millis(1);
 
@@ -52,12 +51,8 @@ pub(crate) struct CacheTakeover {
     pub(crate) pair: Option<Pair>,
     /// A thread works for it.
     is_busy: bool,
-    asker: Option<Asker>,
-}
-
-struct Asker {
-    answer: TakeoverAnswer,
-    until: Instant,
+    /// Who waits until the copy begins.
+    pub(crate) asker: Asker<TakeoverBegun>,
 }
 
 /// How far it is.
@@ -114,7 +109,7 @@ impl CacheTakeover {
             device: Arc::new(Mutex::new(device)),
             pair: None,
             is_busy: false,
-            asker: None,
+            asker: Asker::nobody(),
         }
     }
 
@@ -224,25 +219,11 @@ impl CacheTakeover {
         Some(outcome)
     }
 
-    /// Somebody waits until the copy begins.
-    pub(crate) fn wait(&mut self, now: Instant, answer: TakeoverAnswer) {
-        self.asker = Some(Asker { answer, until: now.plus(ANSWER_MAX) });
-    }
-
-    /// Tells whoever asked, if nobody told it yet.
-    pub(crate) fn answer(&mut self, result: Result<TakeoverBegun, ServeError>) {
-        if let Some(asker) = self.asker.take() {
-            // An asker that is gone needs no answer.
-            let _ = asker.answer.send(result);
-        }
-    }
-
     /// When it is to be looked at again if nothing happens: what it waits for is often the end of something else.
     pub(crate) fn poll_timeout(&self, now: Instant) -> Option<Instant> {
         let soon = now.plus(LOOK_PAUSE);
-        let asked = self.asker.as_ref().map(|asker| asker.until);
         match self.step? {
-            _ if self.is_busy => asked,
+            _ if self.is_busy => self.asker.poll_timeout(),
             TakeoverStep::Copying(due) | TakeoverStep::Sealed(due) => Some(due.max(soon)),
             TakeoverStep::Preparing
             | TakeoverStep::Announcing
@@ -251,11 +232,6 @@ impl CacheTakeover {
             | TakeoverStep::GivenUp(_)
             | TakeoverStep::Forgetting => Some(soon),
         }
-    }
-
-    /// Whether somebody has waited long enough.
-    pub(crate) fn is_overdue(&self, now: Instant) -> bool {
-        self.asker.as_ref().is_some_and(|asker| asker.until <= now)
     }
 
     /// Nothing is under way any more.

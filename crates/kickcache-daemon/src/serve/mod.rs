@@ -4,6 +4,7 @@
 //! the rest of the program sees. `core` is what the loop shares with its front ends, which are in `frontend`. [`notes`],
 //! [`overtaken`], [`older_copy`] and [`cache_device`] are about what stands on devices and in the state directory before anybody is served.
 
+mod asker;
 mod background;
 pub mod cache_device;
 mod cache_growth;

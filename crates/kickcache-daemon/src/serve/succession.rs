@@ -71,12 +71,11 @@ pub fn follow(named: &Path) -> Followed {
                 break;
             }
             Takeover::Replaced(_) => {
+                let is_incomplete = matches!(other.superblock.takeover, Takeover::Incomplete(_));
                 let Some(link) = Link::between(this, other) else { break };
                 followed.device.clone_from(&link.new.path);
-                let is_read = any_superblock_at(&link.new.path)
-                    .is_some_and(|new| !matches!(new.takeover, Takeover::Incomplete(_)));
                 followed.links.push(link);
-                if !is_read {
+                if is_incomplete {
                     break;
                 }
             }

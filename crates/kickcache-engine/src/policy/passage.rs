@@ -211,14 +211,9 @@ impl Passage {
         }
         let (now, horizon) = (self.now(), self.capacity / EXTENT_BLOCKS);
         for part in piece.extents() {
-            let Some(extent) = self.find(part.hash()) else { continue };
-            let is_back =
-                |pass: &&mut Pass| pass.way == Way::PassBy && u64::from(now.wrapping_sub(pass.at)) < horizon;
-            let passes = [&mut extent.last, &mut extent.before].into_iter().filter(is_back);
-            let found = passes.map(|pass| (pass.how, pass.take(part))).find(|(_, blocks)| *blocks > 0);
-            if let Some((how, blocks)) = found {
-                self.earn(part.volume, how, blocks);
-            }
+            self.come_back(part, |pass| {
+                pass.way == Way::PassBy && u64::from(now.wrapping_sub(pass.at)) < horizon
+            });
         }
     }
 
@@ -233,9 +228,13 @@ impl Passage {
     #[inline(never)]
     fn earn_hit(&mut self, key: BlockKey) {
         let part = Piece { volume: key.volume(), how: Use::Read, first: key.block(), blocks: 1 };
+        self.come_back(part, |pass| pass.way == Way::Enter);
+    }
+
+    /// A part of an extent is read again: the stream that went past it last earns by that, if it may.
+    fn come_back(&mut self, part: Piece, may_earn: impl Fn(&Pass) -> bool) {
         let Some(extent) = self.find(part.hash()) else { return };
-        let has_entered = |pass: &&mut Pass| pass.way == Way::Enter;
-        let passes = [&mut extent.last, &mut extent.before].into_iter().filter(has_entered);
+        let passes = [&mut extent.last, &mut extent.before].into_iter().filter(|pass| may_earn(pass));
         let found = passes.map(|pass| (pass.how, pass.take(part))).find(|(_, blocks)| *blocks > 0);
         if let Some((how, blocks)) = found {
             self.earn(part.volume, how, blocks);
@@ -253,7 +252,7 @@ impl Passage {
         self.has_streams = true;
         let now = self.now();
         let hash = part.hash();
-        if hash & ((1 << self.sample_bits) - 1) != 0 {
+        if !self.is_sampled(hash) {
             return;
         }
         let new = Pass { at: now, end: part.end(), left: part.end() - part.start(), how: part.how, way };
@@ -273,8 +272,12 @@ impl Passage {
         *oldest = Extent { print: print(hash), last: new, before: NO_PASS };
     }
 
+    const fn is_sampled(&self, hash: u64) -> bool {
+        hash & ((1 << self.sample_bits) - 1) == 0
+    }
+
     fn find(&mut self, hash: u64) -> Option<&mut Extent> {
-        if hash & ((1 << self.sample_bits) - 1) != 0 {
+        if !self.is_sampled(hash) {
             return None;
         }
         self.set(hash).iter_mut().find(|extent| extent.print == print(hash))

@@ -440,12 +440,7 @@ pub(super) fn grow_cache(plan: &mut Plan, random: &mut Random) {
         most: random.within(128 << 10, 8 << 20),
         is_stale: random.chance(500),
     });
-    (plan.shape.hot_permille, plan.shape.hot_blocks) = (random.within(0, 600), 256);
-    plan.shape.length_max = 256 << 10;
-    (plan.weights.read, plan.weights.write) = (30, 100);
-    (plan.weights.flush, plan.weights.discard) = (random.within(0, 20), random.within(0, 20));
-    (plan.requests, plan.lives) = (random.within(40, 200), random.within(4, 12));
-    (plan.ends.power_cut, plan.ends.kill, plan.ends.verify) = (600, 250, 1_000);
+    go_round(plan, random);
 }
 
 /// Another device takes over while the log goes round with dirty blocks in it; the power fails around that, and now and then either
@@ -465,6 +460,11 @@ pub(super) fn replace_cache(plan: &mut Plan, random: &mut Random) {
         step_max: Duration::from_micros(random.within(10, step_max)),
         larger_max: [0, 1 << 20][random.index(2)],
     });
+    go_round(plan, random);
+}
+
+/// The log goes round in many short lives, of which most end without a stop.
+fn go_round(plan: &mut Plan, random: &mut Random) {
     (plan.shape.hot_permille, plan.shape.hot_blocks) = (random.within(0, 600), 256);
     plan.shape.length_max = 256 << 10;
     (plan.weights.read, plan.weights.write) = (30, 100);

@@ -16,7 +16,7 @@ use kickcache_daemon::metrics::scrape::{MetricsTarget, Scrape};
 use kickcache_daemon::metrics::server::MetricsServer;
 use kickcache_daemon::plan::ServePlan;
 use kickcache_daemon::plan::address::NbdAddress;
-use kickcache_daemon::plan::cache_spec::{CacheService, CacheSpec};
+use kickcache_daemon::plan::cache_spec::{CacheService, CacheSpec, Unserved};
 use kickcache_daemon::plan::removal::{Clients, DirtyFate};
 use kickcache_daemon::plan::tls_plan::TlsWord;
 use kickcache_daemon::serve::cache_device::Overwrite;
@@ -37,7 +37,7 @@ use crate::cli::log::outlet::Outlet;
 use crate::cli::log::start_log;
 use crate::cli::missing_folders::MissingFolders;
 use crate::cli::options::state_place;
-use crate::cli::orphans::{orphans, server_of};
+use crate::cli::orphans::{orphans, server_of, told};
 use crate::cli::plan_source::PlanSource;
 use crate::cli::removal::Removal;
 use crate::cli::runtime_dir::make_runtime_dir;
@@ -327,8 +327,7 @@ impl Daemon {
     }
 
     /// What all servers tell of themselves.
-    fn report(&self, started: Started, caches: Vec<CacheReport>) -> Report {
-        let orphans = orphans(&started);
+    fn report(&self, started: Started, orphans: Vec<Unserved>, caches: Vec<CacheReport>) -> Report {
         let unserved = started.unserved.into_iter().chain(orphans);
         Report {
             version: env!("CARGO_PKG_VERSION").into(),
@@ -345,13 +344,17 @@ impl Daemon {
 impl ControlTarget for Daemon {
     fn status(&self) -> Result<Report, ControlError> {
         let started = self.served()?;
-        // One that ended on its own has nothing to tell; the log says why.
-        let report = |served: &Served| Some(cache_report(served.handle.status().ok()?, served.cache.service));
-        let caches: Vec<CacheReport> = started.servers.iter().filter_map(report).collect();
+        let (mut caches, mut orphans) = (Vec::new(), Vec::new());
+        for served in &started.servers {
+            // One that ended on its own has nothing to tell; the log says why.
+            let Ok(status) = served.handle.status() else { continue };
+            orphans.extend(told(&started, served, &status.orphans));
+            caches.push(cache_report(status, served.cache.service));
+        }
         if caches.is_empty() {
             return Err(ControlError::Stopped);
         }
-        Ok(self.report(started, caches))
+        Ok(self.report(started, orphans, caches))
     }
 
     fn set_mode(&self, volume: &str, mode: ModeWord) -> Result<(), ControlError> {
@@ -374,9 +377,8 @@ impl ControlTarget for Daemon {
 
     fn grow(&self, device: Option<&str>, size_bytes: Option<u64>) -> Result<wire::Growing, ControlError> {
         let served = self.served()?.server_with(device)?;
+        let device = named_in_status(&served)?;
         let grown = served.handle.grow(size_bytes).map_err(control_error)?;
-        // As the status names it.
-        let device = whole_path(&served.handle.status().map_err(control_error)?.cache).display().to_string();
         Ok(wire::Growing { device, before_bytes: grown.before, size_bytes: grown.size })
     }
 
@@ -384,8 +386,8 @@ impl ControlTarget for Daemon {
         let served = self.served()?.server_with(order.device.as_deref())?;
         let overwrite = if order.force { Overwrite::Allow } else { Overwrite::Refuse };
         let spec = SuccessorSpec { path: order.with.clone(), size: order.size_bytes, overwrite };
+        let device = named_in_status(&served)?;
         let TakeoverBegun { with, bytes } = served.handle.take_over(spec).map_err(control_error)?;
-        let device = whole_path(&served.handle.status().map_err(control_error)?.cache).display().to_string();
         Ok(wire::Replacing { device, with, bytes })
     }
 
@@ -452,15 +454,24 @@ impl MetricsTarget for Daemon {
     fn scrape(&self) -> Result<Scrape, ControlError> {
         let StartPhase::Serving(started) = self.lock().clone() else { return Err(starting()) };
         let started = started.looked_at();
-        let (mut caches, mut silent) = (Vec::new(), Vec::new());
+        let (mut caches, mut orphans, mut silent) = (Vec::new(), Vec::new(), Vec::new());
         for served in &started.servers {
             match served.handle.sample() {
-                Ok(sample) => caches.push(sample_report(sample, served.cache.service)),
+                Ok(sample) => {
+                    orphans.extend(told(&started, served, &sample.status.orphans));
+                    caches.push(sample_report(sample, served.cache.service));
+                }
                 Err(_) => silent.push(whole_path(&served.cache.device).display().to_string()),
             }
         }
-        Ok(Scrape { report: self.report(started, caches), silent })
+        Ok(Scrape { report: self.report(started, orphans, caches), silent })
     }
+}
+
+/// The cache device of a server, as the status names it.
+fn named_in_status(served: &Served) -> Result<String, ControlError> {
+    let status = served.handle.status().map_err(control_error)?;
+    Ok(whole_path(&status.cache).display().to_string())
 }
 
 fn starting() -> ControlError {

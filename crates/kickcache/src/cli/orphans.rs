@@ -10,13 +10,16 @@ use kickcache_units::show_bytes;
 
 use crate::cli::start::{Served, Started};
 
-/// They, but for those that are in the plan: of these it is known why nobody serves them.
+/// They, as all servers know them.
 pub(super) fn orphans(started: &Started) -> Vec<Unserved> {
-    let all =
-        started.servers.iter().filter_map(|served| Some((served, served.handle.status().ok()?.orphans)));
-    let all = all.flat_map(|(served, orphans)| orphans.into_iter().map(move |orphan| (served, orphan)));
-    let unknown = all.filter(|(_, orphan)| !started.is_unserved(&orphan.name));
-    unknown.map(|(served, orphan)| Unserved { why: why(served, &orphan), name: orphan.name }).collect()
+    let told = |served: &Served| Some(told(started, served, &served.handle.status().ok()?.orphans));
+    started.servers.iter().filter_map(told).flatten().collect()
+}
+
+/// They, as a server knows them, but for those that are in the plan: of these it is known why nobody serves them.
+pub(super) fn told(started: &Started, served: &Served, orphans: &[Orphan]) -> Vec<Unserved> {
+    let unknown = orphans.iter().filter(|orphan| !started.is_unserved(&orphan.name));
+    unknown.map(|orphan| Unserved { name: orphan.name.clone(), why: why(served, orphan) }).collect()
 }
 
 fn why(served: &Served, Orphan { name, origin, blocks }: &Orphan) -> String {

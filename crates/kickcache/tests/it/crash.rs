@@ -1,13 +1,13 @@
 //! kill -9 in the middle of acknowledged writes.
 
 use std::fs::File;
-use std::ops::Range;
 use std::os::unix::fs::FileExt;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::daemon::{Daemon, Spec};
+use crate::killed::{check, kill_under_writes, ledgers, wait_for_writes};
 use crate::ledger::Ledger;
 use crate::need_kickcache;
 use crate::rng::Rng;
@@ -45,7 +45,7 @@ fn acknowledged_writes_of_single_sectors_survive_kill() {
 fn survive_kills(mode: &'static str, cache_size: &'static str, cell_bytes: usize) {
     let scratch = Scratch::new();
     let origin = scratch.sparse("origin", VOLUME_BYTES);
-    let mut ledgers = ledgers(cell_bytes);
+    let mut ledgers = ledgers(WRITERS, VOLUME_BYTES, cell_bytes);
     let mut spec = Spec::new(&scratch, &origin, mode, cache_size);
     let mut rng = Rng::new(1);
     for round in 0..ROUNDS {
@@ -60,47 +60,12 @@ fn survive_kills(mode: &'static str, cache_size: &'static str, cell_bytes: usize
     daemon.stop();
 }
 
-fn ledgers(cell_bytes: usize) -> Vec<Ledger> {
-    let cells = VOLUME_BYTES / cell_bytes as u64 / WRITERS;
-    let range = |writer: u64| -> Range<u64> { writer * cells..(writer + 1) * cells };
-    (0..WRITERS).map(|writer| Ledger::new(range(writer), cell_bytes)).collect()
-}
-
-fn check(daemon: &Daemon, ledgers: &mut [Ledger], round: u64) {
-    let mut client = daemon.connect();
-    for ledger in ledgers {
-        ledger.check(&mut client).unwrap_or_else(|what| panic!("after {round} kills: {what}"));
-    }
-}
-
 fn write_and_kill(daemon: Daemon, ledgers: &mut [Ledger], after: Duration) -> Spec {
-    let (stop, done) = (AtomicBool::new(false), AtomicU64::new(0));
-    thread::scope(|scope| {
-        let writers: Vec<_> = ledgers
-            .iter_mut()
-            .map(|ledger| {
-                let client = daemon.connect();
-                scope.spawn(|| ledger.write_until(client, &stop, &done))
-            })
-            .collect();
+    let begin = |_: &Daemon, done: &AtomicU64| {
         thread::sleep(after);
-        wait_for_writes(&done);
-        let spec = daemon.kill();
-        for writer in writers {
-            let ended = writer.join().expect("a writer saw an error");
-            assert!(ended.is_err(), "the daemon survived kill -9");
-        }
-        spec
-    })
-}
-
-/// On a busy machine a flush may take its time; a daemon that does not go on at all shows here.
-fn wait_for_writes(done: &AtomicU64) {
-    let start = Instant::now();
-    while done.load(Ordering::Relaxed) < 200 {
-        assert!(start.elapsed() < Duration::from_secs(20), "the daemon does not acknowledge writes");
-        thread::sleep(Duration::from_millis(5));
-    }
+        wait_for_writes(done, 200);
+    };
+    kill_under_writes(daemon, ledgers, begin, drop)
 }
 
 #[test]
@@ -109,7 +74,7 @@ fn the_ledger_notices_lost_writes() {
     let origin = scratch.sparse("origin", VOLUME_BYTES);
     let spec = Spec::new(&scratch, &origin, "write-around", "16M");
     let before = scratch.path("before");
-    let mut ledgers = ledgers(4096);
+    let mut ledgers = ledgers(WRITERS, VOLUME_BYTES, 4096);
     let spec = write_and_kill(spec.start(), &mut ledgers[..1], Duration::from_millis(100));
     std::fs::copy(&origin, &before).unwrap();
     let spec = write_and_kill(spec.start(), &mut ledgers[..1], Duration::from_millis(100));

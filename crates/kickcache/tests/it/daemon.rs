@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -106,6 +106,19 @@ impl Spec {
         let mut arguments: Vec<OsString> = flags.map(OsString::from).to_vec();
         arguments.extend([self.socket().into(), self.origin.clone().into()]);
         guarded("qemu-nbd", arguments)
+    }
+
+    /// A command that talks to the daemon, however it ends.
+    pub(crate) fn try_control(&self, arguments: &[&str]) -> Output {
+        let control = self.control();
+        tools::output(KICKCACHE, [arguments, &["--control", control.to_str().unwrap()]].concat())
+    }
+
+    /// A command that must end with this code; gives what it said.
+    pub(crate) fn refusal(&self, arguments: &[&str], code: i32) -> String {
+        let output = self.try_control(arguments);
+        assert_eq!(output.status.code(), Some(code), "{output:?}");
+        String::from_utf8(output.stderr).unwrap()
     }
 
     pub(crate) fn start(&self) -> Daemon {

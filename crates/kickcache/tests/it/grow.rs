@@ -4,12 +4,13 @@ use std::fs::File;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::Value;
 
 use crate::daemon::{Daemon, KICKCACHE, Spec};
 use crate::fio_verify::{check_fio, fio};
+use crate::killed::{check, kill_under_writes, ledgers, rounds, wait_for_writes};
 use crate::ledger::Ledger;
 use crate::rng::Rng;
 use crate::scratch::{MIB, Scratch};
@@ -17,10 +18,6 @@ use crate::{need_kickcache, need_tools, tools};
 
 const VOLUME_BYTES: u64 = 48 * MIB;
 const WRITERS: u64 = 4;
-
-fn rounds() -> u64 {
-    std::env::var("KICKCACHE_IT_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(4)
-}
 
 /// What the daemon uses of its cache device.
 fn device_bytes(daemon: &Daemon) -> u64 {
@@ -30,56 +27,24 @@ fn device_bytes(daemon: &Daemon) -> u64 {
 
 /// `kickcache grow` must be refused; gives what it said.
 fn refusal(daemon: &Daemon, words: &[&str]) -> String {
-    let control = daemon.spec.control();
-    let words = ["grow"].iter().chain(words).copied().chain(["--control", control.to_str().unwrap()]);
-    let output = tools::output(KICKCACHE, words);
-    assert_eq!(output.status.code(), Some(1));
-    String::from_utf8(output.stderr).unwrap()
-}
-
-fn ledgers() -> Vec<Ledger> {
-    let cells = VOLUME_BYTES / 4096 / WRITERS;
-    (0..WRITERS).map(|writer| Ledger::new(writer * cells..(writer + 1) * cells, 4096)).collect()
-}
-
-fn check(daemon: &Daemon, ledgers: &mut [Ledger], round: u64) {
-    let mut client = daemon.connect();
-    for ledger in ledgers {
-        ledger.check(&mut client).unwrap_or_else(|what| panic!("after {round} kills: {what}"));
-    }
+    daemon.spec.refusal(&[&["grow"], words].concat(), 1)
 }
 
 /// Clients write, the device grows, and somewhere in that the daemon is killed.
 fn grow_and_kill(daemon: Daemon, ledgers: &mut [Ledger], size: u64, rng: &mut Rng) -> Spec {
-    let (stop, done) = (AtomicBool::new(false), AtomicU64::new(0));
     let before = Duration::from_millis(rng.between(0, 400));
     let longest = [3_000, 60_000, 600_000][usize::try_from(rng.below(3)).unwrap()];
     let after = Duration::from_micros(rng.below(longest));
-    thread::scope(|scope| {
-        let writers: Vec<_> = ledgers
-            .iter_mut()
-            .map(|ledger| {
-                let client = daemon.connect();
-                scope.spawn(|| ledger.write_until(client, &stop, &done))
-            })
-            .collect();
-        let start = Instant::now();
-        while done.load(Ordering::Relaxed) < 100 {
-            assert!(start.elapsed() < Duration::from_secs(30), "the daemon does not acknowledge writes");
-            thread::sleep(Duration::from_millis(5));
-        }
+    let begin = |daemon: &Daemon, done: &AtomicU64| {
+        wait_for_writes(done, 100);
         thread::sleep(before);
         let mut grow = Command::new(KICKCACHE);
         grow.args(["grow", "--size", &size.to_string(), "--control"]).arg(daemon.spec.control());
-        let mut grow = grow.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let grow = grow.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         thread::sleep(after);
-        let spec = daemon.kill();
-        _ = grow.wait();
-        for writer in writers {
-            assert!(writer.join().expect("a writer saw an error").is_err(), "the daemon survived kill -9");
-        }
-        spec
-    })
+        grow
+    };
+    kill_under_writes(daemon, ledgers, begin, |mut grow| _ = grow.wait())
 }
 
 #[test]
@@ -87,7 +52,7 @@ fn acknowledged_writes_survive_kills_while_the_cache_device_grows() {
     need_kickcache!();
     let scratch = Scratch::new();
     let origin = scratch.sparse("origin", VOLUME_BYTES);
-    let mut ledgers = ledgers();
+    let mut ledgers = ledgers(WRITERS, VOLUME_BYTES, 4096);
     let mut spec = Spec::new(&scratch, &origin, "write-back", "16M");
     let mut rng = Rng::new(7);
     let (mut size, mut grown) = (16 * MIB, 0);

@@ -40,6 +40,7 @@ mod guests;
 mod hanging_devices;
 mod history;
 mod judge;
+mod killed;
 mod ledger;
 mod limits;
 mod log;

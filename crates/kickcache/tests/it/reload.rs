@@ -81,15 +81,12 @@ impl Reloadable {
 
     /// A command that talks to the daemon, however it ends.
     pub(crate) fn try_control(&self, arguments: &[&str]) -> Output {
-        let control = self.spec.control();
-        tools::output(KICKCACHE, [arguments, &["--control", control.to_str().unwrap()]].concat())
+        self.spec.try_control(arguments)
     }
 
     /// A command that must end with this code; gives what it said.
     pub(crate) fn refusal(&self, arguments: &[&str], code: i32) -> String {
-        let output = self.try_control(arguments);
-        assert_eq!(output.status.code(), Some(code), "{output:?}");
-        String::from_utf8(output.stderr).unwrap()
+        self.spec.refusal(arguments, code)
     }
 }
 

@@ -27,7 +27,7 @@ impl<E: CacheEngine> EventLoop<E> {
             begun.map_err(ServeError::system("start a thread"))
         });
         match begun {
-            Ok(()) => self.growth.wait(now, answer),
+            Ok(()) => self.growth.asker.wait(now, answer),
             // An asker that is gone needs no answer.
             Err(error) => drop(answer.send(Err(error))),
         }
@@ -94,15 +94,19 @@ impl<E: CacheEngine> EventLoop<E> {
                     "the cache device {} grows from {old} to {size} bytes",
                     self.cache.display()
                 );
-                self.growth.answer(Ok(CacheGrown { before: old, size, growth: Growth::Grown }));
+                self.growth.asker.answer(Ok(CacheGrown { before: old, size, growth: Growth::Grown }));
             }
             Ok(None) => {
                 self.growth.end();
-                self.growth.answer(Ok(CacheGrown { before: old, size: old, growth: Growth::Unchanged }));
+                self.growth.asker.answer(Ok(CacheGrown {
+                    before: old,
+                    size: old,
+                    growth: Growth::Unchanged,
+                }));
             }
             Err(error) => {
                 self.growth.end();
-                self.growth.answer(Err(error));
+                self.growth.asker.answer(Err(error));
             }
         }
     }
@@ -172,10 +176,10 @@ impl<E: CacheEngine> EventLoop<E> {
 
     /// Tells whoever asked that the device takes too long.
     pub(super) fn tell_late_growth(&mut self, now: Instant) {
-        if self.growth.is_overdue(now) {
+        if self.growth.asker.is_overdue(now) {
             let what = "the device has not been extended and read for 8 s; it grows when that is done, which the log says: check it, or \
                         ask again later";
-            self.growth.answer(Err(self.refuse_growth(what)));
+            self.growth.asker.answer(Err(self.refuse_growth(what)));
         }
     }
 }

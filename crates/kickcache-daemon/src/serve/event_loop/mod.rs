@@ -243,7 +243,7 @@ impl<E: CacheEngine> EventLoop<E> {
             LoopPhase::Goodbye(_) | LoopPhase::Serving | LoopPhase::Finishing | LoopPhase::Stopping => None,
         };
         let log = earlier(self.core.complaints.poll_timeout(), self.stop_wait.poll_timeout());
-        let late = earlier(self.resizes.poll_timeout(), self.growth.poll_timeout());
+        let late = earlier(self.resizes.poll_timeout(), self.growth.asker.poll_timeout());
         let late = earlier(late, self.takeover.poll_timeout(self.core.now));
         let trouble = self.troubles.poll_timeout(self.core.driver.in_flight());
         let leaving = self.leaving.as_ref().and_then(|leaving| leaving.poll_timeout(self.core.now));

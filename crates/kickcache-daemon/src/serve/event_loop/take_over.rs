@@ -36,7 +36,7 @@ impl<E: CacheEngine> EventLoop<E> {
             begun.map_err(ServeError::system("start a thread"))
         });
         match begun {
-            Ok(()) => self.takeover.wait(now, answer),
+            Ok(()) => self.takeover.asker.wait(now, answer),
             // An asker that is gone needs no answer.
             Err(error) => drop(answer.send(Err(error))),
         }
@@ -121,7 +121,7 @@ impl<E: CacheEngine> EventLoop<E> {
             with,
             "the cache device {device} is being copied to {with}, which then takes over"
         );
-        self.takeover.answer(Ok(TakeoverBegun { with, bytes: log.length }));
+        self.takeover.asker.answer(Ok(TakeoverBegun { with, bytes: log.length }));
     }
 
     /// While clients want something, the devices are theirs half of the time.
@@ -258,7 +258,7 @@ impl<E: CacheEngine> EventLoop<E> {
             device,
             "the cache device {device} is not replaced, and goes on: {error}"
         );
-        self.takeover.answer(Err(error));
+        self.takeover.asker.answer(Err(error));
         match self.takeover.step {
             Some(TakeoverStep::Preparing) | None => self.takeover.end(),
             Some(TakeoverStep::Announcing | TakeoverStep::Forgetting) => self.leave_successor(),
@@ -321,9 +321,9 @@ impl<E: CacheEngine> EventLoop<E> {
 
     /// Tells whoever asked that the device takes too long.
     pub(super) fn tell_late_takeover(&mut self, now: Instant) {
-        if self.takeover.is_overdue(now) {
+        if self.takeover.asker.is_overdue(now) {
             let what = "the device that is to take over is not ready after 8 s; it goes on when it is, which the log says";
-            self.takeover.answer(Err(self.refuse_takeover(what)));
+            self.takeover.asker.answer(Err(self.refuse_takeover(what)));
         }
     }
 

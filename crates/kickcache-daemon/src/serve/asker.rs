@@ -1,0 +1,48 @@
+//! Somebody who waits for an answer, but not for ever.
+
+use std::sync::mpsc::Sender;
+
+use kickcache_engine::time::{Duration, Instant};
+
+use crate::serve::error::ServeError;
+
+/// How long whoever asks waits for a device: less than a client waits for its answer.
+const ANSWER_MAX: Duration = Duration::from_millis(8_000);
+
+/// Who waits, if somebody does.
+pub(crate) struct Asker<T>(Option<Waiting<T>>);
+
+struct Waiting<T> {
+    answer: Sender<Result<T, ServeError>>,
+    until: Instant,
+}
+
+impl<T> Asker<T> {
+    /// Nobody.
+    pub(crate) const fn nobody() -> Asker<T> {
+        Asker(None)
+    }
+
+    /// Somebody waits from now on.
+    pub(crate) fn wait(&mut self, now: Instant, answer: Sender<Result<T, ServeError>>) {
+        self.0 = Some(Waiting { answer, until: now.plus(ANSWER_MAX) });
+    }
+
+    /// Tells whoever asked, if nobody told it yet.
+    pub(crate) fn answer(&mut self, result: Result<T, ServeError>) {
+        if let Some(waiting) = self.0.take() {
+            // An asker that is gone needs no answer.
+            let _ = waiting.answer.send(result);
+        }
+    }
+
+    /// When [`Asker::is_overdue`] is due.
+    pub(crate) fn poll_timeout(&self) -> Option<Instant> {
+        self.0.as_ref().map(|waiting| waiting.until)
+    }
+
+    /// Whether somebody has waited long enough.
+    pub(crate) fn is_overdue(&self, now: Instant) -> bool {
+        self.poll_timeout().is_some_and(|until| until <= now)
+    }
+}
