@@ -1,6 +1,7 @@
 //! A cache device that another one takes over from: how far that is.
 
 use kickcache_engine::format::superblock::Superblock;
+use kickcache_engine::mirror::side::Side;
 use kickcache_engine::units::ByteExtent;
 
 use crate::device::{FlushTicket, WriteTicket};
@@ -17,16 +18,9 @@ pub(crate) struct Replacing {
 /// A copy of a superblock on its way.
 #[derive(Clone, Debug)]
 pub(crate) struct Copy {
-    pub(crate) on: On,
+    pub(crate) on: Side,
     pub(crate) offset: u64,
     pub(crate) superblock: Superblock,
-}
-
-/// A device of the two.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum On {
-    Old,
-    New,
 }
 
 /// How far it is.
@@ -41,9 +35,9 @@ pub(crate) enum Step {
     /// The new device is flushed.
     Flushing(FlushTicket),
     /// A copy of a superblock is being written.
-    Noting(On, WriteTicket),
+    Noting(Side, WriteTicket),
     /// It is flushed.
-    Noted(On, FlushTicket),
+    Noted(Side, FlushTicket),
     /// Until nothing is in flight.
     Parting,
     /// The new device is let go of, once nothing is in flight there.

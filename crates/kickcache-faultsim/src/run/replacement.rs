@@ -6,6 +6,7 @@ use kickcache_engine::format::succession::{Succession, succession};
 use kickcache_engine::format::superblock::{SUPERBLOCK_OFFSETS, SUPERBLOCK_SIZE, Superblock};
 use kickcache_engine::format::takeover::{Other, Takeover};
 use kickcache_engine::mirror::Mirror;
+use kickcache_engine::mirror::side::Side;
 use kickcache_engine::request::Durability;
 use kickcache_engine::stats::CacheHealth;
 use kickcache_engine::time::Duration;
@@ -18,7 +19,7 @@ use crate::index::index;
 use crate::payload::Payload;
 use crate::plan::replacement::Replacement;
 use crate::queue::Event;
-use crate::replacing::{Copy, On, Replacing, Step};
+use crate::replacing::{Copy, Replacing, Step};
 use crate::run::Simulation;
 use crate::subject::{Subject, prepare_marks, prepare_superblock};
 use crate::superblock::any_superblock;
@@ -150,7 +151,7 @@ impl Simulation {
             SUPERBLOCK_OFFSETS.map(|offset| Copy { on, offset, superblock: superblock.clone() })
         };
         let mut left: Vec<Copy> =
-            copies(On::Old, replaced).into_iter().chain(copies(On::New, complete)).collect();
+            copies(Side::Old, replaced).into_iter().chain(copies(Side::New, complete)).collect();
         left.reverse();
         Ok(left)
     }
@@ -170,10 +171,10 @@ impl Simulation {
         self.devices.successor.as_mut().expect("a replacement has a new device")
     }
 
-    fn device_of(&mut self, on: On) -> &mut SimulatedDevice {
+    fn device_of(&mut self, on: Side) -> &mut SimulatedDevice {
         match on {
-            On::Old => &mut self.devices.cache,
-            On::New => self.new_device(),
+            Side::Old => &mut self.devices.cache,
+            Side::New => self.new_device(),
         }
     }
 

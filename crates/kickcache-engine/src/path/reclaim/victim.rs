@@ -219,13 +219,14 @@ fn search(state: &mut State, queue: Queue) -> Option<SegmentIndex> {
     }
     let oldest: Vec<SegmentIndex> = state.cache.segments().oldest_first(queue).take(SEARCH_MAX).collect();
     let mut blocked = Vec::new();
+    let kept = Kept::of_all(state);
     for segment in &oldest {
         let Used { live, hot } = count_used(state, *segment);
         if state.retention.verdict(queue, hot, live) == Verdict::Keep {
             keep(state, *segment);
         } else if !can_be_emptied(state, *segment) {
             blocked.push(*segment);
-        } else if Kept::of_all(state).leaves_enough(state, *segment) {
+        } else if kept.leaves_enough(state, *segment) {
             return Some(*segment);
         } else {
             pass_over(state, *segment);
@@ -238,7 +239,7 @@ fn search(state: &mut State, queue: Queue) -> Option<SegmentIndex> {
     // All were hot: the oldest goes all the same, or nothing ever would.
     let is_free = |segment: &&SegmentIndex| can_be_emptied(state, **segment);
     let oldest = oldest.first().filter(is_free);
-    oldest.copied().filter(|segment| Kept::of_all(state).leaves_enough(state, *segment))
+    oldest.copied().filter(|segment| kept.leaves_enough(state, *segment))
 }
 
 /// Of main's oldest segments the one that is used least, while main is held: the older ones stay in place.
