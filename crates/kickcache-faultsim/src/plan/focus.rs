@@ -454,6 +454,10 @@ pub(super) fn replace_cache(plan: &mut Plan, random: &mut Random) {
     plan.volumes.iter_mut().for_each(|volume| volume.origin = OriginKind::Local);
     plan.cache_size = 8 << 20;
     let step_max = [1_000, 20_000, 300_000][random.index(3)];
+    if step_max > 20_000 {
+        // A write waits while the part that it falls into is read and written, and others wait for that write.
+        plan.wait_max = None;
+    }
     plan.replacement = Some(Replacement {
         permille: random.within(500, 1_000),
         within: Duration::from_micros(random.within(100, 50_000)),
