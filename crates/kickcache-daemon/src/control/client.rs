@@ -5,13 +5,13 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::control::ReloadExtent;
 use crate::control::recording_client::RecordingClient;
 use crate::control::report::Report;
 use crate::control::wire::{
     Growing, REPLY_LINE_MAX, Reloaded, Removed, ReplacementOrder, Replacing, Reply, Request, Resized,
     VolumeToAdd, read_line, write_line,
 };
+use crate::control::{ChangeExtent, ReloadExtent};
 use crate::plan::address::{AddressError, check_socket_path};
 use crate::plan::removal::{Clients, DirtyFate};
 use crate::shell_command::ShellCommand;
@@ -110,12 +110,18 @@ impl Client {
         Ok(resized)
     }
 
-    /// Has the daemon use more of a cache device.
+    /// Has the daemon use more of a cache device, or say whether it could.
     ///
     /// # Errors
     /// See [`ClientError`].
-    pub fn grow(&self, device: Option<&str>, size_bytes: Option<u64>) -> Result<Growing, ClientError> {
-        let reply = self.ask(&Request::Grow { device: device.map(Into::into), size_bytes })?;
+    pub fn grow(
+        &self,
+        device: Option<&str>,
+        size_bytes: Option<u64>,
+        extent: ChangeExtent,
+    ) -> Result<Growing, ClientError> {
+        let dry_run = extent == ChangeExtent::CheckOnly;
+        let reply = self.ask(&Request::Grow { device: device.map(Into::into), size_bytes, dry_run })?;
         let Reply::Growing(growing) = reply else { return Err(self.refusal(reply)) };
         Ok(growing)
     }

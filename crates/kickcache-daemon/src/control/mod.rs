@@ -69,11 +69,16 @@ pub trait ControlTarget: Send + Sync + 'static {
     fn resize(&self, volume: &str) -> Result<Resized, ControlError>;
 
     /// Begins to use more of a cache device, the only one or that of a path: this many bytes of a cache file, which is extended, or all
-    /// that it has.
+    /// that it has. Or finds what is wrong with that, and changes nothing.
     ///
     /// # Errors
     /// No such device, one that cannot grow like this, or does not answer in time, or the daemon is stopping.
-    fn grow(&self, device: Option<&str>, size_bytes: Option<u64>) -> Result<Growing, ControlError>;
+    fn grow(
+        &self,
+        device: Option<&str>,
+        size_bytes: Option<u64>,
+        extent: ChangeExtent,
+    ) -> Result<Growing, ControlError>;
 
     /// Begins to replace a cache device by another one.
     ///
@@ -111,6 +116,15 @@ pub trait ControlTarget: Send + Sync + 'static {
     /// # Errors
     /// [`ControlError::Stopped`].
     fn stop(&self) -> Result<(), ControlError>;
+}
+
+/// How far a change goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ChangeExtent {
+    /// It is made.
+    All,
+    /// It is only said what would be done.
+    CheckOnly,
 }
 
 /// How far a reload goes.

@@ -15,7 +15,7 @@ use super::server::{ControlServer, ServerError};
 use super::wire::{
     Growing, RecordingTitle, Reloaded, Removed, ReplacementOrder, Replacing, Resized, VolumeToAdd,
 };
-use super::{ControlError, ControlTarget, ReloadExtent, TitledRecording};
+use super::{ChangeExtent, ControlError, ControlTarget, ReloadExtent, TitledRecording};
 use crate::plan::frontends::ServedAt;
 use crate::plan::removal::{Clients, DirtyFate};
 use crate::recording::parcel::More;
@@ -71,9 +71,14 @@ impl ControlTarget for Daemon {
         Ok(Resized { size_bytes: 2 << 30, is_unchanged: false })
     }
 
-    fn grow(&self, device: Option<&str>, size_bytes: Option<u64>) -> Result<Growing, ControlError> {
+    fn grow(
+        &self,
+        device: Option<&str>,
+        size_bytes: Option<u64>,
+        extent: ChangeExtent,
+    ) -> Result<Growing, ControlError> {
         let device = device.unwrap_or("/dev/fast").to_owned();
-        self.note(format!("grow {device}"));
+        self.note(format!("grow {device} {extent:?}"));
         Ok(Growing { device, before_bytes: 1 << 30, size_bytes: size_bytes.unwrap_or(2 << 30) })
     }
 

@@ -53,6 +53,9 @@ pub enum Request {
         /// Bytes of a cache file, which is extended; `None`: all that the device has.
         #[serde(default)]
         size_bytes: Option<u64>,
+        /// Only say what would be done.
+        #[serde(default)]
+        dry_run: bool,
     },
     /// Replace a cache device by another one.
     Replace(ReplacementOrder),
@@ -148,6 +151,9 @@ pub struct ReplacementOrder {
     /// Whether what it holds is lost.
     #[serde(default)]
     pub force: bool,
+    /// Only say what would be done.
+    #[serde(default)]
+    pub dry_run: bool,
 }
 
 /// A cache device that is being replaced; `status` says how far it is.

@@ -8,7 +8,7 @@ use rustix::net::UCred;
 
 use crate::control::connections::ControlRequest;
 use crate::control::wire::{Reply, Request};
-use crate::control::{ControlError, ControlTarget, ReloadExtent, TitledRecording};
+use crate::control::{ChangeExtent, ControlError, ControlTarget, ReloadExtent, TitledRecording};
 use crate::jobs::Jobs;
 use crate::plan::removal::{Clients, DirtyFate};
 use crate::recording::ring::Recording;
@@ -129,8 +129,9 @@ fn answer(target: &dyn ControlTarget, request: &Request) -> Answer {
             target.pause_caching(volume, Duration::from_secs(*seconds)).map(|()| Reply::Done)
         }
         Request::Resize { volume } => target.resize(volume).map(Reply::Resized),
-        Request::Grow { device, size_bytes } => {
-            target.grow(device.as_deref(), *size_bytes).map(Reply::Growing)
+        Request::Grow { device, size_bytes, dry_run } => {
+            let extent = if *dry_run { ChangeExtent::CheckOnly } else { ChangeExtent::All };
+            target.grow(device.as_deref(), *size_bytes, extent).map(Reply::Growing)
         }
         Request::Replace(order) => target.replace(order).map(Reply::Replacing),
         Request::Record { volume } => match target.record(volume) {

@@ -19,7 +19,7 @@ use crate::plan::frontends::{ServedAt, Sessions};
 use crate::recording::ring::Recorder;
 use crate::serve::cache_device::successor::SuccessorSpec;
 use crate::serve::error::ServeError;
-use crate::serve::membership::MembershipOrder;
+use crate::serve::membership::{Lease, MembershipOrder};
 use crate::serve::times::Activity;
 pub use crate::serve::volume_info::VolumeInfo;
 
@@ -37,6 +37,10 @@ pub(crate) enum Control {
     Resize(String, Sender<Result<Resized, ServeError>>),
     /// Use more of the cache device: this many bytes of a file, or all that there are.
     Grow(Option<u64>, Sender<Result<CacheGrown, ServeError>>),
+    /// What is to grow, if nothing is in the way of that.
+    ToGrow(Sender<Result<Lease, ServeError>>),
+    /// What is to be replaced, if nothing is in the way of that.
+    ToReplace(Sender<Result<Lease, ServeError>>),
     /// Another device is to take over from the cache device.
     TakeOver(SuccessorSpec, Sender<Result<TakeoverBegun, ServeError>>),
     Record(String, Recorder, Sender<Result<Recorded, ServeError>>),

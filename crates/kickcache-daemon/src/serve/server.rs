@@ -11,6 +11,7 @@ use kickcache_engine::config::Mode;
 use crate::plan::removal::{Clients, DirtyFate};
 use crate::plan::volume_spec::VolumeSpec;
 use crate::recording::ring::{Ends, Recording, ring};
+use crate::serve::cache_device::check_extension;
 pub use crate::serve::cache_device::successor::SuccessorSpec;
 use crate::serve::config::ServerConfig;
 use crate::serve::control::Control;
@@ -22,7 +23,7 @@ use crate::serve::core::engine_span;
 use crate::serve::error::ServeError;
 pub use crate::serve::joining::ReadyVolume;
 use crate::serve::joining::{self, Surroundings};
-use crate::serve::membership::{LeaveOrder, Members, MembershipOrder};
+use crate::serve::membership::{Lease, LeaveOrder, Members, MembershipOrder};
 use crate::serve::notes::Notes;
 pub use crate::serve::parting::PartedVolume;
 use crate::serve::parting::{self, AskLoop};
@@ -31,6 +32,7 @@ use crate::serve::rooms::check_rooms;
 use crate::serve::startup;
 pub use crate::serve::times::{Activity, Took};
 use crate::wakeup::Wakeup;
+use crate::whole_path::whole_path;
 
 /// How long a scrape of metrics waits for a loop; a kernel that keeps it longer must not hide the others.
 const SAMPLE_MAX: Duration = Duration::from_secs(2);
@@ -283,6 +285,18 @@ impl ServerHandle {
         self.ask(|answer| Control::Grow(size, answer))?
     }
 
+    /// Finds what can be wrong with that, and changes nothing.
+    ///
+    /// # Errors
+    /// As [`ServerHandle::grow`], as far as can be told before it is tried.
+    pub fn check_growth(&self, size: Option<u64>) -> Result<CacheGrown, ServeError> {
+        let Lease { superblock, cache } = self.ask(Control::ToGrow)??;
+        let before = superblock.geometry.device_size;
+        let wanted = check_extension(&cache, &superblock, size)?;
+        let growth = if wanted.is_some() { Growth::Grown } else { Growth::Unchanged };
+        Ok(CacheGrown { before, size: wanted.unwrap_or(before), growth })
+    }
+
     /// Begins to copy the cache device to another one, which takes over then. Waits for that to be ready for 8 s at most. The status
     /// says how far it is.
     ///
@@ -290,6 +304,17 @@ impl ServerHandle {
     /// If the other one cannot take over, or is not ready in time, or [`ServeError::Stopped`].
     pub fn take_over(&self, spec: SuccessorSpec) -> Result<TakeoverBegun, ServeError> {
         self.ask(|answer| Control::TakeOver(spec, answer))?
+    }
+
+    /// Finds what can be wrong with that, and changes nothing.
+    ///
+    /// # Errors
+    /// As [`ServerHandle::take_over`], as far as can be told before it is tried.
+    pub fn check_takeover(&self, spec: &SuccessorSpec) -> Result<TakeoverBegun, ServeError> {
+        let Lease { superblock, cache } = self.ask(Control::ToReplace)??;
+        spec.check(&cache, &superblock, &self.shared.surroundings.state)?;
+        let with = whole_path(&spec.path).display().to_string();
+        Ok(TakeoverBegun { with, bytes: superblock.geometry.log().length })
     }
 
     /// Where the cache device is: another one may have taken over.

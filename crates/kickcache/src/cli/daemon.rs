@@ -9,7 +9,9 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 use anyhow::Context;
 use kickcache_daemon::control::report::{CacheReport, Report, UnservedReport};
 use kickcache_daemon::control::server::{ControlServer, DaemonEnd};
-use kickcache_daemon::control::{ControlError, ControlTarget, ReloadExtent, TitledRecording, wire};
+use kickcache_daemon::control::{
+    ChangeExtent, ControlError, ControlTarget, ReloadExtent, TitledRecording, wire,
+};
 use kickcache_daemon::driver::inherited::inherited_sockets;
 use kickcache_daemon::driver::io_engine::IoEngine;
 use kickcache_daemon::metrics::scrape::{MetricsTarget, Scrape};
@@ -375,10 +377,19 @@ impl ControlTarget for Daemon {
         Ok(wire::Resized { size_bytes: resized.size, is_unchanged: resized.growth == Growth::Unchanged })
     }
 
-    fn grow(&self, device: Option<&str>, size_bytes: Option<u64>) -> Result<wire::Growing, ControlError> {
+    fn grow(
+        &self,
+        device: Option<&str>,
+        size_bytes: Option<u64>,
+        extent: ChangeExtent,
+    ) -> Result<wire::Growing, ControlError> {
         let served = self.served()?.server_with(device)?;
         let device = named_in_status(&served)?;
-        let grown = served.handle.grow(size_bytes).map_err(control_error)?;
+        let grown = match extent {
+            ChangeExtent::All => served.handle.grow(size_bytes),
+            ChangeExtent::CheckOnly => served.handle.check_growth(size_bytes),
+        };
+        let grown = grown.map_err(control_error)?;
         Ok(wire::Growing { device, before_bytes: grown.before, size_bytes: grown.size })
     }
 
@@ -387,7 +398,9 @@ impl ControlTarget for Daemon {
         let overwrite = if order.force { Overwrite::Allow } else { Overwrite::Refuse };
         let spec = SuccessorSpec { path: order.with.clone(), size: order.size_bytes, overwrite };
         let device = named_in_status(&served)?;
-        let TakeoverBegun { with, bytes } = served.handle.take_over(spec).map_err(control_error)?;
+        let begun =
+            if order.dry_run { served.handle.check_takeover(&spec) } else { served.handle.take_over(spec) };
+        let TakeoverBegun { with, bytes } = begun.map_err(control_error)?;
         Ok(wire::Replacing { device, with, bytes })
     }
 

@@ -6,8 +6,8 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::anyhow;
+use kickcache_daemon::control::ChangeExtent;
 use kickcache_daemon::control::client::Client;
-use kickcache_daemon::control::report::CacheReport;
 use kickcache_daemon::control::wire::Growing;
 use kickcache_daemon::whole_path::whole_path;
 use kickcache_units::{Size, show_bytes};
@@ -22,6 +22,7 @@ const EXAMPLES: &str = "\
 Examples:
   kickcache grow --size 40G             extend the cache file, and use all of it
   lvextend -L +20G vg/fast && kickcache grow
+  kickcache grow --size 40G --dry-run   say what would be done, and change nothing
   kickcache grow /dev/vg/fast           where a daemon has several cache devices";
 
 /// Use more of a cache device while it is served
@@ -38,6 +39,12 @@ pub(crate) struct GrowArgs {
     /// Bytes that it is to use, such as 40G; all that it has if not given
     #[arg(long, value_name = "SIZE", value_parser = parse_cache_size, allow_hyphen_values = true)]
     size: Option<Size>,
+    /// Check everything, print what would be done, and change nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Print the device and its sizes as JSON
+    #[arg(long)]
+    json: bool,
     #[command(flatten)]
     control: ControlOption,
 }
@@ -46,8 +53,21 @@ impl GrowArgs {
     pub(crate) fn run(&self, out: &mut dyn Write) -> Result<(), Failure> {
         let client = self.control.client();
         let device = self.cache.as_deref().map(|path| whole_path(path).display().to_string());
-        let growing = client.grow(device.as_deref(), self.size.map(Size::bytes))?;
-        let Growing { device, before_bytes, size_bytes } = &growing;
+        let extent = if self.dry_run { ChangeExtent::CheckOnly } else { ChangeExtent::All };
+        let growing = client.grow(device.as_deref(), self.size.map(Size::bytes), extent)?;
+        let is_growing = !self.dry_run && growing.before_bytes != growing.size_bytes;
+        if is_growing {
+            wait(&client, &growing)?;
+        }
+        if self.json {
+            serde_json::to_writer_pretty(&mut *out, &growing)?;
+            return Ok(writeln!(out)?);
+        }
+        self.tell(out, &growing)
+    }
+
+    fn tell(&self, out: &mut dyn Write, growing: &Growing) -> Result<(), Failure> {
+        let Growing { device, before_bytes, size_bytes } = growing;
         if before_bytes == size_bytes {
             let hint = if Path::new(device).is_file() {
                 "; --size extends the file"
@@ -60,27 +80,28 @@ impl GrowArgs {
                 show_bytes(*size_bytes)
             )?);
         }
-        let cache = wait(&client, device)?;
-        if cache.device_bytes < *size_bytes {
-            let used = cache.device_bytes;
-            return Err(anyhow!(
-                "{device} still uses {used} bytes and not {size_bytes}; the log of the daemon says why"
-            )
-            .into());
+        let (before, now) = (show_bytes(*before_bytes), show_bytes(*size_bytes));
+        if self.dry_run {
+            return Ok(writeln!(out, "{device}: would have {now} ({size_bytes} bytes), has {before}")?);
         }
-        let (before, now) = (show_bytes(*before_bytes), show_bytes(cache.device_bytes));
-        Ok(writeln!(out, "{device}: {now} ({} bytes) now, {before} before", cache.device_bytes)?)
+        Ok(writeln!(out, "{device}: {now} ({size_bytes} bytes) now, {before} before")?)
     }
 }
 
-/// Waits until a device grows no more.
-fn wait(client: &Client, device: &str) -> Result<CacheReport, Failure> {
+/// Waits until a device has grown. One that somebody made grow further since may have more than this.
+fn wait(client: &Client, Growing { device, size_bytes, .. }: &Growing) -> Result<(), Failure> {
     loop {
         let report = client.status()?;
-        let cache = report.caches.into_iter().find(|cache| cache.device == device);
+        let cache = report.caches.into_iter().find(|cache| cache.device == *device);
         let cache = cache.ok_or_else(|| anyhow!("{device} is not served any more"))?;
-        if cache.growing_to_bytes.is_none() {
-            return Ok(cache);
+        let used = cache.device_bytes;
+        match cache.growing_to_bytes {
+            None if used >= *size_bytes => return Ok(()),
+            None => {
+                let what = "the log of the daemon says why";
+                return Err(anyhow!("{device} still uses {used} bytes and not {size_bytes}; {what}").into());
+            }
+            Some(_) => {}
         }
         thread::sleep(PAUSE);
     }

@@ -22,6 +22,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 const EXAMPLES: &str = "\
 Examples:
   kickcache replace --with /dev/nvme1n1p1             the daemon's only cache device
+  kickcache replace --with /dev/nvme1n1p1 --dry-run     say what would be done, and change nothing
   kickcache replace --cache /var/cache/vm1.img --with /mnt/new/vm1.img
                                                       a cache file is made, as large as it must be";
 
@@ -47,6 +48,12 @@ pub(crate) struct ReplaceArgs {
     /// Take the device even if it holds data; the data is lost
     #[arg(long)]
     force: bool,
+    /// Check everything, print what would be done, and change nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Print the two devices, and how many bytes are copied, as JSON
+    #[arg(long)]
+    json: bool,
     #[command(flatten)]
     control: ControlOption,
 }
@@ -59,17 +66,33 @@ impl ReplaceArgs {
             with: whole_path(&self.with),
             size_bytes: self.size.map(Size::bytes),
             force: self.force,
+            dry_run: self.dry_run,
         };
         let replacing = client.replace(order)?;
-        let bar = progress_bar(replacing.bytes);
+        let Replacing { device, with, bytes } = &replacing;
+        if self.dry_run {
+            if self.json {
+                return print_json(out, &replacing);
+            }
+            let copied = show_bytes(*bytes);
+            return Ok(writeln!(out, "{with} would take over from {device}; {copied} would be copied")?);
+        }
+        let bar = progress_bar(*bytes);
         let replaced = wait(&client, &replacing, &bar);
         bar.finish_and_clear();
         let cache = replaced?;
-        let Replacing { device, with, .. } = &replacing;
+        if self.json {
+            return print_json(out, &replacing);
+        }
         writeln!(out, "{with} has taken over from {device}, which is not used any more")?;
         let used = show_bytes(cache.device_bytes);
         Ok(writeln!(out, "it uses {used}; if it is larger, `kickcache grow` uses the rest")?)
     }
+}
+
+fn print_json(out: &mut dyn Write, replacing: &Replacing) -> Result<(), Failure> {
+    serde_json::to_writer_pretty(&mut *out, replacing)?;
+    Ok(writeln!(out)?)
 }
 
 /// Waits until the other device is the cache.

@@ -109,7 +109,7 @@ fn a_cache_device_grows_as_far_as_it_can_and_says_so() {
     let scratch = Scratch::new();
     let origin = scratch.sparse("origin", VOLUME_BYTES);
     let daemon = Spec::new(&scratch, &origin, "write-back", "16M").start();
-    let before = daemon.status()["caches"][0]["segments"].as_u64().unwrap();
+    let segments = daemon.status()["caches"][0]["segments"].as_u64().unwrap();
     let said = daemon.control(&["grow"]);
     assert!(said.contains("unchanged") && said.contains("--size"), "{said}");
     let said = refusal(&daemon, &["--size", "12M"]);
@@ -119,9 +119,18 @@ fn a_cache_device_grows_as_far_as_it_can_and_says_so() {
     let said = refusal(&daemon, &["/nowhere/fast"]);
     assert!(said.contains("there is no cache device /nowhere/fast here"), "{said}");
     assert_eq!(std::fs::metadata(&daemon.spec.cache).unwrap().len(), 16 * MIB, "nothing was changed");
+    let said = daemon.control(&["grow", "--size", "24M", "--dry-run"]);
+    assert!(said.contains("would have 24 MiB (25165824 bytes), has 16 MiB"), "{said}");
+    let json: Value =
+        serde_json::from_str(&daemon.control(&["grow", "--size", "24M", "--dry-run", "--json"])).unwrap();
+    let (before, size) = (&json["before_bytes"], &json["size_bytes"]);
+    assert_eq!((before.as_u64(), size.as_u64()), (Some(16 * MIB), Some(24 * MIB)));
+    let said = refusal(&daemon, &["--size", "1G", "--dry-run"]);
+    assert!(said.contains("lets it grow to"), "{said}");
+    assert_eq!(std::fs::metadata(&daemon.spec.cache).unwrap().len(), 16 * MIB, "nothing was changed");
     let said = daemon.control(&["grow", "--size", "24M"]);
     assert!(said.contains("24 MiB (25165824 bytes) now, 16 MiB before"), "{said}");
-    assert!(daemon.status()["caches"][0]["segments"].as_u64().unwrap() > before + 120);
+    assert!(daemon.status()["caches"][0]["segments"].as_u64().unwrap() > segments + 120);
     // A file that somebody else extends is as good; its new end gets its blocks.
     File::options().write(true).open(&daemon.spec.cache).unwrap().set_len(32 * MIB).unwrap();
     daemon.control(&["grow"]);

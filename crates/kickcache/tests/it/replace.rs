@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use serde_json::Value;
+
 use crate::daemon::{Daemon, KICKCACHE, Spec};
 use crate::fio_verify::{check_fio, fio};
 use crate::killed::{check, kill_under_writes, ledgers, rounds, wait_for_writes};
@@ -128,8 +130,19 @@ fn a_device_that_was_replaced_leads_to_the_other_one_and_what_cannot_take_over_i
     assert!(said.contains("--force"), "{said}");
     let said = refusal(&daemon, &["--with", daemon.spec.cache.to_str().unwrap()]);
     assert!(said.contains("in use"), "{said}");
-    let said = daemon.control(&["replace", "--with", full.to_str().unwrap(), "--force"]);
-    assert!(said.contains("has taken over"), "{said}");
+    let missing = scratch.dir().join("missing");
+    for (path, words) in [(&small, "uses 16777216"), (&full, "--force"), (&daemon.spec.cache, "in use")] {
+        let said = refusal(&daemon, &["--with", path.to_str().unwrap(), "--dry-run"]);
+        assert!(said.contains(words), "{said}");
+    }
+    let said = daemon.control(&["replace", "--with", missing.to_str().unwrap(), "--dry-run"]);
+    assert!(said.contains("would take over") && !missing.exists(), "{said}");
+    let before = std::fs::read(&full).unwrap();
+    let words = ["replace", "--with", full.to_str().unwrap(), "--force", "--json", "--dry-run"];
+    let dry: Value = serde_json::from_str(&daemon.control(&words)).unwrap();
+    assert!(std::fs::read(&full).unwrap() == before, "nothing was changed");
+    let done: Value = serde_json::from_str(&daemon.control(&words[..5])).unwrap();
+    assert_eq!((&dry, done["with"].as_str()), (&done, full.to_str()));
     // A larger one can grow.
     daemon.control(&["grow"]);
     assert_eq!(daemon.status()["caches"][0]["device_bytes"].as_u64().unwrap(), 17 * MIB);

@@ -8,7 +8,7 @@ use kickcache_engine::format::superblock::Superblock;
 use kickcache_engine::units::{BLOCK_BYTES, BLOCK_SIZE, Generation, SegmentIndex};
 
 use crate::driver::device::{BlockFile, Kind};
-use crate::serve::cache_device::found::allocate_to;
+use crate::serve::cache_device::found::{allocate_to, check_room};
 use crate::serve::cache_device::io::{cache_io, read};
 use crate::serve::error::ServeError;
 
@@ -27,6 +27,50 @@ pub(crate) fn extend(
     superblock: &Superblock,
     wanted: Option<u64>,
 ) -> Result<Option<Extended>, ServeError> {
+    let Some(planned) = plan(file, superblock, wanted)? else { return Ok(None) };
+    if file.kind() == Kind::File {
+        allocate_to(file, planned.has, planned.size)?;
+    }
+    planned.look(file, superblock).map(Some)
+}
+
+/// Finds what can be wrong with that, and changes nothing. Gives the size that it would have; `None` if it has that.
+pub(crate) fn check_extension(
+    file: &BlockFile,
+    superblock: &Superblock,
+    wanted: Option<u64>,
+) -> Result<Option<u64>, ServeError> {
+    let Some(planned) = plan(file, superblock, wanted)? else { return Ok(None) };
+    if file.kind() == Kind::File {
+        check_room(file.file(), file.path(), planned.size)?;
+    }
+    if planned.size <= planned.has {
+        let Extended { size, found } = planned.look(file, superblock)?;
+        grown(file, superblock, size, found)?;
+    }
+    Ok(Some(planned.size))
+}
+
+/// An extension that is possible, as far as can be told before it is tried.
+struct Planned {
+    has: u64,
+    size: u64,
+    geometry: Geometry,
+}
+
+impl Planned {
+    fn look(&self, file: &BlockFile, superblock: &Superblock) -> Result<Extended, ServeError> {
+        let found = find_generation(file, superblock, &self.geometry)
+            .map_err(|source| cache_io(file.path(), "read what stands where it grows into on", source))?;
+        Ok(Extended { size: self.size, found })
+    }
+}
+
+fn plan(
+    file: &BlockFile,
+    superblock: &Superblock,
+    wanted: Option<u64>,
+) -> Result<Option<Planned>, ServeError> {
     let failed = |source| cache_io(file.path(), "find the size of", source);
     let has = file.size_today().map_err(failed)?;
     let size = wanted.unwrap_or(has);
@@ -43,30 +87,29 @@ pub(crate) fn extend(
     if wanted.is_some_and(|size| !size.is_multiple_of(BLOCK_SIZE)) {
         return Err(refuse(file, format!("it cannot have {size} bytes; say a multiple of {BLOCK_SIZE}")));
     }
-    // Refused before anything is changed.
-    let geometry = grown(file, superblock, size)?;
+    let geometry = grown(file, superblock, size, None)?;
     if size > has && file.kind() == Kind::Block {
         let what = format!(
             "it has {has} bytes, and --size says {size}; extend the device first, or leave --size out"
         );
         return Err(refuse(file, what));
     }
-    if file.kind() == Kind::File {
-        allocate_to(file, has, size)?;
-    }
-    let found = find_generation(file, superblock, &geometry)
-        .map_err(|source| cache_io(file.path(), "read what stands where it grows into on", source))?;
-    Ok(Some(Extended { size, found }))
+    Ok(Some(Planned { has, size, geometry }))
 }
 
 fn refuse(file: &BlockFile, what: String) -> ServeError {
     ServeError::Engine { path: file.path().into(), source: Error::Growth { what } }
 }
 
-fn grown(file: &BlockFile, superblock: &Superblock, size: u64) -> Result<Geometry, ServeError> {
+fn grown(
+    file: &BlockFile,
+    superblock: &Superblock,
+    size: u64,
+    found: Option<Generation>,
+) -> Result<Geometry, ServeError> {
     let mut grown = superblock.clone();
     let refused = |source| ServeError::Engine { path: file.path().into(), source };
-    grown.grow(size, None).map_err(refused)?;
+    grown.grow(size, found).map_err(refused)?;
     Ok(grown.geometry)
 }
 

@@ -164,8 +164,50 @@ pub(super) fn format(
     noted: Noted<'_>,
     made: &mut Made,
 ) -> Result<CacheDevice, ServeError> {
-    if let Some(nothing) = look_for_nothing(path, size)? {
-        return nothing.make(made);
+    let ToFormat { found, replaced } = look_to_format(path, size, overwrite, noted)?;
+    Ok(CacheDevice { replaced, ..found.make(made)? })
+}
+
+/// What is to be formatted.
+struct ToFormat {
+    found: Found,
+    /// The uuid of the cache device that it was.
+    replaced: Option<[u8; 16]>,
+}
+
+/// Finds what can be wrong with a device that is to be formatted, and changes nothing. Gives its size.
+pub(super) fn check_format(
+    path: &Path,
+    size: Option<u64>,
+    overwrite: Overwrite,
+    noted: Noted<'_>,
+) -> Result<u64, ServeError> {
+    match look_to_format(path, size, overwrite, noted)?.found {
+        Found::Nothing { path, size, .. } => {
+            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+            let folder = File::open(folder.unwrap_or_else(|| Path::new(".")));
+            let folder = folder.map_err(|source| cache_io(&path, "look at the folder of", source))?;
+            check_free(&folder, &path, size, 0)?;
+            Ok(size)
+        }
+        Found::Free { file, .. } => {
+            if file.kind() == Kind::File {
+                check_room(file.file(), file.path(), file.exact_size())?;
+            }
+            Ok(file.size())
+        }
+        Found::Ours(device) => Ok(device.file.size()),
+    }
+}
+
+fn look_to_format(
+    path: &Path,
+    size: Option<u64>,
+    overwrite: Overwrite,
+    noted: Noted<'_>,
+) -> Result<ToFormat, ServeError> {
+    if let Some(found) = look_for_nothing(path, size)? {
+        return Ok(ToFormat { found, replaced: None });
     }
     let file = open(path)?;
     let refuse = |what| Err(ServeError::Cache { path: path.into(), what });
@@ -197,8 +239,7 @@ pub(super) fn format(
         ));
     }
     let is_blank_file = is_blank && file.kind() == Kind::File;
-    let device = Found::Free { file, is_blank_file }.make(made)?;
-    Ok(CacheDevice { replaced: old.map(|old| old.uuid), ..device })
+    Ok(ToFormat { found: Found::Free { file, is_blank_file }, replaced: old.map(|old| old.uuid) })
 }
 
 /// The commands that write back what is on a device out of service alone.
@@ -297,10 +338,15 @@ fn tell_size(file: &BlockFile, wanted: Option<u64>) {
 }
 
 /// Refuses a file that its file system cannot hold.
-fn check_room(file: &File, path: &Path, size: u64) -> Result<(), ServeError> {
+pub(super) fn check_room(file: &File, path: &Path, size: u64) -> Result<(), ServeError> {
     let has = file.metadata().map_or(0, |metadata| metadata.blocks() * 512);
+    check_free(file, path, size, has)
+}
+
+/// The same where a file of that many bytes has only `has` of them; `on` is something on its file system.
+fn check_free(on: &File, path: &Path, size: u64, has: u64) -> Result<(), ServeError> {
     // Some file systems of programs do not tell.
-    let told = rustix::fs::fstatvfs(file).ok().filter(|system| system.f_blocks > 0);
+    let told = rustix::fs::fstatvfs(on).ok().filter(|system| system.f_blocks > 0);
     let Some(system) = told else { return Ok(()) };
     let room = system.f_bavail.saturating_mul(system.f_frsize);
     if size.saturating_sub(has) > room { Err(no_room(path, size, room)) } else { Ok(()) }

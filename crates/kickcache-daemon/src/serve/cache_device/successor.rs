@@ -10,6 +10,7 @@ use kickcache_engine::units::ByteExtent;
 
 use crate::driver::device::{AccessMode, BlockFile, Emptiness, check_different};
 use crate::serve::cache_device::device::random_uuid;
+use crate::serve::cache_device::found::check_format;
 use crate::serve::cache_device::io::{cache_io, read, write};
 use crate::serve::cache_device::marks::write_marks;
 use crate::serve::cache_device::{CacheDevice, Noted, Overwrite, store_superblock};
@@ -17,6 +18,7 @@ use crate::serve::config::StatePlace;
 use crate::serve::error::ServeError;
 use crate::serve::known_origin::check_no_origin;
 use crate::serve::missed_device::any_superblock_at;
+use crate::whole_path::whole_path;
 
 /// The device that somebody wants to take over.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -44,33 +46,17 @@ impl Successor {
         superblock: &Superblock,
         state: &StatePlace,
     ) -> Result<Successor, ServeError> {
-        let refuse = |what: String| ServeError::Cache { path: spec.path.clone(), what };
         let old_path = utf8(old.path())?;
-        let size = superblock.geometry.device_size;
-        let wanted = spec.size.unwrap_or(size);
-        if wanted < size {
-            return Err(refuse(too_small(wanted, size)));
-        }
-        let file = match any_superblock_at(&spec.path) {
-            Some(found) if is_its_own(&found, superblock) => {
-                BlockFile::open(&spec.path, AccessMode::ReadWrite, Emptiness::Refused)?
-            }
-            Some(_) | None => {
-                check_apart(&spec.path, size)?;
-                if spec.overwrite == Overwrite::Refuse {
-                    check_no_origin(state, &spec.path)?;
-                }
-                let is_there = spec.path.metadata().is_ok_and(|found| found.len() > 0 || !found.is_file());
-                let size = if is_there { spec.size } else { Some(wanted) };
-                let noted = Noted { state, incomplete: &|_| None };
+        let noted = Noted { state, incomplete: &|_| None };
+        let file = match spec.look(superblock, state)? {
+            Candidate::Its(file) => *file,
+            Candidate::ToFormat { size } => {
                 CacheDevice::format_noted(&spec.path, size, spec.overwrite, noted)?.file
             }
         };
         check_different(old, &file)?;
         utf8(file.path())?;
-        if file.size() < size {
-            return Err(refuse(too_small(file.size(), size)));
-        }
+        check_size(file.path(), file.size(), superblock)?;
         let uuid = random_uuid()?;
         let takeover = Takeover::Incomplete(Other { uuid, path: old_path });
         mark_incomplete(&file, &superblock.with_takeover(takeover))
@@ -78,6 +64,60 @@ impl Successor {
         write_marks(&file, ServiceMark::InService, superblock.uuid)?;
         Ok(Successor { file, uuid })
     }
+}
+
+/// A device that may take over.
+enum Candidate {
+    /// It was made ready for that before.
+    Its(Box<BlockFile>),
+    /// It is to be formatted, a file of this size if it must be made.
+    ToFormat { size: Option<u64> },
+}
+
+impl SuccessorSpec {
+    /// Finds what can be wrong with a device that is to take over, and changes nothing.
+    pub(crate) fn check(
+        &self,
+        old: &BlockFile,
+        superblock: &Superblock,
+        state: &StatePlace,
+    ) -> Result<(), ServeError> {
+        utf8(old.path())?;
+        utf8(&whole_path(&self.path))?;
+        let noted = Noted { state, incomplete: &|_| None };
+        let size = match self.look(superblock, state)? {
+            Candidate::Its(file) => {
+                check_different(old, &file)?;
+                file.size()
+            }
+            Candidate::ToFormat { size } => check_format(&self.path, size, self.overwrite, noted)?,
+        };
+        check_size(&self.path, size, superblock)
+    }
+
+    fn look(&self, superblock: &Superblock, state: &StatePlace) -> Result<Candidate, ServeError> {
+        let used = superblock.geometry.device_size;
+        let wanted = self.size.unwrap_or(used);
+        check_size(&self.path, wanted, superblock)?;
+        if any_superblock_at(&self.path).is_some_and(|found| is_its_own(&found, superblock)) {
+            let file = BlockFile::open(&self.path, AccessMode::ReadWrite, Emptiness::Refused)?;
+            return Ok(Candidate::Its(Box::new(file)));
+        }
+        check_apart(&self.path, used)?;
+        if self.overwrite == Overwrite::Refuse {
+            check_no_origin(state, &self.path)?;
+        }
+        let is_there = self.path.metadata().is_ok_and(|found| found.len() > 0 || !found.is_file());
+        Ok(Candidate::ToFormat { size: if is_there { self.size } else { Some(wanted) } })
+    }
+}
+
+fn check_size(path: &Path, size: u64, superblock: &Superblock) -> Result<(), ServeError> {
+    let used = superblock.geometry.device_size;
+    if size < used {
+        return Err(ServeError::Cache { path: path.into(), what: too_small(size, used) });
+    }
+    Ok(())
 }
 
 /// Whether a device was to take over from this cache device before.

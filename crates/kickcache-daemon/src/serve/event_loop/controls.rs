@@ -20,6 +20,7 @@ use crate::serve::control::{
 };
 use crate::serve::core::LoopPhase;
 use crate::serve::error::ServeError;
+use crate::serve::membership::Lease;
 use crate::serve::recorders::RECORDING_COUNT_MAX;
 use crate::serve::served_volumes::Volume;
 use crate::words::ModeWord;
@@ -96,6 +97,14 @@ impl<E: CacheEngine> EventLoop<E> {
             }
             Control::Membership(order) => self.take_membership_order(now, order),
             Control::Grow(wanted, answer) => self.begin_growth(now, wanted, answer),
+            Control::ToGrow(answer) => {
+                let cache = self.device_to_grow();
+                drop(answer.send(cache.map(|cache| Lease { superblock: self.superblock.clone(), cache })));
+            }
+            Control::ToReplace(answer) => {
+                let cache = self.device_to_replace();
+                drop(answer.send(cache.map(|cache| Lease { superblock: self.superblock.clone(), cache })));
+            }
             Control::TakeOver(spec, answer) => self.begin_takeover(now, spec, answer),
             Control::Resize(name, answer) => self.begin_resize(now, &name, &answer),
             Control::Drain(name, answer) => {

@@ -37,7 +37,7 @@ impl<E: CacheEngine> EventLoop<E> {
         ServeError::Engine { path: self.cache.clone(), source: Error::Growth { what: what.into() } }
     }
 
-    fn device_to_grow(&self) -> Result<Arc<BlockFile>, ServeError> {
+    pub(super) fn device_to_grow(&self) -> Result<Arc<BlockFile>, ServeError> {
         if self.core.stage != LoopPhase::Serving || self.core.engine.phase() != Phase::Running {
             return Err(self.refuse_growth("the server is stopping; grow it after the next start"));
         }

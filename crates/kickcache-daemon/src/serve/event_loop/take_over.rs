@@ -46,7 +46,7 @@ impl<E: CacheEngine> EventLoop<E> {
         ServeError::Cache { path: self.cache.clone(), what: what.into() }
     }
 
-    fn device_to_replace(&self) -> Result<Arc<BlockFile>, ServeError> {
+    pub(super) fn device_to_replace(&self) -> Result<Arc<BlockFile>, ServeError> {
         if self.core.stage != LoopPhase::Serving || self.core.engine.phase() != Phase::Running {
             return Err(self.refuse_takeover("the server is stopping; replace it after the next start"));
         }
