@@ -11,7 +11,7 @@
 //! ISCA 2007), with miniatures in place of dedicated sets.
 
 use crate::policy::miniature::{BLOCKS_MAX, Intake, Miniature, Use};
-use crate::policy::returns::{Held, Returns};
+use crate::policy::returns::{Returned, Returns};
 use crate::units::{BlockKey, VolumeId};
 
 /// While main is held, one miss in this many is taken in.
@@ -134,14 +134,14 @@ impl Hold {
     }
 
     /// See [`Retention::on_held_miss`](crate::policy::retention::Retention::on_held_miss).
-    pub(super) fn on_held_miss(&mut self, key: BlockKey, blocks: u32, hits: u64) -> Held {
-        let held = self.returns.on_miss(key, blocks, hits);
-        if held == Held::InVain {
+    pub(super) fn on_held_miss(&mut self, key: BlockKey, blocks: u32, hits: u64) -> Returned {
+        let returned = self.returns.on_miss(key, blocks, hits);
+        if matches!(returned, Returned::InVain { .. }) {
             (self.is_on, self.lead) = (false, 0);
             (self.changed, self.is_in_vain) = (Some(key.volume()), true);
             self.begin_again();
         }
-        held
+        returned
     }
 
     /// The volume whose requests ended that main was held, once.

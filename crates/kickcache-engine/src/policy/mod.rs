@@ -17,6 +17,7 @@ pub(crate) mod reserves;
 pub(crate) mod retention;
 pub(crate) mod returns;
 pub(crate) mod shift;
+pub(crate) mod spread;
 pub(crate) mod stream;
 pub(crate) mod trials;
 pub(crate) mod turn;

@@ -6,7 +6,7 @@
 use crate::policy::departed::{Departed, Known};
 use crate::policy::hold::Hold;
 use crate::policy::passage::Passage;
-use crate::policy::returns::Held;
+use crate::policy::returns::Returned;
 use crate::policy::shift::Asked;
 use crate::policy::turn::{CARRIED_PERCENT, PROMOTION_HITS, carries_all, stays_in_place};
 use crate::queue::Queue;
@@ -191,12 +191,12 @@ impl Retention {
 
     /// While main is held, the first of some blocks missed, with this many hits before. What was kept out in vain is
     /// remembered.
-    pub(crate) fn on_held_miss(&mut self, key: BlockKey, blocks: u32, hits: u64) -> Held {
-        let held = self.hold.on_held_miss(key, blocks, hits);
-        if held == Held::InVain {
+    pub(crate) fn on_held_miss(&mut self, key: BlockKey, blocks: u32, hits: u64) -> Returned {
+        let returned = self.hold.on_held_miss(key, blocks, hits);
+        if matches!(returned, Returned::InVain { .. }) {
             self.hold.returns.take_missed().for_each(|key| self.departed.remember(key.hash()));
         }
-        held
+        returned
     }
 
     /// See [`Departed::on_left`].

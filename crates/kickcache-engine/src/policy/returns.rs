@@ -18,13 +18,15 @@ const WITHIN: u32 = 512;
 /// And a hit comes with more blocks of them than this.
 const BLOCKS_FOR_A_HIT: u32 = 4;
 
-/// What a miss says of a main that is held.
+/// A miss while main is held.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Held {
-    /// Nothing against it.
-    Well,
-    /// It is held for nothing.
-    InVain,
+pub(crate) enum Returned {
+    /// It was not asked for just now.
+    No,
+    /// It was.
+    Yes,
+    /// It was, and others show that main is held for nothing; this many of their kind were asked for first.
+    InVain { first: usize },
 }
 
 /// What there was up to a return, as it counts on from what fits.
@@ -67,29 +69,29 @@ impl Returns {
     }
 
     /// The first of some blocks missed, with this many hits of blocks before.
-    pub(crate) fn on_miss(&mut self, key: BlockKey, blocks: u32, hits: u64) -> Held {
+    pub(crate) fn on_miss(&mut self, key: BlockKey, blocks: u32, hits: u64) -> Returned {
         self.misses = self.misses.wrapping_add(1);
         if !self.missed.contains(&key) {
             if self.missed.len() == self.missed.capacity() {
                 self.missed.pop_front();
             }
             self.missed.push_back(key);
-            return Held::Well;
+            return Returned::No;
         }
         let oldest = if self.marks.len() == RETURNS { self.marks.pop_front() } else { None };
         let hits = u32::try_from(hits & u64::from(u32::MAX)).expect("32 bits");
         self.blocks = self.blocks.wrapping_add(blocks);
         self.marks.push_back(Mark { hits, misses: self.misses, blocks: self.blocks });
-        let Some(oldest) = oldest else { return Held::Well };
+        let Some(oldest) = oldest else { return Returned::Yes };
         let misses = self.misses.wrapping_sub(oldest.misses);
         let returned = self.blocks.wrapping_sub(oldest.blocks);
         // A volume that is taken away takes its hits along.
         let is_hit = hits.wrapping_sub(oldest.hits) >= returned / BLOCKS_FOR_A_HIT;
         if misses > WITHIN || is_hit {
-            return Held::Well;
+            return Returned::Yes;
         }
         self.marks.clear();
-        Held::InVain
+        Returned::InVain { first: usize::try_from(misses).expect("few").saturating_sub(RETURNS) }
     }
 }
 
@@ -102,7 +104,7 @@ mod tests {
     fn in_vain(returns: &mut Returns, blocks: impl Iterator<Item = u64>, misses_for_a_hit: u64) -> usize {
         let is_in_vain = |(number, block)| {
             let key = BlockKey::new(VolumeId::new(0), BlockIndex::new(block));
-            returns.on_miss(key, 1, number / misses_for_a_hit) == Held::InVain
+            matches!(returns.on_miss(key, 1, number / misses_for_a_hit), Returned::InVain { .. })
         };
         (0..).zip(blocks).map(is_in_vain).filter(|it| *it).count()
     }

@@ -1,24 +1,37 @@
 //! How much a miss reads: the fill window of a volume, between one block and 1 MiB.
 //!
-//! * It opens at once when a volume suddenly misses more than it used to, and misses what the cache never knew: what
-//!   is cached is stale, and has to leave anyway.
+//! * It opens at once when a volume suddenly misses more than it used to, or other blocks than it used to, and misses what
+//!   the cache never knew: what is cached is stale, and has to leave anyway. Where it could not open far, it opens again
+//!   when what is stale begins to leave.
+//! * Where the blocks that are asked for first lie so far apart that what lies around them is not asked for in time, it is
+//!   a block ([`Spread`]).
 //! * Else widening looks at the misses themselves: if the other half of the next larger window is cached already,
 //!   that window would have brought this block in, unless it was here and had to leave.
 //! * Narrowing looks at prefetched blocks that left without a hit; those from before the window opened do not count.
 
 use crate::config::FILL_WINDOW_MIN;
-use crate::units::Sequence;
+use crate::policy::spread::{Distance, Scale, Spread};
+use crate::time::Instant;
+use crate::units::{BLOCK_SIZE, BlockIndex, ByteExtent, Sequence};
 
 /// Votes after which the window may change.
 const VOTES: u32 = 128;
+/// Misses after which it is looked whether a window that wants to open may.
+const EARLY: u32 = 8;
+/// A request of at least this many bytes says nothing of what lies around it in its MiB, nor of how fast the misses come that would read ahead.
+const WHOLE: u64 = 512 << 10;
 /// Prefetched blocks after whose end the window may narrow, as a part of the cache's capacity: those that leave first
 /// had the least time to be used.
 const PATIENCE_SHARE: u64 = 32;
 /// Misses after which an opening window doubles.
-const OPENING_MISSES: u32 = 8;
+const OPENING_MISSES: u32 = 4;
 /// A volume misses suddenly if it misses more than this many times as often as before, and more than this, in 1/1024.
 const SUDDEN_FACTOR: u64 = 2;
 const SUDDEN_LEAST: u64 = 51;
+/// A volume misses what is known if at least half of what it misses is, in 1/1024; other blocks if suddenly at most one
+/// miss in this many is.
+const KNOWN_LEAST: u64 = 512;
+const OTHERS_PART: u32 = 8;
 const START: u64 = 64 << 10;
 
 /// What is known of a block that missed.
@@ -30,14 +43,28 @@ pub(crate) struct Missed {
     pub(crate) is_near: bool,
     /// A block further away is cached too: neighbours may be cached by chance.
     pub(crate) is_crowded: bool,
+    /// Where it is.
+    pub(crate) extent: ByteExtent,
     /// Blocks that reads of the volume found so far.
     pub(crate) hits: u64,
+    /// What that means for the cache.
+    pub(crate) scale: Scale,
+    pub(crate) now: Instant,
     /// The newest sequence number.
     pub(crate) newest: Sequence,
 }
 
-/// The window of one volume, in bytes, a power of two.
+/// Whether a block that misses was asked for before.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Recall {
+    /// It was.
+    Known,
+    /// As far as is known, it was not.
+    First,
+}
+
+/// The window of one volume, in bytes, a power of two.
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct FillWindow {
     bytes: u64,
     max: u64,
@@ -49,9 +76,21 @@ pub(crate) struct FillWindow {
     known: u32,
     /// Hits up to the last look.
     hits: u64,
-    /// How often the volume misses, in 1/1024.
+    /// How often the volume misses, in 1/1024, and how much of that is known.
     usual: u64,
+    usual_known: u64,
+    spread: Spread,
+    /// Blocks since the last look that were asked for first.
+    first: usize,
     opening: bool,
+    /// It opens once it is known that this pays.
+    wants_to_open: bool,
+    /// It opens once that is proven: it is new, or was narrowed since misses lay too far apart.
+    is_closed: bool,
+    /// Blocks were read ahead in vain: that misses are near each other does not open it again.
+    is_barred: bool,
+    /// It opens once more when what is stale leaves.
+    wants_room: bool,
     /// The newest sequence numbers at the last look, and at the one before: a change may begin between the two.
     looked: [Sequence; 2],
     /// What was written before does not count as useless.
@@ -71,7 +110,14 @@ impl FillWindow {
             known: 0,
             hits: 0,
             usual: 0,
+            usual_known: 0,
+            spread: Spread::new(),
+            first: 0,
             opening: false,
+            wants_to_open: false,
+            is_closed: true,
+            is_barred: false,
+            wants_room: false,
             looked: [Sequence::new(0); 2],
             opened: Sequence::new(0),
         }
@@ -88,8 +134,14 @@ impl FillWindow {
     }
 
     /// A prefetched block was hit.
-    pub(crate) fn on_useful(&mut self) {
+    pub(crate) fn on_useful(&mut self, block: BlockIndex) {
         self.useful += 1;
+        self.on_first(block);
+    }
+
+    fn on_first(&mut self, block: BlockIndex) {
+        self.spread.on_first(block);
+        self.first += 1;
     }
 
     /// A prefetched block left, or was overwritten, without a hit; its segment was begun at `written`, and the cache
@@ -105,7 +157,7 @@ impl FillWindow {
         }
         if self.useful * 4 < resolved && self.bytes > FILL_WINDOW_MIN {
             self.bytes /= 2;
-            self.opening = false;
+            (self.opening, self.is_barred) = (false, true);
         }
         self.useful /= 2;
         self.useless /= 2;
@@ -118,31 +170,104 @@ impl FillWindow {
         self.known += u32::from(missed.is_known);
         self.near += u32::from(missed.is_near && !missed.is_known);
         self.crowded += u32::from(missed.is_crowded);
+        let recall = if missed.is_known { Recall::Known } else { Recall::First };
+        self.observe(missed.extent, recall, missed.now);
         if self.opening && self.misses.is_multiple_of(OPENING_MISSES) && self.bytes < self.max {
             self.bytes *= 2;
         }
-        if self.misses == VOTES { self.look(missed) } else { None }
+        if self.misses == VOTES {
+            return self.look(missed);
+        }
+        let may_open = self.wants_to_open || self.is_closed && self.spread.distance() == Distance::Unknown;
+        if may_open && self.misses.is_multiple_of(EARLY) {
+            self.spread.judge(missed.scale);
+            if self.wants_to_open && self.spread.is_proven() {
+                self.open(missed.newest);
+            } else if self.may_open_again() {
+                self.open_again();
+            }
+        }
+        None
+    }
+
+    /// What missed, and stays with the origin as main is held.
+    pub(crate) fn observe(&mut self, extent: ByteExtent, recall: Recall, now: Instant) {
+        if extent.length >= WHOLE {
+            return;
+        }
+        self.spread.on_miss(now, extent.length.div_ceil(BLOCK_SIZE));
+        if recall == Recall::First {
+            self.on_first(BlockIndex::containing(extent.start));
+        }
+    }
+
+    /// The volume asks for other blocks, of which it asked for the last `first` first.
+    pub(crate) fn on_others(&mut self, first: usize) {
+        self.spread.forget_all_but(first);
+        (self.wants_to_open, self.wants_room, self.usual_known) = (true, true, 0);
+    }
+
+    /// What was stale begins to leave; `newest` is the newest sequence number.
+    pub(crate) fn on_room(&mut self, newest: Sequence) {
+        let is_wanted = core::mem::take(&mut self.wants_room);
+        if is_wanted && self.bytes < self.max && self.spread.distance() == Distance::Near {
+            self.open(newest);
+        }
+    }
+
+    /// Opens, and what was written before says nothing any more.
+    fn open(&mut self, newest: Sequence) {
+        (self.opening, self.wants_to_open) = (true, false);
+        (self.is_closed, self.is_barred) = (false, false);
+        self.opened = newest;
+        (self.useful, self.useless) = (0, 0);
+    }
+
+    /// Opens, and what was read ahead before counts on.
+    fn open_again(&mut self) {
+        (self.opening, self.is_closed) = (true, false);
+    }
+
+    fn may_open_again(&self) -> bool {
+        self.is_closed && !self.is_barred && self.spread.is_proven()
     }
 
     fn look(&mut self, missed: Missed) -> Option<Sequence> {
-        let hits = missed.hits - self.hits;
-        let share = u64::from(VOTES) * 1024 / (u64::from(VOTES) + hits);
-        let is_sudden = share > SUDDEN_FACTOR * self.usual + SUDDEN_LEAST;
-        let opens = is_sudden && self.known * 2 < VOTES;
-        if opens {
-            self.opening = true;
-            self.opened = missed.newest;
-            (self.useful, self.useless) = (0, 0);
-        } else if self.near * 2 > VOTES + self.crowded && self.bytes < self.max {
-            self.bytes *= 2;
+        let [last, before] = self.looked;
+        let is_change = self.asks_for_others(missed.hits);
+        if is_change {
+            self.on_others(self.first);
         }
+        match self.spread.judge(missed.scale) {
+            Distance::Near if self.wants_to_open => self.open(missed.newest),
+            Distance::Near if self.may_open_again() => self.open_again(),
+            Distance::Far => {
+                self.bytes = FILL_WINDOW_MIN;
+                (self.opening, self.wants_to_open, self.is_closed) = (false, false, true);
+            }
+            Distance::Near | Distance::Unknown => {
+                if self.near * 2 > VOTES + self.crowded && self.bytes < self.max {
+                    self.bytes *= 2;
+                }
+            }
+        }
+        self.usual_known = (3 * self.usual_known + u64::from(self.known * 1024 / VOTES)) / 4;
+        (self.misses, self.near, self.crowded, self.known, self.first) = (0, 0, 0, 0, 0);
+        self.looked = [missed.newest, last];
+        is_change.then_some(before)
+    }
+
+    /// Whether the volume suddenly asks for other blocks than before, `hits` of which were hits in all.
+    fn asks_for_others(&mut self, hits: u64) -> bool {
+        let new = hits - self.hits;
+        self.hits = hits;
+        let share = u64::from(VOTES) * 1024 / (u64::from(VOTES) + new);
+        let misses_more = share > SUDDEN_FACTOR * self.usual + SUDDEN_LEAST;
+        let misses_others =
+            self.spread.is_timed() && self.usual_known > KNOWN_LEAST && self.known * OTHERS_PART < VOTES;
         self.usual =
             if share < self.usual { (7 * self.usual + share) / 8 } else { (self.usual + share).div_ceil(2) };
-        self.hits = missed.hits;
-        (self.misses, self.near, self.crowded, self.known) = (0, 0, 0, 0);
-        let [last, before] = self.looked;
-        self.looked = [missed.newest, last];
-        opens.then_some(before)
+        (misses_more || misses_others) && self.known * 2 < VOTES
     }
 }
 
@@ -151,7 +276,16 @@ mod tests {
     use super::*;
 
     fn missed() -> Missed {
-        Missed { is_known: true, is_near: false, is_crowded: false, hits: 0, newest: Sequence::new(5) }
+        Missed {
+            is_known: true,
+            is_near: false,
+            is_crowded: false,
+            extent: ByteExtent { start: 0, length: BLOCK_SIZE },
+            hits: 0,
+            scale: Scale { capacity: 1 << 16, size: 1 << 40 },
+            now: Instant::ZERO,
+            newest: Sequence::new(5),
+        }
     }
 
     fn narrowed() -> FillWindow {
@@ -219,5 +353,73 @@ mod tests {
         assert_eq!(window.bytes(), 1 << 20, "what was written before says nothing");
         (0..10_000).for_each(|_| window.on_useless(Sequence::new(6), 0));
         assert_eq!(window.bytes(), 4096);
+    }
+
+    /// Misses of a volume behind a disk of 300 requests a second, spread over `extents`.
+    fn miss(window: &mut FillWindow, from: u64, count: u64, is_known: bool, extents: u64) -> bool {
+        let mut is_change = false;
+        for number in from..from + count {
+            let now = Instant::from_nanos(number * 3_333_333);
+            let place = (number.wrapping_mul(0xD134_2543_DE82_EF95) >> 20) % extents;
+            let extent = ByteExtent { start: place << 20, length: BLOCK_SIZE };
+            let is_change_now = window.on_miss(Missed { is_known, extent, now, ..missed() }).is_some();
+            is_change |= is_change_now;
+        }
+        is_change
+    }
+
+    #[test]
+    fn is_a_block_where_what_is_asked_for_first_lies_far_apart() {
+        let mut window = FillWindow::new(1 << 20);
+        miss(&mut window, 0, 300, false, 3_072);
+        assert_eq!(window.bytes(), 4096);
+        let mut window = FillWindow::new(1 << 20);
+        miss(&mut window, 0, 300, false, 256);
+        assert_eq!(window.bytes(), 1 << 20);
+    }
+
+    #[test]
+    fn is_not_closed_by_large_requests_nor_by_how_fast_they_came() {
+        let mut window = FillWindow::new(1 << 20);
+        for number in 0..300 {
+            let extent = ByteExtent { start: (1 << 40) + (number << 20), length: 1 << 20 };
+            let now = Instant::from_nanos(number * 1_000_000);
+            window.on_miss(Missed { is_known: false, extent, now, ..missed() });
+        }
+        assert!(window.bytes() > 4096);
+        for number in 300..556 {
+            miss(&mut window, number, 1, false, 256);
+            assert!(window.bytes() > 4096, "{number}");
+        }
+        assert_eq!(window.bytes(), 1 << 20);
+    }
+
+    #[test]
+    fn is_not_opened_again_by_misses_near_each_other_after_it_read_ahead_in_vain() {
+        let mut window = FillWindow::new(1 << 20);
+        miss(&mut window, 0, 300, false, 256);
+        assert_eq!(window.bytes(), 1 << 20);
+        (0..10_000).for_each(|_| window.on_useless(Sequence::new(6), 0));
+        miss(&mut window, 300, 1_024, false, 3_072);
+        assert!(window.is_closed);
+        miss(&mut window, 1_324, 2_048, false, 256);
+        assert_eq!(window.bytes(), 4096);
+    }
+
+    #[test]
+    fn opens_when_other_blocks_miss_than_before_and_once_more_when_there_is_room() {
+        let mut window = FillWindow::new(1 << 20);
+        miss(&mut window, 0, 1_024, true, 256);
+        assert!(miss(&mut window, 1_024, 512, false, 256));
+        assert_eq!(window.bytes(), 1 << 20);
+        (0..100_000).for_each(|_| window.on_useless(Sequence::new(6), 0));
+        assert_eq!(window.bytes(), 4096);
+        window.on_room(Sequence::new(6));
+        assert!(!miss(&mut window, 1_536, 128, false, 256));
+        assert_eq!(window.bytes(), 1 << 20);
+        (0..100_000).for_each(|_| window.on_useless(Sequence::new(7), 0));
+        window.on_room(Sequence::new(8));
+        assert!(!miss(&mut window, 1_664, 128, false, 256));
+        assert_eq!(window.bytes(), 4096, "once");
     }
 }

@@ -77,7 +77,7 @@ fn what_was_read_twice_and_never_again_does_not_hold_back_data_as_large_as_the_c
     let course = Course { start, length, cost: Duration::from_micros(12), steady: None, ..Course::default() };
     let mut load = ZipfReads::new(2, 0, cache_bytes / 2, 3, u64::MAX);
     let result = run(course, &mut load, &mut cache, &mut devices, &mut |_| ());
-    // 153,000; where stale data leaves first only while hits abound, 53,000: a cache full of it has few at first.
+    // 131,000; where stale data leaves first only while hits abound, 53,000: a cache full of it has few at first.
     let hits: u64 = result.hit_blocks.values().iter().sum();
     assert!(hits > 120_000, "{hits} hits");
 }

@@ -26,6 +26,21 @@ fn data_that_fits_into_an_empty_cache_is_read_ahead() {
 }
 
 #[test]
+fn data_as_large_as_a_cache_full_of_what_was_read_twice_is_read_ahead() {
+    let found = run(duel(1, Start::Stale, Work::Read));
+    assert!(found.hdd_requests <= 16.0, "{found:?}");
+}
+
+#[test]
+fn blocks_that_lie_too_far_apart_for_the_cache_are_read_alone() {
+    for start in [Start::Cold, Start::Stale] {
+        let found = run(duel(12, start, Work::Read));
+        // bcache: 158.0 and 158.5 requests, 0.62 MiB.
+        assert!(found.hdd_requests <= 163.0 && found.ssd_written <= 1.5 * 0.62, "{start:?}: {found:?}");
+    }
+}
+
+#[test]
 fn a_slow_disk_serves_no_hits_of_a_fast_one_that_is_busy() {
     let found = run(Duel { ssd_iops: Some(800), ..duel(1, Start::Cold, Work::Read) });
     assert!(found.hdd_requests <= 16.0, "{found:?}");

@@ -76,7 +76,7 @@ fn touch(state: &mut State, key: BlockKey, location: Location) {
     if touch.is_first_of_prefetched {
         state.retention.hold.on_read_ahead(key);
         volume.counters.prefetch_hit_blocks += 1;
-        volume.window.on_useful();
+        volume.window.on_useful(state.cache.slots().key(location).block());
     }
 }
 

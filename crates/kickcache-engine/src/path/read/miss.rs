@@ -13,8 +13,9 @@ use crate::policy::admission::Verdict;
 use crate::policy::departed::Noted;
 use crate::policy::miniature::Use;
 use crate::policy::passage::{Piece, Way};
-use crate::policy::returns::Held;
-use crate::policy::window::Missed;
+use crate::policy::returns::Returned;
+use crate::policy::spread::Scale;
+use crate::policy::window::{Missed, Recall};
 use crate::pool::BufferQuota;
 use crate::queue::Queue;
 use crate::request::{Errno, Operation, ReadFrom};
@@ -158,10 +159,12 @@ fn lets_go(state: &mut State, volume: VolumeId, part: ByteExtent) -> bool {
     let key = BlockKey::new(volume, BlockIndex::containing(part.start));
     let hits: u64 = state.volumes.ids().map(|volume| state.volumes.get(volume).counters.hit_blocks).sum();
     let blocks = u32::try_from(blocks_of(part).len()).expect("at most 256");
-    if state.retention.on_held_miss(key, blocks, hits) == Held::Well {
-        return false;
-    }
+    let returned = state.retention.on_held_miss(key, blocks, hits);
+    let recall = if returned == Returned::No { Recall::First } else { Recall::Known };
     let found = state.volumes.get_mut(volume);
+    found.window.observe(part, recall, state.now);
+    let Returned::InVain { first } = returned else { return false };
+    found.window.on_others(first);
     found.gate.open(state.device.order.newest(), found.asked());
     true
 }
@@ -221,14 +224,17 @@ fn note_miss(state: &mut State, volume: VolumeId, part: ByteExtent, noted: Optio
         let other = BlockIndex::new(block ^ (bytes / BLOCK_SIZE * distance));
         state.cache.find(BlockKey::new(volume, other)).is_some()
     };
+    let capacity = state.retention.capacity();
     let missed = Missed {
         is_known: noted.is_some(),
         is_near: is_cached(1),
         is_crowded: is_cached(FAR),
+        extent: part,
         hits: found.counters.hit_blocks,
+        scale: Scale { capacity, size: found.size },
+        now: state.now,
         newest: state.device.order.newest(),
     };
-    let capacity = state.retention.capacity();
     let found = state.volumes.get_mut(volume);
     let asked = found.asked();
     found.gate.on_miss(noted, asked, capacity);

@@ -142,6 +142,7 @@ mod tests {
     fn a_volume_at_its_maximum_gives_back_the_oldest_that_nobody_used() {
         let mut scene = Scene::new(Mode::WriteThrough);
         scene.settings(VOLUME).room_max = Some(QUARTER);
+        scene.engine.state.volumes.get_mut(VOLUME).window.set_max(PIECE);
         scene.read(0, PIECE).0.unwrap();
         scene.read(0, PIECE).0.unwrap();
         for piece in 1..150 {

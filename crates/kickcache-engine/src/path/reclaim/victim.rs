@@ -115,6 +115,8 @@ fn stale_candidate(state: &mut State) -> Option<SegmentIndex> {
     while let Some(volume) = state.reclaim.shift.volume() {
         let asked = asked_of(state, volume)?;
         let Some(segment) = state.reclaim.shift.take_candidate(asked, capacity) else { break };
+        let newest = state.device.order.newest();
+        state.volumes.get_mut(volume).window.on_room(newest);
         let found = state.cache.segments().get(segment);
         let is_unused = found.used_since.is_some_and(|used| state.reclaim.shift.is_stale(used, found.live));
         let is_in_line = found.state == SegmentState::Sealed;

@@ -1,0 +1,307 @@
+//! How far apart the blocks lie that a volume asks for first: whether what lies around them is asked for in time.
+//!
+//! Of n blocks that fall evenly into E extents about n^2/2E meet one that came before, so that a few hundred blocks tell
+//! how many extents there are. With room for C extents a block that is read ahead is asked for with a chance of C/E before
+//! misses alone would have filled the cache, and for so long it is worth more than the room it takes. What it costs,
+//! a block written to the cache device, weighs the more the sooner that is: the cache is written over as often.
+
+use alloc::boxed::Box;
+
+use crate::config::FILL_WINDOW_MAX;
+use crate::time::Instant;
+use crate::units::{BLOCK_SIZE, BlockIndex};
+
+const EXTENT_BLOCKS: u64 = FILL_WINDOW_MAX / BLOCK_SIZE;
+/// Nanoseconds until misses alone would have filled the cache, times the chance: from here on reading ahead pays.
+const PAYS: u64 = 60_000_000_000;
+/// Nanoseconds in which no device fills a cache: the clock is not one of devices.
+const ALONE_MIN: u64 = 1_000_000_000;
+/// Nanoseconds without a miss that count at most: a volume that rests says nothing of how fast its origin is.
+const REST: u64 = 100_000_000;
+/// How fast misses come is the mean of about this many.
+const PACE_MISSES: u64 = 32;
+/// Hashes of the last first blocks: after a change what they tell need not be asked again.
+const LAST: usize = 128;
+/// Blocks after which the count begins again.
+const COUNT_MAX: u32 = 1_024;
+/// Places for fingerprints, of which a quarter is used at most.
+const PLACES: usize = 4 * COUNT_MAX as usize;
+/// Meetings that a verdict takes: this many, or this many expected.
+const MEETINGS_MIN: u64 = 8;
+/// Over more extents next to no two of the blocks that are counted meet.
+const EXTENTS_MAX: u64 = 1 << 20;
+const ONE: u64 = 1 << 31;
+
+/// In how many extents those blocks lie.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Distance {
+    /// Too few blocks were seen.
+    Unknown,
+    /// In few enough for the cache, or nothing shows that there are too many.
+    Near,
+    /// In too many: what lies around a block is hardly ever asked for in time.
+    Far,
+}
+
+/// What is judged.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Scale {
+    /// Blocks that the cache has room for.
+    pub(crate) capacity: u64,
+    /// Bytes of the volume.
+    pub(crate) size: u64,
+}
+
+/// How fast misses come: sums in which what is older counts less.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+struct Pace {
+    last_miss: Instant,
+    nanos: u64,
+    /// In 1/1024.
+    blocks: u64,
+}
+
+impl Pace {
+    fn on_miss(&mut self, now: Instant, blocks: u64) {
+        let nanos = now.since(self.last_miss).as_nanos().min(REST);
+        self.nanos = self.nanos - self.nanos / PACE_MISSES + nanos;
+        self.blocks = self.blocks - self.blocks / PACE_MISSES + blocks * 1024;
+        self.last_miss = now;
+    }
+
+    /// Nanoseconds in which misses alone would fill a cache.
+    fn filling(&self, capacity: u64) -> u128 {
+        u128::from(self.nanos) * u128::from(capacity) * 1024 / u128::from(self.blocks.max(1))
+    }
+}
+
+/// The policy's memory of a volume.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Spread {
+    /// Fingerprints of the extents that were met.
+    met: Box<[u16; PLACES]>,
+    /// Blocks seen, and those of them that met another.
+    count: u32,
+    meetings: u32,
+    /// Hashes of the last ones, of which the next takes the place at `next`.
+    last: [u32; LAST],
+    next: usize,
+    pace: Pace,
+    /// Whether the last verdict could tell time.
+    is_timed: bool,
+    /// Whether enough met each other to prove that they are near.
+    is_proven: bool,
+    distance: Distance,
+}
+
+impl Spread {
+    pub(crate) fn new() -> Spread {
+        Spread {
+            met: Box::new([0; PLACES]),
+            count: 0,
+            meetings: 0,
+            last: [0; LAST],
+            next: 0,
+            pace: Pace::default(),
+            is_timed: false,
+            is_proven: false,
+            distance: Distance::Unknown,
+        }
+    }
+
+    /// This many blocks missed.
+    pub(crate) fn on_miss(&mut self, now: Instant, blocks: u64) {
+        self.pace.on_miss(now, blocks);
+    }
+
+    /// A block is asked for that was not asked for before, as far as is known.
+    pub(crate) fn on_first(&mut self, block: BlockIndex) {
+        let hash = (block.get() / EXTENT_BLOCKS + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
+        let hash = u32::try_from(hash).expect("32 bits");
+        self.last[self.next] = hash;
+        self.next = (self.next + 1) % LAST;
+        self.count_in(hash);
+    }
+
+    fn count_in(&mut self, hash: u32) {
+        if self.count < COUNT_MAX {
+            self.count += 1;
+            self.meetings += u32::from(self.meet(hash));
+        }
+    }
+
+    /// Whether the extent with this hash was met before; it is from now on.
+    fn meet(&mut self, hash: u32) -> bool {
+        let print = u16::try_from(hash >> 16).expect("16 bits").max(1);
+        let first = usize::try_from(hash).expect("32 bits");
+        let mut places = (0..PLACES).map(|step| first.wrapping_add(step) % PLACES);
+        let place = places.find(|place| self.met[*place] == 0 || self.met[*place] == print);
+        let found = &mut self.met[place.expect("most places are empty")];
+        core::mem::replace(found, print) == print
+    }
+
+    /// The volume asks for other blocks: what was seen says nothing of them, but for the last `count` blocks.
+    pub(crate) fn forget_all_but(&mut self, count: usize) {
+        self.begin_again();
+        self.distance = Distance::Unknown;
+        let kept = count.min(LAST);
+        for back in (1..=kept).rev() {
+            self.count_in(self.last[(self.next + LAST - back) % LAST]);
+        }
+    }
+
+    fn begin_again(&mut self) {
+        self.met.fill(0);
+        (self.count, self.meetings) = (0, 0);
+    }
+
+    /// Gives a verdict.
+    pub(crate) fn judge(&mut self, scale: Scale) -> Distance {
+        let most = self.extents_max(scale);
+        let (count, meetings) = (u64::from(self.count), u64::from(self.meetings));
+        let expected = meetings_expected(count, most);
+        let is_small = most >= scale.size.div_ceil(FILL_WINDOW_MAX);
+        let is_over = self.count == COUNT_MAX;
+        self.is_proven = self.is_timed && (is_small || meetings >= expected.max(MEETINGS_MIN));
+        self.distance = if !self.is_timed || self.is_proven {
+            Distance::Near
+        } else if expected >= MEETINGS_MIN {
+            Distance::Far
+        } else if is_over {
+            Distance::Near
+        } else {
+            self.distance
+        };
+        if is_over {
+            self.begin_again();
+        }
+        self.distance
+    }
+
+    /// Over how many extents blocks may be spread for reading ahead to pay.
+    fn extents_max(&mut self, scale: Scale) -> u64 {
+        let alone = self.pace.filling(scale.capacity);
+        self.is_timed = alone >= u128::from(ALONE_MIN);
+        let most = u128::from(scale.capacity / EXTENT_BLOCKS) * alone / u128::from(PAYS);
+        u64::try_from(most).unwrap_or(u64::MAX).max(1)
+    }
+
+    pub(crate) const fn distance(&self) -> Distance {
+        self.distance
+    }
+
+    /// Whether the last verdict could tell time.
+    pub(crate) const fn is_timed(&self) -> bool {
+        self.is_timed
+    }
+
+    /// Whether the last verdict is proven: enough blocks met each other, or the volume is small.
+    pub(crate) const fn is_proven(&self) -> bool {
+        self.is_proven
+    }
+}
+
+/// How many of `count` blocks meet another if they are spread evenly over `extents`: all but those extents that are met.
+fn meetings_expected(count: u64, extents: u64) -> u64 {
+    if extents > EXTENTS_MAX {
+        return 0;
+    }
+    // The chance that none of `count` blocks falls into an extent, as a part of `ONE`.
+    let (mut missed, mut factor, mut rest) = (ONE, ONE - ONE / extents, count);
+    while rest > 0 {
+        if rest % 2 == 1 {
+            missed = missed * factor / ONE;
+        }
+        factor = factor * factor / ONE;
+        rest /= 2;
+    }
+    count.saturating_sub((extents * (ONE - missed)).div_ceil(ONE))
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec::Vec;
+
+    use super::*;
+    use crate::units::{BlockKey, VolumeId};
+
+    const SECOND: u64 = 1_000_000_000;
+    /// 256 MiB.
+    const CAPACITY: u64 = 65_536;
+    const SCALE: Scale = Scale { capacity: CAPACITY, size: 1 << 40 };
+
+    /// `count` blocks are missed, 300 a second, spread over `extents`.
+    fn miss(spread: &mut Spread, count: u64, extents: u64) -> Distance {
+        let from = spread.pace.last_miss.as_nanos();
+        for number in 1..=count {
+            spread.on_miss(Instant::from_nanos(from + number * SECOND / 300), 1);
+            let place = BlockKey::new(VolumeId::new(0), BlockIndex::new(from / 1_000 + number)).hash();
+            spread.on_first(BlockIndex::new(place % extents * EXTENT_BLOCKS));
+        }
+        spread.judge(SCALE)
+    }
+
+    #[test]
+    fn a_few_hundred_blocks_tell_few_extents_from_many() {
+        for (extents, distance) in [(256, Distance::Near), (512, Distance::Near), (3_072, Distance::Far)] {
+            let mut spread = Spread::new();
+            let verdicts: Vec<Distance> = (0..20).map(|_| miss(&mut spread, 256, extents)).collect();
+            assert_eq!(verdicts, [distance; 20], "{extents}");
+        }
+    }
+
+    #[test]
+    fn meetings_are_expected_as_chance_has_them() {
+        let cases =
+            [(128, 9, 119), (128, 256, 27), (1_024, 1_024, 376), (1_024, 3_072, 153), (1_000, 1 << 30, 0)];
+        for (count, extents, meetings) in cases {
+            let expected = meetings_expected(count, extents);
+            assert!(expected.abs_diff(meetings) <= 1, "{count} over {extents}: {expected}");
+        }
+    }
+
+    #[test]
+    fn what_a_slow_origin_fills_in_an_hour_may_be_spread_further() {
+        let mut spread = Spread::new();
+        (0..1_024).for_each(|number| spread.on_miss(Instant::from_nanos((number + 1) * SECOND / 10), 1));
+        let most = spread.extents_max(SCALE);
+        assert!((27_500..28_500).contains(&most), "{most}");
+    }
+
+    #[test]
+    fn what_was_missed_fast_a_while_ago_does_not_count() {
+        let mut spread = Spread::new();
+        (0..10_000).for_each(|number| spread.on_miss(Instant::from_nanos(number * 1_000), 256));
+        assert_eq!(miss(&mut spread, 256, 256), Distance::Near);
+    }
+
+    #[test]
+    fn a_rest_says_nothing_of_the_origin() {
+        let mut spread = Spread::new();
+        assert_eq!(miss(&mut spread, 512, 3_072), Distance::Far);
+        spread.on_miss(Instant::from_nanos(spread.pace.last_miss.as_nanos() + 3_600 * SECOND), 1);
+        assert_eq!(miss(&mut spread, 512, 3_072), Distance::Far);
+    }
+
+    #[test]
+    fn a_volume_that_is_small_is_near_and_so_is_all_without_a_clock() {
+        let mut spread = Spread::new();
+        (0..512).for_each(|number| spread.on_first(BlockIndex::new(number * EXTENT_BLOCKS)));
+        assert_eq!((spread.judge(SCALE), spread.is_proven()), (Distance::Near, false), "no time went by");
+        (0..512).for_each(|number| spread.on_miss(Instant::from_nanos((1_000 + number) * SECOND), 1));
+        let scale = Scale { size: 1 << 30, ..SCALE };
+        assert_eq!((spread.judge(scale), spread.is_timed()), (Distance::Near, true));
+    }
+
+    #[test]
+    fn what_was_seen_can_be_forgotten_all_but_the_last_blocks() {
+        let mut spread = Spread::new();
+        assert_eq!(miss(&mut spread, 512, 3_072), Distance::Far);
+        spread.forget_all_but(0);
+        assert_eq!((spread.distance(), spread.count), (Distance::Unknown, 0));
+        assert_eq!(miss(&mut spread, 32, 256), Distance::Unknown);
+        spread.forget_all_but(32);
+        assert_eq!((miss(&mut spread, 0, 256), spread.count), (Distance::Unknown, 32));
+        assert_eq!(miss(&mut spread, 96, 256), Distance::Near);
+    }
+}
