@@ -98,6 +98,10 @@ pub trait CacheEngine {
     }
     /// See [`Engine::use_grown`].
     fn use_grown(&mut self, _now: Instant) {}
+    /// See [`Engine::leave_out`].
+    fn leave_out(&mut self, _now: Instant) {}
+    /// Another engine is in the place of this one, which has nothing in flight.
+    fn give_way(&mut self, _to: Engine) {}
     /// See [`Engine::pause_caching`].
     fn pause_caching(&mut self, _volume: VolumeId, _until: Instant) {}
     /// See [`Engine::status`].
@@ -264,6 +268,14 @@ impl CacheEngine for Engine {
 
     fn use_grown(&mut self, now: Instant) {
         Engine::use_grown(self, now);
+    }
+
+    fn leave_out(&mut self, now: Instant) {
+        Engine::leave_out(self, now);
+    }
+
+    fn give_way(&mut self, to: Engine) {
+        *self = to;
     }
 
     fn status(&self) -> Status {

@@ -41,6 +41,7 @@ mod growing;
 mod ids;
 mod inflight;
 mod journal;
+mod left_out;
 mod log;
 pub mod membership;
 mod meter;

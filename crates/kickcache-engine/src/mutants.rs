@@ -158,6 +158,10 @@ mod planted {
         CopiedUnderWrites,
         /// A flush does not reach the device that takes over.
         FlushSkipsSuccessor,
+        /// A cache device that is left out by order is not put on record.
+        LeftOutUnmarked,
+        /// An engine that takes the place of another one does not know that origins were given something before.
+        OriginsTakenForFlushed,
     }
 
     static PLANTED: AtomicUsize = AtomicUsize::new(usize::MAX);

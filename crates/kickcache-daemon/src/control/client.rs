@@ -8,8 +8,8 @@ use std::time::Duration;
 use crate::control::recording_client::RecordingClient;
 use crate::control::report::Report;
 use crate::control::wire::{
-    Growing, REPLY_LINE_MAX, Reloaded, Removed, ReplacementOrder, Replacing, Reply, Request, Resized,
-    VolumeToAdd, read_line, write_line,
+    Growing, LeaveOutOrder, LeftOut, REPLY_LINE_MAX, Reloaded, Removed, ReplacementOrder, Replacing, Reply,
+    Request, Resized, VolumeToAdd, read_line, write_line,
 };
 use crate::control::{ChangeExtent, ReloadExtent};
 use crate::plan::address::{AddressError, check_socket_path};
@@ -131,9 +131,20 @@ impl Client {
     /// # Errors
     /// See [`ClientError`].
     pub fn replace(&self, order: ReplacementOrder) -> Result<Replacing, ClientError> {
-        let reply = self.ask(&Request::Replace(order))?;
+        // A device that is taken in may have to be made.
+        let reply = self.ask_within(None, &Request::Replace(order))?;
         let Reply::Replacing(replacing) = reply else { return Err(self.refusal(reply)) };
         Ok(replacing)
+    }
+
+    /// Has the daemon serve the volumes of a cache device without it, however long their dirty blocks take to be written back.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub fn leave_out(&self, order: LeaveOutOrder) -> Result<LeftOut, ClientError> {
+        let reply = self.ask_within(None, &Request::LeaveOut(order))?;
+        let Reply::LeftOut(left_out) = reply else { return Err(self.refusal(reply)) };
+        Ok(left_out)
     }
 
     /// Records what a volume is asked for, until what this gives is dropped.
@@ -228,6 +239,7 @@ impl Client {
             | Reply::Ended { .. }
             | Reply::Growing(_)
             | Reply::Replacing(_)
+            | Reply::LeftOut(_)
             | Reply::Resized(_)
             | Reply::Status(_) => ClientError::Answer(self.path.clone()),
         }

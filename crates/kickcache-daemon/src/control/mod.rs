@@ -20,7 +20,8 @@ use std::time::Duration;
 
 use crate::control::report::Report;
 use crate::control::wire::{
-    Growing, RecordingTitle, Reloaded, Removed, ReplacementOrder, Replacing, Resized, VolumeToAdd,
+    Growing, LeaveOutOrder, LeftOut, RecordingTitle, Reloaded, Removed, ReplacementOrder, Replacing, Resized,
+    VolumeToAdd,
 };
 use crate::plan::removal::{Clients, DirtyFate};
 use crate::recording::ring::Recording;
@@ -85,6 +86,12 @@ pub trait ControlTarget: Send + Sync + 'static {
     /// # Errors
     /// No such device, another one that cannot take over, or is not ready in time, or the daemon is stopping.
     fn replace(&self, order: &ReplacementOrder) -> Result<Replacing, ControlError>;
+
+    /// Serves the volumes of a cache device without it. May take as long as dirty blocks take to be written back.
+    ///
+    /// # Errors
+    /// It stays: no such device, one whose blocks cannot be written back, or the daemon is stopping.
+    fn leave_out(&self, order: &LeaveOutOrder) -> Result<LeftOut, ControlError>;
 
     /// Begins to record what a volume is asked for; the recording ends when it is dropped.
     ///

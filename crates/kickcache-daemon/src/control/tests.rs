@@ -13,7 +13,8 @@ use super::client::{Client, ClientError};
 use super::report::{CacheReport, HealthWord, Report, VolumeReport};
 use super::server::{ControlServer, ServerError};
 use super::wire::{
-    Growing, RecordingTitle, Reloaded, Removed, ReplacementOrder, Replacing, Resized, VolumeToAdd,
+    Growing, LeaveOutOrder, LeftOut, RecordingTitle, Reloaded, Removed, ReplacementOrder, Replacing, Resized,
+    VolumeToAdd,
 };
 use super::{ChangeExtent, ControlError, ControlTarget, ReloadExtent, TitledRecording};
 use crate::plan::frontends::ServedAt;
@@ -86,6 +87,11 @@ impl ControlTarget for Daemon {
         let with = order.with.display().to_string();
         self.note(format!("replace with {with}"));
         Ok(Replacing { device: "/dev/fast".into(), with, bytes: 1 << 30 })
+    }
+
+    fn leave_out(&self, order: &LeaveOutOrder) -> Result<LeftOut, ControlError> {
+        self.note(format!("leave out {:?}", order.device));
+        Ok(LeftOut { device: "/dev/fast".into(), dirty: Vec::new(), lost: Vec::new() })
     }
 
     fn record(&self, volume: &str) -> Result<TitledRecording, ControlError> {

@@ -59,6 +59,8 @@ pub enum Request {
     },
     /// Replace a cache device by another one.
     Replace(ReplacementOrder),
+    /// Serve the volumes of a cache device without it.
+    LeaveOut(LeaveOutOrder),
     /// Record what a volume is asked for: parcels follow the reply, until the client shuts down its side of the connection.
     Record {
         /// The volume's name.
@@ -122,6 +124,8 @@ pub enum Reply {
     Growing(Growing),
     /// A cache device is being replaced.
     Replacing(Replacing),
+    /// A cache device is left out.
+    LeftOut(LeftOut),
     /// State and counters.
     Status(Box<Report>),
 }
@@ -164,6 +168,40 @@ pub struct Replacing {
     /// The path of the other one.
     pub with: String,
     /// Bytes that are copied.
+    pub bytes: u64,
+}
+
+/// Which cache device is to be left out.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct LeaveOutOrder {
+    /// It; `None` if there is only one.
+    #[serde(default)]
+    pub device: Option<String>,
+    /// Whether dirty blocks that cannot be written back may be lost.
+    #[serde(default)]
+    pub abandon_dirty: bool,
+    /// Only say what would be done.
+    #[serde(default)]
+    pub dry_run: bool,
+}
+
+/// A cache device that is left out.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct LeftOut {
+    /// Its path.
+    pub device: String,
+    /// What was dirty there when that was asked for.
+    pub dirty: Vec<DirtyVolume>,
+    /// What of that is lost.
+    pub lost: Vec<DirtyVolume>,
+}
+
+/// What is dirty of a volume.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct DirtyVolume {
+    /// Its name.
+    pub volume: String,
+    /// Bytes that its origin lacks, or has not flushed.
     pub bytes: u64,
 }
 

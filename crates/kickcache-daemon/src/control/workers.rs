@@ -134,6 +134,7 @@ fn answer(target: &dyn ControlTarget, request: &Request) -> Answer {
             target.grow(device.as_deref(), *size_bytes, extent).map(Reply::Growing)
         }
         Request::Replace(order) => target.replace(order).map(Reply::Replacing),
+        Request::LeaveOut(order) => target.leave_out(order).map(Reply::LeftOut),
         Request::Record { volume } => match target.record(volume) {
             Ok(TitledRecording { title, recording }) => {
                 return Answer::Feed(Reply::Recording(title), recording);

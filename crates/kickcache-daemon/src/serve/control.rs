@@ -18,6 +18,7 @@ use crate::plan::client_cap::ClientCap;
 use crate::plan::frontends::{ServedAt, Sessions};
 use crate::recording::ring::Recorder;
 use crate::serve::cache_device::successor::SuccessorSpec;
+use crate::serve::engine_change::EngineOrder;
 use crate::serve::error::ServeError;
 use crate::serve::membership::{Lease, MembershipOrder};
 use crate::serve::times::Activity;
@@ -46,6 +47,8 @@ pub(crate) enum Control {
     Record(String, Recorder, Sender<Result<Recorded, ServeError>>),
     /// A volume comes or goes.
     Membership(MembershipOrder),
+    /// Another engine, perhaps.
+    Engine(EngineOrder),
     /// Recordings have ended at their other end.
     EndRecordings,
     Stop,

@@ -1,5 +1,7 @@
 //! What the loop and its front ends share: the engine, the devices, and the requests in flight.
 
+use std::collections::VecDeque;
+
 use kickcache_engine::cache_engine::CacheEngine;
 use kickcache_engine::request::{Operation, Reply, Request, RequestId};
 use kickcache_engine::time::{Duration, Instant};
@@ -38,6 +40,8 @@ pub(crate) struct Core<E> {
     pub(crate) curves: Curves,
     /// Requests that are too early for the caps of their volumes.
     pub(crate) throttles: Throttles<Begun>,
+    /// Requests that wait while the engine gives way to another one.
+    on_hold: Option<VecDeque<Begun>>,
     /// When connections are accepted again.
     pub(crate) accept_again: Option<Instant>,
     /// Of the payload that goes to the engine next.
@@ -95,6 +99,7 @@ impl<E: CacheEngine> Core<E> {
             recorders: Recorders::default(),
             curves: Curves::default(),
             throttles: Throttles::default(),
+            on_hold: None,
             accept_again: None,
             checksums: Vec::new(),
         }
@@ -135,12 +140,34 @@ impl<E: CacheEngine> Core<E> {
 
     /// Drops what waits for a cap and nobody waits for any more.
     pub(crate) fn drop_held(&mut self, is_unwanted: impl Fn(&Pending) -> bool) {
-        for begun in self.throttles.take_out(|begun| is_unwanted(&begun.pending)) {
+        let mut unwanted = self.throttles.take_out(|begun| is_unwanted(&begun.pending));
+        if let Some(on_hold) = &mut self.on_hold {
+            let (gone, kept): (VecDeque<_>, VecDeque<_>) =
+                std::mem::take(on_hold).into_iter().partition(|begun| is_unwanted(&begun.pending));
+            *on_hold = kept;
+            unwanted.extend(gone);
+        }
+        for begun in unwanted {
             self.driver.buffers().release(begun.asked.id);
         }
     }
 
+    /// From here on the engine is given nothing.
+    pub(crate) fn hold(&mut self) {
+        self.on_hold.get_or_insert_default();
+    }
+
+    /// It is given what waits, and all that comes.
+    pub(crate) fn let_go(&mut self) {
+        for begun in self.on_hold.take().into_iter().flatten() {
+            self.hand_over(begun);
+        }
+    }
+
     fn hand_over(&mut self, begun: Begun) {
+        if let Some(on_hold) = &mut self.on_hold {
+            return on_hold.push_back(begun);
+        }
         let Begun { asked: Asked { id, volume, operation, extent }, pending } = begun;
         self.recorders.note(self.now, volume, operation, extent);
         self.curves.note(volume, operation, extent);

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use kickcache_engine::config::EngineSettings;
 use kickcache_engine::format::superblock::Superblock;
 use kickcache_units::counted;
 
@@ -26,6 +27,7 @@ use crate::state::uuid_text;
 pub(crate) struct Surroundings {
     /// The cache device.
     pub(crate) cache: PathBuf,
+    pub(crate) engine: EngineSettings,
     pub(crate) state: StatePlace,
     pub(crate) exposure: Exposure,
     pub(crate) stop_wish: StopWish,
@@ -43,7 +45,7 @@ pub(crate) fn prepare(
     spec: &VolumeSpec,
     surroundings: &Surroundings,
 ) -> Result<ReadyVolume, ServeError> {
-    let Surroundings { cache: path, state, exposure, stop_wish } = surroundings;
+    let Surroundings { cache: path, state, exposure, stop_wish, .. } = surroundings;
     let members: Members = asked.ask(MembershipOrder::Members)??;
     refuse_ublk(spec)?;
     let mut volume = open_held(spec, state, stop_wish)?;

@@ -4,6 +4,7 @@
 //! the rest of the program sees. `core` is what the loop shares with its front ends, which are in `frontend`. [`notes`],
 //! [`overtaken`], [`older_copy`] and [`cache_device`] are about what stands on devices and in the state directory before anybody is served.
 
+mod aside;
 mod asker;
 mod background;
 pub mod cache_device;
@@ -15,6 +16,7 @@ mod control;
 mod core;
 mod curves;
 pub mod damaged_log;
+mod engine_change;
 pub mod error;
 mod event_loop;
 pub(crate) mod frontend;
@@ -22,6 +24,7 @@ pub mod joining;
 mod journal_note;
 pub mod known_origin;
 mod leaving;
+mod leaving_out;
 pub mod lost_superblock;
 pub mod membership;
 pub mod missed_device;
@@ -46,6 +49,7 @@ mod startup;
 mod stop_wait;
 pub mod stop_wish;
 pub mod succession;
+pub mod taking_in;
 pub mod throttle;
 mod times;
 mod troubles;

@@ -287,6 +287,30 @@ impl Notes {
         self.keep(store, &Noted { completeness: Completeness::Complete, ..noted })
     }
 
+    /// The cache device is left out: what it holds is old from here on, and the origins have everything, or what they lack was given
+    /// up. Nothing more is noted by these notes.
+    ///
+    /// # Errors
+    /// A sentence; the device itself says the same.
+    pub(crate) fn leave_out(&self) -> Result<(), StateError> {
+        let Some(Ok(store)) = &self.store else { return Ok(()) };
+        let mut volumes = self.lock();
+        let mut kept = keep_out_of_service(store, &self.cache, Vec::new());
+        for volume in volumes.drain(..) {
+            let record =
+                OriginRecord::new(&volume.identity, &volume.name, &self.cache, Completeness::MayBeDirty);
+            let record =
+                OriginRecord { file: volume.file, may_be_dirty: false, written_without: true, ..record };
+            let record = match &volume.before {
+                Some(before) => record.after(before),
+                None => record,
+            };
+            let noted = store.keep_origin(&record);
+            kept = kept.and(noted);
+        }
+        kept
+    }
+
     fn take(&self, id: VolumeId) -> Option<Noted> {
         let mut volumes = self.lock();
         let index = volumes.iter().position(|volume| volume.id == id)?;

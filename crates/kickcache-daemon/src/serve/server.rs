@@ -1,18 +1,19 @@
 //! A server as the rest of the program sees it: started, asked, stopped.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use kickcache_engine::config::Mode;
+use kickcache_engine::format::superblock::Superblock;
 
 use crate::plan::removal::{Clients, DirtyFate};
 use crate::plan::volume_spec::VolumeSpec;
 use crate::recording::ring::{Ends, Recording, ring};
-use crate::serve::cache_device::check_extension;
 pub use crate::serve::cache_device::successor::SuccessorSpec;
+use crate::serve::cache_device::{CacheDevice, check_extension};
 use crate::serve::config::ServerConfig;
 use crate::serve::control::Control;
 pub use crate::serve::control::{
@@ -20,9 +21,12 @@ pub use crate::serve::control::{
     ServerSample, ServerStatus, TakeoverBegun, TakeoverProgress, Trouble, VolumeInfo,
 };
 use crate::serve::core::engine_span;
+pub use crate::serve::engine_change::Unclean;
+use crate::serve::engine_change::{AskEngine, EngineOrder};
 use crate::serve::error::ServeError;
 pub use crate::serve::joining::ReadyVolume;
 use crate::serve::joining::{self, Surroundings};
+use crate::serve::leaving_out;
 use crate::serve::membership::{Lease, LeaveOrder, Members, MembershipOrder};
 use crate::serve::notes::Notes;
 pub use crate::serve::parting::PartedVolume;
@@ -30,6 +34,8 @@ use crate::serve::parting::{self, AskLoop};
 pub use crate::serve::places_change::ReadyPlaces;
 use crate::serve::rooms::check_rooms;
 use crate::serve::startup;
+use crate::serve::taking_in;
+pub use crate::serve::taking_in::TakenIn;
 pub use crate::serve::times::{Activity, Took};
 use crate::wakeup::Wakeup;
 use crate::whole_path::whole_path;
@@ -53,6 +59,7 @@ impl Server {
         let rung = Arc::clone(&wakeup);
         let surroundings = Surroundings {
             cache: config.cache.device.clone(),
+            engine: config.engine,
             state: config.state.clone(),
             exposure: config.tls.exposure(config.exposure),
             stop_wish: config.stop_wish.clone(),
@@ -64,6 +71,7 @@ impl Server {
         match told.recv() {
             Ok(Told { notes, device }) => {
                 let link = Mutex::new(Link { sender, thread: Some(thread) });
+                let notes = Mutex::new(notes);
                 Ok(ServerHandle { shared: Arc::new(Shared { link, wakeup, notes, device, surroundings }) })
             }
             Err(_) => {
@@ -106,7 +114,8 @@ pub struct ServerHandle {
 struct Shared {
     link: Mutex<Link>,
     wakeup: Arc<Wakeup>,
-    notes: Option<Arc<Notes>>,
+    /// Other ones, with another cache device.
+    notes: Mutex<Option<Arc<Notes>>>,
     device: Arc<Mutex<PathBuf>>,
     surroundings: Surroundings,
 }
@@ -174,7 +183,7 @@ impl ServerHandle {
     /// If no volume has the name, write-back cannot be noted, or [`ServeError::Stopped`].
     pub fn set_mode(&self, volume: &str, mode: Mode) -> Result<(), ServeError> {
         // Here and not by the loop, which a slow disk below the state directory would hold up.
-        if let (Some(notes), Mode::WriteBack) = (&self.shared.notes, mode) {
+        if let (Some(notes), Mode::WriteBack) = (self.notes(), mode) {
             notes.expect_dirty(volume)?;
         }
         self.ask(|answer| Control::SetMode(volume.into(), mode, answer))?
@@ -185,7 +194,7 @@ impl ServerHandle {
     /// # Errors
     /// As [`ServerHandle::set_mode`].
     pub fn change_settings(&self, wanted: Vec<NamedSettings>) -> Result<(), ServeError> {
-        if let Some(notes) = &self.shared.notes {
+        if let Some(notes) = self.notes() {
             let writes_back = |wanted: &&NamedSettings| wanted.settings.mode == Mode::WriteBack;
             wanted.iter().filter(writes_back).try_for_each(|wanted| notes.expect_dirty(&wanted.volume))?;
         }
@@ -205,7 +214,7 @@ impl ServerHandle {
     /// # Errors
     /// As a start would; or the cache device is not in service, or [`ServeError::Stopped`].
     pub fn prepare_volume(&self, spec: &VolumeSpec) -> Result<ReadyVolume, ServeError> {
-        joining::prepare(self, spec, &self.shared.surroundings)
+        joining::prepare(self, spec, &self.surroundings())
     }
 
     /// Checks that the cache device has the room that these volumes are promised together.
@@ -214,7 +223,7 @@ impl ServerHandle {
     /// It has not, or is not in service.
     pub fn check_rooms(&self, volumes: &[VolumeSpec]) -> Result<(), ServeError> {
         let members: Members = AskLoop::ask(self, MembershipOrder::Members)??;
-        check_rooms(&self.shared.surroundings.cache, &members.superblock.geometry, volumes)
+        check_rooms(&self.device(), &members.superblock.geometry, volumes)
     }
 
     /// Has a volume served that is ready.
@@ -222,7 +231,7 @@ impl ServerHandle {
     /// # Errors
     /// It is not served, and nothing is left of it.
     pub fn join_volume(&self, ready: ReadyVolume) -> Result<(), ServeError> {
-        joining::join(self, ready, &self.shared.surroundings, self.shared.notes.as_ref())
+        joining::join(self, ready, &self.surroundings(), self.notes().as_ref())
     }
 
     /// Lets go of a volume, of which nothing is left on the cache device then. Waits 5 s at most for its clients and its origin.
@@ -236,7 +245,7 @@ impl ServerHandle {
         dirty: DirtyFate,
     ) -> Result<PartedVolume, ServeError> {
         let order = LeaveOrder { name: volume.into(), clients, dirty };
-        parting::part(self, order, self.shared.notes.as_ref())
+        parting::part(self, order, self.notes().as_ref())
     }
 
     /// Opens the places of a volume that it has not had before; see [`ServerHandle::change_places`].
@@ -248,7 +257,7 @@ impl ServerHandle {
         before: &VolumeSpec,
         wanted: &VolumeSpec,
     ) -> Result<ReadyPlaces, ServeError> {
-        ReadyPlaces::prepare(self, before, wanted, &self.shared.surroundings)
+        ReadyPlaces::prepare(self, before, wanted, &self.surroundings())
     }
 
     /// Serves a volume at other places.
@@ -315,6 +324,68 @@ impl ServerHandle {
         spec.check(&cache, &superblock, &self.shared.surroundings.state)?;
         let with = whole_path(&spec.path).display().to_string();
         Ok(TakeoverBegun { with, bytes: superblock.geometry.log().length })
+    }
+
+    /// Finds what is in the way of leaving the cache device out, and changes nothing. Gives what is to be written back before.
+    ///
+    /// # Errors
+    /// It is left out already, grows or is being replaced; it has blocks of volumes that nobody writes back; or [`ServeError::Stopped`].
+    pub fn check_leaving_out(&self, dirty: DirtyFate) -> Result<Vec<Unclean>, ServeError> {
+        leaving_out::check(self, &self.surroundings(), dirty)
+    }
+
+    /// Leaves the cache device out: the volumes are served from their origins alone, with these settings, and the device is closed. Gives
+    /// what was given up. New requests wait for 5 s at most until nothing is in flight.
+    ///
+    /// # Errors
+    /// As [`ServerHandle::check_leaving_out`]; or what is in flight does not end. The device stays.
+    pub fn leave_out(
+        &self,
+        dirty: DirtyFate,
+        settings: &[NamedSettings],
+    ) -> Result<Vec<Unclean>, ServeError> {
+        let notes = self.notes();
+        let lost = leaving_out::leave_out(self, &self.surroundings(), dirty, settings, notes.as_ref())?;
+        *self.shared.notes.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        Ok(lost)
+    }
+
+    /// Finds what is in the way of taking a cache device of this many bytes in, and changes nothing.
+    ///
+    /// # Errors
+    /// There is one, or not enough room for the volumes; or [`ServeError::Stopped`].
+    pub fn check_taking_in(
+        &self,
+        device: &Path,
+        size: u64,
+        volumes: &[VolumeSpec],
+    ) -> Result<(), ServeError> {
+        taking_in::check(self, &self.surroundings())?;
+        let superblock = Superblock::new([0; 16], size);
+        let refuse = |source| ServeError::Engine { path: device.into(), source };
+        check_rooms(device, &superblock.map_err(refuse)?.geometry, volumes)
+    }
+
+    /// Serves volumes with a new cache device that were served without one. `format` makes it.
+    ///
+    /// # Errors
+    /// Of `format`; or as [`ServerHandle::leave_out`]. The volumes are served as before.
+    pub fn take_in(
+        &self,
+        taken_in: &TakenIn<'_>,
+        format: impl FnOnce() -> Result<CacheDevice, ServeError>,
+    ) -> Result<(), ServeError> {
+        let notes = taking_in::take_in(self, &self.surroundings(), taken_in, format)?;
+        *self.shared.notes.lock().unwrap_or_else(PoisonError::into_inner) = Some(notes);
+        Ok(())
+    }
+
+    fn notes(&self) -> Option<Arc<Notes>> {
+        self.shared.notes.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn surroundings(&self) -> Surroundings {
+        Surroundings { cache: self.device(), ..self.shared.surroundings.clone() }
     }
 
     /// Where the cache device is: another one may have taken over.
@@ -385,6 +456,12 @@ impl ServerHandle {
 impl AskLoop for ServerHandle {
     fn ask<T>(&self, order: impl FnOnce(Sender<T>) -> MembershipOrder) -> Result<T, ServeError> {
         ServerHandle::ask(self, |answer| Control::Membership(order(answer)))
+    }
+}
+
+impl AskEngine for ServerHandle {
+    fn ask_engine<T>(&self, order: impl FnOnce(Sender<T>) -> EngineOrder) -> Result<T, ServeError> {
+        ServerHandle::ask(self, |answer| Control::Engine(order(answer)))
     }
 }
 

@@ -21,6 +21,7 @@ use crate::serve::cache_takeover::CacheTakeover;
 use crate::serve::config::{Limits, ServerConfig};
 use crate::serve::control::Control;
 use crate::serve::core::{Begun, Core};
+use crate::serve::engine_change::EngineLease;
 use crate::serve::error::{RefusedVolume, ServeError};
 use crate::serve::event_loop::EventLoop;
 use crate::serve::event_loop::dirty_notes::WhileServed;
@@ -94,6 +95,7 @@ pub(crate) fn start(
         troubles: Troubles::new(),
         notes,
         leaving: None,
+        engine_lease: EngineLease::None,
         is_leased: false,
         stop_wait: StopWait::default(),
         curve_turn: 0,
@@ -102,9 +104,8 @@ pub(crate) fn start(
     event_loop.recover()?;
     event_loop.begin_times();
     event_loop.compare_origins(service, &changed)?;
-    match service {
-        CacheService::InService => event_loop.check_cached(&changed)?,
-        CacheService::LeftOut | CacheService::OutOfService | CacheService::WrittenBackOnly => {}
+    if service == CacheService::InService {
+        event_loop.check_cached(&changed)?;
     }
     event_loop.note_dirty(WhileServed::Yes);
     event_loop.frontends = Frontends::open(addresses, &mut event_loop.core, nbd)?;

@@ -54,6 +54,7 @@ impl Plan {
             wait_max: None,
             growth: None,
             replacement: None,
+            leaving_permille: 0,
             restart_after: None,
         };
         focus::draw(&mut plan, random);
@@ -90,6 +91,9 @@ fn draw_rare(plan: &mut Plan, random: &Random) {
     }
     if random.clone().below(16) == 13 {
         focus::replace_cache(plan, &mut random.clone());
+    }
+    if random.clone().below(16) == 9 {
+        focus::leave_out_cache(plan, &mut random.clone());
     }
     if random.clone().below(9) == 3 {
         focus::cap_writeback(plan, &mut random.clone());

@@ -467,6 +467,16 @@ pub(super) fn replace_cache(plan: &mut Plan, random: &mut Random) {
     go_round(plan, random);
 }
 
+/// The cache device is left out in most lives, and another one taken in.
+pub(super) fn leave_out_cache(plan: &mut Plan, random: &mut Random) {
+    (plan.faults, plan.restart_after, plan.growth) = (Faults::default(), None, None);
+    plan.volumes.iter_mut().for_each(|volume| volume.origin = OriginKind::Local);
+    plan.cache_size = 8 << 20;
+    plan.absent_permille = 0;
+    plan.leaving_permille = random.within(300, 1_000);
+    go_round(plan, random);
+}
+
 /// The log goes round in many short lives, of which most end without a stop.
 fn go_round(plan: &mut Plan, random: &mut Random) {
     (plan.shape.hot_permille, plan.shape.hot_blocks) = (random.within(0, 600), 256);

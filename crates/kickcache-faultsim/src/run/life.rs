@@ -71,6 +71,9 @@ impl Simulation {
         if self.random.chance(self.plan.ends.verify) {
             self.verify(&mut host, None)?;
         }
+        if E::GROWS && self.draw_leaving() {
+            return self.work_and_leave_out(host, end);
+        }
         match end {
             End::Stop => self.work_and_stop(host),
             End::Crash(crash) => self.work_and_crash(host, crash),
@@ -145,7 +148,7 @@ impl Simulation {
         self.format_another::<E>()
     }
 
-    fn recover<E: Subject>(&mut self, host: &mut Host<E>) -> Result<Phase, String> {
+    pub(super) fn recover<E: Subject>(&mut self, host: &mut Host<E>) -> Result<Phase, String> {
         self.run(host, None, |_, host| host.engine.phase() != Phase::Recovering)
             .map_err(|error| format!("recovery: {error}"))?;
         self.is_running = true;
@@ -197,7 +200,7 @@ impl Simulation {
         }
     }
 
-    fn start_clients<E: Subject>(&mut self, requests: u64) {
+    pub(super) fn start_clients<E: Subject>(&mut self, requests: u64) {
         self.budget = requests;
         for client in 0..self.clients.len() {
             if !self.served[usize::from(self.clients[client].volume().get())] {
@@ -218,7 +221,11 @@ impl Simulation {
         }
     }
 
-    fn work_and_crash<E: Subject>(&mut self, mut host: Host<E>, crash: Crash) -> Result<(), String> {
+    pub(super) fn work_and_crash<E: Subject>(
+        &mut self,
+        mut host: Host<E>,
+        crash: Crash,
+    ) -> Result<(), String> {
         let requests = self.random.within(1, self.plan.requests);
         if self.plan.replacement.is_some() && self.random.chance(AIMED_PERMILLE) {
             return self.work_and_crash_replacing(host, crash);
@@ -269,7 +276,7 @@ impl Simulation {
         self.crash(host, crash)
     }
 
-    fn work_and_stop<E: Subject>(&mut self, mut host: Host<E>) -> Result<(), String> {
+    pub(super) fn work_and_stop<E: Subject>(&mut self, mut host: Host<E>) -> Result<(), String> {
         self.start_clients::<E>(self.plan.requests);
         self.run(&mut host, None, |life, _| life.budget == 0)?;
         if self.random.chance(700) {
@@ -278,7 +285,7 @@ impl Simulation {
         self.stop(host)
     }
 
-    fn finish_requests<E: Subject>(&mut self, host: &mut Host<E>) -> Result<(), String> {
+    pub(super) fn finish_requests<E: Subject>(&mut self, host: &mut Host<E>) -> Result<(), String> {
         self.run(host, None, |life, _| life.outstanding.is_empty())
             .map_err(|error| format!("requests at the end: {error}"))?;
         Ok(())
@@ -359,7 +366,7 @@ impl Simulation {
         }
     }
 
-    fn crash<E: Subject>(&mut self, host: Host<E>, crash: Crash) -> Result<(), String> {
+    pub(super) fn crash<E: Subject>(&mut self, host: Host<E>, crash: Crash) -> Result<(), String> {
         self.note(|| format!("crash: {crash:?}"));
         self.summary.add_status(&host.engine.status());
         host.kill(&mut self.devices).into_iter().for_each(|volume| self.oracle.doom(volume));
@@ -430,7 +437,7 @@ impl Simulation {
         self.plan.faults.any() && self.is_damaged(host)
     }
 
-    fn drain<E: Subject>(&mut self, host: &mut Host<E>) -> Result<(), String> {
+    pub(super) fn drain<E: Subject>(&mut self, host: &mut Host<E>) -> Result<(), String> {
         self.note(|| "drain".to_owned());
         for settings in &self.volumes {
             debug_assert!(self.served.iter().all(|served| *served), "the last life serves all volumes");
@@ -471,7 +478,7 @@ impl Simulation {
             .map_err(|error| format!("pages of memory, requests or no free segment at rest: {error}"))
     }
 
-    fn is_idle<E: Subject>(&self, host: &Host<E>) -> bool {
+    pub(super) fn is_idle<E: Subject>(&self, host: &Host<E>) -> bool {
         self.queue.next().is_none() && host.engine.poll_timeout().is_none()
     }
 }

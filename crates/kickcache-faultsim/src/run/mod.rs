@@ -481,6 +481,7 @@ impl Simulation {
 
 mod damage;
 mod growth;
+mod leaving;
 mod life;
 mod operator;
 mod replacement;

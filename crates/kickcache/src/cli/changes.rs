@@ -1,11 +1,12 @@
 //! Changes of what a daemon serves, while it serves: validated first, then done, or nothing has changed.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 use kickcache_daemon::control::ControlError;
-use kickcache_daemon::control::wire::{Reloaded, Removed, VolumeToAdd};
+use kickcache_daemon::control::wire::{DirtyVolume, Reloaded, Removed, ReplacementOrder, VolumeToAdd};
 use kickcache_daemon::plan::ServePlan;
-use kickcache_daemon::plan::cache_spec::{CacheSpec, Unserved};
+use kickcache_daemon::plan::cache_spec::{CacheService, CacheSpec, Unserved};
 use kickcache_daemon::plan::difference::difference;
 use kickcache_daemon::plan::plan_change::PlanChange;
 use kickcache_daemon::plan::removal::{Clients, DirtyFate};
@@ -18,12 +19,16 @@ use kickcache_daemon::serve::succession::follow;
 use kickcache_daemon::whole_path::{real_path, whole_path};
 use kickcache_units::counted;
 
+use crate::cli::control_error::control_error;
 use crate::cli::exit::{Exit, Failure};
+use crate::cli::leaving_out::LeavingOut;
+use crate::cli::options::state_place;
 use crate::cli::orphans::orphans;
 use crate::cli::plan_source::PlanSource;
 use crate::cli::removal::Removal;
 use crate::cli::runtime_dir::make_runtime_dir;
 use crate::cli::start::{Served, Started};
+use crate::cli::taking_in;
 use crate::cli::under_way::{Begun, UnderWay};
 
 /// What a daemon was started with, and one change of it at a time.
@@ -77,10 +82,11 @@ impl Changes {
         for cache in &mut wanted.caches {
             cache.device = follow(&cache.device).device;
         }
+        let mut notes = follow_taken_in(&mut wanted, started);
         started.servers.iter_mut().for_each(Served::look_at_modes);
         let mut served = self.served(started);
         let named = wanted.caches.iter().flat_map(CacheSpec::names).map(str::to_owned).collect();
-        let mut notes = leave_unserved(&mut wanted, &served, &self.plan);
+        notes.extend(leave_unserved(&mut wanted, &served, &self.plan));
         keep_activation(&mut wanted, &served);
         know_grown(&mut served, &wanted, started);
         notes.extend(keep_added(&mut wanted, started));
@@ -187,6 +193,37 @@ impl Turn<'_> {
         Ok(())
     }
 
+    /// Serves the volumes of a cache device without it; gives what is lost.
+    ///
+    /// # Errors
+    /// It stays.
+    pub(super) fn leave_out(
+        &self,
+        started: &mut Started,
+        device: &Path,
+        leaving_out: &LeavingOut,
+    ) -> Result<Vec<DirtyVolume>, ControlError> {
+        let lost = leaving_out.leave_out()?;
+        let left = started.servers.iter_mut().filter(|served| served.cache.device == device);
+        left.for_each(|served| served.cache.service = CacheService::LeftOut);
+        Ok(lost)
+    }
+
+    /// Takes a cache device in where volumes are served without one.
+    ///
+    /// # Errors
+    /// It is not taken in.
+    pub(super) fn take_in(
+        &self,
+        started: &mut Started,
+        device: &Path,
+        order: &ReplacementOrder,
+    ) -> Result<(), ControlError> {
+        let state = state_place(self.changes.plan.state.as_deref());
+        let mut served = started.servers.iter_mut().filter(|served| served.cache.device == device);
+        served.try_for_each(|served| taking_in::take_in(served, order, &state))
+    }
+
     /// Serves a volume no longer.
     ///
     /// # Errors
@@ -209,6 +246,21 @@ fn part(started: &mut Started, removal: &Removal) -> Result<Removed, ControlErro
     Ok(removed)
 }
 
+/// Has devices that were left out be those that were taken in instead. Says so.
+fn follow_taken_in(wanted: &mut ServePlan, started: &Started) -> Vec<String> {
+    let mut notes = Vec::new();
+    for served in &started.servers {
+        let was = |cache: &&mut CacheSpec| {
+            served.former.iter().any(|former| whole_path(former) == whole_path(&cache.device))
+        };
+        let Some(cache) = wanted.caches.iter_mut().find(was) else { continue };
+        let (before, now) = (cache.device.display(), served.cache.device.display());
+        notes.push(format!("{before}: it was left out, and {now} is in its place; name that in the file before the next start"));
+        (cache.device, cache.size) = (served.cache.device.clone(), served.cache.size);
+    }
+    notes
+}
+
 /// Takes cache devices from the file's plan of which the start could serve nothing: the next start tries them again. Says so.
 fn leave_unserved(wanted: &mut ServePlan, served: &ServePlan, plan: &ServePlan) -> Vec<String> {
     let is_left =
@@ -227,8 +279,11 @@ fn leave_alone(leaving: &BTreeSet<String>, plans: [&mut ServePlan; 2]) -> Vec<St
     for cache in plans.into_iter().flat_map(|plan| &mut plan.caches) {
         cache.volumes.retain(|volume| !leaving.contains(&volume.name));
     }
-    let note =
-        |name: &String| format!("{name}: it is being removed; what the file says of it is not looked at");
+    let note = |name: &String| {
+        format!(
+            "{name}: it is being removed, or its cache device left out; what the file says of it is not looked at"
+        )
+    };
     leaving.iter().map(note).collect()
 }
 
@@ -428,12 +483,4 @@ pub(super) fn tell(reloaded: &Result<Reloaded, ControlError>) {
         count => format!("{} made", counted(count, "change")),
     };
     tracing::info!(event = "reloaded", "the configuration file was read again: {made}");
-}
-
-/// Why a server refuses, for who asked.
-pub(super) fn control_error(error: ServeError) -> ControlError {
-    match error {
-        ServeError::Stopped => ControlError::Stopped,
-        error => ControlError::Refused(error.to_string()),
-    }
 }

@@ -1,7 +1,7 @@
 //! Runs what a plan says: one server a cache device, and the control socket in front of them.
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, UNIX_EPOCH};
@@ -17,10 +17,8 @@ use kickcache_daemon::driver::io_engine::IoEngine;
 use kickcache_daemon::metrics::scrape::{MetricsTarget, Scrape};
 use kickcache_daemon::metrics::server::MetricsServer;
 use kickcache_daemon::plan::ServePlan;
-use kickcache_daemon::plan::address::NbdAddress;
-use kickcache_daemon::plan::cache_spec::{CacheService, CacheSpec, Unserved};
+use kickcache_daemon::plan::cache_spec::Unserved;
 use kickcache_daemon::plan::removal::{Clients, DirtyFate};
-use kickcache_daemon::plan::tls_plan::TlsWord;
 use kickcache_daemon::serve::cache_device::Overwrite;
 use kickcache_daemon::serve::config::StatePlace;
 use kickcache_daemon::serve::error::ServeError;
@@ -33,8 +31,11 @@ use kickcache_units::counted;
 use tracing_subscriber::fmt::MakeWriter;
 
 use crate::cli::cache_report::{cache_report, sample_report};
-use crate::cli::changes::{self, Changes, Turn, control_error};
+use crate::cli::changes::{self, Changes, Turn};
+use crate::cli::control_error::control_error;
 use crate::cli::exit::{Exit, Failure};
+use crate::cli::greeting::{Greeting, greet};
+use crate::cli::leaving_out::{LeavingOut, tell_left_out, tell_not_left_out};
 use crate::cli::log::outlet::Outlet;
 use crate::cli::log::start_log;
 use crate::cli::missing_folders::MissingFolders;
@@ -46,6 +47,7 @@ use crate::cli::runtime_dir::make_runtime_dir;
 use crate::cli::service_manager::{self, DevicePulse, Pulses, ServiceManager};
 use crate::cli::socket_activation::ActivationSockets;
 use crate::cli::start::{Served, Started, go_on_replacing, start_servers};
+use crate::cli::taking_in::{self, is_left_out};
 use crate::cli::unserved::{tell_again, tell_orphans};
 
 /// How long somebody who asks waits for a daemon that is starting.
@@ -140,58 +142,6 @@ fn state_directory(plan: &ServePlan) -> Option<PathBuf> {
         StatePlace::Directory(directory) => Some(whole_path(&directory)),
         StatePlace::NotKept | StatePlace::Missing => None,
     }
-}
-
-/// Where everything is.
-struct Greeting<'a> {
-    control: &'a Path,
-    metrics: Option<&'a MetricsServer>,
-    servers: &'a [Served],
-    tls: TlsWord,
-}
-
-/// What NBD clients write of a place.
-fn shown(place: &str, tls: TlsWord) -> String {
-    match (place.strip_prefix("nbd"), tls) {
-        (Some(rest), TlsWord::Require) => format!("nbds{rest}"),
-        _ => place.to_owned(),
-    }
-}
-
-/// Says where everything is. A reader that went away is no reason to stop.
-fn greet(out: &mut dyn Write, &Greeting { control, metrics, servers, tls }: &Greeting<'_>) {
-    let mut text = format!("kickcache {}\n", env!("CARGO_PKG_VERSION"));
-    let volumes = servers.iter().flat_map(|served| served.cache.volumes.iter().map(move |it| (served, it)));
-    for (served, volume) in volumes {
-        let name = &volume.name;
-        let mode = match served.cache.service {
-            CacheService::InService => volume.mode.as_str(),
-            CacheService::LeftOut | CacheService::OutOfService | CacheService::WrittenBackOnly => {
-                "without cache"
-            }
-        };
-        for place in volume.served_by().announcements(name) {
-            text += &format!("volume {name}, {mode}: {}\n", shown(&place, tls));
-        }
-    }
-    for served in servers.iter().filter(|served| chooses_port(&served.cache)) {
-        let served_at = served.handle.status().map(|status| status.served_at).unwrap_or_default();
-        let mut addresses: Vec<String> = served_at.into_iter().flat_map(|volume| volume.nbd).collect();
-        addresses.dedup();
-        let addresses = addresses.join(", ");
-        text += &format!("listening on: {addresses}\n");
-    }
-    if let Some(metrics) = metrics {
-        text += &format!("metrics: {}\n", metrics.address());
-    }
-    text += &format!("control socket: {}\n", control.display());
-    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-}
-
-/// Whether the system chooses a port for one of the volumes.
-fn chooses_port(cache: &CacheSpec) -> bool {
-    let any_port = |address: &NbdAddress| matches!(address, NbdAddress::Tcp { port: 0, .. });
-    cache.volumes.iter().any(|volume| volume.served_by().nbd.addresses().iter().any(any_port))
 }
 
 /// What the control socket speaks for.
@@ -307,6 +257,31 @@ impl Daemon {
         changed
     }
 
+    /// Takes a cache device in, where volumes are served without one.
+    fn take_in(
+        &self,
+        served: &Served,
+        order: &wire::ReplacementOrder,
+    ) -> Result<wire::Replacing, ControlError> {
+        let device = named_in_status(served)?;
+        let with = whole_path(&order.with).display().to_string();
+        let taken_in = wire::Replacing { device: device.clone(), with: with.clone(), bytes: 0 };
+        if order.dry_run {
+            let state = state_place(self.changes.plan().state.as_deref());
+            taking_in::check(served, order, &state)?;
+            return Ok(taken_in);
+        }
+        let _kept = self.changes.under_way().leave_all(served.cache.names())?;
+        let what = format!("the cache device {with} is taken in");
+        self.change(&what, |turn, started| turn.take_in(started, &served.cache.device, order))?;
+        tracing::info!(
+            event = "cache_taken_in",
+            device = with,
+            "{with} is the cache device now, and empty; {device} stays left out: name {with} in the configuration before the next start"
+        );
+        Ok(taken_in)
+    }
+
     /// A signal asks for a stop; one that was begun before, it insists on.
     fn handle_stop_signal(&self) {
         if !self.is_stopping.swap(true, Ordering::AcqRel) {
@@ -395,6 +370,9 @@ impl ControlTarget for Daemon {
 
     fn replace(&self, order: &wire::ReplacementOrder) -> Result<wire::Replacing, ControlError> {
         let served = self.served()?.server_with(order.device.as_deref())?;
+        if is_left_out(&served) {
+            return self.take_in(&served, order);
+        }
         let overwrite = if order.force { Overwrite::Allow } else { Overwrite::Refuse };
         let spec = SuccessorSpec { path: order.with.clone(), size: order.size_bytes, overwrite };
         let device = named_in_status(&served)?;
@@ -402,6 +380,33 @@ impl ControlTarget for Daemon {
             if order.dry_run { served.handle.check_takeover(&spec) } else { served.handle.take_over(spec) };
         let TakeoverBegun { with, bytes } = begun.map_err(control_error)?;
         Ok(wire::Replacing { device, with, bytes })
+    }
+
+    fn leave_out(&self, order: &wire::LeaveOutOrder) -> Result<wire::LeftOut, ControlError> {
+        let served = self.served()?.server_with(order.device.as_deref())?;
+        let device = named_in_status(&served)?;
+        let fate = if order.abandon_dirty { DirtyFate::Abandoned } else { DirtyFate::WrittenBack };
+        let leaving_out = LeavingOut::check(&served, fate)?;
+        let dirty = leaving_out.dirty()?;
+        if order.dry_run {
+            return Ok(wire::LeftOut { device, dirty, lost: Vec::new() });
+        }
+        let _kept = self.changes.under_way().leave_all(served.cache.names())?;
+        tracing::info!(
+            event = "cache_leaving_out",
+            device,
+            "the cache device {device} is to be left out: what is dirty there is written back first"
+        );
+        let what = format!("the cache device {device} is left out");
+        let lost = leaving_out.drain().and_then(|()| {
+            self.change(&what, |turn, started| turn.leave_out(started, &served.cache.device, &leaving_out))
+        });
+        let lost = lost.inspect_err(|error| {
+            tell_not_left_out(&device, error);
+            leaving_out.restore_modes();
+        })?;
+        tell_left_out(&device, &lost);
+        Ok(wire::LeftOut { device, dirty, lost })
     }
 
     fn record(&self, volume: &str) -> Result<TitledRecording, ControlError> {
@@ -493,6 +498,8 @@ fn starting() -> ControlError {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
     fn changes() -> Changes {

@@ -8,6 +8,7 @@ mod cache_report;
 mod changes;
 mod check;
 mod completions;
+mod control_error;
 mod daemon;
 mod demo;
 mod detach;
@@ -16,11 +17,15 @@ mod dump;
 mod equals_hint;
 mod exit;
 mod format;
+mod formatting;
+mod greeting;
 mod grow;
 
 mod inspect;
 mod judge;
 mod leave;
+mod leave_out;
+mod leaving_out;
 mod limit_flags;
 mod log;
 mod man;
@@ -55,6 +60,7 @@ mod start;
 mod status;
 mod stop;
 mod table;
+mod taking_in;
 mod top;
 mod trace;
 mod ublk;
@@ -113,6 +119,7 @@ enum Command {
     Remove(remove::RemoveArgs),
     Resize(resize::ResizeArgs),
     Grow(grow::GrowArgs),
+    LeaveOut(leave_out::LeaveOutArgs),
     Replace(replace::ReplaceArgs),
     Record(record::RecordArgs),
     Stop(stop::StopArgs),
@@ -147,6 +154,7 @@ impl Command {
             Command::Remove(args) => args.run(out),
             Command::Resize(args) => args.run(out),
             Command::Grow(args) => args.run(out),
+            Command::LeaveOut(args) => args.run(out),
             Command::Replace(args) => args.run(out),
             Command::Record(args) => args.run(out),
             Command::Stop(args) => args.run(out),

@@ -30,7 +30,8 @@ Examples:
 ///
 /// All that is cached is copied to the other device, dirty or not, while requests go on; then that one takes over, and the old one says
 /// so: a start with a configuration that names the old one finds the new one. The new one must be as large as the old one or larger;
-/// `kickcache grow` uses the rest. `kill -9` and power cuts do no harm, and the next start goes on (docs/replace.md).
+/// `kickcache grow` uses the rest. In the place of a device that was left out (`kickcache leave-out`) any device is taken in, empty.
+/// `kill -9` and power cuts do no harm, and the next start goes on (docs/replace.md).
 ///
 /// The daemon goes on with it if this command is interrupted; `kickcache status --json` says how far it is.
 #[derive(Debug, clap::Args)]
@@ -74,6 +75,9 @@ impl ReplaceArgs {
             if self.json {
                 return print_json(out, &replacing);
             }
+            if *bytes == 0 {
+                return Ok(writeln!(out, "{with} would be taken in, empty, in the place of {device}")?);
+            }
             let copied = show_bytes(*bytes);
             return Ok(writeln!(out, "{with} would take over from {device}; {copied} would be copied")?);
         }
@@ -83,6 +87,12 @@ impl ReplaceArgs {
         let cache = replaced?;
         if self.json {
             return print_json(out, &replacing);
+        }
+        if *bytes == 0 {
+            return Ok(writeln!(
+                out,
+                "{with} is the cache device now, and empty; {device} stays left out: name {with} in the configuration"
+            )?);
         }
         writeln!(out, "{with} has taken over from {device}, which is not used any more")?;
         let used = show_bytes(cache.device_bytes);

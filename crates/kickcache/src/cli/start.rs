@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::iter;
 use std::panic::resume_unwind;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::thread::{self, ScopedJoinHandle};
 
 use anyhow::{Context, bail};
@@ -18,7 +18,7 @@ use kickcache_daemon::serve::cache_device::Overwrite;
 use kickcache_daemon::serve::error::ServeError;
 use kickcache_daemon::serve::missed_device::uuid_at;
 use kickcache_daemon::serve::prepare::check_origin;
-use kickcache_daemon::serve::server::{Server, ServerHandle, SuccessorSpec};
+use kickcache_daemon::serve::server::{NamedSettings, Server, ServerHandle, SuccessorSpec};
 use kickcache_daemon::serve::stop_wish::StopWish;
 use kickcache_daemon::serve::succession::find_cache;
 use kickcache_daemon::whole_path::{real_path, whole_path};
@@ -36,6 +36,8 @@ use crate::cli::unserved::tell_unserved;
 pub(super) struct Served {
     pub(super) handle: ServerHandle,
     pub(super) cache: CacheSpec,
+    /// Cache devices that were left out, in whose place another one was taken in.
+    pub(super) former: Vec<PathBuf>,
 }
 
 /// What came of a plan.
@@ -119,6 +121,16 @@ impl Served {
         }
     }
 
+    /// What holds for its volumes; see [`Served::look_at_modes`].
+    pub(super) fn settings(&self) -> Vec<NamedSettings> {
+        let named = |volume: &VolumeSpec| NamedSettings {
+            volume: volume.name.clone(),
+            settings: volume.settings(),
+            client_cap: volume.client_cap(),
+        };
+        self.cache.volumes.iter().map(named).collect()
+    }
+
     /// Refuses to go on without its only volume.
     ///
     /// # Errors
@@ -194,7 +206,7 @@ pub(super) fn start_servers(
 
 /// Devices that were to take over before the last stop are copied to anew.
 pub(super) fn go_on_replacing(servers: &[Served]) {
-    for Served { handle, cache } in servers {
+    for Served { handle, cache, .. } in servers {
         let Some(path) = cache.successor.clone() else { continue };
         let (handle, device) = (handle.clone(), cache.device.clone());
         let spec = SuccessorSpec { path, size: None, overwrite: Overwrite::Refuse };
@@ -316,7 +328,7 @@ fn start_server(
         let mut config = common.config(cache);
         config.inherited = std::mem::take(&mut activated).into_inherited();
         match Server::start(config) {
-            Ok(handle) => return Ok(Some(Served { handle, cache: cache.clone() })),
+            Ok(handle) => return Ok(Some(Served { handle, cache: cache.clone(), former: Vec::new() })),
             Err(error) => refusals.leave(cache, error)?,
         }
     }

@@ -65,6 +65,17 @@ impl UnderWay {
         }
     }
 
+    /// The same of several.
+    ///
+    /// # Errors
+    /// One is already.
+    pub(super) fn leave_all<'a>(
+        &self,
+        volumes: impl Iterator<Item = &'a str>,
+    ) -> Result<Vec<Leaving<'_>>, ControlError> {
+        volumes.map(|volume| self.leave(volume)).collect()
+    }
+
     /// Refuses what a volume that is about to go is not to be asked for.
     ///
     /// # Errors
@@ -88,7 +99,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 fn is_leaving(volume: &str) -> ControlError {
     ControlError::Refused(format!(
-        "volume {volume} is being removed: what is dirty of it is written back first; wait for that"
+        "volume {volume} is being removed, or its cache device left out: what is dirty of it is written back first; wait for that"
     ))
 }
 

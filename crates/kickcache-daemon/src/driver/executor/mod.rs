@@ -441,6 +441,11 @@ impl Driver {
         self.operations.len() - self.free.len()
     }
 
+    /// Whether nothing is in flight, and all that ended was taken.
+    pub fn is_at_rest(&self) -> bool {
+        self.in_flight() == 0 && self.ended.is_empty()
+    }
+
     fn begin(&mut self, id: SubmissionId, device: Device, work: Work, offset: u64) -> u32 {
         let token = self.free.pop().unwrap_or_else(|| {
             self.operations.push(Operation::new());

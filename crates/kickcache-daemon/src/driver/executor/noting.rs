@@ -11,7 +11,15 @@ use crate::driver::notary::{KeepNote, Notary, NoteEnd};
 impl Driver {
     /// Has notes kept by a function, on a thread of its own.
     pub fn keep_notes(&mut self, keep: KeepNote) {
+        self.keep_no_notes();
         self.notes = Notes::Later(keep);
+    }
+
+    /// Has nobody keep notes.
+    pub fn keep_no_notes(&mut self) {
+        if let Notes::Thread(notary) = std::mem::take(&mut self.notes) {
+            self.backend.unwatch(notary.wakeup(), NOTARY_KEY);
+        }
     }
 
     /// Asks for a note; an operation ends when it is kept.

@@ -5,7 +5,7 @@ use std::io::Read;
 use std::path::Path;
 
 use kickcache_engine::format::mark::ServiceMark;
-use kickcache_engine::format::superblock::Superblock;
+use kickcache_engine::format::superblock::{Superblock, VolumeRecord};
 use kickcache_engine::format::version::FORMAT_VERSION;
 use kickcache_engine::units::VolumeId;
 
@@ -65,6 +65,12 @@ impl CacheDevice {
         let id = attach(&mut self.superblock, self.file.path(), origin)?;
         self.is_changed |= before != self.superblock.volumes;
         Ok(id)
+    }
+
+    /// Has these volumes on a device that was formatted just now.
+    pub(crate) fn set_volumes(&mut self, volumes: Vec<VolumeRecord>) {
+        self.superblock.volumes = volumes;
+        self.is_changed = true;
     }
 
     /// Gives the start that is about to come its number, durably: above that of the last one here, and of the last one that is

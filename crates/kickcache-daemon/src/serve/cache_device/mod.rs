@@ -47,6 +47,19 @@ impl CacheDevice {
         CacheDevice::format_noted(path, size, overwrite, noted)
     }
 
+    /// Finds what can be wrong with that, and changes nothing. Gives the size that the device would have.
+    ///
+    /// # Errors
+    /// As [`CacheDevice::format_noted`], as far as can be told before it is tried.
+    pub fn check_format(
+        path: &Path,
+        size: Option<u64>,
+        overwrite: Overwrite,
+        noted: Noted<'_>,
+    ) -> Result<u64, ServeError> {
+        found::check_format(path, size, overwrite, noted)
+    }
+
     /// The same, where somebody may have noted that the device is out of service.
     ///
     /// # Errors

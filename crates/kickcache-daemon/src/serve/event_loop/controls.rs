@@ -96,6 +96,7 @@ impl<E: CacheEngine> EventLoop<E> {
                 tracing::info!(event = "recording_ended", "a recording has ended");
             }
             Control::Membership(order) => self.take_membership_order(now, order),
+            Control::Engine(order) => self.take_engine_order(now, order),
             Control::Grow(wanted, answer) => self.begin_growth(now, wanted, answer),
             Control::ToGrow(answer) => {
                 let cache = self.device_to_grow();

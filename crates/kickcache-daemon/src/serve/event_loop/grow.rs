@@ -49,6 +49,9 @@ impl<E: CacheEngine> EventLoop<E> {
                 GrowthStep::Preparing(_) | GrowthStep::Storing(_) => "it is growing already",
             }));
         }
+        if self.engine_lease.is_some() {
+            return Err(self.refuse_growth("it is being left out, or another one taken in"));
+        }
         if self.takeover.step.is_some() {
             return Err(
                 self.refuse_growth("it is being replaced; let the other device grow when that is done")

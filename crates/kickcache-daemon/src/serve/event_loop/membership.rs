@@ -66,7 +66,7 @@ impl<E: CacheEngine> EventLoop<E> {
         let is_good = self.notes.is_some() && self.core.engine.health() == CacheHealth::Good;
         let cache = self.core.driver.shared_file(Device::Cache).filter(|_| is_good);
         cache.ok_or_else(|| {
-            refuse("it is left out or out of service, and its volumes stay as they are until the daemon is stopped")
+            refuse("it is left out or out of service, and its volumes stay as they are until another one is taken in (`kickcache leave-out`, then `kickcache replace`), or the daemon is stopped")
         })
     }
 

@@ -5,6 +5,7 @@
 mod controls;
 pub(crate) mod dirty_notes;
 mod ending;
+mod engine_change;
 mod grow;
 mod loss;
 mod membership;
@@ -31,6 +32,7 @@ use crate::serve::cache_growth::CacheGrowth;
 use crate::serve::cache_takeover::CacheTakeover;
 use crate::serve::control::Control;
 use crate::serve::core::{Core, LoopPhase};
+use crate::serve::engine_change::EngineLease;
 use crate::serve::error::ServeError;
 use crate::serve::frontend::Frontends;
 use crate::serve::frontend::after::After;
@@ -75,6 +77,8 @@ pub(crate) struct EventLoop<E> {
     pub(crate) journal_note: JournalNote,
     /// A volume on its way out.
     pub(crate) leaving: Option<Leaving>,
+    /// Whether the engine gives way to another one.
+    pub(crate) engine_lease: EngineLease,
     /// Somebody else writes the superblock.
     pub(crate) is_leased: bool,
     pub(crate) stop_wait: StopWait,
@@ -106,6 +110,7 @@ impl<E: CacheEngine> EventLoop<E> {
             self.tell_out_of_service();
             self.tell_troubles(now);
             self.advance_leaving(now);
+            self.advance_engine_change(now);
             if self.frontends.send(&mut self.core)? == After::GoOn {
                 continue;
             }
@@ -247,7 +252,7 @@ impl<E: CacheEngine> EventLoop<E> {
         let late = earlier(late, self.takeover.poll_timeout(self.core.now));
         let trouble = self.troubles.poll_timeout(self.core.driver.in_flight());
         let leaving = self.leaving.as_ref().and_then(|leaving| leaving.poll_timeout(self.core.now));
-        let late = earlier(late, leaving);
+        let late = earlier(earlier(late, leaving), self.engine_lease.poll_timeout(self.core.now));
         let log = earlier(log, self.core.throttles.poll_timeout());
         let others = [goodbye, self.frontends.poll_timeout(), self.core.accept_again, log, trouble, late];
         self.core.engine.poll_timeout().into_iter().chain(others.into_iter().flatten()).min()

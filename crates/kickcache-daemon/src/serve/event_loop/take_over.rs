@@ -57,12 +57,15 @@ impl<E: CacheEngine> EventLoop<E> {
         if self.takeover.step.is_some() {
             return Err(self.refuse_takeover("it is being replaced already"));
         }
+        if self.engine_lease.is_some() {
+            return Err(self.refuse_takeover("it is being left out, or another one taken in"));
+        }
         if self.growth.step().is_some() {
             return Err(self.refuse_takeover("it is growing; replace it when that is done"));
         }
         if self.core.engine.health() != CacheHealth::Good {
             return Err(self.refuse_takeover(
-                "it is out of service: drain its volumes, stop, and serve them with a new one",
+                "it is out of service: leave it out first (`kickcache leave-out`); then another one can be taken in",
             ));
         }
         let cache = self.core.driver.shared_file(Device::Cache);

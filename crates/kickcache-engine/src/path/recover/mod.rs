@@ -436,8 +436,8 @@ fn finish(state: &mut State) {
     for summary in recovery.unsealed {
         seal(state, &summary);
     }
-    for volume in state.volumes.ids() {
-        // A dead process may have left acknowledged writes in the origin's volatile memory.
+    for volume in state.volumes.ids().filter(|_| !mutant!(OriginsTakenForFlushed)) {
+        // A dead process, or another engine, may have left acknowledged writes in the origin's volatile memory.
         let now = state.now;
         let flush = &mut state.volumes.get_mut(volume).flush;
         flush.on_client_write(now);

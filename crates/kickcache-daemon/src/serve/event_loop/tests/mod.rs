@@ -23,6 +23,7 @@ use crate::driver::executor::{Driver, DriverSettings, Medium, NamedMedium};
 use crate::driver::io_engine::IoEngine;
 use crate::plan::address::NbdAddress;
 use crate::serve::config::Limits;
+use crate::serve::engine_change::EngineLease;
 use crate::serve::frontend::listener::{Place, VolumePlace};
 use crate::serve::frontend::nbd::Nbd;
 use crate::serve::frontend::nbd::key::{ConnectionId, NbdKey};
@@ -113,6 +114,7 @@ fn toy_loop(
         troubles: Troubles::new(),
         notes: None,
         leaving: None,
+        engine_lease: EngineLease::None,
         is_leased: false,
         stop_wait: StopWait::default(),
         curve_turn: 0,

@@ -1,0 +1,227 @@
+//! Another engine in the place of the one that serves.
+//!
+//! The order decides where a cache device is left out: the origins have everything, flushed; it is on record that the device is out of
+//! service; only then the engine that knows it gives way, and anything goes past it.
+
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, PoisonError};
+
+use kickcache_engine::cache_engine::CacheEngine;
+use kickcache_engine::device::Device;
+use kickcache_engine::engine::Phase;
+use kickcache_engine::format::superblock::VolumeRecord;
+use kickcache_engine::stats::{CacheHealth, Record};
+use kickcache_engine::time::Instant;
+
+use super::EventLoop;
+use crate::driver::device::BlockFile;
+use crate::driver::executor::{Medium, NamedMedium};
+use crate::driver::nothing::Nothing;
+use crate::plan::removal::DirtyFate;
+use crate::serve::core::LoopPhase;
+use crate::serve::engine_change::{
+    Behind, CacheUse, EngineChange, EngineLease, EngineOrder, EngineStep, Former, Other, OtherKind, Unclean,
+};
+use crate::serve::error::ServeError;
+use crate::serve::notes::Notes;
+use crate::serve::out_of_service::OutOfService;
+
+impl<E: CacheEngine> EventLoop<E> {
+    /// An asker that is gone needs no answer.
+    pub(super) fn take_engine_order(&mut self, now: Instant, order: EngineOrder) {
+        match order {
+            EngineOrder::Look(answer) => drop(answer.send(self.behind())),
+            EngineOrder::Begin(answer) => {
+                let behind = self.behind();
+                if behind.is_ok() {
+                    (self.is_leased, self.engine_lease) = (true, EngineLease::Prepared);
+                }
+                drop(answer.send(behind));
+            }
+            EngineOrder::Change(other, answer) => self.begin_engine_change(now, other, answer),
+            EngineOrder::Stay(answer) => {
+                self.end_engine_lease();
+                let _ = answer.send(());
+            }
+        }
+    }
+
+    fn refuse_engine_change(&self, what: &str) -> ServeError {
+        ServeError::Cache { path: self.cache.clone(), what: what.into() }
+    }
+
+    /// Refuses what needs a loop at peace.
+    fn behind(&self) -> Result<Behind, ServeError> {
+        if self.core.stage != LoopPhase::Serving || self.core.engine.phase() != Phase::Running {
+            return Err(self.refuse_engine_change("its server is stopping"));
+        }
+        if self.takeover.step.is_some() {
+            return Err(self.refuse_engine_change("it is being replaced; wait for that"));
+        }
+        if self.growth.step().is_some() {
+            return Err(self.refuse_engine_change("it is growing; wait for that"));
+        }
+        if self.is_storing_superblock() {
+            return Err(self.refuse_engine_change("another change of it is under way; ask again"));
+        }
+        let is_used = self.core.driver.shared_file(Device::Cache).is_some();
+        let origins = self.core.volumes.iter().map(|volume| Device::Origin(volume.info.id));
+        Ok(Behind {
+            superblock: self.superblock.clone(),
+            cache: if is_used { CacheUse::Used } else { CacheUse::None },
+            clock: self.core.clock,
+            io_engine: self.core.driver.io_engine(),
+            volumes: self.core.volumes.iter().map(|volume| volume.info.clone()).collect(),
+            unclean: self.unclean(),
+            origins: origins.filter_map(|device| self.core.driver.shared_file(device)).collect(),
+        })
+    }
+
+    fn unclean(&self) -> Vec<Unclean> {
+        let unclean = |VolumeRecord { id, name, .. }: &VolumeRecord| Unclean {
+            volume: name.clone(),
+            blocks: self.core.engine.not_clean_blocks(*id),
+            is_served: self.core.volumes.iter().any(|volume| volume.info.id == *id),
+        };
+        self.superblock.volumes.iter().map(unclean).filter(|unclean| unclean.blocks > 0).collect()
+    }
+
+    fn begin_engine_change(
+        &mut self,
+        now: Instant,
+        other: Box<Other>,
+        answer: Sender<Result<Former, ServeError>>,
+    ) {
+        self.core.hold();
+        self.engine_lease = EngineLease::Changing(EngineChange::begin(now, other, answer));
+    }
+
+    /// Goes on with a change of the engine.
+    pub(super) fn advance_engine_change(&mut self, now: Instant) {
+        let EngineLease::Changing(change) = &self.engine_lease else { return };
+        if self.core.stage != LoopPhase::Serving {
+            return self.keep_engine("its server is stopping");
+        }
+        match (change.step, &change.other.kind) {
+            (EngineStep::Quieting, OtherKind::WithoutCache(fate)) => self.quieten(now, *fate),
+            (EngineStep::Recording, _) => self.await_record(),
+            (EngineStep::Quieting | EngineStep::Parting, _) => self.part_from_engine(),
+        }
+        if self.engine_lease.change().is_some_and(|change| change.is_late(now)) {
+            let awaited = self.awaited(now);
+            let what = format!(
+                "what clients asked for has not come to its end after 5 s ({awaited}); see to that, then ask again"
+            );
+            self.keep_engine(&what);
+        }
+    }
+
+    fn quieten(&mut self, now: Instant, fate: DirtyFate) {
+        let ids: Vec<_> = self.core.volumes.iter().map(|volume| volume.info.id).collect();
+        let unclean = self.unclean();
+        let is_done = match fate {
+            DirtyFate::WrittenBack => {
+                unclean.is_empty() && ids.iter().all(|id| self.core.engine.is_idle(*id))
+            }
+            DirtyFate::Abandoned => ids.iter().all(|id| self.core.engine.has_ended(*id)),
+        };
+        if !self.core.requests.is_empty() || !is_done {
+            if fate == DirtyFate::WrittenBack {
+                for id in ids {
+                    self.core.engine.drain(now, id);
+                    self.core.engine.flush_soon(now, id);
+                }
+                self.pump(now);
+            }
+            return;
+        }
+        if self.core.engine.health() == CacheHealth::Good {
+            // It has not failed: the log says something else of it.
+            self.out_of_service = OutOfService::Told(Record::Pending);
+            self.core.engine.leave_out(now);
+            self.pump(now);
+        }
+        if let Some(change) = self.engine_lease.change() {
+            change.step = EngineStep::Recording;
+        }
+    }
+
+    fn await_record(&mut self) {
+        match self.core.engine.record() {
+            Some(Record::OnDevice | Record::WithHost | Record::ByOrder) => {
+                if let Some(change) = self.engine_lease.change() {
+                    change.step = EngineStep::Parting;
+                }
+            }
+            Some(Record::Failed) => self.keep_engine(
+                "that it is left out can be recorded neither on it nor in the state directory; it is out of service, and writes \
+                 fail until that can be recorded",
+            ),
+            Some(Record::Pending) | None => {}
+        }
+    }
+
+    fn part_from_engine(&mut self) {
+        if self.core.requests.is_empty() && self.core.driver.is_at_rest() {
+            self.change_engine();
+        }
+    }
+
+    /// Nothing is in flight: the other engine serves from here on.
+    fn change_engine(&mut self) {
+        let EngineLease::Changing(EngineChange { other, answer, .. }) =
+            std::mem::take(&mut self.engine_lease)
+        else {
+            return;
+        };
+        let Other { engine, superblock, kind } = *other;
+        let (lost, cache) = (self.unclean(), self.core.driver.remove(Device::Cache));
+        let medium = match kind {
+            OtherKind::WithoutCache(_) => {
+                self.core.driver.keep_no_notes();
+                self.notes = None;
+                self.out_of_service = OutOfService::Told(Record::ByOrder);
+                Medium::Queued(Box::new(Nothing::default()))
+            }
+            OtherKind::WithCache(file, notes) => {
+                self.use_cache(&file, notes);
+                Medium::File(file)
+            }
+        };
+        self.core.driver.add(NamedMedium { device: Device::Cache, medium });
+        self.core.engine.give_way(engine);
+        self.superblock = superblock;
+        self.damaged.clear();
+        self.troubles.forget(Device::Cache);
+        self.end_engine_lease();
+        drop(answer.send(Ok(Former { lost, _cache: cache })));
+    }
+
+    fn use_cache(&mut self, file: &BlockFile, notes: Arc<Notes>) {
+        match notes.keeper() {
+            Some(keeper) => self.core.driver.keep_notes(keeper),
+            None => self.core.driver.keep_no_notes(),
+        }
+        self.notes = Some(notes);
+        self.out_of_service = OutOfService::Untold;
+        self.cache = file.path().into();
+        *self.takeover.device.lock().unwrap_or_else(PoisonError::into_inner) = self.cache.clone();
+    }
+
+    /// The engine stays after all.
+    fn keep_engine(&mut self, why: &str) {
+        let EngineLease::Changing(EngineChange { answer, .. }) = std::mem::take(&mut self.engine_lease)
+        else {
+            return;
+        };
+        self.end_engine_lease();
+        drop(answer.send(Err(self.refuse_engine_change(why))));
+    }
+
+    fn end_engine_lease(&mut self) {
+        (self.is_leased, self.engine_lease) = (false, EngineLease::None);
+        self.core.let_go();
+        // A size may have waited for it.
+        self.take_resizes();
+    }
+}

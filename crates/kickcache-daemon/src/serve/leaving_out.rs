@@ -1,0 +1,127 @@
+//! A cache device is left out while its volumes are served: the part that is not the loop's.
+
+use std::sync::Arc;
+
+use kickcache_engine::config::{EngineSettings, Service, VolumeSettings};
+use kickcache_engine::engine::Engine;
+use kickcache_engine::format::geometry::DEVICE_SIZE_MIN;
+use kickcache_engine::format::superblock::{Superblock, VolumeRecord};
+
+use crate::driver::executor::Medium;
+use crate::driver::nothing::Nothing;
+use crate::plan::removal::DirtyFate;
+use crate::serve::aside::{Aside, Recovered};
+use crate::serve::control::NamedSettings;
+use crate::serve::engine_change::{
+    AskEngine, Behind, CacheUse, EngineOrder, Former, Other, OtherKind, Unclean,
+};
+use crate::serve::error::ServeError;
+use crate::serve::joining::Surroundings;
+use crate::serve::notes::Notes;
+
+/// Refuses what is in the way of that; gives what is to be written back.
+pub(crate) fn check(
+    asked: &impl AskEngine,
+    around: &Surroundings,
+    fate: DirtyFate,
+) -> Result<Vec<Unclean>, ServeError> {
+    let behind = asked.ask_engine(EngineOrder::Look)??;
+    refuse(around, &behind, fate)?;
+    Ok(behind.unclean)
+}
+
+fn refuse(around: &Surroundings, behind: &Behind, fate: DirtyFate) -> Result<(), ServeError> {
+    if behind.cache == CacheUse::None {
+        let what =
+            "its volumes are served without a cache already; `kickcache replace` takes a new one in".into();
+        return Err(ServeError::Cache { path: around.cache.clone(), what });
+    }
+    let orphan = behind.unclean.iter().find(|unclean| !unclean.is_served);
+    if let (Some(Unclean { volume, blocks, .. }), DirtyFate::WrittenBack) = (orphan, fate) {
+        let what = format!(
+            "{blocks} of its blocks are dirty on {}, and it is not served, so that nobody writes them back; serve it (`kickcache add`), \
+             or say --abandon-dirty",
+            around.cache.display()
+        );
+        return Err(ServeError::Volume { name: volume.clone(), what });
+    }
+    Ok(())
+}
+
+/// Has an engine without a cache in the place of the one with the device; gives what was given up. The device is closed then.
+pub(crate) fn leave_out(
+    asked: &impl AskEngine,
+    around: &Surroundings,
+    fate: DirtyFate,
+    settings: &[NamedSettings],
+    notes: Option<&Arc<Notes>>,
+) -> Result<Vec<Unclean>, ServeError> {
+    let behind = asked.ask_engine(EngineOrder::Begin)??;
+    let changed = refuse(around, &behind, fate).and_then(|()| without_cache(around, &behind, settings));
+    let other = match changed {
+        Ok(Another { engine, superblock }) => {
+            Other { engine, superblock, kind: OtherKind::WithoutCache(fate) }
+        }
+        Err(error) => {
+            asked.ask_engine(EngineOrder::Stay)?;
+            return Err(error);
+        }
+    };
+    let Former { lost, _cache: cache } =
+        asked.ask_engine(|answer| EngineOrder::Change(Box::new(other), answer))??;
+    if let Some(Err(error)) = notes.map(|notes| notes.leave_out()) {
+        tracing::warn!(
+            event = "record_failed",
+            "the state directory does not record that the cache device is left out, which the device itself does: {error}"
+        );
+    }
+    // Closes it: whoever reads that it is left out can pull it.
+    drop(cache);
+    Ok(lost)
+}
+
+/// An engine without a cache device.
+struct Another {
+    engine: Engine,
+    superblock: Superblock,
+}
+
+fn without_cache(
+    around: &Surroundings,
+    behind: &Behind,
+    settings: &[NamedSettings],
+) -> Result<Another, ServeError> {
+    let path = &around.cache;
+    let refuse = |source| ServeError::Engine { path: path.clone(), source };
+    let mut superblock = Superblock::new([0; 16], DEVICE_SIZE_MIN).map_err(refuse)?;
+    superblock.volumes = records(behind);
+    let volumes = volume_settings(behind, settings);
+    let aside = Aside {
+        clock: behind.clock,
+        io_engine: behind.io_engine,
+        settings: EngineSettings { service: Service::Out, ..around.engine },
+        superblock: &superblock,
+        volumes: &volumes,
+        path,
+    };
+    let Recovered { engine, .. } = aside.recover(Medium::Queued(Box::new(Nothing::default())))?;
+    Ok(Another { engine, superblock })
+}
+
+/// The volumes that are served, as a superblock has them.
+pub(crate) fn records(behind: &Behind) -> Vec<VolumeRecord> {
+    let served = behind.superblock.volumes.iter().filter_map(|record| {
+        let volume = behind.volumes.iter().find(|volume| volume.id == record.id)?;
+        Some(VolumeRecord { origin_size: volume.size, ..record.clone() })
+    });
+    served.collect()
+}
+
+/// What shall hold for the volumes that are served.
+pub(crate) fn volume_settings(behind: &Behind, settings: &[NamedSettings]) -> Vec<VolumeSettings> {
+    let settings = settings.iter().filter_map(|named| {
+        let volume = behind.volumes.iter().find(|volume| volume.name == named.volume)?;
+        Some(VolumeSettings { volume: volume.id, ..named.settings })
+    });
+    settings.collect()
+}

@@ -1,0 +1,137 @@
+//! A cache device is taken in while volumes are served without one: the part that is not the loop's.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use kickcache_engine::config::{EngineSettings, FreedSegments, Service, VolumeSettings};
+use kickcache_engine::format::superblock::Superblock;
+
+use crate::driver::device::{AccessMode, check_different};
+use crate::driver::executor::Medium;
+use crate::plan::volume_spec::VolumeSpec;
+use crate::serve::aside::{Aside, Recovered};
+use crate::serve::cache_device::CacheDevice;
+use crate::serve::control::NamedSettings;
+use crate::serve::engine_change::{AskEngine, Behind, CacheUse, EngineOrder, Other, OtherKind};
+use crate::serve::error::ServeError;
+use crate::serve::joining::Surroundings;
+use crate::serve::leaving_out::{records, volume_settings};
+use crate::serve::notes::{Candidate, Holdings, Notes};
+use crate::serve::older_copy::noted_start;
+use crate::serve::rooms::check_rooms;
+
+/// What is to be behind a new cache device.
+pub struct TakenIn<'a> {
+    /// The volumes, as they are served.
+    pub volumes: &'a [VolumeSpec],
+    /// What shall hold for them.
+    pub settings: &'a [NamedSettings],
+    /// Whether segments that hold nothing are discarded.
+    pub freed_segments: FreedSegments,
+}
+
+/// Refuses what is in the way of that.
+pub(crate) fn check(asked: &impl AskEngine, around: &Surroundings) -> Result<(), ServeError> {
+    refuse(around, &asked.ask_engine(EngineOrder::Look)??)
+}
+
+fn refuse(around: &Surroundings, behind: &Behind) -> Result<(), ServeError> {
+    match behind.cache {
+        CacheUse::None => Ok(()),
+        CacheUse::Used => {
+            let what = "it is used; leave it out first (`kickcache leave-out`)".into();
+            Err(ServeError::Cache { path: around.cache.clone(), what })
+        }
+    }
+}
+
+/// Has an engine with a new cache device in the place of the one without. `format` makes the device, or opens one that was made.
+pub(crate) fn take_in(
+    asked: &impl AskEngine,
+    around: &Surroundings,
+    taken_in: &TakenIn<'_>,
+    format: impl FnOnce() -> Result<CacheDevice, ServeError>,
+) -> Result<Arc<Notes>, ServeError> {
+    let behind = asked.ask_engine(EngineOrder::Begin)??;
+    let prepared = refuse(around, &behind).and_then(|()| prepare(around, &behind, taken_in, format));
+    let Ready { other, notes } = match prepared {
+        Ok(ready) => ready,
+        Err(error) => {
+            asked.ask_engine(EngineOrder::Stay)?;
+            return Err(error);
+        }
+    };
+    let changed = asked.ask_engine(|answer| EngineOrder::Change(Box::new(other), answer));
+    match changed.and_then(|changed| changed) {
+        Ok(former) => drop(former),
+        Err(error) => {
+            notes.undo();
+            return Err(error);
+        }
+    }
+    Ok(notes)
+}
+
+/// What is to serve.
+struct Ready {
+    other: Other,
+    notes: Arc<Notes>,
+}
+
+fn prepare(
+    around: &Surroundings,
+    behind: &Behind,
+    taken_in: &TakenIn<'_>,
+    format: impl FnOnce() -> Result<CacheDevice, ServeError>,
+) -> Result<Ready, ServeError> {
+    let mut device = format()?;
+    let path = device.file.path().to_path_buf();
+    behind.origins.iter().try_for_each(|origin| check_different(&device.file, origin))?;
+    check_rooms(&path, &device.superblock.geometry, taken_in.volumes)?;
+    device.set_volumes(records(behind));
+    device.store()?;
+    device.count_start(noted_start(&around.state, &device.superblock));
+    let volumes = volume_settings(behind, taken_in.settings);
+    let engine =
+        EngineSettings { service: Service::In, freed_segments: taken_in.freed_segments, ..around.engine };
+    let CacheDevice { file, superblock, .. } = device;
+    let aside = Aside {
+        clock: behind.clock,
+        io_engine: behind.io_engine,
+        settings: engine,
+        superblock: &superblock,
+        volumes: &volumes,
+        path: &path,
+    };
+    let Recovered { engine, cache } = aside.recover(Medium::File(file))?;
+    let file = cache.ok_or_else(|| ServeError::Cache {
+        path: path.clone(),
+        what: "somebody else still uses it".into(),
+    })?;
+    let notes = note(around, behind, &volumes, &superblock, &path)?;
+    let kind = OtherKind::WithCache(file, Arc::clone(&notes));
+    Ok(Ready { other: Other { engine, superblock, kind }, notes })
+}
+
+/// Before anything can be dirty on the device.
+fn note(
+    around: &Surroundings,
+    behind: &Behind,
+    settings: &[VolumeSettings],
+    superblock: &Superblock,
+    path: &Path,
+) -> Result<Arc<Notes>, ServeError> {
+    let candidates = settings.iter().filter_map(|settings| {
+        let volume = behind.volumes.iter().find(|volume| volume.id == settings.volume)?;
+        let candidate = Candidate {
+            name: &volume.name,
+            identity: &volume.origin,
+            mode: settings.mode,
+            access: if volume.read_only { AccessMode::ReadOnly } else { AccessMode::ReadWrite },
+            holdings: Holdings::Nothing,
+        };
+        Some((volume.id, candidate))
+    });
+    let candidates: Vec<_> = candidates.collect();
+    Notes::begin(&around.state, (superblock, path), &candidates).map(Arc::new)
+}

@@ -1,0 +1,54 @@
+//! A cache device is left out while its volumes are served: whoever drives the engine drains them, has it taken out of service, and
+//! has another engine in its place once [`Engine::record`] says where that is on record.
+
+use crate::engine::Engine;
+use crate::time::Instant;
+
+impl Engine {
+    /// Takes the cache device out of service by order, as if it had failed too often: that is put on record before anything goes past
+    /// it that its log does not know of. What is dirty there is written back as far as it can be read.
+    pub fn leave_out(&mut self, now: Instant) {
+        self.state.now = now;
+        self.is_stirred = true;
+        self.state.take_out_of_service();
+        if mutant!(LeftOutUnmarked) {
+            self.state.marking.is_known = true;
+        }
+        self.run_agenda();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::config::Mode;
+    use crate::scene::Scene;
+    use crate::stats::{CacheHealth, Record};
+
+    #[test]
+    fn a_device_that_is_left_out_says_so_before_a_write_goes_past_it() {
+        let mut scene = Scene::new(Mode::WriteThrough);
+        scene.write(0, 8192).0.unwrap();
+        scene.flush().0.unwrap();
+        scene.read(0, 4096).0.unwrap();
+        scene.engine.leave_out(scene.now);
+        let (result, seen) = scene.write(8192, 4096);
+        result.unwrap();
+        let place = |wanted: &str| seen.iter().position(|line| line == wanted);
+        assert!(place("cache log 0, durable") < place("origin write 8192+4096"), "{seen:?}");
+        assert_eq!(scene.engine.health(), CacheHealth::OutOfService);
+        assert_eq!(scene.engine.record(), Some(Record::OnDevice));
+        let (result, seen) = scene.read(0, 4096);
+        result.unwrap();
+        assert!(seen.iter().any(|line| line.starts_with("origin read")), "{seen:?}");
+    }
+
+    #[test]
+    fn what_is_dirty_there_is_written_back() {
+        let mut scene = Scene::new(Mode::WriteBack);
+        scene.write(0, 8192).0.unwrap();
+        scene.engine.leave_out(scene.now);
+        scene.run();
+        scene.pass(crate::time::Duration::from_millis(5_000));
+        assert_eq!(scene.engine.status().volumes[0].dirty_blocks, 0);
+    }
+}

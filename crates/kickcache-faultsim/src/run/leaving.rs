@@ -1,0 +1,110 @@
+//! A cache device is left out while an engine serves, and another one taken in: what the operator and the daemon do.
+
+use kickcache_engine::config::Service;
+use kickcache_engine::engine::Phase;
+use kickcache_engine::stats::{CacheHealth, Record};
+
+use crate::device::SimulatedDevice;
+use crate::host::Host;
+use crate::oracle::Crash;
+use crate::run::{End, Simulation};
+use crate::subject::Subject;
+
+/// How a life goes on once its device is on its way out, in 1/1000: most lives that crash do so at once.
+const CRASH_PERMILLE: u64 = 300;
+/// What is submitted for it is durable within about this many events.
+const EVENTS: u64 = 24;
+
+impl Simulation {
+    /// Whether the cache device is left out in this life.
+    pub(super) fn draw_leaving(&mut self) -> bool {
+        self.plan.leaving_permille > 0 && self.random.chance(self.plan.leaving_permille)
+    }
+
+    /// The clients work, the device is left out, they work without it, and perhaps another device is taken in; a crash may come at
+    /// any point.
+    pub(super) fn work_and_leave_out<E: Subject>(
+        &mut self,
+        mut host: Host<E>,
+        end: End,
+    ) -> Result<(), String> {
+        self.work_in_peace(&mut host)?;
+        if host.engine.health() != CacheHealth::Good {
+            return self.end_life(host, end);
+        }
+        self.drain(&mut host)?;
+        self.note(|| "the cache device is left out".to_owned());
+        host.engine.leave_out(self.now);
+        self.pump(&mut host)?;
+        if let End::Crash(crash) = end
+            && self.random.chance(CRASH_PERMILLE)
+        {
+            return self.crash_soon(host, crash);
+        }
+        self.await_peace(&mut host, |host: &Host<E>| {
+            matches!(host.engine.record(), Some(Record::OnDevice | Record::WithHost | Record::ByOrder))
+        })?;
+        self.summary.left_out_caches += 1;
+        let mut blank = SimulatedDevice::new(self.plan.cache_size);
+        E::format(&mut blank, [9; 16], &self.plan.origin_sizes)?;
+        self.aside = Some(std::mem::replace(&mut self.devices.cache, blank));
+        let mut host = self.give_way(&host, Service::Out)?;
+        if let End::Crash(crash) = end
+            && self.random.chance(2 * CRASH_PERMILLE)
+        {
+            self.start_clients::<E>(self.plan.requests);
+            return self.crash_soon(host, crash);
+        }
+        self.work_in_peace(&mut host)?;
+        self.await_peace(&mut host, |_| true)?;
+        self.note(|| "another cache device is taken in".to_owned());
+        self.summary.taken_in_caches += 1;
+        // The one that was left out is gone for ever.
+        (self.aside, self.devices.noted) = (None, None);
+        self.devices.cache = SimulatedDevice::new(self.plan.cache_size);
+        self.format::<E>()?;
+        let host = self.give_way(&host, Service::In)?;
+        self.end_life(host, end)
+    }
+
+    fn work_in_peace<E: Subject>(&mut self, host: &mut Host<E>) -> Result<(), String> {
+        let requests = self.random.within(1, self.plan.requests);
+        self.start_clients::<E>(requests);
+        self.run(host, None, |life, _| life.budget == 0)?;
+        self.finish_requests(host)
+    }
+
+    /// Until nothing is in flight, and more.
+    fn await_peace<E: Subject>(
+        &mut self,
+        host: &mut Host<E>,
+        is_done: impl Fn(&Host<E>) -> bool,
+    ) -> Result<(), String> {
+        self.run(host, None, |_, host| host.in_flight_count() == 0 && is_done(host))
+            .map(drop)
+            .map_err(|error| format!("an engine that gives way: {error}"))
+    }
+
+    fn crash_soon<E: Subject>(&mut self, mut host: Host<E>, crash: Crash) -> Result<(), String> {
+        let events = self.random.below(EVENTS) * self.random.within(1, 20);
+        self.run(&mut host, Some(events), |life, host| life.is_idle(host))?;
+        self.crash(host, crash)
+    }
+
+    fn end_life<E: Subject>(&mut self, host: Host<E>, end: End) -> Result<(), String> {
+        match end {
+            End::Stop => self.work_and_stop(host),
+            End::Crash(crash) => self.work_and_crash(host, crash),
+        }
+    }
+
+    /// Another engine in the place of one that has nothing in flight. The origins keep what they have, flushed or not.
+    fn give_way<E: Subject>(&mut self, before: &Host<E>, service: Service) -> Result<Host<E>, String> {
+        self.summary.add_status(&before.engine.status());
+        let mut host = self.open::<E>(service)?;
+        match self.recover(&mut host)? {
+            Phase::Running => Ok(host),
+            phase => Err(format!("an engine that is to take over is {phase:?}")),
+        }
+    }
+}

@@ -1,0 +1,12 @@
+//! What a server says of a refusal, for the control socket.
+
+use kickcache_daemon::control::ControlError;
+use kickcache_daemon::serve::error::ServeError;
+
+/// Why a server refuses, for who asked.
+pub(super) fn control_error(error: ServeError) -> ControlError {
+    match error {
+        ServeError::Stopped => ControlError::Stopped,
+        error => ControlError::Refused(error.to_string()),
+    }
+}

@@ -1,0 +1,79 @@
+//! A cache device is made: what may be in the way of that.
+
+use std::path::Path;
+
+use anyhow::Context;
+use kickcache_daemon::offline::older_copy::older_copy_at;
+use kickcache_daemon::offline::standing::out_of_service;
+use kickcache_daemon::serve::cache_device::{CacheDevice, Noted, Overwrite};
+use kickcache_daemon::serve::config::StatePlace;
+use kickcache_daemon::serve::known_origin::check_no_origin;
+use kickcache_daemon::serve::prepare::noted;
+use kickcache_daemon::state::uuid_text;
+use kickcache_engine::format::superblock::Superblock;
+use kickcache_engine::units::VolumeSet;
+
+use crate::cli::not_ours::refuse_dirty;
+
+/// A file or block device that is to become a cache device.
+#[derive(Clone, Copy)]
+pub(super) struct Formatting<'a> {
+    pub(super) path: &'a Path,
+    /// Of a new file.
+    pub(super) size: Option<u64>,
+    /// Whether what it holds is lost.
+    pub(super) overwrite: Overwrite,
+    pub(super) state: &'a StatePlace,
+}
+
+impl Formatting<'_> {
+    /// Finds what is in the way, and changes nothing. Gives the size that it would have.
+    ///
+    /// # Errors
+    /// It holds something, or cannot be one.
+    pub(super) fn check(&self) -> anyhow::Result<u64> {
+        self.check_contents()?;
+        let incomplete = |old: &Superblock| noted_incomplete(self.state, old);
+        let noted = Noted { state: self.state, incomplete: &incomplete };
+        Ok(CacheDevice::check_format(self.path, self.size, self.overwrite, noted)?)
+    }
+
+    /// Makes it one.
+    ///
+    /// # Errors
+    /// It holds something, or cannot be one.
+    pub(super) fn format(&self) -> anyhow::Result<CacheDevice> {
+        self.check_contents()?;
+        let is_copy = older_copy_at(self.path, self.state).is_some();
+        let incomplete = |old: &Superblock| noted_incomplete(self.state, old);
+        let noted = Noted { state: self.state, incomplete: &incomplete };
+        let made = CacheDevice::format_noted(self.path, self.size, self.overwrite, noted)?;
+        // The newer one stays noted when an older copy of it is formatted.
+        let replaced = made.replaced.filter(|_| !is_copy);
+        if let (Some(store), Some(old)) = (self.state.store(), replaced) {
+            let forgotten = store.forget_cache(&uuid_text(old));
+            forgotten.context(
+                "the cache device was formatted, but its record in the state directory is still the old one",
+            )?;
+        }
+        Ok(made)
+    }
+
+    fn check_contents(&self) -> anyhow::Result<()> {
+        if self.overwrite == Overwrite::Allow {
+            return Ok(());
+        }
+        check_no_origin(self.state, self.path)?;
+        let is_used = out_of_service(self.path, self.state, &[])?.is_none();
+        if is_used && self.path.exists() {
+            refuse_dirty(self.path, self.state)?;
+        }
+        Ok(())
+    }
+}
+
+/// The volumes that may need a cache device which is noted as out of service; all, if nobody can say.
+fn noted_incomplete(state: &StatePlace, superblock: &Superblock) -> Option<VolumeSet> {
+    let all = || superblock.volumes.iter().map(|record| record.id).collect();
+    noted(state, superblock).map_or_else(|_| Some(all()), |noted| noted.incomplete)
+}

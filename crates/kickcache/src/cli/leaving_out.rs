@@ -1,0 +1,208 @@
+//! A cache device is left out while its volumes are served: these are drained first, and not cached meanwhile.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use kickcache_daemon::control::ControlError;
+use kickcache_daemon::control::wire::DirtyVolume;
+use kickcache_daemon::plan::removal::DirtyFate;
+use kickcache_daemon::serve::server::{NamedSettings, ServerStatus, Unclean};
+use kickcache_engine::config::Mode;
+use kickcache_engine::stats::VolumeStatus;
+use kickcache_engine::units::BLOCK_SIZE;
+use kickcache_units::{counted, show_bytes};
+
+use crate::cli::control_error::control_error;
+use crate::cli::start::Served;
+
+/// How often it is looked at how far the drain is, and how long it may get nowhere.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+const STUCK_MAX: Duration = Duration::from_secs(10);
+/// The same where what is left may be lost.
+const STUCK_MAX_ABANDONED: Duration = Duration::from_secs(3);
+/// The same where nothing is left but what cannot be read.
+const STUCK_MAX_UNREADABLE: Duration = Duration::from_secs(2);
+/// Blocks that are written back while new requests wait, at most, and how long a drain gets no further then: clients write some of
+/// them again and again.
+const REST_MAX: u64 = 64;
+const REST_AFTER: Duration = Duration::from_millis(300);
+
+/// A cache device that is to be left out.
+pub(super) struct LeavingOut {
+    served: Served,
+    fate: DirtyFate,
+    /// Of its volumes, as they are before and after.
+    settings: Vec<NamedSettings>,
+}
+
+impl LeavingOut {
+    /// Looks at what is in its way, before anything is done for it.
+    ///
+    /// # Errors
+    /// It cannot be left out.
+    pub(super) fn check(served: &Served, fate: DirtyFate) -> Result<LeavingOut, ControlError> {
+        let mut served = served.clone();
+        served.look_at_modes();
+        served.handle.check_leaving_out(fate).map_err(control_error)?;
+        let settings = served.settings();
+        Ok(LeavingOut { served, fate, settings })
+    }
+
+    /// What is dirty there.
+    ///
+    /// # Errors
+    /// The server is stopping.
+    pub(super) fn dirty(&self) -> Result<Vec<DirtyVolume>, ControlError> {
+        let unclean = self.served.handle.check_leaving_out(DirtyFate::Abandoned);
+        Ok(dirty_volumes(unclean.map_err(control_error)?))
+    }
+
+    /// Writes back what is dirty, while the volumes are served from their origins: of what may be lost, as much as can be.
+    ///
+    /// # Errors
+    /// It gets nowhere, or the server stops.
+    pub(super) fn drain(&self) -> Result<(), ControlError> {
+        for named in &self.settings {
+            self.served.handle.set_mode(&named.volume, Mode::Bypass).map_err(control_error)?;
+        }
+        let stuck_max = match self.fate {
+            DirtyFate::WrittenBack => STUCK_MAX,
+            DirtyFate::Abandoned => STUCK_MAX_ABANDONED,
+        };
+        let errors = self.left()?.errors;
+        let (mut least, mut since) = (u64::MAX, Instant::now());
+        loop {
+            let left = self.left()?;
+            let is_rest = left.blocks <= REST_MAX && left.errors == errors && since.elapsed() >= REST_AFTER;
+            if left.blocks == 0 || is_rest {
+                return Ok(());
+            }
+            if left.blocks < least {
+                (least, since) = (left.blocks, Instant::now());
+            }
+            let stuck_max = if left.blocks == left.damaged { STUCK_MAX_UNREADABLE } else { stuck_max };
+            if since.elapsed() >= stuck_max {
+                return match self.fate {
+                    DirtyFate::Abandoned => Ok(()),
+                    DirtyFate::WrittenBack => Err(left.refusal()),
+                };
+            }
+            for volume in &left.idle {
+                self.served.handle.drain(volume).map_err(control_error)?;
+            }
+            thread::sleep(LOOK_EVERY);
+        }
+    }
+
+    fn left(&self) -> Result<Left, ControlError> {
+        let status = self.served.handle.status().map_err(|_| ControlError::Stopped)?;
+        if status.awaited.is_some() {
+            return Err(ControlError::Stopped);
+        }
+        Ok(Left::of(&status))
+    }
+
+    /// Leaves it out; gives what is lost.
+    ///
+    /// # Errors
+    /// It stays.
+    pub(super) fn leave_out(&self) -> Result<Vec<DirtyVolume>, ControlError> {
+        let lost = self.served.handle.leave_out(self.fate, &self.settings);
+        Ok(dirty_volumes(lost.map_err(control_error)?))
+    }
+
+    /// The modes as they were before: the device stays.
+    pub(super) fn restore_modes(&self) {
+        for NamedSettings { volume, settings, .. } in &self.settings {
+            if let Err(error) = self.served.handle.set_mode(volume, settings.mode) {
+                tracing::warn!(
+                    event = "mode_not_restored",
+                    volume,
+                    "the mode of {volume} stays bypass: {error}"
+                );
+            }
+        }
+    }
+}
+
+fn dirty_volumes(unclean: Vec<Unclean>) -> Vec<DirtyVolume> {
+    let dirty = |Unclean { volume, blocks, .. }| DirtyVolume { volume, bytes: blocks * BLOCK_SIZE };
+    unclean.into_iter().map(dirty).collect()
+}
+
+/// What the drain has before it.
+struct Left {
+    /// Dirty, or not flushed by the origin.
+    blocks: u64,
+    /// Of those, blocks that cannot be read.
+    damaged: u64,
+    /// Operations of all devices that have failed so far.
+    errors: u64,
+    /// By volume.
+    told: Vec<String>,
+    /// Volumes that are not being drained.
+    idle: Vec<String>,
+}
+
+impl Left {
+    fn of(status: &ServerStatus) -> Left {
+        let troubles = status.origin_troubles.iter().chain([&status.cache_trouble]);
+        let errors = troubles.filter_map(|trouble| trouble.errors.map(|errors| errors.count)).sum();
+        let mut left = Left { blocks: 0, damaged: 0, errors, told: Vec::new(), idle: Vec::new() };
+        for info in &status.volumes {
+            let found = status.engine.volumes.iter().find(|found| found.volume == info.id);
+            let Some(VolumeStatus { dirty_blocks, unflushed_blocks, damaged_blocks, is_draining, .. }) =
+                found
+            else {
+                continue;
+            };
+            let blocks = dirty_blocks + unflushed_blocks;
+            if blocks == 0 {
+                continue;
+            }
+            left.blocks += blocks;
+            left.damaged += damaged_blocks;
+            left.told.push(format!("{} of {}", counted(blocks, "block"), info.name));
+            left.idle.extend((!is_draining).then(|| info.name.clone()));
+        }
+        left
+    }
+
+    fn refusal(&self) -> ControlError {
+        let unreadable = match self.damaged {
+            0 => String::new(),
+            damaged => format!(" ({} cannot be read from the cache device)", counted(damaged, "block")),
+        };
+        ControlError::Refused(format!(
+            "it stays, as {} cannot be written back{unreadable}; the log and the status show what is wrong: mend that, or say \
+             --abandon-dirty, which loses them",
+            self.told.join(" and ")
+        ))
+    }
+}
+
+/// Says in the log that a cache device stays.
+pub(super) fn tell_not_left_out(device: &str, error: &ControlError) {
+    tracing::error!(
+        event = "cache_not_left_out",
+        device,
+        "the cache device {device} is not left out, and goes on: {error}"
+    );
+}
+
+/// Says in the log that a cache device is left out, and what is lost.
+pub(super) fn tell_left_out(device: &str, lost: &[DirtyVolume]) {
+    for DirtyVolume { volume, bytes } in lost {
+        let lost = show_bytes(*bytes);
+        tracing::error!(
+            event = "dirty_lost",
+            volume,
+            "{lost} of {volume} that were dirty on {device} alone are LOST, as was asked for"
+        );
+    }
+    tracing::warn!(
+        event = "cache_left_out",
+        device,
+        "{device} is left out: its volumes are served from their origins alone"
+    );
+}

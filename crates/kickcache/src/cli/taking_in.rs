@@ -1,0 +1,83 @@
+//! A cache device is taken in while volumes are served without one.
+
+use std::path::Path;
+
+use kickcache_daemon::control::ControlError;
+use kickcache_daemon::control::wire::ReplacementOrder;
+use kickcache_daemon::plan::cache_spec::CacheService;
+use kickcache_daemon::serve::cache_device::{CacheDevice, Overwrite};
+use kickcache_daemon::serve::config::StatePlace;
+use kickcache_daemon::serve::error::ServeError;
+use kickcache_daemon::serve::server::TakenIn;
+use kickcache_engine::config::FreedSegments;
+
+use crate::cli::control_error::control_error;
+use crate::cli::exit::sentence;
+use crate::cli::formatting::Formatting;
+use crate::cli::start::Served;
+
+/// Whether volumes of a cache device are served without it.
+pub(super) fn is_left_out(served: &Served) -> bool {
+    match served.cache.service {
+        CacheService::LeftOut | CacheService::OutOfService => true,
+        CacheService::InService | CacheService::WrittenBackOnly => false,
+    }
+}
+
+/// Finds what can be wrong with a device that is to be taken in, and changes nothing.
+///
+/// # Errors
+/// It cannot be taken in.
+pub(super) fn check(
+    served: &Served,
+    order: &ReplacementOrder,
+    state: &StatePlace,
+) -> Result<(), ControlError> {
+    let size = formatting(order, state).check().map_err(|error| refused(&order.with, &error))?;
+    served.handle.check_taking_in(&order.with, size, &served.cache.volumes).map_err(control_error)
+}
+
+/// Takes it in.
+///
+/// # Errors
+/// It is not taken in, and the volumes are served as before.
+pub(super) fn take_in(
+    served: &mut Served,
+    order: &ReplacementOrder,
+    state: &StatePlace,
+) -> Result<(), ControlError> {
+    check(served, order, state)?;
+    served.look_at_modes();
+    let freed_segments = if served.cache.discard { FreedSegments::Discarded } else { FreedSegments::Kept };
+    let settings = served.settings();
+    let taken_in = TakenIn { volumes: &served.cache.volumes, settings: &settings, freed_segments };
+    let is_new = !order.with.exists();
+    let format = || -> Result<CacheDevice, ServeError> {
+        let what = |error: anyhow::Error| sentence(&*error);
+        formatting(order, state)
+            .format()
+            .map_err(|error| ServeError::Cache { path: order.with.clone(), what: what(error) })
+    };
+    let taken_in = served.handle.take_in(&taken_in, format);
+    if taken_in.is_err() && is_new {
+        // It was made in vain.
+        drop(std::fs::remove_file(&order.with));
+    }
+    taken_in.map_err(control_error)?;
+    let former = std::mem::replace(&mut served.cache.device, order.with.clone());
+    served.former.push(former);
+    served.cache.service = CacheService::InService;
+    served.cache.size = None;
+    Ok(())
+}
+
+fn formatting<'a>(order: &'a ReplacementOrder, state: &'a StatePlace) -> Formatting<'a> {
+    let overwrite = if order.force { Overwrite::Allow } else { Overwrite::Refuse };
+    Formatting { path: &order.with, size: order.size_bytes, overwrite, state }
+}
+
+fn refused(path: &Path, error: &anyhow::Error) -> ControlError {
+    let what = sentence(&**error);
+    let path = path.display().to_string();
+    ControlError::Refused(if what.contains(&path) { what } else { format!("{path}: {what}") })
+}

@@ -1,0 +1,277 @@
+//! A cache device that is left out while it is served, and another one that is taken in.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::client::{READ, Request};
+use crate::daemon::{Daemon, KICKCACHE, Spec, VOLUME};
+use crate::fio_verify::{check_fio, fio};
+use crate::killed::{check, kill_under_writes, ledgers, rounds, wait_for_writes};
+use crate::ledger::Ledger;
+use crate::rng::Rng;
+use crate::scratch::{MIB, Scratch};
+use crate::{faulty_disks, need_kickcache, need_tools};
+
+const VOLUME_BYTES: u64 = 48 * MIB;
+const WRITERS: u64 = 4;
+const BLOCK: usize = 4096;
+
+/// Has another cache file of this size be taken in.
+fn take_in(daemon: &Daemon, with: &Path, size: &str) -> String {
+    daemon.control(&["replace", "--with", with.to_str().unwrap(), "--size", size])
+}
+
+/// The path and the health of the cache device.
+fn cache(daemon: &Daemon) -> (PathBuf, String) {
+    let status = daemon.status();
+    let cache = &status["caches"][0];
+    (cache["device"].as_str().unwrap().into(), cache["health"].as_str().unwrap().into())
+}
+
+/// Clients write, the device is left out and another one taken in, and somewhere in that the daemon is killed.
+fn change_and_kill(daemon: Daemon, ledgers: &mut [Ledger], with: &Path, rng: &mut Rng) -> Spec {
+    let before = Duration::from_millis(rng.between(0, 300));
+    let longest = [30_000, 300_000, 1_500_000][usize::try_from(rng.below(3)).unwrap()];
+    let after = Duration::from_micros(rng.below(longest));
+    let begin = |daemon: &Daemon, done: &AtomicU64| {
+        wait_for_writes(done, 100);
+        thread::sleep(before);
+        let control = daemon.spec.control();
+        let (control, with) = (control.to_str().unwrap(), with.to_str().unwrap());
+        // The first is refused where nothing is left to be left out.
+        let both = format!(
+            "'{KICKCACHE}' leave-out --control '{control}'; '{KICKCACHE}' replace --with '{with}' --size 16M --control '{control}'"
+        );
+        let changes =
+            Command::new("sh").args(["-c", &both]).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+        thread::sleep(after);
+        changes.unwrap()
+    };
+    kill_under_writes(daemon, ledgers, begin, |mut changes| _ = changes.wait())
+}
+
+/// Starts with the device that was named before, or with the one that the refusal names.
+fn start_with_either(spec: &mut Spec, other: &Path) -> Daemon {
+    if let Some(daemon) = spec.try_start() {
+        return daemon;
+    }
+    let said = std::fs::read_to_string(spec.dir.join("daemon.log")).unwrap();
+    let names = format!("its cache device {} ", other.display());
+    assert!(said.contains(&names) && said.contains("serve the volume with that one"), "{said}");
+    spec.cache = other.into();
+    spec.start()
+}
+
+#[test]
+fn acknowledged_writes_survive_kills_while_a_cache_device_is_left_out_and_another_one_taken_in() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let origin = scratch.sparse("origin", VOLUME_BYTES);
+    let mut ledgers = ledgers(WRITERS, VOLUME_BYTES, 4096);
+    let mut spec = Spec::new(&scratch, &origin, "write-back", "16M");
+    let mut rng = Rng::new(17);
+    let (mut left_out, mut taken_in) = (0, 0);
+    let mut other = spec.cache.clone();
+    for round in 0..rounds() {
+        let before = spec.cache.clone();
+        let daemon = start_with_either(&mut spec, &other);
+        taken_in += u64::from(spec.cache != before);
+        left_out += u64::from(cache(&daemon).1 == "out-of-service");
+        check(&daemon, &mut ledgers, round);
+        other = scratch.path(&format!("cache{round}"));
+        spec = change_and_kill(daemon, &mut ledgers, &other, &mut rng);
+    }
+    let daemon = start_with_either(&mut spec, &other);
+    check(&daemon, &mut ledgers, rounds());
+    eprintln!(
+        "of {} kills, {left_out} came after a device was left out, {taken_in} after one was taken in",
+        rounds()
+    );
+    daemon.drain();
+    daemon.stop();
+}
+
+#[test]
+fn fio_verifies_write_back_while_cache_devices_come_and_go() {
+    need_tools!("fio");
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let origin = scratch.sparse("origin", 4 * 24 * MIB);
+    let mut spec = Spec::new(&scratch, &origin, "write-back", "32M");
+    let daemon = spec.start();
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let changing = scope.spawn(|| {
+            let mut count = 0;
+            while !done.load(Ordering::Relaxed) && count < 12 {
+                daemon.control(&["leave-out"]);
+                let with = scratch.path(&format!("cache{count}"));
+                take_in(&daemon, &with, "24M");
+                count += 1;
+            }
+            count
+        });
+        check_fio(&fio(&daemon, 24, &[]));
+        done.store(true, Ordering::Relaxed);
+        let count = changing.join().unwrap();
+        eprintln!("{count} devices were left out, and as many taken in");
+        assert!(count > 0);
+    });
+    spec.cache = cache(&daemon).0;
+    daemon.kill();
+    let daemon = spec.start();
+    assert_eq!(cache(&daemon).1, "good");
+    check_fio(&fio(&daemon, 24, &["--verify_only"]));
+    daemon.stop();
+}
+
+#[test]
+fn a_device_that_is_left_out_is_let_go_of_and_never_trusted_again() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let origin = scratch.sparse("origin", VOLUME_BYTES);
+    let spec = Spec::new(&scratch, &origin, "write-back", "16M");
+    let old = spec.cache.clone();
+    let daemon = spec.start();
+    let mut client = daemon.connect();
+    client.write(0, &[1; 16 * BLOCK]);
+    client.flush();
+    let dry: Value = serde_json::from_str(&daemon.control(&["leave-out", "--dry-run", "--json"])).unwrap();
+    assert_eq!(dry["dirty"][0]["bytes"].as_u64(), Some(16 * BLOCK as u64));
+    assert_eq!(cache(&daemon).1, "good");
+    let done: Value = serde_json::from_str(&daemon.control(&["leave-out", "--json"])).unwrap();
+    assert_eq!((done["device"].as_str(), done["lost"].as_array().unwrap().len()), (old.to_str(), 0));
+    assert_eq!(cache(&daemon).1, "out-of-service");
+    assert_eq!(client.read(0, 4096), [1; BLOCK]);
+    // Past the device, which has something older.
+    client.write(0, &[2; BLOCK]);
+    client.flush();
+    let said = daemon.spec.refusal(&["leave-out"], 1);
+    assert!(said.contains("without a cache already"), "{said}");
+    // The mode is what it was, and nobody notes that the device is dirty again.
+    assert_eq!(daemon.status()["caches"][0]["volumes"][0]["mode"], "write-back");
+    daemon.control(&["mode", VOLUME, "write-through"]);
+    daemon.control(&["mode", VOLUME, "write-back"]);
+    drop(client);
+    daemon.kill();
+    let daemon = spec.start();
+    assert!(daemon.log().contains("is out of service: volumes are served from their origins alone"));
+    assert_eq!(daemon.connect().read(0, 4096), [2; BLOCK]);
+    daemon.stop();
+}
+
+/// Left out, with nothing in its place.
+fn left_out(scratch: &Scratch) -> Daemon {
+    let origin = scratch.sparse("origin", VOLUME_BYTES);
+    let daemon = Spec::new(scratch, &origin, "write-back", "16M").start();
+    let mut client = daemon.connect();
+    client.write(0, &[2; BLOCK]);
+    client.flush();
+    daemon.control(&["leave-out"]);
+    daemon
+}
+
+#[test]
+fn another_device_is_taken_in_and_what_was_left_out_does_not_hide_it() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let daemon = left_out(&scratch);
+    let (old, origin) = (daemon.spec.cache.clone(), daemon.spec.origin.clone());
+    // What would overwrite something is refused, also before anything is done.
+    let full = scratch.path("full");
+    std::fs::write(&full, vec![1; 16 << 20]).unwrap();
+    let taken = |daemon: &Daemon, path: &Path, more: &[&str]| {
+        daemon.spec.refusal(&[&["replace", "--with", path.to_str().unwrap()], more].concat(), 1)
+    };
+    for more in [&[][..], &["--dry-run"]] {
+        assert!(taken(&daemon, &full, more).contains("--force"));
+        assert!(taken(&daemon, &scratch.path("none"), more).contains("--size"));
+        let said = taken(&daemon, &origin, &[&["--force"], more].concat());
+        assert!(said.contains("in use") || said.contains("same"), "{said}");
+    }
+    let said = daemon.control(&["replace", "--with", old.to_str().unwrap(), "--dry-run"]);
+    assert!(said.contains("would be taken in, empty"), "{said}");
+    // It may come again, empty.
+    let said = daemon.control(&["replace", "--with", old.to_str().unwrap()]);
+    assert!(said.contains("is the cache device now, and empty"), "{said}");
+    assert_eq!(cache(&daemon), (old.clone(), "good".into()));
+    let mut client = daemon.connect();
+    assert_eq!(client.read(0, 4096), [2; BLOCK]);
+    client.write(BLOCK as u64, &[3; BLOCK]);
+    client.flush();
+    assert!(daemon.volume_count("dirty_bytes") > 0);
+    drop(client);
+    // Yet another one may take over as ever.
+    let new = scratch.path("new");
+    daemon.control(&["replace", "--with", new.to_str().unwrap()]);
+    let daemon = daemon.kill().start();
+    assert_eq!(cache(&daemon).0, new);
+    assert_eq!(daemon.connect().read(0, 8192), [[2; BLOCK], [3; BLOCK]].concat());
+    daemon.control(&["leave-out"]);
+    let last = scratch.path("last");
+    take_in(&daemon, &last, "8M");
+    let mut client = daemon.connect();
+    client.write(0, &[4; BLOCK]);
+    client.flush();
+    drop(client);
+    // What was left out neither comes back nor hides what is dirty elsewhere.
+    let mut spec = daemon.kill();
+    for left in [&old, &new] {
+        spec.cache.clone_from(left);
+        assert!(spec.try_start().is_none());
+        let said = std::fs::read_to_string(spec.dir.join("daemon.log")).unwrap();
+        assert!(said.contains(&format!("its cache device {} ", last.display())), "{said}");
+    }
+    spec.cache = last;
+    let daemon = spec.start();
+    assert_eq!(daemon.connect().read(0, 4096), [4; BLOCK]);
+    daemon.stop();
+}
+
+#[test]
+fn what_a_failing_device_cannot_give_is_lost_by_order_only() {
+    need_kickcache!();
+    for fault in ["fault cache read eio", "fault cache any gone"] {
+        let scratch = Scratch::new();
+        let disks = faulty_disks!(&scratch, 8 * MIB, 8 * MIB);
+        let daemon = disks.spec(&scratch, "write-back").start();
+        let mut client = daemon.connect();
+        client.write(0, &[1; 4 * BLOCK]);
+        client.flush();
+        daemon.drain();
+        disks.tell("fault origin write eio");
+        client.write(0, &[2; 2 * BLOCK]);
+        client.flush();
+        disks.tell("clear");
+        disks.tell(fault);
+        if fault.ends_with("eio") {
+            let said = daemon.spec.refusal(&["leave-out"], 1);
+            let is_told = said.contains("2 blocks of v cannot be written back");
+            assert!(is_told && said.contains("--abandon-dirty"), "{said}");
+        }
+        let done = daemon.control(&["leave-out", "--abandon-dirty", "--json"]);
+        let done: Value = serde_json::from_str(&done).unwrap();
+        assert_eq!(done["lost"][0]["bytes"].as_u64(), Some(2 * BLOCK as u64), "{done}");
+        let read = |client: &mut crate::client::Client| {
+            let request = Request { command: READ, flags: 0, offset: 0, length: 4 * 4096 };
+            client.call(request, &[]).unwrap()
+        };
+        let reply = read(&mut client);
+        assert!(reply.errno == 0 && reply.data == [1; 4 * BLOCK], "what the origin has: {}", reply.errno);
+        let with = scratch.path("with");
+        take_in(&daemon, &with, "8M");
+        client.write(0, &[3; BLOCK]);
+        client.flush();
+        disks.tell("clear");
+        drop(client);
+        let spec = Spec { cache: with, ..daemon.kill() };
+        let daemon = spec.start();
+        assert_eq!(daemon.connect().read(0, 4096), [3; BLOCK]);
+        daemon.stop();
+    }
+}
