@@ -2,6 +2,7 @@
 
 use alloc::string::ToString;
 use alloc::vec::Vec;
+use core::num::NonZeroU64;
 
 use crate::config::{Mode, VolumeSettings};
 use crate::device::{Completion, Device, Submission};
@@ -11,7 +12,7 @@ use crate::format::durable_blocks::DurableBlocks;
 use crate::format::superblock::Superblock;
 use crate::request::{Reply, Request};
 use crate::samples::Sample;
-use crate::stats::{CacheHealth, GrowthPhase, Record, Status};
+use crate::stats::{CacheHealth, GrowthPhase, Record, Status, Wear};
 use crate::time::{Duration, Instant};
 use crate::units::{BlockIndex, BlockKey, Location, VolumeId};
 
@@ -108,6 +109,12 @@ pub trait CacheEngine {
     fn status(&self) -> Status {
         Status::default()
     }
+    /// See [`Engine::wear`].
+    fn wear(&self, _now: Instant) -> Wear {
+        Wear::default()
+    }
+    /// See [`Engine::set_write_budget`].
+    fn set_write_budget(&mut self, _now: Instant, _budget: Option<NonZeroU64>) {}
     /// See [`Engine::health`].
     fn health(&self) -> CacheHealth {
         CacheHealth::Good
@@ -280,6 +287,14 @@ impl CacheEngine for Engine {
 
     fn status(&self) -> Status {
         Engine::status(self)
+    }
+
+    fn wear(&self, now: Instant) -> Wear {
+        Engine::wear(self, now)
+    }
+
+    fn set_write_budget(&mut self, now: Instant, budget: Option<NonZeroU64>) {
+        Engine::set_write_budget(self, now, budget);
     }
 
     fn health(&self) -> CacheHealth {

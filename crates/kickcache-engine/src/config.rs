@@ -1,5 +1,7 @@
 //! Every limit and every setting, with its default.
 
+use core::num::NonZeroU64;
+
 use crate::rate::RateCap;
 use crate::time::Duration;
 use crate::units::{BLOCK_SIZE, VolumeId};
@@ -228,7 +230,7 @@ pub enum FreedSegments {
     Discarded,
 }
 
-/// Settings of an engine that stay as they are while it lives.
+/// Settings of an engine; all but the write budget stay as they are while it lives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct EngineSettings {
     /// Pages of 4 KiB that the driver gives to the engine for fills, merges, writeback and reclaim.
@@ -245,6 +247,8 @@ pub struct EngineSettings {
     pub origin_offload: OriginOffload,
     /// Whether emptied segments are discarded.
     pub freed_segments: FreedSegments,
+    /// Bytes that may be written to the cache device in a day, but for what clients write.
+    pub write_budget: Option<NonZeroU64>,
 }
 
 impl Default for EngineSettings {
@@ -257,6 +261,7 @@ impl Default for EngineSettings {
             service: Service::In,
             origin_offload: OriginOffload::default(),
             freed_segments: FreedSegments::default(),
+            write_budget: None,
         }
     }
 }

@@ -5,6 +5,7 @@
 use alloc::format;
 use alloc::string::ToString;
 use alloc::vec::Vec;
+use core::num::NonZeroU64;
 
 use crate::config::{EngineSettings, FILL_WINDOW_MAX, FILL_WINDOW_MIN, Mode, VolumeSettings};
 use crate::device::{Completion, Device, Submission};
@@ -424,6 +425,12 @@ impl Engine {
         found.settings = VolumeSettings { origin: found.settings.origin, ..*wanted };
         self.state.agenda.push_back(Task::Writeback(wanted.volume));
         self.run_agenda();
+    }
+
+    /// Changes how many bytes may be written to the cache device in a day, but for what clients write.
+    pub fn set_write_budget(&mut self, now: Instant, budget: Option<NonZeroU64>) {
+        self.state.now = now;
+        self.state.wear.set_budget(now, budget);
     }
 
     /// Until then nothing that is read of a volume is promoted; what is cached is served, and writes go on as its mode says. A time

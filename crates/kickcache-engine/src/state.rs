@@ -21,6 +21,7 @@ use crate::inflight::submissions::Submissions;
 use crate::inflight::unreadable::Unreadable;
 use crate::inflight::writebacks::Writebacks;
 use crate::policy::retention::Retention;
+use crate::policy::wear::Wear;
 use crate::pool::Pool;
 use crate::request::{Errno, Reply};
 use crate::stats::CacheHealth;
@@ -41,6 +42,7 @@ pub(crate) struct State {
     pub(crate) device: CacheDevice,
     pub(crate) pool: Pool,
     pub(crate) retention: Retention,
+    pub(crate) wear: Wear,
     pub(crate) requests: Requests,
     pub(crate) submissions: Submissions,
     pub(crate) fills: Fills,
@@ -74,6 +76,7 @@ impl State {
             pool: Pool::new(settings.pool_pages, known),
             volumes: Volumes::new(known),
             retention: Retention::new(geometry.capacity_blocks()),
+            wear: Wear::new(now, settings.write_budget),
             requests: Requests::new(),
             submissions: Submissions::new(),
             fills: Fills::new(),

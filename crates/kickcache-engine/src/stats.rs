@@ -1,9 +1,10 @@
 //! What the engine counts, and its state at a glance.
 
 use alloc::vec::Vec;
+use core::num::NonZeroU64;
 
 use crate::config::{Mode, VolumeSettings};
-use crate::time::Instant;
+use crate::time::{Duration, Instant};
 use crate::units::{BlockKey, VolumeId};
 
 /// Counters of one volume since the engine was opened; all only grow.
@@ -84,6 +85,8 @@ pub struct CacheCounters {
     pub discarded_bytes: u64,
     /// Clean blocks that reclaim forgot.
     pub demoted_blocks: u64,
+    /// Blocks that the write budget kept out.
+    pub refused_blocks: u64,
     /// Segments emptied for reuse.
     pub reclaimed_segments: u64,
     /// Segments of the main queue that were hot enough to stay in place.
@@ -167,6 +170,35 @@ pub enum Record {
     Pending,
     /// It could not be kept anywhere: what must not be undone by a restart fails until it can.
     Failed,
+}
+
+/// What does not come into the cache now, as the cache device was written more than its budget has for that.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub enum GivenUp {
+    /// All comes in.
+    #[default]
+    Nothing,
+    /// Misses read less than their fill window.
+    ReadAhead,
+    /// Of blocks that nobody asked for before, only a part comes in, or none.
+    UnknownBlocks,
+    /// Of the others, too.
+    KnownBlocks,
+    /// Nothing comes in but what must.
+    Everything,
+}
+
+/// What was written to the cache device in a day.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Wear {
+    /// Bytes that may be written in a day, if that is bounded.
+    pub budget: Option<NonZeroU64>,
+    /// Bytes that were written in the last day.
+    pub day_bytes: u64,
+    /// How much of that day was counted.
+    pub counted: Duration,
+    /// What is given up for the budget.
+    pub given_up: GivenUp,
 }
 
 /// State of the engine.

@@ -62,6 +62,7 @@ impl State {
             Device::Cache | Device::Successor => {
                 self.device.counters.writes += 1;
                 self.device.counters.write_bytes += bytes;
+                self.wear.on_written(self.now, bytes);
             }
             Device::Origin(volume) => {
                 let counters = &mut self.volumes.get_mut(volume).counters;

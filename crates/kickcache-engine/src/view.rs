@@ -10,7 +10,8 @@ use crate::policy::miniature::Use;
 use crate::policy::passage::{Piece, Way};
 use crate::queue::Queue;
 use crate::request::Operation;
-use crate::stats::{CacheHealth, Record, Status, VolumeCounters, VolumeStatus};
+use crate::stats::{CacheCounters, CacheHealth, Record, Status, VolumeCounters, VolumeStatus, Wear};
+use crate::time::Instant;
 use crate::units::{BlockIndex, BlockKey, ByteExtent, VolumeId};
 
 impl Engine {
@@ -42,9 +43,20 @@ impl Engine {
             main_blocks: segments.live_blocks(Queue::Main),
             probation_target: state.retention.target(),
             memory_bytes: state.cache.memory_bytes() + state.retention.memory_bytes(),
-            counters: state.device.counters,
+            counters: CacheCounters { refused_blocks: state.wear.refused(), ..state.device.counters },
             volumes: state.volumes.ids().map(|volume| self.volume_status(volume)).collect(),
             damaged: self.damaged_blocks(),
+        }
+    }
+
+    /// What was written to the cache device in the last day, and may be.
+    pub fn wear(&self, now: Instant) -> Wear {
+        let wear = &self.state.wear;
+        Wear {
+            budget: wear.budget(),
+            day_bytes: wear.day_bytes(now),
+            counted: wear.counted(now),
+            given_up: wear.given_up(now),
         }
     }
 

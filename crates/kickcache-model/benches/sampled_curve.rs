@@ -44,7 +44,7 @@ fn measure(path: &Path, one_in: Option<u64>) {
         let mut sum = 0.0;
         let mut points = String::new();
         for (blocks, found) in cache_blocks.iter().zip(found) {
-            let trial = Trial { cache_blocks: *blocks, scale: SCALE, fill };
+            let trial = Trial { cache_blocks: *blocks, scale: SCALE, fill, write_budget: None };
             let whole = 1.0 - untimed::run(path, &survey, trial).expect("a run").miss_ratio();
             sum += (whole - found.hit_ratio).abs();
             points += &format!("  {whole:.3}/{:.3}+-{:.3}", found.hit_ratio, found.error);

@@ -30,7 +30,7 @@ impl Case {
         let mut found_hits = Vec::new();
         for fill in [Fill::Exact].into_iter().chain(fills) {
             let cache_blocks = self.survey.footprint * self.percent / 100;
-            let trial = Trial { cache_blocks, scale: Scale(scale), fill };
+            let trial = Trial { cache_blocks, scale: Scale(scale), fill, write_budget: None };
             let found = run(&self.path, &self.survey, trial)?;
             let hits = 100.0 * (1.0 - found.miss_ratio());
             found_hits.push(hits);

@@ -236,6 +236,11 @@ pub fn show_ratio(part: u64, whole: u64) -> String {
     format!("{:.1} %", part as f64 * 100.0 / whole as f64)
 }
 
+/// Years, such as `7.3 years`.
+pub fn show_years(years: f64) -> String {
+    if years >= 100.0 { "> 100 years".into() } else { format!("{years:.1} years") }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

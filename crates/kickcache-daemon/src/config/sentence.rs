@@ -13,6 +13,8 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("tls-certificates", "\"/etc/kickcache/tls\""),
     ("tls-verify-peer", "\"on\""),
     ("device", "\"/dev/nvme0n1p4\""),
+    ("write-budget", "\"50G/day\""),
+    ("endurance", "\"600TBW\""),
     ("name", "\"vm1\""),
     ("origin", "\"/dev/sdb\""),
     ("origin-timeout", "\"2m\""),

@@ -189,6 +189,9 @@ fn what_is_wrong_is_refused_with_a_sentence() {
         with("size = '10 gb'", ""),
         with("size = '16777216T'", ""),
         with("size = 10000000", ""),
+        with("write-budget = '50G'", ""),
+        with("write-budget = 50", ""),
+        with("endurance = 'ever'", ""),
         with("", "mode = 'write-backwards'"),
         with("", "mode = 'write-back'\nmode = 'bypass'"),
         with("", "moed = 'bypass'"),
@@ -269,7 +272,7 @@ fn what_is_wrong_is_refused_with_a_sentence() {
         k.toml, line 1: missing field `device`
         k.toml, line 1: invalid type: map, expected [[cache]] with the key `device` above it, for [[cache.volume]] or the keys of a cache device
         k.toml: the cache device /c has no volume; add a [[cache.volume]] with its name and origin
-        k.toml, line 3: unknown field `sizes`, expected one of `device`, `size`, `discard`, `volume`
+        k.toml, line 3: unknown field `sizes`, expected one of `device`, `size`, `discard`, `write-budget`, `endurance`, `volume`
         k.toml: a cache file of 0 bytes is not possible: it needs 8 MiB to 15 TiB
         k.toml, line 3: `-1` is negative; a size is a number of bytes, such as 512M or 10G
         k.toml, line 3: invalid type: floating point `1.5`, expected a size such as "10G", or a number of bytes
@@ -277,6 +280,9 @@ fn what_is_wrong_is_refused_with_a_sentence() {
         k.toml, line 3: `10 gb` has a space in it; write the number and its unit together, such as 10GB
         k.toml, line 3: `16777216T` is larger than any device: a size must be below 16777216T
         k.toml: a cache file of 10000000 bytes is not possible: it must be a multiple of 4096, such as 9998336
+        k.toml, line 3: `50G` is no write budget; write bytes in an hour, a day or a week, such as 50G/day, or drive writes a day, such as 0.5dwpd
+        k.toml, line 3: `write-budget` cannot be the integer `50`; write it as in write-budget = "50G/day"
+        k.toml, line 3: `ever` is not a size; write a number with K, M, G or T, such as 512M or 10G; an endurance is such as 600TBW
         k.toml, line 7: unknown variant `write-backwards`, expected one of `write-through`, `writethrough`, `wt`, `wb`, `write-back`, `writeback`, `wa`, `write-around`, `writearound`, `bypass`
         k.toml, line 8: `mode` stands here for the second time; keep one of the two lines
         k.toml, line 7: unknown field `moed`, expected one of `name`, `origin`, `origin-timeout`, `mode`, `admission`, `sequential-cutoff`, `fill-window-max`, `dirty-low`, `dirty-high`, `dirty-limit`, `idle-after`, `writeback-rate`, `writeback-iops`, `client-bandwidth`, `client-iops`, `client-burst`, `room-min`, `room-max`, `read-only`, `origin-no-flush`, `nbd`, `allow-client`, `vhost-user`, `ublk`, `ublk-queues`, `ublk-depth`, `guest-block`

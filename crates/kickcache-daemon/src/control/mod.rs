@@ -13,6 +13,7 @@ pub mod lru_curve;
 pub mod recording_client;
 pub mod report;
 pub mod server;
+pub mod wear_report;
 pub mod wire;
 mod workers;
 

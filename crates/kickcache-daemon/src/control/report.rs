@@ -12,6 +12,7 @@ use crate::control::error_count::ErrorCount;
 use crate::control::last_error::LastError;
 use crate::control::limits_report::LimitsReport;
 use crate::control::lru_curve::LruCurve;
+use crate::control::wear_report::WearReport;
 use crate::extents::{Extent, extents};
 use crate::latency::Latencies;
 use crate::plan::cache_spec::Unserved;
@@ -106,6 +107,9 @@ pub struct CacheReport {
     pub main_bytes: u64,
     /// Memory of the tables in bytes.
     pub memory_bytes: u64,
+    /// What was written to it, and may be.
+    #[serde(default)]
+    pub wear: WearReport,
     /// Seconds for which its server did nothing but gather this; for metrics only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sample_seconds: Option<f64>,
@@ -261,6 +265,8 @@ pub struct CacheFacts {
     pub growing_to: Option<u64>,
     /// The device that takes over from it once everything is copied there.
     pub replacing: Option<ReplacingReport>,
+    /// What was written to it, and may be.
+    pub wear: WearReport,
     /// What is wrong with it.
     pub trouble: Trouble,
     /// What its server waits for before it ends.
@@ -347,6 +353,7 @@ impl CacheReport {
             probation_target_bytes: status.probation_target * BLOCK_SIZE,
             main_bytes: status.main_blocks * BLOCK_SIZE,
             memory_bytes: status.memory_bytes,
+            wear: facts.wear,
             sample_seconds: facts.sample_seconds,
             counters: status.counters.into(),
             volumes: facts.volumes.into_iter().filter_map(volume).collect(),
@@ -470,6 +477,6 @@ counters! {
     /// Counters of a cache device since the daemon opened it.
     CacheCounters {
         reads, read_bytes, writes, write_bytes, batches, flushes, reinserted_blocks, discarded_bytes, demoted_blocks,
-        reclaimed_segments, kept_segments, checkpoints, journal_records, errors,
+        refused_blocks, reclaimed_segments, kept_segments, checkpoints, journal_records, errors,
     }
 }

@@ -192,6 +192,7 @@ fn report() -> Report {
         probation_target_bytes: 2 << 30,
         main_bytes: 11 << 30,
         memory_bytes: 500 << 20,
+        wear: Default::default(),
         counters: Default::default(),
         volumes: vec![volume],
     };

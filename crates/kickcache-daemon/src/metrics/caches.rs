@@ -6,6 +6,8 @@ use crate::control::error_count::ErrorCount;
 use crate::control::report::{CacheReport, HealthWord, RecordWord};
 use crate::metrics::family::{Family, Labelled, Labels, Subject, Values, perhaps};
 
+const YEAR_SECONDS: f64 = 365.25 * 86_400.0;
+
 /// All of them.
 pub(super) const FAMILIES: &[Family<CacheReport>] = &[
     Family {
@@ -118,6 +120,31 @@ pub(super) const FAMILIES: &[Family<CacheReport>] = &[
         name: "kickcache_cache_written_bytes",
         help: "Bytes written to the cache device, its wear.",
         values: Values::Counter(|cache| cache.counters.write_bytes),
+    },
+    Family {
+        name: "kickcache_cache_day_written_bytes",
+        help: "Bytes written to the cache device in the last 24 hours.",
+        values: Values::Count(|cache| cache.wear.day_bytes),
+    },
+    Family {
+        name: "kickcache_cache_write_budget_bytes",
+        help: "Bytes that may be written to the cache device in a day.",
+        values: Values::Gauges(|cache| perhaps(cache.wear.budget_bytes_per_day.map(|bytes| bytes as f64))),
+    },
+    Family {
+        name: "kickcache_cache_write_budget_given_up",
+        help: "What is given up for the write budget: 0 nothing, 1 read-ahead, 2 unknown blocks, 3 known blocks, 4 everything.",
+        values: Values::Count(|cache| cache.wear.given_up.rank()),
+    },
+    Family {
+        name: "kickcache_cache_refused_bytes",
+        help: "Blocks that the write budget kept out of the cache.",
+        values: Values::Counter(|cache| cache.counters.refused_blocks * BLOCK_SIZE),
+    },
+    Family {
+        name: "kickcache_cache_life_seconds",
+        help: "Time to write the endurance of the cache device, if each day is like the last one.",
+        values: Values::Gauges(|cache| perhaps(cache.wear.life_years.map(|years| years * YEAR_SECONDS))),
     },
     Family {
         name: "kickcache_cache_batches",

@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use kickcache_units::Size;
 use serde::Deserialize;
 
+use crate::plan::endurance::Endurance;
 use crate::plan::volume_spec::VolumeSpec;
+use crate::plan::write_budget::WriteBudget;
 
 /// A cache device and its volumes.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
@@ -18,6 +20,10 @@ pub struct CacheSpec {
     /// Segments that hold nothing any more are discarded on it.
     #[serde(default)]
     pub discard: bool,
+    /// What may be written to it, but for what clients write.
+    pub write_budget: Option<WriteBudget>,
+    /// What may be written to it in its life.
+    pub endurance: Option<Endurance>,
     /// Whether it is used.
     #[serde(skip)]
     pub service: CacheService,
@@ -42,6 +48,8 @@ impl CacheSpec {
             device: device.into(),
             size: None,
             discard: false,
+            write_budget: None,
+            endurance: None,
             service: CacheService::default(),
             replacement: Replacement::default(),
             successor: None,

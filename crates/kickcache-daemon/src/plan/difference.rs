@@ -101,7 +101,7 @@ pub fn difference(served: &ServePlan, wanted: &ServePlan) -> Result<Vec<PlanChan
         let Some(known) = served.cache(&cache.device) else {
             return Err(cache_device(cache, "in the file and not served here"));
         };
-        check_cache(known, cache)?;
+        others.extend(cache_difference(known, cache)?);
         removed.extend(gone_from(known, wanted));
         for volume in &cache.volumes {
             match known.volumes.iter().find(|known| known.name == volume.name) {
@@ -153,15 +153,17 @@ fn check_daemon(served: &ServePlan, wanted: &ServePlan) -> Result<(), Unchangeab
     }
 }
 
-fn check_cache(served: &CacheSpec, wanted: &CacheSpec) -> Result<(), Unchangeable> {
-    let keys = |cache: &CacheSpec| {
-        vec![Setting::optional("size", cache.size.as_ref()), Setting::new("discard", &cache.discard)]
-    };
+fn cache_difference(served: &CacheSpec, wanted: &CacheSpec) -> Result<Vec<PlanChange>, Unchangeable> {
     let device = wanted.device.display().to_string();
-    match changes(keys(served), keys(wanted)).next() {
-        Some(Change { key, before, after }) => Err(Unchangeable::CacheKey { device, key, before, after }),
-        None => Ok(()),
+    if let Some(Change { key, before, after }) = changes(served.fixed(), wanted.fixed()).next() {
+        return Err(Unchangeable::CacheKey { device, key, before, after });
     }
+    let settings = changes(served.changeable(), wanted.changeable());
+    let settings = settings.map(|Change { key, before, after }| {
+        let (cache, key) = (device.clone(), key.into());
+        PlanChange::CacheSetting { cache, key, before, after }
+    });
+    Ok(settings.collect())
 }
 
 /// The volumes of a cache device that are nowhere in the file.
@@ -256,6 +258,14 @@ mod tests {
             "b: vhost-user /run/b.vhost added",
         ];
         assert_eq!(told(&wanted), expected);
+    }
+
+    #[test]
+    fn settings_of_a_cache_device_are_told_by_its_path() {
+        let keys = "device = \"/dev/fast\"\nwrite-budget = \"50G/day\"\nendurance = \"600TBW\"";
+        let expected =
+            ["/dev/fast: write-budget not set -> 50 GiB/day", "/dev/fast: endurance not set -> 600TBW"];
+        assert_eq!(told(&FILE.replace("device = \"/dev/fast\"", keys)), expected);
     }
 
     #[test]

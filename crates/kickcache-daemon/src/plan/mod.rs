@@ -8,6 +8,7 @@ pub mod cutoff;
 pub mod default_paths;
 pub mod difference;
 pub mod dirty_marks;
+pub mod endurance;
 pub mod exposure;
 pub mod frontends;
 pub mod log_plan;
@@ -26,6 +27,7 @@ pub mod taken;
 pub mod tls_plan;
 mod volume_keys;
 pub mod volume_spec;
+pub mod write_budget;
 
 use crate::driver::io_engine::IoEngine;
 use crate::plan::cache_spec::CacheSpec;

@@ -24,6 +24,17 @@ pub enum PlanChange {
         /// The cache device.
         cache: String,
     },
+    /// A key of a cache device has another value.
+    CacheSetting {
+        /// The cache device.
+        cache: String,
+        /// The key.
+        key: String,
+        /// What holds.
+        before: String,
+        /// What shall hold.
+        after: String,
+    },
     /// A key of a volume has another value.
     Setting {
         /// The volume.
@@ -52,14 +63,15 @@ pub enum PlanChange {
 }
 
 impl PlanChange {
-    /// The volume that it is about.
-    pub fn volume(&self) -> &str {
+    /// The volume that it is about, if it is about one.
+    pub fn volume(&self) -> Option<&str> {
         match self {
+            PlanChange::CacheSetting { .. } => None,
             PlanChange::VolumeAdded { volume, .. }
             | PlanChange::VolumeRemoved { volume, .. }
             | PlanChange::Setting { volume, .. }
             | PlanChange::PlaceAdded { volume, .. }
-            | PlanChange::PlaceRemoved { volume, .. } => volume,
+            | PlanChange::PlaceRemoved { volume, .. } => Some(volume),
         }
     }
 }
@@ -71,8 +83,9 @@ impl fmt::Display for PlanChange {
                 write!(f, "{volume}: added, {origin} behind {cache}")
             }
             PlanChange::VolumeRemoved { volume, cache } => write!(f, "{volume}: removed from {cache}"),
-            PlanChange::Setting { volume, key, before, after } => {
-                write!(f, "{volume}: {key} {before} -> {after}")
+            PlanChange::CacheSetting { cache: of, key, before, after }
+            | PlanChange::Setting { volume: of, key, before, after } => {
+                write!(f, "{of}: {key} {before} -> {after}")
             }
             PlanChange::PlaceAdded { volume, place } => write!(f, "{volume}: {place} added"),
             PlanChange::PlaceRemoved { volume, place } => write!(f, "{volume}: {place} removed"),

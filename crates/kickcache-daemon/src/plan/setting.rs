@@ -1,6 +1,7 @@
-//! The keys of a volume with their values, as two plans are compared by.
+//! The keys of a cache device and of a volume with their values, as two plans are compared by.
 
 use crate::driver::device::AccessMode;
+use crate::plan::cache_spec::CacheSpec;
 use crate::plan::span::show_span;
 use crate::plan::volume_spec::VolumeSpec;
 
@@ -18,6 +19,21 @@ impl Setting {
 
     pub(super) fn optional(key: &'static str, value: Option<&impl ToString>) -> Setting {
         Setting { key, value: value.map_or_else(|| "not set".into(), ToString::to_string) }
+    }
+}
+
+impl CacheSpec {
+    /// What may change while it is used.
+    pub(super) fn changeable(&self) -> Vec<Setting> {
+        vec![
+            Setting::optional("write-budget", self.write_budget.as_ref()),
+            Setting::optional("endurance", self.endurance.as_ref()),
+        ]
+    }
+
+    /// What stays while it is used.
+    pub(super) fn fixed(&self) -> Vec<Setting> {
+        vec![Setting::optional("size", self.size.as_ref()), Setting::new("discard", &self.discard)]
     }
 }
 

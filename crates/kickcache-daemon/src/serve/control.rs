@@ -7,7 +7,7 @@ use std::time::SystemTime;
 use kickcache_curve::curve::HitRatioCurve;
 use kickcache_engine::config::{Mode, VolumeSettings};
 use kickcache_engine::device::Device;
-use kickcache_engine::stats::{CacheHealth, Status};
+use kickcache_engine::stats::{CacheHealth, Status, Wear};
 use kickcache_engine::time::{Duration, Instant};
 
 use crate::driver::fault::{Cause, Fault};
@@ -16,6 +16,7 @@ use crate::driver::queued_device::Away;
 use crate::latency::Latencies;
 use crate::plan::client_cap::ClientCap;
 use crate::plan::frontends::{ServedAt, Sessions};
+use crate::plan::write_budget::WriteBudget;
 use crate::recording::ring::Recorder;
 use crate::serve::cache_device::successor::SuccessorSpec;
 use crate::serve::engine_change::EngineOrder;
@@ -32,6 +33,8 @@ pub(crate) enum Control {
     SetMode(String, Mode, Sender<Result<(), ServeError>>),
     /// Other modes and policies for some volumes, all of them or none.
     ChangeSettings(Vec<NamedSettings>, Sender<Result<(), ServeError>>),
+    /// Another write budget for the cache device, or none.
+    SetWriteBudget(Option<WriteBudget>, Sender<Result<(), ServeError>>),
     Drain(String, Sender<Result<(), ServeError>>),
     /// Keep nothing that is read of a volume for this long.
     PauseCaching(String, Duration, Sender<Result<(), ServeError>>),
@@ -147,6 +150,8 @@ pub struct ServerStatus {
     pub io_engine: IoEngine,
     /// The engine's state and counters.
     pub engine: Status,
+    /// What was written to the cache device, and may be.
+    pub wear: Wear,
     /// Bytes of the cache device that are used.
     pub cache_size: u64,
     /// Bytes of it that are going to be used, while it grows.

@@ -11,6 +11,7 @@ use kickcache_engine::format::superblock::Superblock;
 
 use crate::plan::removal::{Clients, DirtyFate};
 use crate::plan::volume_spec::VolumeSpec;
+use crate::plan::write_budget::WriteBudget;
 use crate::recording::ring::{Ends, Recording, ring};
 pub use crate::serve::cache_device::successor::SuccessorSpec;
 use crate::serve::cache_device::{CacheDevice, check_extension};
@@ -199,6 +200,14 @@ impl ServerHandle {
             wanted.iter().filter(writes_back).try_for_each(|wanted| notes.expect_dirty(&wanted.volume))?;
         }
         self.ask(|answer| Control::ChangeSettings(wanted, answer))?
+    }
+
+    /// Changes the write budget of the cache device.
+    ///
+    /// # Errors
+    /// [`ServeError::Stopped`].
+    pub fn set_write_budget(&self, budget: Option<WriteBudget>) -> Result<(), ServeError> {
+        self.ask(|answer| Control::SetWriteBudget(budget, answer))?
     }
 
     /// Keeps nothing that is read of a volume for a while; no time ends that.

@@ -7,6 +7,7 @@ use kickcache_engine::cache_engine::CacheEngine;
 use kickcache_engine::config::{EngineSettings, FreedSegments, Service, VolumeSettings};
 use kickcache_engine::device::Device;
 use kickcache_engine::engine::{Engine, Phase};
+use kickcache_engine::format::superblock::Superblock;
 use kickcache_engine::stats::{CacheHealth, Record};
 use kickcache_engine::time::earlier;
 use kickcache_engine::units::VolumeId;
@@ -15,7 +16,7 @@ use kickcache_units::{are, counted};
 use crate::driver::clock::Clock;
 use crate::driver::executor::{Driver, DriverSettings, NamedMedium};
 use crate::driver::io_engine::IoEngine;
-use crate::plan::cache_spec::CacheService;
+use crate::plan::cache_spec::{CacheService, CacheSpec};
 use crate::serve::cache_growth::CacheGrowth;
 use crate::serve::cache_takeover::CacheTakeover;
 use crate::serve::config::{Limits, ServerConfig};
@@ -70,8 +71,7 @@ pub(crate) fn start(
             (Service::Out, OutOfService::Told(Record::ByOrder))
         }
     };
-    let freed_segments = if config.cache.discard { FreedSegments::Discarded } else { FreedSegments::Kept };
-    let engine_settings = EngineSettings { service: in_service, freed_segments, ..config.engine };
+    let engine_settings = engine_settings(&config, &superblock, in_service);
     let clock = Clock::start();
     let mut engine = Engine::open(clock.now(), &superblock, engine_settings, &settings)
         .map_err(|source| ServeError::Engine { path: path.clone(), source })?;
@@ -91,6 +91,7 @@ pub(crate) fn start(
         growth: CacheGrowth::new(Arc::clone(&wakeup)),
         takeover: CacheTakeover::new(Arc::clone(&wakeup), config.cache.device),
         journal_note: JournalNote::new(Arc::clone(&wakeup)),
+        write_budget: config.cache.write_budget,
         wakeup,
         troubles: Troubles::new(),
         notes,
@@ -111,6 +112,16 @@ pub(crate) fn start(
     event_loop.frontends = Frontends::open(addresses, &mut event_loop.core, nbd)?;
     made.keep();
     Ok(event_loop)
+}
+
+fn engine_settings(config: &ServerConfig, superblock: &Superblock, service: Service) -> EngineSettings {
+    let CacheSpec { discard, write_budget, .. } = config.cache;
+    EngineSettings {
+        service,
+        freed_segments: if discard { FreedSegments::Discarded } else { FreedSegments::Kept },
+        write_budget: write_budget.map(|budget| budget.per_day(superblock.geometry.device_size)),
+        ..config.engine
+    }
 }
 
 fn open_driver(

@@ -83,10 +83,10 @@ fn is_newer_in_log(state: &State, key: BlockKey) -> bool {
 }
 
 /// The extent that a miss reads.
-fn choose_window(state: &State, volume: VolumeId, part: ByteExtent) -> ByteExtent {
+fn choose_window(state: &mut State, volume: VolumeId, part: ByteExtent) -> ByteExtent {
     let whole = part.widened_to_blocks();
     let found = state.volumes.get(volume);
-    let (bytes, size) = (found.window.bytes(), found.size);
+    let (bytes, size) = (state.wear.window(state.now, found.window.bytes()), found.size);
     if whole.length >= bytes {
         return whole;
     }

@@ -21,4 +21,5 @@ pub(crate) mod spread;
 pub(crate) mod stream;
 pub(crate) mod trials;
 pub(crate) mod turn;
+pub(crate) mod wear;
 pub(crate) mod window;

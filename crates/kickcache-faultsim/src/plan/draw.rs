@@ -101,6 +101,9 @@ fn draw_rare(plan: &mut Plan, random: &Random) {
     if random.clone().below(6) == 1 {
         focus::bound_rooms(plan, &mut random.clone());
     }
+    if random.clone().below(8) == 4 {
+        focus::budget_writes(plan, &mut random.clone());
+    }
     // Without a draw of its own: what follows stays as it is for each seed.
     if random.clone().below(8) == 0 {
         plan.settings.origin_offload = OriginOffload::Forced;
@@ -153,6 +156,7 @@ fn draw_settings(random: &mut Random) -> EngineSettings {
         service: Service::In,
         origin_offload: OriginOffload::Proven,
         freed_segments: FreedSegments::Kept,
+        write_budget: None,
     }
 }
 

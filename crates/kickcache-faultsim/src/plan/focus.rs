@@ -323,6 +323,11 @@ pub(super) fn bound_rooms(plan: &mut Plan, random: &mut Random) {
     }
 }
 
+/// The cache device may be written to so little that it soon runs out.
+pub(super) fn budget_writes(plan: &mut Plan, random: &mut Random) {
+    plan.settings.write_budget = NonZeroU64::new(random.within(1 << 18, 64 << 20));
+}
+
 /// Copies that nobody can read while the origin has not flushed what was written back: neither may be taken for the other.
 fn read_damaged_copies(plan: &mut Plan, random: &mut Random) {
     for volume in &mut plan.volumes {

@@ -48,7 +48,7 @@ pub fn run(case: &Case, scale: Scale, beside: Beside) -> Finding {
 }
 
 fn of_engine(accesses: &[PlacedAccess], case: &Case, counted_from: usize, scale: Scale) -> Outcome {
-    let trial = Trial { cache_blocks: case.cache_blocks, scale, fill: Fill::Exact };
+    let trial = Trial { cache_blocks: case.cache_blocks, scale, fill: Fill::Exact, write_budget: None };
     let volume_bytes = case.load.volume_bytes * scale.0;
     let mut cache = InstantCache::open(volume_bytes, trial).expect("caches of the study are small");
     let mut before = Outcome::default();

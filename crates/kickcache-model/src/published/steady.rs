@@ -82,7 +82,7 @@ impl SteadyRow {
 /// What the real engine counted before and after the reads that count.
 fn kickcache(cache_blocks: u64, stream: &mut Zipf, reads: u64) -> Result<(Outcome, Outcome), Error> {
     let fill = Fill::Adaptive { sequential_cutoff: SequentialCutoff::Off };
-    let trial = Trial { cache_blocks, scale: Scale(1), fill };
+    let trial = Trial { cache_blocks, scale: Scale(1), fill, write_budget: None };
     let mut cache = InstantCache::open(DATA_BLOCKS * BLOCK_SIZE, trial)?;
     let mut at = Duration::default();
     let mut read = |cache: &mut InstantCache| {

@@ -4,9 +4,11 @@
 //! batches and headers have the proportions of a real cache, a block of the trace can stand for several blocks of the
 //! volume: [`Scale`].
 
+pub mod days;
 pub mod neighbour;
 pub mod sampled;
 
+use std::num::NonZeroU64;
 use std::path::Path;
 
 use kickcache_engine::blank_device;
@@ -51,6 +53,8 @@ pub struct Trial {
     pub scale: Scale,
     /// What is brought in.
     pub fill: Fill,
+    /// Bytes that may be written in a day of the trace, each block counted once.
+    pub write_budget: Option<NonZeroU64>,
 }
 
 /// What came of it; blocks are blocks of the volume.
@@ -147,7 +151,11 @@ impl InstantCache {
                 settings.sequential_cutoff = scaled_cutoff(sequential_cutoff, trial.scale);
             }
         }
-        let engine = Engine::open(Instant::ZERO, &superblock, EngineSettings::default(), &[settings])?;
+        let write_budget = trial
+            .write_budget
+            .map(|bytes| bytes.saturating_mul(NonZeroU64::new(trial.scale.0).unwrap_or(NonZeroU64::MIN)));
+        let engine_settings = EngineSettings { write_budget, ..EngineSettings::default() };
+        let engine = Engine::open(Instant::ZERO, &superblock, engine_settings, &[settings])?;
         let mut cache = InstantCache {
             engine,
             scale: trial.scale.0,
@@ -351,7 +359,7 @@ mod tests {
     }
 
     fn trial(survey: &Survey, percent: u64, fill: Fill) -> Trial {
-        Trial { cache_blocks: survey.footprint * percent / 100, scale: Scale(4), fill }
+        Trial { cache_blocks: survey.footprint * percent / 100, scale: Scale(4), fill, write_budget: None }
     }
 
     #[test]
@@ -373,7 +381,12 @@ mod tests {
     #[test]
     fn writes_that_wait_for_room_empty_no_more_than_they_need() {
         const MIB: u64 = 1 << 20;
-        let trial = Trial { cache_blocks: 16 * MIB / BLOCK_SIZE, scale: Scale(1), fill: Fill::Exact };
+        let trial = Trial {
+            cache_blocks: 16 * MIB / BLOCK_SIZE,
+            scale: Scale(1),
+            fill: Fill::Exact,
+            write_budget: None,
+        };
         let mut cache = InstantCache::open(512 * MIB, trial).unwrap();
         let mebibyte = |number: u64| ByteExtent { start: number * MIB, length: MIB };
         (0..32).for_each(|number| cache.access(Instant::ZERO, Kind::Read, mebibyte(number)));
@@ -405,7 +418,7 @@ mod tests {
         const MIB: u64 = 1 << 20;
         let cutoff = SequentialCutoff::default();
         let fill = Fill::Adaptive { sequential_cutoff: cutoff };
-        let trial = Trial { cache_blocks: 128 * MIB / BLOCK_SIZE, scale: Scale(1), fill };
+        let trial = Trial { cache_blocks: 128 * MIB / BLOCK_SIZE, scale: Scale(1), fill, write_budget: None };
         let mut cache = InstantCache::open(2_048 * MIB, trial).unwrap();
         let read = |cache: &mut InstantCache, at: u64, length: u64| {
             cache.access(Instant::ZERO, Kind::Read, ByteExtent { start: at, length });

@@ -10,24 +10,25 @@ use kickcache_daemon::control::lru_curve::LruCurve;
 use kickcache_daemon::control::report::{
     CacheFacts, CacheReport, RecordWord, ReplacingReport, Trouble, VolumeFacts,
 };
+use kickcache_daemon::control::wear_report::WearReport;
 use kickcache_daemon::driver::errno::errno_name;
 use kickcache_daemon::driver::fault::Cause;
 use kickcache_daemon::latency::Latencies;
-use kickcache_daemon::plan::cache_spec::CacheService;
+use kickcache_daemon::plan::cache_spec::{CacheService, CacheSpec};
 use kickcache_daemon::plan::frontends::ServedAt;
 use kickcache_daemon::serve::server::{self, Errors, FaultCount, ServerSample, ServerStatus};
 use kickcache_daemon::whole_path::whole_path;
 use kickcache_engine::device::Device;
 use kickcache_engine::time;
 
-/// The report on a server, whose cache device is used in this way.
-pub(crate) fn cache_report(status: ServerStatus, service: CacheService) -> CacheReport {
-    as_used(report_of(status, None, &[]), service)
+/// The report on a server of this cache device.
+pub(crate) fn cache_report(status: ServerStatus, spec: &CacheSpec) -> CacheReport {
+    as_used(report_of(status, spec, None, &[]), spec.service)
 }
 
 /// The same for metrics.
-pub(crate) fn sample_report(sample: ServerSample, service: CacheService) -> CacheReport {
-    as_used(report_of(sample.status, Some(seconds(sample.pause)), &sample.latencies), service)
+pub(crate) fn sample_report(sample: ServerSample, spec: &CacheSpec) -> CacheReport {
+    as_used(report_of(sample.status, spec, Some(seconds(sample.pause)), &sample.latencies), spec.service)
 }
 
 fn as_used(report: CacheReport, service: CacheService) -> CacheReport {
@@ -37,7 +38,12 @@ fn as_used(report: CacheReport, service: CacheService) -> CacheReport {
     }
 }
 
-fn report_of(status: ServerStatus, sample_seconds: Option<f64>, latencies: &[Latencies]) -> CacheReport {
+fn report_of(
+    status: ServerStatus,
+    spec: &CacheSpec,
+    sample_seconds: Option<f64>,
+    latencies: &[Latencies],
+) -> CacheReport {
     let faults = &status.faults;
     let volumes = status.volumes.into_iter().enumerate().map(|(index, info)| {
         let activities = status.activities[index];
@@ -67,6 +73,7 @@ fn report_of(status: ServerStatus, sample_seconds: Option<f64>, latencies: &[Lat
             copied_bytes: takeover.copied,
             bytes: takeover.bytes,
         }),
+        wear: WearReport::new(&status.wear, spec.endurance),
         stop_waits_for: status.awaited,
         trouble: trouble(&status.cache_trouble, faults, Device::Cache),
         io_engine: status.io_engine.as_str().into(),

@@ -335,6 +335,7 @@ fn removed(changes: &[PlanChange]) -> Vec<String> {
     let name = |change: &PlanChange| match change {
         PlanChange::VolumeRemoved { volume, .. } => Some(volume.clone()),
         PlanChange::VolumeAdded { .. }
+        | PlanChange::CacheSetting { .. }
         | PlanChange::Setting { .. }
         | PlanChange::PlaceAdded { .. }
         | PlanChange::PlaceRemoved { .. } => None,
@@ -372,7 +373,7 @@ fn prepare(
                     Ok(open) => ready.volumes.push((volume.clone(), open)),
                     Err(error) if started.is_unserved(&volume.name) => {
                         let name = &volume.name;
-                        reloaded.changes.retain(|change| change.volume() != name);
+                        reloaded.changes.retain(|change| change.volume() != Some(name));
                         reloaded.notes.push(format!("{name}: it is still not served: {error}"));
                     }
                     Err(error @ ServeError::Stopped) => return Err(control_error(error)),
@@ -422,7 +423,7 @@ fn join(started: &mut Started, ready: Vec<Ready>) -> Result<(), ControlError> {
     Ok(())
 }
 
-/// Modes and policies of the volumes of a server, all at once.
+/// The write budget of a server, and modes and policies of its volumes, all at once.
 fn change_settings(served: &mut Served, wanted: &ServePlan) -> Result<(), ServeError> {
     let find =
         |name: &str| wanted.caches.iter().flat_map(|cache| &cache.volumes).find(|volume| volume.name == name);
@@ -434,6 +435,13 @@ fn change_settings(served: &mut Served, wanted: &ServePlan) -> Result<(), ServeE
         is_other.then(|| NamedSettings { volume: volume.name.clone(), settings, client_cap })
     });
     let changed: Vec<NamedSettings> = changed.collect();
+    if let Some(cache) = wanted.cache(&served.cache.device) {
+        if served.cache.write_budget != cache.write_budget {
+            served.handle.set_write_budget(cache.write_budget)?;
+        }
+        served.cache.write_budget = cache.write_budget;
+        served.cache.endurance = cache.endurance;
+    }
     if changed.is_empty() {
         return Ok(());
     }

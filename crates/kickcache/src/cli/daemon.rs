@@ -326,7 +326,7 @@ impl ControlTarget for Daemon {
             // One that ended on its own has nothing to tell; the log says why.
             let Ok(status) = served.handle.status() else { continue };
             orphans.extend(told(&started, served, &status.orphans));
-            caches.push(cache_report(status, served.cache.service));
+            caches.push(cache_report(status, &served.cache));
         }
         if caches.is_empty() {
             return Err(ControlError::Stopped);
@@ -477,7 +477,7 @@ impl MetricsTarget for Daemon {
             match served.handle.sample() {
                 Ok(sample) => {
                     orphans.extend(told(&started, served, &sample.status.orphans));
-                    caches.push(sample_report(sample, served.cache.service));
+                    caches.push(sample_report(sample, &served.cache));
                 }
                 Err(_) => silent.push(whole_path(&served.cache.device).display().to_string()),
             }

@@ -10,6 +10,7 @@ use kickcache_daemon::driver::device::AccessMode;
 use kickcache_daemon::driver::io_engine::IoEngine;
 use kickcache_daemon::plan::cache_spec::{CacheService, CacheSpec, Replacement};
 use kickcache_daemon::plan::cutoff::Cutoff;
+use kickcache_daemon::plan::endurance::Endurance;
 use kickcache_daemon::plan::frontends::FrontendSpecs;
 use kickcache_daemon::plan::log_plan::{LogFormat, LogLevel, LogPlan};
 use kickcache_daemon::plan::metrics_address::MetricsAddress;
@@ -19,6 +20,7 @@ use kickcache_daemon::plan::origin_timeout::OriginTimeout;
 use kickcache_daemon::plan::tls_plan::{TlsPlan, TlsWord, VerifyPeerWord};
 use kickcache_daemon::plan::volume_spec::DirtyLoss;
 use kickcache_daemon::plan::volume_spec::VolumeSpec;
+use kickcache_daemon::plan::write_budget::WriteBudget;
 use kickcache_daemon::plan::{Exposure, ServePlan, parse_fill_window};
 use kickcache_daemon::shell_command::Flag;
 use kickcache_daemon::whole_path::whole_path;
@@ -78,6 +80,8 @@ fn volume_flags() -> Vec<Id> {
         "mode",
         "size",
         "discard",
+        "write_budget",
+        "endurance",
         "read_only",
         "sequential_cutoff",
         "fill_window_max",
@@ -121,6 +125,14 @@ pub(crate) struct ServeArgs {
     /// file system, where others may take it.
     #[arg(long, requires = "cache")]
     discard: bool,
+    /// What may be written to the cache device, such as 50G/day, or 0.5dwpd (drive writes a day) [default: no bound]
+    ///
+    /// Less is cached where that runs out; writes of clients do not wait for it (docs/limits.md).
+    #[arg(long, value_name = "BUDGET", requires = "cache", allow_hyphen_values = true)]
+    write_budget: Option<WriteBudget>,
+    /// Bytes that may be written to the cache device in its life, such as 600TBW; `status` tells how long it lasts
+    #[arg(long, value_name = "BYTES", requires = "cache", allow_hyphen_values = true)]
+    endurance: Option<Endurance>,
     /// Read-only volume: refuse writes
     #[arg(long, requires = "cache")]
     read_only: bool,
@@ -302,6 +314,8 @@ impl ServeArgs {
             caches: vec![CacheSpec {
                 size: self.size,
                 discard: self.discard,
+                write_budget: self.write_budget,
+                endurance: self.endurance,
                 ..CacheSpec::new(cache, vec![volume])
             }],
         })

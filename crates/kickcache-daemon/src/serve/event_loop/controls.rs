@@ -108,6 +108,11 @@ impl<E: CacheEngine> EventLoop<E> {
             }
             Control::TakeOver(spec, answer) => self.begin_takeover(now, spec, answer),
             Control::Resize(name, answer) => self.begin_resize(now, &name, &answer),
+            Control::SetWriteBudget(budget, answer) => {
+                self.write_budget = budget;
+                self.apply_write_budget(now);
+                drop(answer.send(Ok(())));
+            }
             Control::Drain(name, answer) => {
                 let done = self.volume_id(&name).map(|id| self.core.engine.drain(now, id));
                 if done.is_ok() {
@@ -126,6 +131,13 @@ impl<E: CacheEngine> EventLoop<E> {
             self.core.engine.change_settings(now, &VolumeSettings { volume, ..*settings });
         }
         Ok(())
+    }
+
+    /// Tells the engine what may be written to a cache device of this size.
+    pub(super) fn apply_write_budget(&mut self, now: Instant) {
+        let size = self.superblock.geometry.device_size;
+        let budget = self.write_budget.map(|budget| budget.per_day(size));
+        self.core.engine.set_write_budget(now, budget);
     }
 
     fn begin_recording(
@@ -227,6 +239,7 @@ impl<E: CacheEngine> EventLoop<E> {
             faults: self.troubles.counts(),
             cache: self.cache.clone(),
             engine: self.core.engine.status(),
+            wear: self.core.engine.wear(now),
             cache_size: self.superblock.geometry.device_size,
             growing_to: self.growth.size(),
             takeover: self.takeover_progress(),

@@ -158,6 +158,7 @@ impl<E: CacheEngine> EventLoop<E> {
         let size = superblock.geometry.device_size;
         self.superblock = superblock;
         self.core.engine.use_grown(now);
+        self.apply_write_budget(now);
         self.growth.end();
         tracing::info!(
             event = "cache_grown",

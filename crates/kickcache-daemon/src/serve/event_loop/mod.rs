@@ -28,6 +28,7 @@ use kickcache_engine::time::{Instant, earlier};
 use kickcache_engine::units::BlockKey;
 
 use crate::driver::Interest;
+use crate::plan::write_budget::WriteBudget;
 use crate::serve::cache_growth::CacheGrowth;
 use crate::serve::cache_takeover::CacheTakeover;
 use crate::serve::control::Control;
@@ -75,6 +76,8 @@ pub(crate) struct EventLoop<E> {
     pub(crate) growth: CacheGrowth,
     pub(crate) takeover: CacheTakeover,
     pub(crate) journal_note: JournalNote,
+    /// As it was said: a part of the cache device follows its size.
+    pub(crate) write_budget: Option<WriteBudget>,
     /// A volume on its way out.
     pub(crate) leaving: Option<Leaving>,
     /// Whether the engine gives way to another one.

@@ -15,6 +15,7 @@ use crate::policy::miniature::Use;
 use crate::policy::passage::{Piece, Way};
 use crate::policy::returns::Returned;
 use crate::policy::spread::Scale;
+use crate::policy::wear::Rank;
 use crate::policy::window::{Missed, Recall};
 use crate::pool::BufferQuota;
 use crate::queue::Queue;
@@ -146,8 +147,10 @@ fn choose(state: &mut State, volume: VolumeId, part: ByteExtent, wish: Wish) -> 
     }
     note_miss(state, volume, part, noted);
     match state.volumes.get(volume).gate.choose(admission, state.pressure(), noted) {
-        Verdict::Promote => Keep::Promote { main },
-        Verdict::Remember => {
+        Verdict::Promote if state.wear.allows(state.now, Rank::of(noted), piece.blocks) => {
+            Keep::Promote { main }
+        }
+        Verdict::Promote | Verdict::Remember => {
             blocks_of(part).for_each(|block| state.retention.remember(BlockKey::new(volume, block)));
             Keep::Nothing
         }
@@ -173,7 +176,8 @@ fn lets_go(state: &mut State, volume: VolumeId, part: ByteExtent) -> bool {
 fn choose_while_held(state: &mut State, volume: VolumeId, part: ByteExtent) -> Keep {
     let filled = state.volumes.get(volume).window.bytes() / BLOCK_SIZE;
     let count = blocks_of(part).len();
-    if !state.retention.hold.takes_in(count as u64, filled) {
+    let takes_in = state.retention.hold.takes_in(count as u64, filled);
+    if !takes_in || !state.wear.allows(state.now, Rank::Unknown, count as u64) {
         return Keep::Nothing;
     }
     let mut main = BlockSet::default();
@@ -246,7 +250,9 @@ fn note_miss(state: &mut State, volume: VolumeId, part: ByteExtent, noted: Optio
 
 #[cfg(test)]
 mod tests {
-    use crate::config::{Mode, SequentialCutoff, VolumeSettings};
+    use core::num::NonZeroU64;
+
+    use crate::config::{Admission, Mode, SequentialCutoff, VolumeSettings};
     use crate::scene::Scene;
     use crate::time::Duration;
     use crate::units::VolumeId;
@@ -277,6 +283,18 @@ mod tests {
         scene.engine.pause_caching(volume, scene.now);
         scene.read(3 << 20, 4096).0.unwrap();
         assert!(scene.is_cached(3 << 20), "it was ended");
+    }
+
+    #[test]
+    fn where_nothing_may_be_written_a_miss_reads_what_was_asked_for_and_is_remembered() {
+        let mut scene = Scene::new(Mode::WriteThrough);
+        scene.engine.set_write_budget(scene.now, NonZeroU64::new(1));
+        assert_eq!(scene.read(4096, 4096).1, ["origin read 4096+4096"]);
+        assert_eq!((scene.is_cached(4096), scene.engine.status().counters.refused_blocks), (false, 1));
+        scene.engine.set_write_budget(scene.now, None);
+        scene.settings(VolumeId::new(0)).admission = Admission::SecondTouch;
+        scene.read(4096, 4096).0.unwrap();
+        assert!(scene.is_cached(4096), "it was asked for before");
     }
 
     #[test]

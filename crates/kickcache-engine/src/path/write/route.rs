@@ -10,6 +10,7 @@ use crate::inflight::requests::Stage;
 use crate::inflight::writing::{Route, WriteData};
 use crate::policy::miniature::Use;
 use crate::policy::passage::{Piece, Way};
+use crate::policy::wear::Rank;
 use crate::state::State;
 use crate::units::{BLOCK_SIZE, BlockKey, ByteExtent, SECTOR_SIZE};
 
@@ -25,7 +26,8 @@ impl State {
             return Route::Through;
         }
         let volume = self.requests.get(slot).volume;
-        if self.prefers_around(slot) && is_aligned(self.part(slot)) && !self.must_be_logged(slot) {
+        let goes_around = self.prefers_around(slot) || self.is_kept_out(slot);
+        if goes_around && is_aligned(self.part(slot)) && !self.must_be_logged(slot) {
             return Route::Around;
         }
         let settings = self.volumes.get(volume).settings;
@@ -78,6 +80,26 @@ impl State {
                     || is_sooner(self)
             }
         }
+    }
+
+    /// Whether the write budget has nothing left for a write that goes to the origin anyway. Others go into the log whatever it has.
+    fn is_kept_out(&mut self, slot: RequestSlot) -> bool {
+        if self.wear.budget().is_none() {
+            return false;
+        }
+        let volume = self.requests.get(slot).volume;
+        let blocks = self.keys(slot).count() as u64;
+        if self.volumes.get(volume).settings.mode != Mode::WriteThrough {
+            self.wear.on_wanted(self.now, blocks);
+            return false;
+        }
+        let is_cached = self.keys(slot).any(|key| self.cache.find(key).is_some());
+        let rank = if is_cached { Rank::JustNow } else { Rank::Unknown };
+        let is_kept_out = !self.wear.allows(self.now, rank, blocks);
+        if is_kept_out {
+            self.keys(slot).for_each(|key| self.retention.remember(key));
+        }
+        is_kept_out
     }
 
     /// Whether new blocks of a stream of this length so far go past the cache.
@@ -150,6 +172,7 @@ fn is_aligned(extent: ByteExtent) -> bool {
 #[cfg(test)]
 mod tests {
     use alloc::string::String;
+    use core::num::NonZeroU64;
 
     use super::*;
     use crate::scene::Scene;
@@ -166,6 +189,25 @@ mod tests {
             let (result, seen) = Scene::new(mode).write(8192, 4096);
             assert_eq!((result, seen.iter().map(String::as_str).collect::<Vec<_>>()), (Ok(()), way.to_vec()));
         }
+    }
+
+    #[test]
+    fn where_nothing_may_be_written_only_what_the_origin_does_not_get_goes_into_the_log() {
+        for (mode, cached) in [(Mode::WriteThrough, false), (Mode::WriteBack, true)] {
+            let mut scene = Scene::new(mode);
+            scene.engine.set_write_budget(scene.now, NonZeroU64::new(1));
+            scene.write(8192, 4096).0.unwrap();
+            assert_eq!(scene.is_cached(8192), cached, "{mode:?}");
+            scene.engine.set_write_budget(scene.now, None);
+            scene.write(65_536, 4096).0.unwrap();
+            assert!(scene.is_cached(65_536), "{mode:?}");
+        }
+        let mut scene = Scene::new(Mode::WriteThrough);
+        scene.write(8192, 4096).0.unwrap();
+        scene.flush().0.unwrap();
+        scene.engine.set_write_budget(scene.now, NonZeroU64::new(1));
+        scene.write(8192, 4096).0.unwrap();
+        assert!(!scene.is_cached(8192), "an older copy does not stay");
     }
 
     #[test]

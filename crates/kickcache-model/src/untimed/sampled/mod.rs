@@ -104,7 +104,10 @@ impl SampledRun {
         };
         let open = |cache_blocks: &u64| {
             let cache_blocks = cache_blocks / trial.one_in;
-            let engine = InstantCache::open(volume_bytes, Trial { cache_blocks, scale: trial.scale, fill })?;
+            let engine = InstantCache::open(
+                volume_bytes,
+                Trial { cache_blocks, scale: trial.scale, fill, write_budget: None },
+            )?;
             Ok(SizedCache::new(engine, cache_blocks, scaled_cutoff(cutoff, trial.scale)))
         };
         Ok(SampledRun {

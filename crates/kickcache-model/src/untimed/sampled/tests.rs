@@ -21,7 +21,7 @@ fn mean_error(cache_blocks: &[u64], fill: Fill, one_in: u64) -> f64 {
     let trial = SampledTrial { cache_blocks: cache_blocks.to_vec(), scale: SCALE, fill, one_in };
     let found = run(&path, &survey, &trial).unwrap();
     let off = |(found, cache_blocks): (&SampledOutcome, &u64)| {
-        let trial = Trial { cache_blocks: *cache_blocks, scale: SCALE, fill };
+        let trial = Trial { cache_blocks: *cache_blocks, scale: SCALE, fill, write_budget: None };
         let whole = 1.0 - untimed::run(&path, &survey, trial).unwrap().miss_ratio();
         (whole - found.hit_ratio).abs()
     };

@@ -13,6 +13,7 @@ mod recommendation;
 use std::io::Write;
 use std::path::PathBuf;
 
+use kickcache_daemon::plan::endurance::Endurance;
 use kickcache_engine::config::Mode;
 use kickcache_engine::format::geometry::DEVICE_SIZE_MIN;
 use kickcache_engine::units::BLOCK_SIZE;
@@ -92,8 +93,8 @@ pub(crate) struct AdviseArgs {
     #[arg(long, value_name = "FILE")]
     prices: Option<PathBuf>,
     /// Bytes that may be written to the cache device in its life, such as 600TBW
-    #[arg(long, value_name = "BYTES", value_parser = parse_endurance)]
-    endurance: Option<Size>,
+    #[arg(long, value_name = "BYTES")]
+    endurance: Option<Endurance>,
     /// What is needed, of iops=N, p50=TIME, p99=TIME, cost=AMOUNT (a month), years=N; the cheapest that has all is chosen
     #[arg(long, value_name = "NEEDS", value_delimiter = ',')]
     need: Vec<Need>,
@@ -120,11 +121,6 @@ fn parse_mode(text: &str) -> Result<CacheKind, String> {
         "write-back" => Ok(CacheKind::Kickcache(Mode::WriteBack)),
         _ => Err(format!("`{text}` is no mode of a simulated cache; write write-through or write-back")),
     }
-}
-
-fn parse_endurance(text: &str) -> Result<Size, String> {
-    let bytes = text.strip_suffix(['W', 'w']).unwrap_or(text);
-    bytes.parse().map_err(|error| format!("{error}; an endurance is such as 600TBW"))
 }
 
 /// What advice is about.
@@ -170,7 +166,7 @@ impl AdviseArgs {
         let economy = Economy {
             prices: Prices::read(self.prices.as_deref(), &self.price)?,
             volume_bytes: self.volume_size.map_or_else(|| load.volume_bytes(), Size::bytes),
-            endurance_bytes: self.endurance.map(Size::bytes),
+            endurance_bytes: self.endurance.map(Endurance::bytes),
         };
         self.check_needs(&economy)?;
         output::try_out(self.output.as_deref())?;

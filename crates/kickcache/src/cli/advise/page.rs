@@ -2,11 +2,11 @@
 
 use kickcache_model::result::RunResult;
 use kickcache_report::{Collection, Group, Overview, OverviewRow};
-use kickcache_units::show_duration;
+use kickcache_units::{show_duration, show_years};
 
 use crate::cli::advise::advice::Advice;
 use crate::cli::advise::candidate::Candidate;
-use crate::cli::advise::print::{show_hits, years};
+use crate::cli::advise::print::show_hits;
 
 /// The page: the recommendation, what each candidate gives and costs, and the charts of all runs.
 pub(super) fn page(advice: &Advice, runs: &[RunResult]) -> String {
@@ -71,7 +71,7 @@ fn note(candidate: &Candidate, advice: &Advice) -> String {
         Some(format!("mean {}", show_duration(candidate.mean))).filter(|_| candidate.is_open),
         candidate.hits.map(|hits| format!("hits {}", show_hits(hits.ratio, hits.error))),
         Some(format!("p99 {}", show_duration(candidate.p99))),
-        candidate.years.map(|life| format!("lasts {}", years(life))),
+        candidate.years.map(|life| format!("lasts {}", show_years(life))),
     ];
     parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
-use kickcache_units::{show_bytes, show_duration, show_rate};
+use kickcache_units::{show_bytes, show_duration, show_rate, show_years};
 use serde_json::{Value, json};
 
 use crate::cli::advise::advice::Advice;
@@ -54,7 +54,7 @@ fn columns(advice: &Advice) -> Vec<Column<'_>> {
         ("WRITTEN/DAY", KEEP, Box::new(move |one| optional(one.written_per_day.map(bytes)))),
     ];
     if advice.candidates.iter().any(|one| one.years.is_some()) {
-        columns.push(("LIFE", KEEP, Box::new(move |one| optional(one.years.map(years)))));
+        columns.push(("LIFE", KEEP, Box::new(move |one| optional(one.years.map(show_years)))));
     }
     if advice.candidates.iter().any(|one| one.cost.is_some()) {
         let cost = move |one: &Candidate| optional(one.cost.map(|cost| advice.prices.show(cost)));
@@ -71,10 +71,6 @@ pub(super) fn show_hits(ratio: f64, error: Option<f64>) -> String {
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "bytes of a rate")]
 fn bytes(bytes: f64) -> String {
     show_bytes(bytes as u64)
-}
-
-pub(super) fn years(years: f64) -> String {
-    if years >= 100.0 { "> 100 years".into() } else { format!("{years:.1} years") }
 }
 
 /// The advice with all figures.

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use kickcache_daemon::plan::cutoff::Cutoff;
+use kickcache_daemon::plan::write_budget::WriteBudget;
 use kickcache_engine::config::SequentialCutoff;
 use kickcache_engine::units::BLOCK_SIZE;
 use kickcache_model::memory;
@@ -73,6 +74,9 @@ pub(crate) struct TraceArgs {
     /// Sequential streams that pass WIDE by, as `serve` has it; lengths are those of the trace [default: auto]
     #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
     sequential_cutoff: Option<Cutoff>,
+    /// What may be written to each cache, as `serve` has it, such as 50G/day or 0.5dwpd, in the time of the trace
+    #[arg(long, value_name = "BUDGET", conflicts_with = "sample", allow_hyphen_values = true)]
+    write_budget: Option<WriteBudget>,
     /// Run a sample of each trace, the volume and the caches scaled down: hit ratios with their errors, sooner
     ///
     /// As small a sample as still has 8,192 blocks, 2,048 extents of 1 MiB and, in the smallest cache, 100 segments.
@@ -224,7 +228,8 @@ impl TraceArgs {
                 self.check(*size, cache_blocks, &surveyed.name)?;
                 let (path, survey) = (surveyed.path.clone(), surveyed.survey.clone());
                 let (size, scale) = (*size, Scale(self.scale));
-                let trial = Trial { cache_blocks, scale, fill: Fill::Exact };
+                let write_budget = self.write_budget.map(|budget| budget.per_day(cache_blocks * BLOCK_SIZE));
+                let trial = Trial { cache_blocks, scale, fill: Fill::Exact, write_budget };
                 let sequential_cutoff = self.sequential_cutoff.unwrap_or_default().to_engine();
                 tasks.push(Task {
                     name: format!("{}, {size}", surveyed.name),

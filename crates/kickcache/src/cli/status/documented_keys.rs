@@ -11,6 +11,7 @@ use kickcache_daemon::control::report::{
     CacheCounters, CacheReport, HealthWord, RecordWord, ReplacingReport, Report, UnservedReport,
     VolumeCounters, VolumeReport,
 };
+use kickcache_daemon::control::wear_report::WearReport;
 use kickcache_daemon::extents::Extent;
 use kickcache_daemon::plan::frontends::{ServedAt, Sessions};
 use kickcache_daemon::words::ModeWord;
@@ -74,6 +75,12 @@ fn cache() -> CacheReport {
         probation_target_bytes: 1,
         main_bytes: 1,
         memory_bytes: 1,
+        wear: WearReport {
+            budget_bytes_per_day: Some(1),
+            endurance_bytes: Some(1),
+            life_years: Some(1.0),
+            ..WearReport::default()
+        },
         counters: CacheCounters::default(),
         volumes: vec![volume()],
     }

@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use kickcache_daemon::control::activity::{Activity, Took};
 use kickcache_daemon::control::report::{CacheReport, HealthWord, RecordWord, Report, VolumeReport};
+use kickcache_daemon::control::wear_report::{GivenUpWord, WearReport};
 use kickcache_daemon::extents::show_extents;
 use kickcache_daemon::offline::EXTENTS_SHOWN;
 use kickcache_daemon::shell_command::DaemonCommands;
 use kickcache_engine::units::{BLOCK_SIZE, ByteExtent};
-use kickcache_units::{counted, show_bytes, show_count, show_duration, show_ratio};
+use kickcache_units::{counted, show_bytes, show_count, show_duration, show_ratio, show_years};
 
 use crate::cli::table::Tone;
 
@@ -65,8 +66,41 @@ pub(super) fn cache_sentence(cache: &CacheReport, commands: &DaemonCommands) -> 
     let figures = if has_none { "" } else { &figures };
     let text = format!("cache device {}: {word}{trouble}{figures}", cache.device);
     let mut sentences = vec![(text, tone)];
+    sentences.extend(wear(&cache.wear).filter(|_| !has_none));
     sentences.extend(cache.record.and_then(|record| out_of_service(cache, record, commands)));
     sentences
+}
+
+/// What of its budget a cache device was written to, what is given up for that, and how long it lasts.
+fn wear(wear: &WearReport) -> Option<Sentence> {
+    let day = Duration::from_secs_f64(wear.day_seconds.clamp(0.0, 86_400.0));
+    let (written, day) = (show_bytes(wear.day_bytes), show_duration(day));
+    let life = wear.life_years.map(|life| format!("at this rate it lasts {}", show_years(life)));
+    let Some(budget) = wear.budget_bytes_per_day else {
+        return Some((format!("  {written} written in the last {day}; {}", life?), Tone::Plain));
+    };
+    let share = show_ratio(wear.day_bytes, budget);
+    let (given_up, tone) = match wear.given_up {
+        GivenUpWord::Nothing => (None, Tone::Plain),
+        GivenUpWord::ReadAhead => (Some("less is read ahead"), Tone::Plain),
+        GivenUpWord::UnknownBlocks => {
+            (Some("of what nobody asked for before only a part is cached"), Tone::Plain)
+        }
+        GivenUpWord::KnownBlocks => (Some("of what misses only a part is cached"), Tone::Warning),
+        GivenUpWord::Everything if wear.day_bytes > budget => {
+            (Some("nothing that misses is cached, as writes of clients take more than that"), Tone::Warning)
+        }
+        GivenUpWord::Everything => (Some("nothing that misses is cached"), Tone::Warning),
+    };
+    let all = [
+        Some(format!(
+            "{written} written in the last {day}, {share} of the write budget of {} a day",
+            show_bytes(budget)
+        )),
+        given_up.map(str::to_owned),
+        life,
+    ];
+    Some((format!("  {}", all.into_iter().flatten().collect::<Vec<_>>().join("; ")), tone))
 }
 
 /// Where it is on record that a cache device is out of service, and what to do next.

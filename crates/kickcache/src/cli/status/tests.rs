@@ -106,6 +106,7 @@ fn report(reads: u64) -> Report {
         probation_target_bytes: 0,
         main_bytes: 0,
         memory_bytes: 480 << 20,
+        wear: Default::default(),
         counters: CacheCounters { errors: 2, ..Default::default() },
         volumes: vec![
             volume("vm1", ModeWord::WriteBack, first),

@@ -110,6 +110,7 @@ fn toy_loop(
         growth: CacheGrowth::new(Arc::clone(&wakeup)),
         takeover: CacheTakeover::new(Arc::clone(&wakeup), origin.into()),
         journal_note: JournalNote::new(Arc::clone(&wakeup)),
+        write_budget: None,
         wakeup,
         troubles: Troubles::new(),
         notes: None,

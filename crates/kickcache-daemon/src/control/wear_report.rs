@@ -1,0 +1,107 @@
+//! What was written to a cache device, as `status` tells it.
+
+use kickcache_engine::stats::{GivenUp, Wear};
+use serde::{Deserialize, Serialize};
+
+use crate::plan::endurance::Endurance;
+
+const DAY_SECONDS: f64 = 86_400.0;
+const YEAR_DAYS: f64 = 365.25;
+/// What was written in less time tells nothing of a year.
+const COUNTED_SECONDS_MIN: f64 = 3_600.0;
+
+/// What was written to a cache device.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct WearReport {
+    /// Bytes that were written in the last 24 hours, or since the start.
+    pub day_bytes: u64,
+    /// Seconds that this is about.
+    pub day_seconds: f64,
+    /// Bytes that may be written in a day, if that is bounded.
+    #[serde(default)]
+    pub budget_bytes_per_day: Option<u64>,
+    /// What is given up for that.
+    #[serde(default)]
+    pub given_up: GivenUpWord,
+    /// Bytes that may be written in the life of the device, if that is known.
+    #[serde(default)]
+    pub endurance_bytes: Option<u64>,
+    /// Years that it takes to write those, if each day is like the last one.
+    #[serde(default)]
+    pub life_years: Option<f64>,
+}
+
+/// What does not come into the cache, as the cache device was written more than its budget has for that.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum GivenUpWord {
+    /// All comes in.
+    #[default]
+    Nothing,
+    /// Misses read less than their fill window.
+    ReadAhead,
+    /// Of blocks that nobody asked for before, only a part comes in, or none.
+    UnknownBlocks,
+    /// Of the others, too.
+    KnownBlocks,
+    /// Nothing comes in but what clients write back.
+    Everything,
+}
+
+impl GivenUpWord {
+    /// How much that is, from 0 to 4.
+    pub const fn rank(self) -> u64 {
+        self as u64
+    }
+}
+
+impl From<GivenUp> for GivenUpWord {
+    fn from(given_up: GivenUp) -> GivenUpWord {
+        match given_up {
+            GivenUp::Nothing => GivenUpWord::Nothing,
+            GivenUp::ReadAhead => GivenUpWord::ReadAhead,
+            GivenUp::UnknownBlocks => GivenUpWord::UnknownBlocks,
+            GivenUp::KnownBlocks => GivenUpWord::KnownBlocks,
+            GivenUp::Everything => GivenUpWord::Everything,
+        }
+    }
+}
+
+impl WearReport {
+    /// Of a device that may be written to so much in its life.
+    pub fn new(wear: &Wear, endurance: Option<Endurance>) -> WearReport {
+        let day_seconds = wear.counted.as_nanos() as f64 / 1e9;
+        let a_day = wear.day_bytes as f64 * DAY_SECONDS / day_seconds;
+        let is_known = day_seconds >= COUNTED_SECONDS_MIN && wear.day_bytes > 0;
+        let endurance_bytes = endurance.map(Endurance::bytes);
+        WearReport {
+            day_bytes: wear.day_bytes,
+            day_seconds,
+            budget_bytes_per_day: wear.budget.map(|budget| budget.get()),
+            given_up: wear.given_up.into(),
+            endurance_bytes,
+            life_years: endurance_bytes.filter(|_| is_known).map(|bytes| bytes as f64 / a_day / YEAR_DAYS),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kickcache_engine::time::Duration;
+
+    use super::*;
+
+    fn life(hours: u64, day_bytes: u64) -> Option<f64> {
+        let counted = Duration::from_millis(hours * 3_600_000);
+        let wear = Wear { day_bytes, counted, ..Wear::default() };
+        WearReport::new(&wear, "365250GB".parse().ok()).life_years
+    }
+
+    #[test]
+    fn life_is_endurance_by_what_a_day_like_this_one_writes() {
+        assert_eq!(life(24, 100_000_000_000), Some(10.0));
+        assert_eq!(life(6, 25_000_000_000), Some(10.0), "a quarter of a day");
+        assert_eq!(life(0, 1 << 30), None, "too early to tell");
+        assert_eq!(life(24, 0), None);
+    }
+}
