@@ -140,7 +140,9 @@ pub(crate) struct EngineChange {
     pub(crate) other: Box<Other>,
     pub(crate) step: EngineStep,
     pub(crate) answer: Sender<Result<Former, ServeError>>,
-    until: Instant,
+    /// Since when requests wait, and since when it is at its step.
+    pub(crate) begun: Instant,
+    pub(crate) step_begun: Instant,
 }
 
 /// How far it is.
@@ -164,11 +166,19 @@ impl EngineChange {
             OtherKind::WithoutCache(_) => EngineStep::Quieting,
             OtherKind::WithCache(..) => EngineStep::Parting,
         };
-        EngineChange { other, step, answer, until: now.plus(QUIET_MAX) }
+        EngineChange { other, step, answer, begun: now, step_begun: now }
     }
 
     /// Whether it has taken too long.
     pub(crate) fn is_late(&self, now: Instant) -> bool {
-        now >= self.until
+        now >= self.begun.plus(QUIET_MAX)
+    }
+
+    /// The next step, and how long the one before it took.
+    pub(crate) fn go_on(&mut self, now: Instant, step: EngineStep) -> Duration {
+        self.step = step;
+        let took = now.since(self.step_begun);
+        self.step_begun = now;
+        took
     }
 }

@@ -11,7 +11,7 @@ use kickcache_engine::device::Device;
 use kickcache_engine::engine::Phase;
 use kickcache_engine::format::superblock::VolumeRecord;
 use kickcache_engine::stats::{CacheHealth, Record};
-use kickcache_engine::time::Instant;
+use kickcache_engine::time::{Duration, Instant};
 
 use super::EventLoop;
 use crate::driver::device::BlockFile;
@@ -40,7 +40,7 @@ impl<E: CacheEngine> EventLoop<E> {
             }
             EngineOrder::Change(other, answer) => self.begin_engine_change(now, other, answer),
             EngineOrder::Stay(answer) => {
-                self.end_engine_lease();
+                self.end_engine_lease(now);
                 let _ = answer.send(());
             }
         }
@@ -100,19 +100,19 @@ impl<E: CacheEngine> EventLoop<E> {
     pub(super) fn advance_engine_change(&mut self, now: Instant) {
         let EngineLease::Changing(change) = &self.engine_lease else { return };
         if self.core.stage != LoopPhase::Serving {
-            return self.keep_engine("its server is stopping");
+            return self.keep_engine(now, "its server is stopping");
         }
         match (change.step, &change.other.kind) {
             (EngineStep::Quieting, OtherKind::WithoutCache(fate)) => self.quieten(now, *fate),
-            (EngineStep::Recording, _) => self.await_record(),
-            (EngineStep::Quieting | EngineStep::Parting, _) => self.part_from_engine(),
+            (EngineStep::Recording, _) => self.await_record(now),
+            (EngineStep::Quieting | EngineStep::Parting, _) => self.part_from_engine(now),
         }
         if self.engine_lease.change().is_some_and(|change| change.is_late(now)) {
             let awaited = self.awaited(now);
             let what = format!(
                 "what clients asked for has not come to its end after 5 s ({awaited}); see to that, then ask again"
             );
-            self.keep_engine(&what);
+            self.keep_engine(now, &what);
         }
     }
 
@@ -142,34 +142,38 @@ impl<E: CacheEngine> EventLoop<E> {
             self.pump(now);
         }
         if let Some(change) = self.engine_lease.change() {
-            change.step = EngineStep::Recording;
+            let took = change.go_on(now, EngineStep::Recording);
+            tell_turn("until the origins had everything", took);
         }
     }
 
-    fn await_record(&mut self) {
+    fn await_record(&mut self, now: Instant) {
         match self.core.engine.record() {
-            Some(Record::OnDevice | Record::WithHost | Record::ByOrder) => {
+            // One that has no cache device has nothing to put on record.
+            Some(Record::OnDevice | Record::WithHost | Record::ByOrder) | None => {
                 if let Some(change) = self.engine_lease.change() {
-                    change.step = EngineStep::Parting;
+                    let took = change.go_on(now, EngineStep::Parting);
+                    tell_turn("until it was on record that the cache device is left out", took);
                 }
             }
             Some(Record::Failed) => self.keep_engine(
+                now,
                 "that it is left out can be recorded neither on it nor in the state directory; it is out of service, and writes \
                  fail until that can be recorded",
             ),
-            Some(Record::Pending) | None => {}
+            Some(Record::Pending) => {}
         }
     }
 
-    fn part_from_engine(&mut self) {
+    fn part_from_engine(&mut self, now: Instant) {
         if self.core.requests.is_empty() && self.core.driver.is_at_rest() {
-            self.change_engine();
+            self.change_engine(now);
         }
     }
 
     /// Nothing is in flight: the other engine serves from here on.
-    fn change_engine(&mut self) {
-        let EngineLease::Changing(EngineChange { other, answer, .. }) =
+    fn change_engine(&mut self, now: Instant) {
+        let EngineLease::Changing(EngineChange { other, answer, begun, .. }) =
             std::mem::take(&mut self.engine_lease)
         else {
             return;
@@ -193,7 +197,8 @@ impl<E: CacheEngine> EventLoop<E> {
         self.superblock = superblock;
         self.damaged.clear();
         self.troubles.forget(Device::Cache);
-        self.end_engine_lease();
+        self.end_engine_lease(now);
+        tell_turn("in all, for another engine", now.since(begun));
         drop(answer.send(Ok(Former { lost, _cache: cache })));
     }
 
@@ -209,19 +214,27 @@ impl<E: CacheEngine> EventLoop<E> {
     }
 
     /// The engine stays after all.
-    fn keep_engine(&mut self, why: &str) {
+    fn keep_engine(&mut self, now: Instant, why: &str) {
         let EngineLease::Changing(EngineChange { answer, .. }) = std::mem::take(&mut self.engine_lease)
         else {
             return;
         };
-        self.end_engine_lease();
+        self.end_engine_lease(now);
         drop(answer.send(Err(self.refuse_engine_change(why))));
     }
 
-    fn end_engine_lease(&mut self) {
+    fn end_engine_lease(&mut self, now: Instant) {
         (self.is_leased, self.engine_lease) = (false, EngineLease::None);
         self.core.let_go();
         // A size may have waited for it.
         self.take_resizes();
+        // What waited is to leave at once: the loop may sleep next.
+        self.pump(now);
     }
+}
+
+/// How long new requests waited.
+fn tell_turn(what: &str, span: Duration) {
+    let micros = span.as_nanos() / 1_000;
+    tracing::debug!(event = "engine_turn", "new requests waited {micros} us {what}");
 }

@@ -1,5 +1,6 @@
 //! The loop with an engine without a cache and real sockets.
 
+mod engine_change;
 mod guests;
 mod reader;
 mod ublk;

@@ -1,0 +1,75 @@
+//! Another engine in the place of the one that serves.
+
+use std::io::{Read, Write};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Sender, channel};
+use std::time::{Duration as Span, Instant};
+
+use kickcache_engine::config::{EngineSettings, Service};
+
+use super::{Served, request};
+use crate::driver::executor::Medium;
+use crate::driver::nothing::Nothing;
+use crate::plan::removal::DirtyFate;
+use crate::serve::aside::Aside;
+use crate::serve::config::Limits;
+use crate::serve::control::Control;
+use crate::serve::engine_change::{Behind, EngineOrder, Former, Other, OtherKind};
+use crate::serve::error::ServeError;
+
+fn ask<T>(served: &Served, order: impl FnOnce(Sender<T>) -> EngineOrder) -> T {
+    let (answer, answered) = channel();
+    served.toy.control.send(Control::Engine(order(answer))).unwrap();
+    served.toy.wakeup.ring();
+    answered.recv().unwrap()
+}
+
+fn give_way(served: &Served) -> Result<Former, ServeError> {
+    let behind: Behind = ask(served, EngineOrder::Begin)?;
+    let aside = Aside {
+        clock: behind.clock,
+        io_engine: behind.io_engine,
+        settings: EngineSettings { service: Service::Out, pool_pages: 16, ..EngineSettings::default() },
+        superblock: &behind.superblock,
+        volumes: &[],
+        path: "cache".as_ref(),
+    };
+    let engine = aside.recover(Medium::Queued(Box::new(Nothing::default())))?.engine;
+    let kind = OtherKind::WithoutCache(DirtyFate::Abandoned);
+    let other = Other { engine, superblock: behind.superblock.clone(), kind };
+    ask(served, |answer| EngineOrder::Change(Box::new(other), answer))
+}
+
+/// The stand-in for an engine has no timers: what is forgotten here waits for ever.
+#[test]
+fn what_comes_while_an_engine_gives_way_is_answered_without_another_event() {
+    let served = Served::new(Limits::default());
+    let mut socket = served.raw_transmission();
+    let (is_done, count) = (AtomicBool::new(false), AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        let reader = scope.spawn(|| {
+            let mut reply = [0; 16 + 4096];
+            for cookie in 0.. {
+                socket.write_all(&request(0, cookie, 0, 4096)).unwrap();
+                socket.read_exact(&mut reply).unwrap();
+                assert_eq!(reply[4..8], [0; 4]);
+                count.store(cookie, Ordering::Relaxed);
+                if is_done.load(Ordering::Relaxed) {
+                    return;
+                }
+            }
+        });
+        for _ in 0..40 {
+            give_way(&served).map_err(|error| error.to_string()).unwrap();
+            let (seen, start) = (count.load(Ordering::Relaxed), Instant::now());
+            while count.load(Ordering::Relaxed) < seen + 2 {
+                assert!(start.elapsed() < Span::from_secs(10), "a request was forgotten");
+                std::thread::sleep(Span::from_millis(1));
+            }
+        }
+        is_done.store(true, Ordering::Relaxed);
+        reader.join().unwrap();
+    });
+    drop(socket);
+    served.stop();
+}
