@@ -195,6 +195,7 @@ impl<E: CacheEngine> EventLoop<E> {
         self.core.driver.add(NamedMedium { device: Device::Cache, medium });
         self.core.engine.give_way(engine);
         self.superblock = superblock;
+        self.apply_write_budget(now);
         self.damaged.clear();
         self.troubles.forget(Device::Cache);
         self.end_engine_lease(now);
