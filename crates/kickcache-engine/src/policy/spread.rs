@@ -18,7 +18,7 @@ const PAYS: u64 = 60_000_000_000;
 const ALONE_MIN: u64 = 1_000_000_000;
 /// Nanoseconds without a miss that count at most: a volume that rests says nothing of how fast its origin is.
 const REST: u64 = 100_000_000;
-/// How fast misses come is the mean of about this many.
+/// How fast misses come is the mean of about this many, and known after twice as many: what came before is nearly forgotten then.
 const PACE_MISSES: u64 = 32;
 /// Hashes of the last first blocks: after a change what they tell need not be asked again.
 const LAST: usize = 128;
@@ -56,6 +56,8 @@ pub(crate) struct Scale {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct Pace {
     last_miss: Instant,
+    /// Misses so far.
+    count: u64,
     nanos: u64,
     /// In 1/1024.
     blocks: u64,
@@ -64,9 +66,14 @@ struct Pace {
 impl Pace {
     fn on_miss(&mut self, now: Instant, blocks: u64) {
         let nanos = now.since(self.last_miss).as_nanos().min(REST);
+        self.last_miss = now;
+        self.count = self.count.saturating_add(1);
         self.nanos = self.nanos - self.nanos / PACE_MISSES + nanos;
         self.blocks = self.blocks - self.blocks / PACE_MISSES + blocks * 1024;
-        self.last_miss = now;
+    }
+
+    const fn is_known(&self) -> bool {
+        self.count >= 2 * PACE_MISSES
     }
 
     /// Nanoseconds in which misses alone would fill a cache.
@@ -157,6 +164,9 @@ impl Spread {
 
     /// Gives a verdict.
     pub(crate) fn judge(&mut self, scale: Scale) -> Distance {
+        if !self.pace.is_known() {
+            return self.distance;
+        }
         let most = self.extents_max(scale);
         let (count, meetings) = (u64::from(self.count), u64::from(self.meetings));
         let expected = meetings_expected(count, most);
@@ -276,6 +286,17 @@ mod tests {
     }
 
     #[test]
+    fn a_few_misses_far_between_say_nothing_of_the_origin() {
+        // What a kernel reads of a new disk to look for partitions.
+        let mut spread = Spread::new();
+        (0..12).for_each(|number| spread.on_miss(Instant::from_nanos((number + 1) * SECOND / 4), 1));
+        (0..12).for_each(|number| spread.on_first(BlockIndex::new(number * EXTENT_BLOCKS)));
+        let scale = Scale { size: 1 << 32, ..SCALE };
+        assert_eq!((spread.judge(scale), spread.is_proven()), (Distance::Unknown, false));
+        assert_eq!(miss(&mut spread, 512, 3_072), Distance::Far);
+    }
+
+    #[test]
     fn a_rest_says_nothing_of_the_origin() {
         let mut spread = Spread::new();
         assert_eq!(miss(&mut spread, 512, 3_072), Distance::Far);
@@ -286,10 +307,11 @@ mod tests {
     #[test]
     fn a_volume_that_is_small_is_near_and_so_is_all_without_a_clock() {
         let mut spread = Spread::new();
+        (0..512).for_each(|_| spread.on_miss(Instant::ZERO, 1));
         (0..512).for_each(|number| spread.on_first(BlockIndex::new(number * EXTENT_BLOCKS)));
         assert_eq!((spread.judge(SCALE), spread.is_proven()), (Distance::Near, false), "no time went by");
-        (0..512).for_each(|number| spread.on_miss(Instant::from_nanos((1_000 + number) * SECOND), 1));
-        let scale = Scale { size: 1 << 30, ..SCALE };
+        (0..512).for_each(|number| spread.on_miss(Instant::from_nanos((number + 1) * SECOND / 300), 1));
+        let scale = Scale { size: 1 << 28, ..SCALE };
         assert_eq!((spread.judge(scale), spread.is_timed()), (Distance::Near, true));
     }
 
