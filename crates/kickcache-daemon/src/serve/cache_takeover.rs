@@ -21,6 +21,8 @@ use crate::serve::config::StatePlace;
 use crate::serve::control::TakeoverBegun;
 use crate::serve::core::engine_span;
 use crate::serve::error::ServeError;
+use crate::serve::notes::Notes;
+use crate::state::StateError;
 use crate::wakeup::Wakeup;
 
 /// Time between two looks at what it waits for.
@@ -68,6 +70,8 @@ pub(crate) enum TakeoverStep {
     Flushing,
     /// The superblocks are to be written, from then on.
     Sealed(Instant),
+    /// The state directory is told.
+    Recording,
     /// Until nothing is in flight.
     Parting,
     /// The new device is let go of.
@@ -97,6 +101,8 @@ pub(crate) enum TakeoverOutcome {
     Flushed(Result<(), ServeError>),
     /// What the new device's superblock says.
     Noted(Result<Box<Superblock>, ServeError>),
+    /// What that says, and whether the state directory knows of it.
+    Recorded(Box<Superblock>, Result<(), StateError>),
 }
 
 impl CacheTakeover {
@@ -117,7 +123,7 @@ impl CacheTakeover {
     pub(crate) fn is_storing(&self) -> bool {
         match self.step {
             Some(TakeoverStep::Announcing | TakeoverStep::Forgetting) => self.is_busy,
-            Some(TakeoverStep::Sealed(_) | TakeoverStep::Parting) => true,
+            Some(TakeoverStep::Sealed(_) | TakeoverStep::Recording | TakeoverStep::Parting) => true,
             Some(
                 TakeoverStep::Preparing
                 | TakeoverStep::Copying(_)
@@ -206,6 +212,24 @@ impl CacheTakeover {
         })
     }
 
+    /// Tells the state directory which device is the cache, by the superblock of that.
+    ///
+    /// # Errors
+    /// If there is no thread for it.
+    pub(crate) fn record(
+        &mut self,
+        pair: Pair,
+        notes: Arc<Notes>,
+        superblock: Box<Superblock>,
+    ) -> io::Result<()> {
+        self.begin(move || {
+            let recorded = notes.take_over(&superblock, pair.new.path());
+            TakeoverOutcome::Recorded(superblock, recorded)
+        })?;
+        self.step = Some(TakeoverStep::Recording);
+        Ok(())
+    }
+
     fn begin(&mut self, work: impl FnOnce() -> TakeoverOutcome + Send + 'static) -> io::Result<()> {
         self.background.begin(work)?;
         self.is_busy = true;
@@ -228,6 +252,7 @@ impl CacheTakeover {
             TakeoverStep::Preparing
             | TakeoverStep::Announcing
             | TakeoverStep::Flushing
+            | TakeoverStep::Recording
             | TakeoverStep::Parting
             | TakeoverStep::GivenUp(_)
             | TakeoverStep::Forgetting => Some(soon),

@@ -27,7 +27,9 @@ pub(crate) const FIRST_START: u64 = 2;
 /// The notes of a server. Shared with those who hold its handle.
 pub(crate) struct Notes {
     store: Option<Result<StateStore, StateError>>,
-    cache: CacheRecord,
+    /// Another one may take over. Held while its record is replaced: what somebody else notes in there stays. Where both are held,
+    /// `volumes` comes first.
+    cache: Arc<Mutex<CacheRecord>>,
     /// What was noted of the cache device before.
     cache_before: Option<CacheRecord>,
     volumes: Mutex<Vec<Noted>>,
@@ -211,6 +213,7 @@ impl Notes {
         let is_last = cache_before.as_ref().is_some_and(|before| before.starts + 1 == cache.starts);
         let names = superblock.volumes.iter().map(|record| (record.id, record.name.clone())).collect();
         let names = Arc::new(Mutex::new(names));
+        let cache = Arc::new(Mutex::new(cache));
         let notes = Notes { store, cache, cache_before, volumes: Mutex::default(), is_last, names };
         let noted = volumes.iter().map(|(id, volume)| notes.noted(*id, volume)).collect();
         *notes.lock() = noted;
@@ -222,7 +225,7 @@ impl Notes {
     fn noted(&self, id: VolumeId, volume: &Candidate<'_>) -> Noted {
         let known = self.store.as_ref().and_then(|store| store.as_ref().ok());
         let before = known.and_then(|store| store.origin(volume.identity).ok()?);
-        let Notes { cache, is_last, .. } = self;
+        let (cache, is_last) = (self.cache(), &self.is_last);
         // What is complete as of a start that failed has no note of that start.
         let just_before =
             CompleteCache { cache_uuid: cache.uuid.clone(), starts: cache.starts.saturating_sub(1) };
@@ -287,6 +290,36 @@ impl Notes {
         self.keep(store, &Noted { completeness: Completeness::Complete, ..noted })
     }
 
+    /// Another device, with this superblock, has taken over from the cache device: its number, so that whatever is a copy of the old one
+    /// is an older copy, and where it is. Before anything is acknowledged that it alone has, and once the old one says so: until
+    /// then that is the cache, with its own number.
+    ///
+    /// # Errors
+    /// A sentence; the record of the cache device says what it said, or that of an origin has the old device's path.
+    pub(crate) fn take_over(&self, superblock: &Superblock, path: &Path) -> Result<(), StateError> {
+        let mut volumes = self.lock();
+        let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        *cache = CacheRecord::new(superblock, path.into());
+        let Some(Ok(store)) = &self.store else { return Ok(()) };
+        let out_of_service = store.cache(&cache.uuid)?.and_then(|record| record.out_of_service);
+        store.keep_cache(&CacheRecord { out_of_service, ..cache.clone() })?;
+        let uuid = cache.uuid.clone();
+        drop(cache);
+        for volume in volumes.iter_mut() {
+            let is_dirty = volume.completeness == Completeness::MayBeDirty;
+            volume.is_noted_dirty &= is_dirty;
+            self.keep(store, volume)?;
+            volume.is_noted_dirty = is_dirty;
+        }
+        // Of volumes that are not served.
+        for record in store.origins()?.records {
+            if record.cache_uuid == uuid && record.cache_path != path {
+                store.keep_origin(&OriginRecord { cache_path: path.into(), ..record })?;
+            }
+        }
+        Ok(())
+    }
+
     /// The cache device is left out: what it holds is old from here on, and the origins have everything, or what they lack was given
     /// up. Nothing more is noted by these notes.
     ///
@@ -295,10 +328,10 @@ impl Notes {
     pub(crate) fn leave_out(&self) -> Result<(), StateError> {
         let Some(Ok(store)) = &self.store else { return Ok(()) };
         let mut volumes = self.lock();
-        let mut kept = keep_out_of_service(store, &self.cache, Vec::new());
+        let cache = self.cache();
+        let mut kept = keep_out_of_service(store, &cache, Vec::new());
         for volume in volumes.drain(..) {
-            let record =
-                OriginRecord::new(&volume.identity, &volume.name, &self.cache, Completeness::MayBeDirty);
+            let record = OriginRecord::new(&volume.identity, &volume.name, &cache, Completeness::MayBeDirty);
             let record =
                 OriginRecord { file: volume.file, may_be_dirty: false, written_without: true, ..record };
             let record = match &volume.before {
@@ -320,7 +353,7 @@ impl Notes {
     /// Keeps the number of the start, and then what it is about. What was kept is undone if that fails midway.
     fn keep_all(&self) -> Result<(), StateError> {
         let Some(Ok(store)) = &self.store else { return Ok(()) };
-        store.keep_cache(&self.cache)?;
+        store.keep_cache(&self.cache())?;
         let kept = self.lock().iter().try_for_each(|volume| self.keep(store, volume));
         kept.inspect_err(|_| self.undo())
     }
@@ -328,14 +361,15 @@ impl Notes {
     /// The start failed, and served nobody: what was noted before is noted again.
     pub(crate) fn undo(&self) {
         let Some(Ok(store)) = &self.store else { return };
+        let cache = self.cache();
         let restore = |volume: &Noted| match &volume.before {
-            Some(before) => store.keep_origin(&before.clone().after_failed_start(&self.cache)),
+            Some(before) => store.keep_origin(&before.clone().after_failed_start(&cache)),
             None => store.forget_origin(&volume.identity),
         };
         let restored = self.lock().iter().try_for_each(restore);
         let restored = restored.and_then(|()| match &self.cache_before {
             Some(before) => store.keep_cache(before),
-            None => store.remove_cache(&self.cache.uuid),
+            None => store.remove_cache(&cache.uuid),
         });
         if let Err(error) = restored {
             tracing::warn!(event = "record_failed", "{error}");
@@ -382,12 +416,14 @@ impl Notes {
     /// Who notes that the cache device is out of service.
     pub(crate) fn keeper(&self) -> Option<KeepNote> {
         let Some(Ok(store)) = &self.store else { return None };
-        let (store, cache) = (store.clone(), self.cache.clone());
+        let (store, cache) = (store.clone(), Arc::clone(&self.cache));
         let names = Arc::clone(&self.names);
         Some(Box::new(move |incomplete: VolumeSet| {
             let names = names.lock().unwrap_or_else(PoisonError::into_inner).clone();
             let named = names.iter().filter(|(id, _)| incomplete.contains(*id)).map(|(_, name)| name.clone());
+            let cache = cache.lock().unwrap_or_else(PoisonError::into_inner);
             let kept = keep_out_of_service(&store, &cache, named.collect());
+            drop(cache);
             if let Err(error) = &kept {
                 tracing::error!(
                     event = "record_failed",
@@ -402,13 +438,14 @@ impl Notes {
     /// `known` are all volumes of the device, of which any may need it if nothing was noted before.
     pub(crate) fn note_newest(&self, newest: Vec<NewestBlocks>, known: Vec<String>) {
         let Some(Ok(store)) = &self.store else { return };
-        let noted = || store.cache(&self.cache.uuid).map(|record| record?.out_of_service);
+        let cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        let noted = || store.cache(&cache.uuid).map(|record| record?.out_of_service);
         let keep = || {
             if noted()?.is_none() {
-                keep_out_of_service(store, &self.cache, known)?;
+                keep_out_of_service(store, &cache, known)?;
             }
             let out_of_service = noted()?.map(|out| out.with_newest(newest));
-            store.keep_cache(&CacheRecord { out_of_service, ..self.cache.clone() })
+            store.keep_cache(&CacheRecord { out_of_service, ..cache.clone() })
         };
         if let Err(error) = keep() {
             tracing::warn!(
@@ -419,12 +456,16 @@ impl Notes {
     }
 
     fn keep(&self, store: &StateStore, volume: &Noted) -> Result<(), StateError> {
-        let record = OriginRecord::new(&volume.identity, &volume.name, &self.cache, volume.completeness);
+        let record = OriginRecord::new(&volume.identity, &volume.name, &self.cache(), volume.completeness);
         let record = OriginRecord { file: volume.file, ..record };
         store.keep_origin(&match &volume.before {
             Some(before) => record.after(before),
             None => record,
         })
+    }
+
+    fn cache(&self) -> CacheRecord {
+        self.cache.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Noted>> {
@@ -454,6 +495,7 @@ pub(crate) fn keep_out_of_service(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::serve::older_copy::older_copy;
 
     /// What is noted of a volume when a start begins, by the starts and the dirtiness that were noted before.
     fn noted(before: Option<(u64, Completeness)>, starts: u64, holdings: Holdings) -> bool {
@@ -485,6 +527,70 @@ mod tests {
         assert!(!noted(Some((4, Completeness::Complete)), 5, Holdings::Earlier));
         assert!(noted(Some((4, Completeness::MayBeDirty)), 5, Holdings::Earlier));
         assert!(noted(Some((4, Completeness::Complete)), 6, Holdings::Earlier));
+    }
+
+    /// As [`noted`] has it: a volume that is served, and what it is noted by.
+    fn served(place: &StatePlace, superblock: &Superblock) -> Notes {
+        let (mode, access) = (Mode::WriteThrough, AccessMode::ReadWrite);
+        let holdings = Holdings::Nothing;
+        let volume = Candidate { name: "v", identity: "file:/o", mode, access, holdings };
+        Notes::begin(place, (superblock, Path::new("/old")), &[(VolumeId::new(0), volume)]).unwrap()
+    }
+
+    /// Before its first start, so that copies of the old one are older ones at once.
+    #[test]
+    fn a_device_that_takes_over_is_noted_with_its_number_and_its_path() {
+        let folder = tempfile::tempdir().unwrap();
+        let (place, store) = (StatePlace::Directory(folder.path().into()), StateStore::new(folder.path()));
+        let old = Superblock { starts: 5, ..Superblock::new([7; 16], 8 << 20).unwrap() };
+        let cache = CacheRecord::new(&old, "/old".into());
+        let origin = |name: &str| OriginRecord::new(name, name, &cache, Completeness::MayBeDirty);
+        let other = CacheRecord::new(&Superblock::new([8; 16], 8 << 20).unwrap(), "/old".into());
+        store.keep_origin(&origin("file:/not-served")).unwrap();
+        store.keep_origin(&OriginRecord { cache_uuid: other.uuid, ..origin("file:/of-another") }).unwrap();
+        let notes = served(&place, &old);
+        assert!(older_copy(&place, &old, Path::new("/old")).is_none());
+
+        notes.keeper().unwrap()(VolumeSet::default());
+        let new = old.succeeded();
+        notes.take_over(&new, Path::new("/new")).unwrap();
+        let copy = older_copy(&place, &old, Path::new("/old")).unwrap();
+        assert_eq!((copy.found, copy.noted, copy.newer), (5, 6, Some("/new".into())));
+        assert!(older_copy(&place, &new, Path::new("/new")).is_none());
+        let record = store.cache(&cache.uuid).unwrap().unwrap();
+        assert!(record.out_of_service.is_some(), "what somebody else noted stays");
+        let path = |name: &str| store.origin(name).unwrap().unwrap().cache_path;
+        assert_eq!(["file:/o", "file:/not-served"].map(path), [Path::new("/new"); 2]);
+        assert_eq!(path("file:/of-another"), Path::new("/old"));
+        assert!(store.origin("file:/o").unwrap().unwrap().is_complete(&new));
+
+        // And what is noted later.
+        store.remove_cache(&cache.uuid).unwrap();
+        notes.keeper().unwrap()(VolumeSet::default());
+        notes.note_completeness(VolumeId::new(0), Completeness::MayBeDirty);
+        let record = store.cache(&cache.uuid).unwrap().unwrap();
+        assert_eq!(
+            (record.starts, &*record.path, &*path("file:/o")),
+            (6, Path::new("/new"), Path::new("/new"))
+        );
+    }
+
+    #[test]
+    fn a_takeover_that_cannot_be_noted_is_told_and_the_new_device_goes_on() {
+        let folder = tempfile::tempdir().unwrap();
+        let directory = folder.path().join("state");
+        let place = StatePlace::Directory(directory.clone());
+        let old = Superblock::new([7; 16], 8 << 20).unwrap();
+        let notes = served(&place, &old);
+        std::fs::rename(&directory, folder.path().join("kept")).unwrap();
+        std::fs::write(&directory, "no directory").unwrap();
+        let new = old.succeeded();
+        assert!(notes.take_over(&new, Path::new("/new")).is_err());
+        std::fs::remove_file(&directory).unwrap();
+        std::fs::rename(folder.path().join("kept"), &directory).unwrap();
+        notes.expect_dirty("v").unwrap();
+        let record = StateStore::new(&directory).origin("file:/o").unwrap().unwrap();
+        assert_eq!((record.may_be_dirty, &*record.cache_path), (true, Path::new("/new")));
     }
 
     /// What could not be noted is not taken for noted by those who need it to be.

@@ -8,6 +8,7 @@ use kickcache_engine::format::superblock::Superblock;
 use crate::serve::config::StatePlace;
 use crate::shell_command::ShellCommand;
 use crate::state::uuid_text;
+use crate::whole_path::{real_path, whole_path};
 
 /// An older copy of a cache device: what was written since is not on it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -24,11 +25,13 @@ pub struct OlderCopy {
     pub noted: u64,
     /// Where that is noted.
     pub note: PathBuf,
+    /// Where the newer one was, if that is not here.
+    pub newer: Option<PathBuf>,
 }
 
 impl fmt::Display for OlderCopy {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let OlderCopy { path, state, volumes, found, noted, note } = self;
+        let OlderCopy { path, state, volumes, found, noted, note, newer } = self;
         let drain = |name: &String| ShellCommand::drain_older(name, path, state).to_string();
         let drains: Vec<String> = volumes.iter().map(drain).collect();
         let back = match drains.as_slice() {
@@ -37,12 +40,16 @@ impl fmt::Display for OlderCopy {
                 format!("write back what is dirty here over what the origin has ({}) and ", some.join("; "))
             }
         };
+        let newer = match newer {
+            Some(newer) => format!("give the newer one, which was {}", newer.display()),
+            None => "bring the newer one back".into(),
+        };
         let (format, note) =
             (ShellCommand::new("format").word("--force").path(path).state(state), note.display());
         write!(
             to,
             "this is an older copy of the cache device: its last start has number {found}, and number {noted} is \
-             recorded; bring the newer one back, or {back}format it ({format}); or, if the origins were restored along with it, remove \
+             recorded; {newer}, or {back}format it ({format}); or, if the origins were restored along with it, remove \
              the record {note}"
         )
     }
@@ -51,13 +58,15 @@ impl fmt::Display for OlderCopy {
 /// Whether a cache device is older than what is noted of it; `None` if nothing is noted, or it carries no number.
 pub fn older_copy(place: &StatePlace, superblock: &Superblock, path: &Path) -> Option<OlderCopy> {
     let store = place.store()?;
-    let (found, noted) = (superblock.starts, noted_start(place, superblock));
-    let is_older = found > 0 && found < noted;
-    let note = store.cache_note(&uuid_text(superblock.uuid));
-    let volumes = || superblock.volumes.iter().map(|record| record.name.clone()).collect();
-    let copy =
-        || OlderCopy { path: path.into(), state: place.clone(), volumes: volumes(), found, noted, note };
-    is_older.then(copy)
+    let record = store.cache(&uuid_text(superblock.uuid)).ok().flatten()?;
+    let (found, noted) = (superblock.starts, record.starts);
+    if found == 0 || found >= noted {
+        return None;
+    }
+    let note = store.cache_note(&record.uuid);
+    let volumes = superblock.volumes.iter().map(|record| record.name.clone()).collect();
+    let newer = Some(record.path).filter(|newer| *newer != real_path(path) && *newer != whole_path(path));
+    Some(OlderCopy { path: path.into(), state: place.clone(), volumes, found, noted, note, newer })
 }
 
 /// The number of the last start of a cache device that is noted; 0 if none is.
@@ -81,12 +90,15 @@ mod tests {
             found: 2,
             noted: 3,
             note: "/s/n".into(),
+            newer: None,
         };
         let none = copy(&[]).to_string();
         assert!(
             none.contains("bring the newer one back, or format it (kickcache format --force /c --state /s)"),
             "{none}"
         );
+        let replaced = OlderCopy { newer: Some("/d".into()), ..copy(&[]) }.to_string();
+        assert!(replaced.contains("; give the newer one, which was /d, or format it ("), "{replaced}");
         let one = copy(&["vm1"]).to_string();
         assert!(
             one.contains("(kickcache drain vm1 --cache /c --accept-older --state /s) and format it ("),

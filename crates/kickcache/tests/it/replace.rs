@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use crate::bad_input::refused;
 use crate::daemon::{Daemon, KICKCACHE, Spec};
 use crate::fio_verify::{check_fio, fio};
 use crate::killed::{check, kill_under_writes, ledgers, rounds, wait_for_writes};
@@ -160,4 +161,25 @@ fn a_device_that_was_replaced_leads_to_the_other_one_and_what_cannot_take_over_i
     std::fs::rename(&away, &full).unwrap();
     spec.cache = full;
     spec.start().stop();
+}
+
+/// The copy says that it is the cache, with the same uuid; the number of the new one tells.
+#[test]
+fn a_copy_of_the_old_device_from_before_it_was_replaced_is_refused() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let origin = scratch.sparse("origin", VOLUME_BYTES);
+    let daemon = Spec::new(&scratch, &origin, "write-back", "16M").start();
+    let (copy, new) = (scratch.path("copy"), scratch.dir().join("new"));
+    std::fs::copy(&daemon.spec.cache, &copy).unwrap();
+    replace(&daemon, &new);
+    daemon.connect().write(0, &[1; 65536]);
+    let mut spec = daemon.kill();
+    std::fs::rename(&copy, &spec.cache).unwrap();
+    let said = refused("a copy of the old device", &spec.arguments());
+    assert!(said.contains("older copy") && said.contains(new.to_str().unwrap()), "{said}");
+    spec.cache = new;
+    let daemon = spec.start();
+    assert_eq!(daemon.connect().read(0, 65536), [1; 65536]);
+    daemon.stop();
 }

@@ -1,7 +1,8 @@
 //! The cache device is replaced while it is served: the driver mirrors it to another one, which takes over when it has everything.
 //!
 //! The order decides: the new device has everything, flushed; the old one says that it was replaced; the new one says that it is the
-//! cache; then the old one is let go of. Until then what is acknowledged is on the old one.
+//! cache; then the state directory has the new one's number and path; then the old one is let go of. Until then what is acknowledged is
+//! on the old one.
 
 use std::sync::Arc;
 
@@ -21,6 +22,7 @@ use crate::serve::cache_takeover::{Afterwards, Pair, TakeoverAnswer, TakeoverOut
 use crate::serve::control::{TakeoverBegun, TakeoverProgress};
 use crate::serve::core::LoopPhase;
 use crate::serve::error::ServeError;
+use crate::state::StateError;
 
 /// Longest pause behind a part.
 const COPY_PAUSE_MAX: Duration = Duration::from_millis(20);
@@ -85,7 +87,11 @@ impl<E: CacheEngine> EventLoop<E> {
                 TakeoverOutcome::Copied(copied, took) => copied.map(|()| self.end_copy(now, took)),
                 TakeoverOutcome::Flushed(flushed) => flushed.map(|()| self.seal(now)),
                 TakeoverOutcome::Noted(noted) => {
-                    self.end_notes(now, noted.map(|superblock| *superblock));
+                    self.end_notes(now, noted);
+                    Ok(())
+                }
+                TakeoverOutcome::Recorded(superblock, recorded) => {
+                    self.end_record(now, *superblock, recorded);
                     Ok(())
                 }
             };
@@ -153,16 +159,12 @@ impl<E: CacheEngine> EventLoop<E> {
         }
     }
 
-    fn end_notes(&mut self, now: Instant, noted: Result<Superblock, ServeError>) {
+    fn end_notes(&mut self, now: Instant, noted: Result<Box<Superblock>, ServeError>) {
         let Some(mirror) = &mut self.takeover.mirror else { return };
         // A flush that failed meanwhile may have let go of what was noted.
         let failure = mirror.take_failure();
         match (noted, failure) {
-            (Ok(superblock), None) => {
-                mirror.part();
-                self.superblock = superblock;
-                self.takeover.step = Some(TakeoverStep::Parting);
-            }
+            (Ok(superblock), None) => self.record_takeover(now, superblock),
             (Ok(_), Some(_)) => self.takeover.step = Some(TakeoverStep::Sealed(now.plus(NOTE_PAUSE))),
             (Err(error), _) => {
                 tracing::error!(
@@ -172,6 +174,39 @@ impl<E: CacheEngine> EventLoop<E> {
                 self.takeover.step = Some(TakeoverStep::Sealed(now.plus(NOTE_PAUSE)));
             }
         }
+    }
+
+    /// The old device says that it was replaced, durably, and cannot be refused for its number any more.
+    fn record_takeover(&mut self, now: Instant, superblock: Box<Superblock>) {
+        let (Some(pair), Some(notes)) = (self.takeover.pair.clone(), self.notes.clone()) else {
+            return self.end_record(now, *superblock, Ok(()));
+        };
+        if let Err(error) = self.takeover.record(pair, notes, superblock) {
+            self.takeover.step = Some(TakeoverStep::Sealed(now.plus(NOTE_PAUSE)));
+            tracing::warn!(
+                event = "cache_replacement_waits",
+                "the replacement of the cache device waits for a thread: {error}"
+            );
+        }
+    }
+
+    fn end_record(&mut self, now: Instant, superblock: Superblock, recorded: Result<(), StateError>) {
+        let Some(mirror) = &mut self.takeover.mirror else { return };
+        if mirror.take_failure().is_some() {
+            self.takeover.step = Some(TakeoverStep::Sealed(now.plus(NOTE_PAUSE)));
+            return;
+        }
+        if let Err(error) = recorded {
+            tracing::warn!(
+                event = "record_failed",
+                "cannot record that another device has taken over from {}: until its next start, a copy of the old one would pass for \
+                 the cache, with stale data: {error}",
+                self.cache.display()
+            );
+        }
+        mirror.part();
+        self.superblock = superblock;
+        self.takeover.step = Some(TakeoverStep::Parting);
     }
 
     fn go_on_with_takeover(&mut self, now: Instant, step: TakeoverStep) {
@@ -206,7 +241,8 @@ impl<E: CacheEngine> EventLoop<E> {
             TakeoverStep::Preparing
             | TakeoverStep::Copying(_)
             | TakeoverStep::Flushing
-            | TakeoverStep::Sealed(_) => Ok(()),
+            | TakeoverStep::Sealed(_)
+            | TakeoverStep::Recording => Ok(()),
         };
         // Without a thread it is tried again when the loop turns next.
         if let Err(error) = begun {
