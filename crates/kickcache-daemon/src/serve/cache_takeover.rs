@@ -36,8 +36,8 @@ pub(crate) type TakeoverAnswer = Sender<Result<TakeoverBegun, ServeError>>;
 pub(crate) struct Pair {
     pub(crate) old: Arc<BlockFile>,
     pub(crate) new: Arc<BlockFile>,
-    /// Of the replacement.
-    pub(crate) uuid: [u8; 16],
+    /// What the old one says of the new one.
+    pub(crate) called: Other,
 }
 
 /// A device that takes over, if one does.
@@ -160,8 +160,7 @@ impl CacheTakeover {
     /// # Errors
     /// If there is no thread for it.
     pub(crate) fn announce(&mut self, pair: Pair, superblock: &Superblock) -> io::Result<()> {
-        let path = pair.new.path().to_string_lossy().into_owned();
-        let begun = Takeover::Begun(Other { uuid: pair.uuid, path });
+        let begun = Takeover::Begun(pair.called.clone());
         self.store(pair, superblock.with_takeover(begun))
     }
 
@@ -207,7 +206,7 @@ impl CacheTakeover {
     /// If there is no thread for it.
     pub(crate) fn note(&mut self, pair: Pair, superblock: Superblock) -> io::Result<()> {
         self.begin(move || {
-            let noted = note_replaced(&pair.old, &pair.new, &superblock, pair.uuid);
+            let noted = note_replaced(&pair.old, &pair.new, &superblock, pair.called);
             TakeoverOutcome::Noted(noted.map(Box::new))
         })
     }

@@ -81,6 +81,11 @@ impl Changes {
         let mut wanted = self.source.read().map_err(|failure| refusal(&failure))?;
         for cache in &mut wanted.caches {
             cache.device = follow(&cache.device).device;
+            let meant = real_path(&cache.device);
+            let mut known = started.servers.iter().map(|served| &served.cache.device);
+            if let Some(known) = known.find(|known| real_path(known) == meant) {
+                cache.device.clone_from(known);
+            }
         }
         let mut notes = follow_taken_in(&mut wanted, started);
         started.servers.iter_mut().for_each(Served::look_at_modes);

@@ -13,6 +13,7 @@ use crate::daemon::{Daemon, KICKCACHE, Spec};
 use crate::fio_verify::{check_fio, fio};
 use crate::killed::{check, kill_under_writes, ledgers, rounds, wait_for_writes};
 use crate::ledger::Ledger;
+use crate::reload::Reloadable;
 use crate::rng::Rng;
 use crate::scratch::{MIB, Scratch};
 use crate::{need_kickcache, need_tools, tools};
@@ -182,4 +183,22 @@ fn a_copy_of_the_old_device_from_before_it_was_replaced_is_refused() {
     let daemon = spec.start();
     assert_eq!(daemon.connect().read(0, 65536), [1; 65536]);
     daemon.stop();
+}
+
+/// As one below /dev/disk/by-id.
+#[test]
+fn a_device_goes_by_the_name_that_it_was_given() {
+    need_kickcache!();
+    let mut reloadable = Reloadable::new(&[("one", "")]);
+    let daemon = reloadable.start(&["one"]);
+    let (link, old) = (reloadable.scratch.path("link"), reloadable.spec.cache.clone());
+    std::os::unix::fs::symlink(reloadable.scratch.dir().join("new"), &link).unwrap();
+    replace(&daemon, &link);
+    reloadable.spec.cache.clone_from(&link);
+    reloadable.write(&[("one", "")]);
+    daemon.control(&["reload"]);
+    daemon.stop();
+    let said = tools::output(KICKCACHE, ["inspect", old.to_str().unwrap()]).stderr;
+    let said = String::from_utf8(said).unwrap();
+    assert!(said.contains(link.to_str().unwrap()), "{said}");
 }

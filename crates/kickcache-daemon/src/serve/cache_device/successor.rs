@@ -34,8 +34,8 @@ pub struct SuccessorSpec {
 /// A device that was made ready to be copied to.
 pub(crate) struct Successor {
     pub(crate) file: BlockFile,
-    /// Of this replacement.
-    pub(crate) uuid: [u8; 16],
+    /// What others say of it. It goes by the name that it was given: one below /dev/disk/by-id is the same after a boot.
+    pub(crate) called: Other,
 }
 
 impl Successor {
@@ -55,14 +55,14 @@ impl Successor {
             }
         };
         check_different(old, &file)?;
-        utf8(file.path())?;
+        let path = utf8(&whole_path(&spec.path))?;
         check_size(file.path(), file.size(), superblock)?;
         let uuid = random_uuid()?;
         let takeover = Takeover::Incomplete(Other { uuid, path: old_path });
         mark_incomplete(&file, &superblock.with_takeover(takeover))
             .map_err(|source| cache_io(file.path(), "write the superblock", source))?;
         write_marks(&file, ServiceMark::InService, superblock.uuid)?;
-        Ok(Successor { file, uuid })
+        Ok(Successor { file, called: Other { uuid, path } })
     }
 }
 
@@ -187,9 +187,8 @@ pub(crate) fn note_replaced(
     old: &BlockFile,
     new: &BlockFile,
     superblock: &Superblock,
-    uuid: [u8; 16],
+    by: Other,
 ) -> Result<Superblock, ServeError> {
-    let by = Other { uuid, path: utf8(new.path())? };
     store_superblock(old, &mut superblock.with_takeover(Takeover::Replaced(by)))?;
     let mut complete = superblock.succeeded();
     store_superblock(new, &mut complete)?;

@@ -105,11 +105,11 @@ impl<E: CacheEngine> EventLoop<E> {
     }
 
     fn use_successor(&mut self, successor: Successor) {
-        let Successor { file, uuid } = successor;
+        let Successor { file, called } = successor;
         self.core.driver.add(NamedMedium { device: Device::Successor, medium: Medium::File(file) });
         let files = [Device::Cache, Device::Successor].map(|device| self.core.driver.shared_file(device));
         if let [Some(old), Some(new)] = files {
-            self.takeover.pair = Some(Pair { old, new, uuid });
+            self.takeover.pair = Some(Pair { old, new, called });
             self.takeover.step = Some(TakeoverStep::Announcing);
         }
     }
