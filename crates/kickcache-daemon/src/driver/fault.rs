@@ -7,7 +7,7 @@ use kickcache_engine::device::Device;
 pub struct Fault {
     /// Which device.
     pub device: Device,
-    /// What it was asked for: `read`, `write`, `flush`, `discard` or `write-zeroes`.
+    /// What it was asked for: `read`, `write`, `flush`, `discard`, `write-zeroes`, or `replace`, which is a cache device's.
     pub operation: &'static str,
     /// Where, in bytes; 0 for a flush.
     pub offset: u64,

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex};
 use std::time::Instant as WallTime;
@@ -9,24 +10,30 @@ use std::time::Instant as WallTime;
 use kickcache_engine::format::superblock::Superblock;
 use kickcache_engine::format::takeover::{Other, Takeover};
 use kickcache_engine::mirror::Mirror;
-use kickcache_engine::time::{Duration, Instant};
+use kickcache_engine::time::{Duration, Instant, earlier};
 use kickcache_engine::units::ByteExtent;
 
 use crate::driver::device::BlockFile;
 use crate::serve::asker::Asker;
 use crate::serve::background::Background;
 use crate::serve::cache_device::store_superblock;
-use crate::serve::cache_device::successor::{Successor, SuccessorSpec, copy_part, flush, note_replaced};
+use crate::serve::cache_device::successor::{
+    Successor, SuccessorSpec, flush, note_replaced, read_part, write_part,
+};
 use crate::serve::config::StatePlace;
 use crate::serve::control::TakeoverBegun;
 use crate::serve::core::engine_span;
 use crate::serve::error::ServeError;
 use crate::serve::notes::Notes;
+use crate::serve::patience::Patience;
 use crate::state::StateError;
 use crate::wakeup::Wakeup;
 
 /// Time between two looks at what it waits for.
 const LOOK_PAUSE: Duration = Duration::from_millis(1);
+
+/// The same while what is in flight on a device that was given up may take long.
+const QUIET_PAUSE: Duration = Duration::from_millis(20);
 
 /// Who asked.
 pub(crate) type TakeoverAnswer = Sender<Result<TakeoverBegun, ServeError>>;
@@ -53,6 +60,14 @@ pub(crate) struct CacheTakeover {
     pub(crate) pair: Option<Pair>,
     /// A thread works for it.
     is_busy: bool,
+    /// And waits for the new device.
+    is_at_new: Arc<AtomicBool>,
+    /// Steps that threads have ended.
+    ends: u64,
+    /// With what clients wait for on the new device.
+    twins: Patience,
+    /// With the part that is copied, for which clients wait.
+    part: Patience,
     /// Who waits until the copy begins.
     pub(crate) asker: Asker<TakeoverBegun>,
 }
@@ -72,6 +87,8 @@ pub(crate) enum TakeoverStep {
     Sealed(Instant),
     /// The state directory is told.
     Recording,
+    /// A stop came before it could be noted: both devices get everything until its end, and the next start goes by their superblocks.
+    Unnoted,
     /// Until nothing is in flight.
     Parting,
     /// The new device is let go of.
@@ -115,6 +132,10 @@ impl CacheTakeover {
             device: Arc::new(Mutex::new(device)),
             pair: None,
             is_busy: false,
+            is_at_new: Arc::default(),
+            ends: 0,
+            twins: Patience::default(),
+            part: Patience::default(),
             asker: Asker::nobody(),
         }
     }
@@ -128,10 +149,16 @@ impl CacheTakeover {
                 TakeoverStep::Preparing
                 | TakeoverStep::Copying(_)
                 | TakeoverStep::Flushing
+                | TakeoverStep::Unnoted
                 | TakeoverStep::GivenUp(_),
             )
             | None => false,
         }
+    }
+
+    /// Whether the superblocks are nobody's to write until the next start: the old device may say that it was replaced.
+    pub(crate) fn is_unnoted(&self) -> bool {
+        self.step == Some(TakeoverStep::Unnoted)
     }
 
     /// Whether a thread works for it.
@@ -185,9 +212,13 @@ impl CacheTakeover {
     /// # Errors
     /// If there is no thread for it.
     pub(crate) fn copy(&mut self, pair: Pair, part: ByteExtent) -> io::Result<()> {
+        let is_at_new = Arc::clone(&self.is_at_new);
         self.begin(move || {
             let begun = WallTime::now();
-            let copied = copy_part(&pair.old, &pair.new, part);
+            let copied = read_part(&pair.old, part).and_then(|bytes| {
+                is_at_new.store(true, Ordering::Relaxed);
+                write_part(&pair.new, part, &bytes)
+            });
             TakeoverOutcome::Copied(copied, engine_span(begun.elapsed()))
         })
     }
@@ -239,21 +270,38 @@ impl CacheTakeover {
     pub(crate) fn poll(&mut self) -> Option<TakeoverOutcome> {
         let outcome = self.background.poll()?;
         self.is_busy = false;
+        self.is_at_new.store(false, Ordering::Relaxed);
+        self.ends += 1;
         Some(outcome)
+    }
+
+    /// Whether clients wait for the new device alone, and it has completed nothing for long. It may be given up before the old one
+    /// says that it was replaced.
+    pub(crate) fn is_new_silent(&mut self, now: Instant) -> bool {
+        let mirror = match self.step {
+            Some(TakeoverStep::Copying(_) | TakeoverStep::Flushing) => self.mirror.as_ref(),
+            _ => None,
+        };
+        let waits_for_part =
+            mirror.is_some_and(Mirror::waits_for_part) && self.is_at_new.load(Ordering::Relaxed);
+        let is_twin_late = self.twins.is_over(now, mirror.and_then(Mirror::waits_for_new));
+        self.part.is_over(now, waits_for_part.then_some(self.ends)) || is_twin_late
     }
 
     /// When it is to be looked at again if nothing happens: what it waits for is often the end of something else.
     pub(crate) fn poll_timeout(&self, now: Instant) -> Option<Instant> {
         let soon = now.plus(LOOK_PAUSE);
+        let patience = earlier(self.twins.poll_timeout(), self.part.poll_timeout());
         match self.step? {
-            _ if self.is_busy => self.asker.poll_timeout(),
+            _ if self.is_busy => earlier(self.asker.poll_timeout(), patience),
+            TakeoverStep::GivenUp(_) => Some(now.plus(QUIET_PAUSE)),
+            TakeoverStep::Unnoted => None,
             TakeoverStep::Copying(due) | TakeoverStep::Sealed(due) => Some(due.max(soon)),
             TakeoverStep::Preparing
             | TakeoverStep::Announcing
             | TakeoverStep::Flushing
             | TakeoverStep::Recording
             | TakeoverStep::Parting
-            | TakeoverStep::GivenUp(_)
             | TakeoverStep::Forgetting => Some(soon),
         }
     }

@@ -36,6 +36,7 @@ pub mod origin;
 mod out_of_service;
 pub mod overtaken;
 pub mod parting;
+mod patience;
 pub mod places_change;
 pub mod prepare;
 mod rate_limit;

@@ -7,6 +7,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use kickcache_engine::config::Mode;
+use kickcache_engine::device::Device;
 use kickcache_engine::format::superblock::Superblock;
 
 use crate::plan::removal::{Clients, DirtyFate};
@@ -93,7 +94,7 @@ fn run(
     let _ =
         tell.send(Told { notes: event_loop.notes.clone(), device: Arc::clone(&event_loop.takeover.device) });
     let end = event_loop.run();
-    if matches!(end, Err(ServeError::GivenUp { .. })) {
+    if matches!(end, Err(ServeError::GivenUp { .. })) || !event_loop.core.driver.is_idle(Device::Successor) {
         // Devices may yet write to its memory, and threads that wait for them cannot be waited for.
         std::mem::forget(event_loop);
     }

@@ -1,6 +1,7 @@
 //! Writes and flushes of a cache device that is mirrored, until they have ended.
 
 use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
 
 use crate::device::{DeviceError, DeviceOperation, SubmissionId};
 use crate::mirror::ending::Ending;
@@ -23,6 +24,15 @@ pub(super) struct Flight {
 enum Progress {
     UnderWay,
     Over,
+}
+
+/// What the new device is not waited for any more.
+#[derive(Default, Debug)]
+pub(super) struct Released {
+    /// In flight there.
+    pub(super) twins: Vec<SubmissionId>,
+    /// Of those that had ended on the old device.
+    pub(super) endings: Vec<Ending>,
 }
 
 /// All that have not ended.
@@ -70,6 +80,22 @@ impl Flights {
         let result = flight.result;
         self.table.remove(&id);
         Ending::Ended(id, result)
+    }
+
+    /// Waits no longer for the new device. Gives those that were in flight there, and how those end that waited for nothing else.
+    pub(super) fn release_twins(&mut self) -> Released {
+        let mut released = Released::default();
+        for (id, flight) in &mut self.table {
+            if flight.on_new == Progress::UnderWay {
+                flight.on_new = Progress::Over;
+                released.twins.push(*id);
+                if flight.on_old == Progress::Over {
+                    released.endings.push(Ending::Ended(*id, flight.result));
+                }
+            }
+        }
+        self.table.retain(|_, flight| flight.on_old == Progress::UnderWay);
+        released
     }
 
     /// Whether it is one of these.

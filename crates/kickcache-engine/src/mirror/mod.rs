@@ -17,10 +17,11 @@ pub mod side;
 mod tests;
 
 use alloc::collections::{BTreeSet, VecDeque};
+use alloc::vec::Vec;
 
 use crate::device::{Device, DeviceError, DeviceOperation, Submission, SubmissionId};
 use crate::mirror::ending::Ending;
-use crate::mirror::flight::{Flight, Flights};
+use crate::mirror::flight::{Flight, Flights, Released};
 use crate::mirror::side::Side;
 use crate::units::ByteExtent;
 
@@ -70,6 +71,10 @@ pub struct Mirror {
     /// Writes that were in flight before this began, so that nobody knows where.
     unknown: BTreeSet<SubmissionId>,
     flights: Flights,
+    /// In flight on a new device that nobody waits for.
+    deserted: BTreeSet<SubmissionId>,
+    /// What has ended on the new device.
+    new_ends: u64,
     held: VecDeque<Submission>,
     outbox: VecDeque<Routed>,
     /// The new device has failed.
@@ -86,6 +91,8 @@ impl Mirror {
             part: None,
             unknown: in_flight.into_iter().collect(),
             flights: Flights::default(),
+            deserted: BTreeSet::new(),
+            new_ends: 0,
             held: VecDeque::new(),
             outbox: VecDeque::new(),
             failure: None,
@@ -124,6 +131,12 @@ impl Mirror {
         let id = SubmissionId::from_u64(id.as_u64() & !TWIN);
         if side == Side::Old && self.unknown.remove(&id) {
             return Ending::Passed;
+        }
+        if side == Side::New {
+            self.new_ends += 1;
+            if self.deserted.remove(&id) {
+                return Ending::Awaited;
+            }
         }
         let is_sealed = matches!(self.stage, Stage::Sealed | Stage::Parting);
         if let Err(error) = result
@@ -224,9 +237,33 @@ impl Mirror {
         self.release();
     }
 
+    /// Lets go of the new device, which does not answer, and waits no longer for what is in flight there. Gives what has ended so.
+    ///
+    /// That may be read from memory that the engine uses for something else by then: the new device is not to be used before
+    /// [`Mirror::is_quiet`], and the memory must not go away.
+    ///
+    /// # Panics
+    /// M-3: if the old one may say that it was replaced.
+    pub fn desert(&mut self) -> Vec<Ending> {
+        self.give_up();
+        let Released { twins, endings } = self.flights.release_twins();
+        self.deserted.extend(twins);
+        endings
+    }
+
+    /// How much has ended on the new device, if something waits there.
+    pub fn waits_for_new(&self) -> Option<u64> {
+        self.flights.has_twins().then_some(self.new_ends)
+    }
+
+    /// Whether something waits for the part that is being copied.
+    pub fn waits_for_part(&self) -> bool {
+        self.stage == Stage::Copying && !self.held.is_empty()
+    }
+
     /// Whether nothing is in flight that only this knows, so that it can go once it was given up.
     pub fn is_quiet(&self) -> bool {
-        self.outbox.is_empty() && !self.flights.has_twins()
+        self.outbox.is_empty() && !self.flights.has_twins() && self.deserted.is_empty()
     }
 
     fn is_held(&self, extent: ByteExtent) -> bool {

@@ -148,3 +148,47 @@ fn a_device_that_failed_is_not_sealed() {
     end_with(&mut mirror, 1, Side::New, Err(DeviceError::Io));
     mirror.seal();
 }
+
+#[test]
+fn a_new_device_that_does_not_answer_is_waited_for_no_longer_and_its_late_ends_are_nobodys() {
+    let mut mirror = mirror();
+    assert!(mirror.poll_copy().is_some());
+    mirror.handle_copied();
+    assert_eq!(mirror.waits_for_new(), None);
+    // Of two writes and a flush, one has ended on the old device.
+    for submission in [write(1, MIB), write(2, MIB + 4096), flush(3)] {
+        mirror.handle_submission(submission);
+    }
+    assert_eq!(sides(&mut mirror).len(), 6);
+    assert_eq!(end(&mut mirror, 1, Side::Old), Ending::Awaited);
+    assert_eq!(mirror.waits_for_new(), Some(0));
+    assert_eq!(mirror.desert(), [Ending::Ended(id(1), Ok(()))]);
+    assert!(!mirror.is_quiet() && mirror.waits_for_new().is_none());
+    // The old one counts alone, errors too; what goes on goes there.
+    assert_eq!(
+        end_with(&mut mirror, 2, Side::Old, Err(DeviceError::Io)),
+        Ending::Ended(id(2), Err(DeviceError::Io))
+    );
+    assert_eq!(end(&mut mirror, 3, Side::Old), Ending::Ended(id(3), Ok(())));
+    // The engine uses the number again, and the late ends are not of that one.
+    mirror.handle_submission(write(1, MIB));
+    assert_eq!(sides(&mut mirror), [Side::Old]);
+    for number in [1, 2, 3] {
+        assert!(!mirror.is_quiet());
+        assert_eq!(end_with(&mut mirror, number, Side::New, Err(DeviceError::Io)), Ending::Awaited);
+    }
+    assert!(mirror.is_quiet());
+    assert_eq!(end(&mut mirror, 1, Side::Old), Ending::Ended(id(1), Ok(())));
+}
+
+#[test]
+fn what_waits_for_a_part_of_a_device_that_does_not_answer_goes_on() {
+    let mut mirror = mirror();
+    assert!(mirror.poll_copy().is_some());
+    mirror.handle_submission(write(1, MIB));
+    assert!(mirror.waits_for_part() && sides(&mut mirror).is_empty());
+    assert_eq!(mirror.desert(), []);
+    assert!(!mirror.waits_for_part());
+    assert_eq!(sides(&mut mirror), [Side::Old]);
+    assert!(mirror.is_quiet());
+}

@@ -1,22 +1,25 @@
 //! A cache device that is replaced while it is served.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::bad_input::refused;
 use crate::daemon::{Daemon, KICKCACHE, Spec};
+use crate::faulty::Release;
 use crate::fio_verify::{check_fio, fio};
 use crate::killed::{check, kill_under_writes, ledgers, rounds, wait_for_writes};
 use crate::ledger::Ledger;
+use crate::nbd_server::wait_for;
 use crate::reload::Reloadable;
 use crate::rng::Rng;
 use crate::scratch::{MIB, Scratch};
-use crate::{need_kickcache, need_tools, tools};
+use crate::{faulty_disks, need_kickcache, need_tools, tools};
 
 const VOLUME_BYTES: u64 = 48 * MIB;
 const WRITERS: u64 = 4;
@@ -201,4 +204,81 @@ fn a_device_goes_by_the_name_that_it_was_given() {
     let said = tools::output(KICKCACHE, ["inspect", old.to_str().unwrap()]).stderr;
     let said = String::from_utf8(said).unwrap();
     assert!(said.contains(link.to_str().unwrap()), "{said}");
+}
+
+/// Begins a replacement, and waits until a part has been copied.
+fn begin_copy(daemon: &Daemon, with: &Path) -> Child {
+    let mut replace = Command::new(KICKCACHE);
+    replace.args(["replace", "--with"]).arg(with).arg("--control").arg(daemon.spec.control());
+    let replace = replace.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let start = Instant::now();
+    while !daemon.status()["caches"][0]["replacing"]["copied_bytes"].as_u64().is_some_and(|bytes| bytes > 0) {
+        assert!(start.elapsed() < Duration::from_secs(20), "nothing is copied: {}", daemon.log());
+    }
+    replace
+}
+
+#[test]
+fn a_stop_ends_while_the_superblock_of_the_old_device_cannot_be_written() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let disks = faulty_disks!(&scratch, 256 * MIB, 8 * MIB);
+    let mut spec = disks.spec(&scratch, "write-back");
+    spec.cache_size = "256M";
+    let mut daemon = spec.start();
+    let mut client = daemon.connect();
+    client.write(0, &[3; 4096]);
+    let mut replacing = begin_copy(&daemon, &scratch.dir().join("new"));
+    disks.tell("fault cache write eio 0+8192");
+    wait_for(&daemon, "cannot be noted that one has taken over");
+    client.write(4096, &[4; 4096]);
+    drop(client);
+    daemon.control(&["stop"]);
+    let status = daemon.wait();
+    daemon.check_end(status);
+    assert!(daemon.log().contains("the next start goes by what their superblocks say"), "{}", daemon.log());
+    replacing.wait().unwrap();
+    disks.tell("clear");
+    let old = daemon.spec.cache.clone();
+    let daemon = daemon.kill().start();
+    assert_eq!(device(&daemon), old);
+    let mut client = daemon.connect();
+    assert_eq!((client.read(0, 4096), client.read(4096, 4096)), (vec![3; 4096], vec![4; 4096]));
+    drop(client);
+    daemon.stop();
+}
+
+#[test]
+fn clients_do_not_wait_for_a_new_device_that_does_not_answer() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let disks = faulty_disks!(&scratch, 8 * MIB, 256 * MIB);
+    let with = disks.spec(&scratch, "write-back").origin;
+    let origin = scratch.sparse("own origin", VOLUME_BYTES);
+    let mut daemon = Spec::new(&scratch, &origin, "write-back", "256M").start();
+    let mut client = daemon.connect();
+    let mut replacing = begin_copy(&daemon, &with);
+    let _release = Release(&disks);
+    disks.tell("fault origin write hang");
+    let start = Instant::now();
+    client.write(0, &[5; 65536]);
+    client.flush();
+    let took = start.elapsed();
+    assert!(took < Duration::from_secs(20), "{took:?}");
+    assert_eq!(replacing.wait().unwrap().code(), Some(1));
+    let log = daemon.log();
+    assert!(log.contains("has completed nothing for 9 s, and clients waited for it"), "{log}");
+    assert!(!log.contains("device_silent"), "{log}");
+    let said = refusal(&daemon, &["--with", scratch.dir().join("other").to_str().unwrap()]);
+    assert!(said.contains("was given up, and has not answered yet"), "{said}");
+    drop(client);
+    // A stop does not wait for it, either; what is in flight there keeps the process from its end.
+    daemon.signal(Signal::TERM);
+    wait_for(&daemon, "the server has stopped");
+    disks.tell("clear");
+    let status = daemon.wait();
+    daemon.check_end(status);
+    let daemon = daemon.kill().start();
+    assert_eq!(daemon.connect().read(0, 65536), [5; 65536]);
+    daemon.stop();
 }

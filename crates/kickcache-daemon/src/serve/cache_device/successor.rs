@@ -165,15 +165,19 @@ fn mark_incomplete(file: &BlockFile, superblock: &Superblock) -> io::Result<()> 
     Ok(())
 }
 
-/// Copies a part of a cache device.
-pub(crate) fn copy_part(old: &BlockFile, new: &BlockFile, part: ByteExtent) -> Result<(), ServeError> {
+/// Reads a part of a cache device.
+pub(crate) fn read_part(old: &BlockFile, part: ByteExtent) -> Result<Vec<u8>, ServeError> {
     let length = usize::try_from(part.length).expect("a part fits into memory");
     let bytes = read(old, part.start, length).and_then(|bytes| match bytes.len() == length {
         true => Ok(bytes),
         false => Err(io::ErrorKind::UnexpectedEof.into()),
     });
-    let bytes = bytes.map_err(|source| cache_io(old.path(), "read what is to be copied of", source))?;
-    write(new, part.start, &bytes).map_err(|source| cache_io(new.path(), "copy to", source))
+    bytes.map_err(|source| cache_io(old.path(), "read what is to be copied of", source))
+}
+
+/// Writes a part to the device that is to take over.
+pub(crate) fn write_part(new: &BlockFile, part: ByteExtent, bytes: &[u8]) -> Result<(), ServeError> {
+    write(new, part.start, bytes).map_err(|source| cache_io(new.path(), "copy to", source))
 }
 
 /// Makes durable what a device was given.

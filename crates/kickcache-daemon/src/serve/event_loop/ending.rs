@@ -55,6 +55,9 @@ impl<E: CacheEngine> EventLoop<E> {
 
     /// The superblock remembers that there is a journal: one of which nothing is left is not taken for a new one.
     fn note_journal(&mut self) {
+        if self.takeover.is_unnoted() {
+            return;
+        }
         let cache = self.core.driver.shared_file(Device::Cache);
         let (Some(journal), Some(cache)) = (self.core.engine.stopped_journal(), cache) else { return };
         self.superblock.journal = journal;

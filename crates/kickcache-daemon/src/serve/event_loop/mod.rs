@@ -106,6 +106,9 @@ impl<E: CacheEngine> EventLoop<E> {
                 self.advance_takeover(now);
             }
             self.pump(now);
+            if self.takeover.step.is_some() {
+                self.desert_silent_successor(now);
+            }
             if self.growth.step().is_some() {
                 self.take_growth(now);
             }

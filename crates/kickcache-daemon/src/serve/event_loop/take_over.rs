@@ -7,21 +7,24 @@
 use std::sync::Arc;
 
 use kickcache_engine::cache_engine::CacheEngine;
-use kickcache_engine::device::Device;
+use kickcache_engine::device::{Completion, Data, Device};
 use kickcache_engine::engine::Phase;
 use kickcache_engine::format::superblock::Superblock;
 use kickcache_engine::mirror::Mirror;
+use kickcache_engine::mirror::ending::Ending;
 use kickcache_engine::stats::CacheHealth;
 use kickcache_engine::time::{Duration, Instant};
 
 use super::EventLoop;
 use crate::driver::device::BlockFile;
 use crate::driver::executor::{Medium, NamedMedium};
+use crate::driver::fault::{Cause, Fault};
 use crate::serve::cache_device::successor::{Successor, SuccessorSpec};
 use crate::serve::cache_takeover::{Afterwards, Pair, TakeoverAnswer, TakeoverOutcome, TakeoverStep};
 use crate::serve::control::{TakeoverBegun, TakeoverProgress};
 use crate::serve::core::LoopPhase;
 use crate::serve::error::ServeError;
+use crate::serve::patience::PATIENCE_SECONDS;
 use crate::state::StateError;
 
 /// Longest pause behind a part.
@@ -51,6 +54,13 @@ impl<E: CacheEngine> EventLoop<E> {
     pub(super) fn device_to_replace(&self) -> Result<Arc<BlockFile>, ServeError> {
         if self.core.stage != LoopPhase::Serving || self.core.engine.phase() != Phase::Running {
             return Err(self.refuse_takeover("the server is stopping; replace it after the next start"));
+        }
+        if let (Some(pair), Some(TakeoverStep::GivenUp(_))) = (&self.takeover.pair, self.takeover.step) {
+            let new = pair.new.path().display();
+            let what = format!(
+                "{new} was given up, and has not answered yet; replace it when it has, or after the next start"
+            );
+            return Err(self.refuse_takeover(&what));
         }
         if let Some(pair) = &self.takeover.pair {
             let what = format!("it is being replaced by {} already", pair.new.path().display());
@@ -96,6 +106,9 @@ impl<E: CacheEngine> EventLoop<E> {
                 }
             };
             if let Err(error) = went_well {
+                if self.takeover.step != Some(TakeoverStep::Preparing) {
+                    self.count_takeover_error(now, cause_of(&error));
+                }
                 self.fail_takeover(error);
             }
         }
@@ -165,13 +178,14 @@ impl<E: CacheEngine> EventLoop<E> {
         let failure = mirror.take_failure();
         match (noted, failure) {
             (Ok(superblock), None) => self.record_takeover(now, superblock),
-            (Ok(_), Some(_)) => self.takeover.step = Some(TakeoverStep::Sealed(now.plus(NOTE_PAUSE))),
+            (Ok(_), Some(_)) => self.takeover.step = Some(self.note_later(now)),
             (Err(error), _) => {
+                self.count_takeover_error(now, cause_of(&error));
                 tracing::error!(
                     event = "cache_replacement_waits",
                     "all is on both devices, and it cannot be noted that one has taken over, which is tried again: {error}"
                 );
-                self.takeover.step = Some(TakeoverStep::Sealed(now.plus(NOTE_PAUSE)));
+                self.takeover.step = Some(self.note_later(now));
             }
         }
     }
@@ -182,7 +196,7 @@ impl<E: CacheEngine> EventLoop<E> {
             return self.end_record(now, *superblock, Ok(()));
         };
         if let Err(error) = self.takeover.record(pair, notes, superblock) {
-            self.takeover.step = Some(TakeoverStep::Sealed(now.plus(NOTE_PAUSE)));
+            self.takeover.step = Some(self.note_later(now));
             tracing::warn!(
                 event = "cache_replacement_waits",
                 "the replacement of the cache device waits for a thread: {error}"
@@ -193,7 +207,7 @@ impl<E: CacheEngine> EventLoop<E> {
     fn end_record(&mut self, now: Instant, superblock: Superblock, recorded: Result<(), StateError>) {
         let Some(mirror) = &mut self.takeover.mirror else { return };
         if mirror.take_failure().is_some() {
-            self.takeover.step = Some(TakeoverStep::Sealed(now.plus(NOTE_PAUSE)));
+            self.takeover.step = Some(self.note_later(now));
             return;
         }
         if let Err(error) = recorded {
@@ -207,6 +221,20 @@ impl<E: CacheEngine> EventLoop<E> {
         mirror.part();
         self.superblock = superblock;
         self.takeover.step = Some(TakeoverStep::Parting);
+    }
+
+    /// A stop does not wait for a device that cannot be written to.
+    fn note_later(&self, now: Instant) -> TakeoverStep {
+        if self.core.stage == LoopPhase::Serving {
+            return TakeoverStep::Sealed(now.plus(NOTE_PAUSE));
+        }
+        let old = self.cache.display();
+        tracing::warn!(
+            event = "cache_replacement_unnoted",
+            "all is on both devices, and the stop does not wait until it is noted that one has taken over: the next start goes by what \
+             their superblocks say. If {old} says that it was replaced, the other one is served; if not, {old} is, and is copied anew"
+        );
+        TakeoverStep::Unnoted
     }
 
     fn go_on_with_takeover(&mut self, now: Instant, step: TakeoverStep) {
@@ -227,6 +255,11 @@ impl<E: CacheEngine> EventLoop<E> {
             TakeoverStep::Announcing => self.takeover.announce(pair, &self.superblock),
             TakeoverStep::Forgetting => self.takeover.forget(pair, &self.superblock),
             TakeoverStep::Copying(due) if due <= now => self.copy_next(pair),
+            TakeoverStep::Sealed(due) if due > now && self.core.stage != LoopPhase::Serving => {
+                // A try has failed.
+                self.takeover.step = Some(self.note_later(now));
+                Ok(())
+            }
             TakeoverStep::Sealed(due) if due <= now && !self.is_storing_for_others() => {
                 self.takeover.note(pair, self.superblock.clone())
             }
@@ -242,7 +275,8 @@ impl<E: CacheEngine> EventLoop<E> {
             | TakeoverStep::Copying(_)
             | TakeoverStep::Flushing
             | TakeoverStep::Sealed(_)
-            | TakeoverStep::Recording => Ok(()),
+            | TakeoverStep::Recording
+            | TakeoverStep::Unnoted => Ok(()),
         };
         // Without a thread it is tried again when the loop turns next.
         if let Err(error) = begun {
@@ -261,6 +295,8 @@ impl<E: CacheEngine> EventLoop<E> {
 
     fn give_up_takeover(&mut self) {
         if self.takeover.mirror.as_ref().is_some_and(|mirror| mirror.failure().is_some()) {
+            let found = self.troubles.tally(Device::Successor).map(|tally| tally.last.cause);
+            self.count_takeover_error(self.core.now, found.unwrap_or(Cause::Errno(libc::EIO)));
             return self.fail_takeover(
                 self.refuse_takeover("the device that was to take over failed to store something"),
             );
@@ -289,6 +325,12 @@ impl<E: CacheEngine> EventLoop<E> {
         }
     }
 
+    /// Has the state of the cache device say that its replacement met an error; the log says more.
+    fn count_takeover_error(&mut self, now: Instant, cause: Cause) {
+        let fault = Fault { device: Device::Cache, operation: "replace", offset: 0, length: 0, cause };
+        self.troubles.note(now, fault);
+    }
+
     /// The old device goes on alone, and why.
     fn fail_takeover(&mut self, error: ServeError) {
         let device = self.cache.display().to_string();
@@ -303,6 +345,28 @@ impl<E: CacheEngine> EventLoop<E> {
             Some(TakeoverStep::Announcing | TakeoverStep::Forgetting) => self.leave_successor(),
             Some(_) => self.let_go(Afterwards::Forgotten),
         }
+    }
+
+    /// Clients do not wait for a new device that does not answer: the old one has everything.
+    pub(super) fn desert_silent_successor(&mut self, now: Instant) {
+        if !self.takeover.is_new_silent(now) {
+            return;
+        }
+        let with = self.takeover.pair.as_ref().map(|pair| pair.new.path().display().to_string());
+        let what = format!(
+            "{} has completed nothing for {PATIENCE_SECONDS} s, and clients waited for it",
+            with.unwrap_or_default()
+        );
+        self.count_takeover_error(now, Cause::Errno(libc::ETIMEDOUT));
+        self.fail_takeover(self.refuse_takeover(&what));
+        let endings = self.takeover.mirror.as_mut().map(Mirror::desert).unwrap_or_default();
+        for ending in endings {
+            if let Ending::Ended(id, result) = ending {
+                let result = result.map(|()| Data::default());
+                self.core.engine.handle_completion(now, Completion { id, result });
+            }
+        }
+        self.pump(now);
     }
 
     fn let_go(&mut self, afterwards: Afterwards) {
@@ -368,9 +432,20 @@ impl<E: CacheEngine> EventLoop<E> {
 
     /// How far it is.
     pub(super) fn takeover_progress(&self) -> Option<TakeoverProgress> {
+        if matches!(self.takeover.step, Some(TakeoverStep::GivenUp(_) | TakeoverStep::Forgetting)) {
+            return None;
+        }
         let pair = self.takeover.pair.as_ref()?;
         let log = self.superblock.geometry.log();
         let copied = self.takeover.mirror.as_ref().map_or(0, Mirror::copied_bytes);
         Some(TakeoverProgress { with: pair.new.path().display().to_string(), copied, bytes: log.length })
     }
+}
+
+fn cause_of(error: &ServeError) -> Cause {
+    let errno = match error {
+        ServeError::CacheIo { source, .. } => source.raw_os_error(),
+        _ => None,
+    };
+    Cause::Errno(errno.unwrap_or(libc::EIO))
 }

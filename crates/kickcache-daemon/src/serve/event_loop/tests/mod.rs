@@ -3,6 +3,7 @@
 mod engine_change;
 mod guests;
 mod reader;
+mod take_over;
 mod ublk;
 
 use std::io::{self, Read, Write};
