@@ -4,7 +4,7 @@ use kickcache_engine::time::{Duration, Instant};
 
 /// Time between two looks.
 const LOOK_EVERY: Duration = Duration::from_millis(1_000);
-/// So many looks without an end are too many: a little less than what makes a device silent.
+/// This many looks without an end are too many: a little less than what makes a device silent.
 const LOOKS_MAX: u32 = 9;
 /// That, for people.
 pub(crate) const PATIENCE_SECONDS: u64 = 9;
