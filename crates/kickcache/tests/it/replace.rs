@@ -212,7 +212,7 @@ fn begin_copy(daemon: &Daemon, with: &Path) -> Child {
     replace.args(["replace", "--with"]).arg(with).arg("--control").arg(daemon.spec.control());
     let replace = replace.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let start = Instant::now();
-    while !daemon.status()["caches"][0]["replacing"]["copied_bytes"].as_u64().is_some_and(|bytes| bytes > 0) {
+    while daemon.status()["caches"][0]["replacing"]["copied_bytes"].as_u64().is_none_or(|bytes| bytes == 0) {
         assert!(start.elapsed() < Duration::from_secs(20), "nothing is copied: {}", daemon.log());
     }
     replace
