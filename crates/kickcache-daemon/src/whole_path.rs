@@ -7,6 +7,11 @@ pub fn whole_path(path: &Path) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.into())
 }
 
+/// The same as text, by which a status and an order name a cache device.
+pub fn shown_path(path: &Path) -> String {
+    whole_path(path).display().to_string()
+}
+
 /// A path from the root without links and `..`; of a file that is not there, as far as there are folders.
 pub fn real_path(path: &Path) -> PathBuf {
     let whole = whole_path(path);

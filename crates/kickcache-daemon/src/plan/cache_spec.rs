@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use kickcache_engine::config::FreedSegments;
 use kickcache_units::Size;
 use serde::Deserialize;
 
@@ -56,6 +57,11 @@ impl CacheSpec {
             volumes,
             unserved: Vec::new(),
         }
+    }
+
+    /// What becomes of its segments that hold nothing any more.
+    pub const fn freed_segments(&self) -> FreedSegments {
+        if self.discard { FreedSegments::Discarded } else { FreedSegments::Kept }
     }
 
     /// The names of its volumes.

@@ -40,7 +40,7 @@ use crate::serve::taking_in;
 pub use crate::serve::taking_in::TakenIn;
 pub use crate::serve::times::{Activity, Took};
 use crate::wakeup::Wakeup;
-use crate::whole_path::whole_path;
+use crate::whole_path::shown_path;
 
 /// How long a scrape of metrics waits for a loop; a kernel that keeps it longer must not hide the others.
 const SAMPLE_MAX: Duration = Duration::from_secs(2);
@@ -332,7 +332,7 @@ impl ServerHandle {
     pub fn check_takeover(&self, spec: &SuccessorSpec) -> Result<TakeoverBegun, ServeError> {
         let Lease { superblock, cache } = self.ask(Control::ToReplace)??;
         spec.check(&cache, &superblock, &self.shared.surroundings.state)?;
-        let with = whole_path(&spec.path).display().to_string();
+        let with = shown_path(&spec.path);
         Ok(TakeoverBegun { with, bytes: superblock.geometry.log().length })
     }
 

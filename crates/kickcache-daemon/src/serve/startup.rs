@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
 use kickcache_engine::cache_engine::CacheEngine;
-use kickcache_engine::config::{EngineSettings, FreedSegments, Service, VolumeSettings};
+use kickcache_engine::config::{EngineSettings, Service, VolumeSettings};
 use kickcache_engine::device::Device;
 use kickcache_engine::engine::{Engine, Phase};
 use kickcache_engine::format::superblock::Superblock;
@@ -16,7 +16,7 @@ use kickcache_units::{are, counted};
 use crate::driver::clock::Clock;
 use crate::driver::executor::{Driver, DriverSettings, NamedMedium};
 use crate::driver::io_engine::IoEngine;
-use crate::plan::cache_spec::{CacheService, CacheSpec};
+use crate::plan::cache_spec::CacheService;
 use crate::serve::cache_growth::CacheGrowth;
 use crate::serve::cache_takeover::CacheTakeover;
 use crate::serve::config::{Limits, ServerConfig};
@@ -115,11 +115,10 @@ pub(crate) fn start(
 }
 
 fn engine_settings(config: &ServerConfig, superblock: &Superblock, service: Service) -> EngineSettings {
-    let CacheSpec { discard, write_budget, .. } = config.cache;
     EngineSettings {
         service,
-        freed_segments: if discard { FreedSegments::Discarded } else { FreedSegments::Kept },
-        write_budget: write_budget.map(|budget| budget.per_day(superblock.geometry.device_size)),
+        freed_segments: config.cache.freed_segments(),
+        write_budget: config.cache.write_budget.map(|budget| budget.per_day(superblock.geometry.device_size)),
         ..config.engine
     }
 }

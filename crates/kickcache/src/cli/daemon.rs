@@ -25,7 +25,7 @@ use kickcache_daemon::serve::error::ServeError;
 use kickcache_daemon::serve::server::{Growth, RecordingBegun, SuccessorSpec, TakeoverBegun};
 use kickcache_daemon::serve::stop_wish::StopWish;
 use kickcache_daemon::signals::{self, Wish};
-use kickcache_daemon::whole_path::whole_path;
+use kickcache_daemon::whole_path::{shown_path, whole_path};
 use kickcache_daemon::words::ModeWord;
 use kickcache_units::counted;
 use tracing_subscriber::fmt::MakeWriter;
@@ -264,7 +264,7 @@ impl Daemon {
         order: &wire::ReplacementOrder,
     ) -> Result<wire::Replacing, ControlError> {
         let device = named_in_status(served)?;
-        let with = whole_path(&order.with).display().to_string();
+        let with = shown_path(&order.with);
         let taken_in = wire::Replacing { device: device.clone(), with: with.clone(), bytes: 0 };
         if order.dry_run {
             let state = state_place(self.changes.plan().state.as_deref());
@@ -461,7 +461,7 @@ impl Pulses for Daemon {
         let StartPhase::Serving(started) = self.lock().clone() else { return Vec::new() };
         let started = started.looked_at();
         let pulse = |served: &Served| DevicePulse {
-            device: whole_path(&served.cache.device).display().to_string(),
+            device: shown_path(&served.cache.device),
             pulse: served.handle.pulse(),
         };
         started.servers.iter().map(pulse).collect()
@@ -479,7 +479,7 @@ impl MetricsTarget for Daemon {
                     orphans.extend(told(&started, served, &sample.status.orphans));
                     caches.push(sample_report(sample, &served.cache));
                 }
-                Err(_) => silent.push(whole_path(&served.cache.device).display().to_string()),
+                Err(_) => silent.push(shown_path(&served.cache.device)),
             }
         }
         Ok(Scrape { report: self.report(started, orphans, caches), silent })
@@ -489,7 +489,7 @@ impl MetricsTarget for Daemon {
 /// The cache device of a server, as the status names it.
 fn named_in_status(served: &Served) -> Result<String, ControlError> {
     let status = served.handle.status().map_err(control_error)?;
-    Ok(whole_path(&status.cache).display().to_string())
+    Ok(shown_path(&status.cache))
 }
 
 fn starting() -> ControlError {

@@ -9,7 +9,7 @@ use anyhow::anyhow;
 use kickcache_daemon::control::ChangeExtent;
 use kickcache_daemon::control::client::Client;
 use kickcache_daemon::control::wire::Growing;
-use kickcache_daemon::whole_path::whole_path;
+use kickcache_daemon::whole_path::shown_path;
 use kickcache_units::{Size, show_bytes};
 
 use crate::cli::exit::Failure;
@@ -52,7 +52,7 @@ pub(crate) struct GrowArgs {
 impl GrowArgs {
     pub(crate) fn run(&self, out: &mut dyn Write) -> Result<(), Failure> {
         let client = self.control.client();
-        let device = self.cache.as_deref().map(|path| whole_path(path).display().to_string());
+        let device = self.cache.as_deref().map(shown_path);
         let extent = if self.dry_run { ChangeExtent::CheckOnly } else { ChangeExtent::All };
         let growing = client.grow(device.as_deref(), self.size.map(Size::bytes), extent)?;
         let is_growing = !self.dry_run && growing.before_bytes != growing.size_bytes;
@@ -60,8 +60,7 @@ impl GrowArgs {
             wait(&client, &growing)?;
         }
         if self.json {
-            serde_json::to_writer_pretty(&mut *out, &growing)?;
-            return Ok(writeln!(out)?);
+            return Ok(writeln!(out, "{}", serde_json::to_string_pretty(&growing)?)?);
         }
         self.tell(out, &growing)
     }

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use kickcache_daemon::control::wire::{DirtyVolume, LeaveOutOrder, LeftOut};
-use kickcache_daemon::whole_path::whole_path;
+use kickcache_daemon::whole_path::shown_path;
 use kickcache_units::show_bytes;
 
 use crate::cli::exit::Failure;
@@ -48,14 +48,13 @@ pub(crate) struct LeaveOutArgs {
 impl LeaveOutArgs {
     pub(crate) fn run(&self, out: &mut dyn Write) -> Result<(), Failure> {
         let order = LeaveOutOrder {
-            device: self.cache.as_deref().map(|path| whole_path(path).display().to_string()),
+            device: self.cache.as_deref().map(shown_path),
             abandon_dirty: self.abandon_dirty,
             dry_run: self.dry_run,
         };
         let left_out = self.control.client().leave_out(order)?;
         if self.json {
-            serde_json::to_writer_pretty(&mut *out, &left_out)?;
-            return Ok(writeln!(out)?);
+            return Ok(writeln!(out, "{}", serde_json::to_string_pretty(&left_out)?)?);
         }
         let LeftOut { device, dirty, lost } = &left_out;
         if self.dry_run {

@@ -40,8 +40,7 @@ impl ReloadArgs {
         let extent = if self.dry_run { ReloadExtent::DifferenceOnly } else { ReloadExtent::All };
         let reloaded = self.control.client().reload(extent)?;
         if self.json {
-            serde_json::to_writer_pretty(&mut *out, &reloaded)?;
-            return Ok(writeln!(out)?);
+            return Ok(writeln!(out, "{}", serde_json::to_string_pretty(&reloaded)?)?);
         }
         let Reloaded { changes, notes } = &reloaded;
         if changes.is_empty() {

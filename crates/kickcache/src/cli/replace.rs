@@ -10,7 +10,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use kickcache_daemon::control::client::Client;
 use kickcache_daemon::control::report::{CacheReport, Report};
 use kickcache_daemon::control::wire::{ReplacementOrder, Replacing};
-use kickcache_daemon::whole_path::whole_path;
+use kickcache_daemon::whole_path::{shown_path, whole_path};
 use kickcache_units::{Size, show_bytes};
 
 use crate::cli::exit::Failure;
@@ -63,7 +63,7 @@ impl ReplaceArgs {
     pub(crate) fn run(&self, out: &mut dyn Write) -> Result<(), Failure> {
         let client = self.control.client();
         let order = ReplacementOrder {
-            device: self.cache.as_deref().map(|path| whole_path(path).display().to_string()),
+            device: self.cache.as_deref().map(shown_path),
             with: whole_path(&self.with),
             size_bytes: self.size.map(Size::bytes),
             force: self.force,
@@ -73,7 +73,7 @@ impl ReplaceArgs {
         let Replacing { device, with, bytes } = &replacing;
         if self.dry_run {
             if self.json {
-                return print_json(out, &replacing);
+                return Ok(writeln!(out, "{}", serde_json::to_string_pretty(&replacing)?)?);
             }
             if *bytes == 0 {
                 return Ok(writeln!(out, "{with} would be taken in, empty, in the place of {device}")?);
@@ -86,7 +86,7 @@ impl ReplaceArgs {
         bar.finish_and_clear();
         let cache = replaced?;
         if self.json {
-            return print_json(out, &replacing);
+            return Ok(writeln!(out, "{}", serde_json::to_string_pretty(&replacing)?)?);
         }
         if *bytes == 0 {
             return Ok(writeln!(
@@ -98,11 +98,6 @@ impl ReplaceArgs {
         let used = show_bytes(cache.device_bytes);
         Ok(writeln!(out, "it uses {used}; if it is larger, `kickcache grow` uses the rest")?)
     }
-}
-
-fn print_json(out: &mut dyn Write, replacing: &Replacing) -> Result<(), Failure> {
-    serde_json::to_writer_pretty(&mut *out, replacing)?;
-    Ok(writeln!(out)?)
 }
 
 /// Waits until the other device is the cache.

@@ -21,7 +21,7 @@ use kickcache_daemon::serve::prepare::check_origin;
 use kickcache_daemon::serve::server::{NamedSettings, Server, ServerHandle, SuccessorSpec};
 use kickcache_daemon::serve::stop_wish::StopWish;
 use kickcache_daemon::serve::succession::find_cache;
-use kickcache_daemon::whole_path::{real_path, whole_path};
+use kickcache_daemon::whole_path::{real_path, shown_path};
 use kickcache_units::Size;
 
 use crate::cli::options::state_place;
@@ -78,7 +78,7 @@ impl Started {
     /// There is no such device, or there are several and none is named.
     pub(super) fn server_with(&self, device: Option<&str>) -> Result<Served, ControlError> {
         let servers = &self.servers;
-        let name = |served: &Served| whole_path(&served.cache.device).display().to_string();
+        let name = |served: &Served| shown_path(&served.cache.device);
         let is_meant = |served: &&Served| {
             device.is_none_or(|device| real_path(&served.cache.device) == real_path(Path::new(device)))
         };

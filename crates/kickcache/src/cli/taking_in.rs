@@ -9,7 +9,6 @@ use kickcache_daemon::serve::cache_device::{CacheDevice, Overwrite};
 use kickcache_daemon::serve::config::StatePlace;
 use kickcache_daemon::serve::error::ServeError;
 use kickcache_daemon::serve::server::TakenIn;
-use kickcache_engine::config::FreedSegments;
 
 use crate::cli::control_error::control_error;
 use crate::cli::exit::sentence;
@@ -48,7 +47,7 @@ pub(super) fn take_in(
 ) -> Result<(), ControlError> {
     check(served, order, state)?;
     served.look_at_modes();
-    let freed_segments = if served.cache.discard { FreedSegments::Discarded } else { FreedSegments::Kept };
+    let freed_segments = served.cache.freed_segments();
     let settings = served.settings();
     let taken_in = TakenIn { volumes: &served.cache.volumes, settings: &settings, freed_segments };
     let is_new = !order.with.exists();
