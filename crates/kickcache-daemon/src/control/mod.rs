@@ -11,6 +11,7 @@ pub mod last_error;
 pub mod limits_report;
 pub mod lru_curve;
 pub mod recording_client;
+pub mod replacing_report;
 pub mod report;
 pub mod server;
 pub mod wear_report;

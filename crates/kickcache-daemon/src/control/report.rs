@@ -12,6 +12,7 @@ use crate::control::error_count::ErrorCount;
 use crate::control::last_error::LastError;
 use crate::control::limits_report::LimitsReport;
 use crate::control::lru_curve::LruCurve;
+use crate::control::replacing_report::ReplacingReport;
 use crate::control::wear_report::WearReport;
 use crate::extents::{Extent, extents};
 use crate::latency::Latencies;
@@ -90,6 +91,9 @@ pub struct CacheReport {
     /// The device that takes over from it once everything is copied there.
     #[serde(default)]
     pub replacing: Option<ReplacingReport>,
+    /// Why the last one that was to take over did not, unless another one is to since.
+    #[serde(default)]
+    pub replacement_failure: Option<String>,
     /// Bytes that its segments can hold.
     pub capacity_bytes: u64,
     /// Segments in all.
@@ -241,17 +245,6 @@ pub struct VolumeReport {
     pub counters: VolumeCounters,
 }
 
-/// A cache device that is being copied to another one, which takes over then.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct ReplacingReport {
-    /// The path of the other one.
-    pub with: String,
-    /// Bytes that have been copied.
-    pub copied_bytes: u64,
-    /// Bytes to be copied in all.
-    pub bytes: u64,
-}
-
 /// What a report says about a cache device beside the engine's numbers.
 #[derive(Clone, PartialEq, Debug)]
 pub struct CacheFacts {
@@ -265,6 +258,8 @@ pub struct CacheFacts {
     pub growing_to: Option<u64>,
     /// The device that takes over from it once everything is copied there.
     pub replacing: Option<ReplacingReport>,
+    /// Why the last one that was to did not.
+    pub replacement_failure: Option<String>,
     /// What was written to it, and may be.
     pub wear: WearReport,
     /// What is wrong with it.
@@ -345,6 +340,7 @@ impl CacheReport {
             device_bytes: facts.size,
             growing_to_bytes: facts.growing_to,
             replacing: facts.replacing,
+            replacement_failure: facts.replacement_failure,
             capacity_bytes: status.capacity_blocks * BLOCK_SIZE,
             segments: status.segments,
             free_segments: status.free_segments,

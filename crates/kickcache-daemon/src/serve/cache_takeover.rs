@@ -14,20 +14,20 @@ use kickcache_engine::time::{Duration, Instant, earlier};
 use kickcache_engine::units::ByteExtent;
 
 use crate::driver::device::BlockFile;
-use crate::serve::asker::Asker;
 use crate::serve::background::Background;
 use crate::serve::cache_device::store_superblock;
 use crate::serve::cache_device::successor::{
     Successor, SuccessorSpec, flush, note_replaced, read_part, write_part,
 };
 use crate::serve::config::StatePlace;
-use crate::serve::control::TakeoverBegun;
+use crate::serve::control::{TakeoverBegun, TakeoverStage};
 use crate::serve::core::engine_span;
 use crate::serve::error::ServeError;
 use crate::serve::notes::Notes;
 use crate::serve::patience::Patience;
 use crate::state::StateError;
 use crate::wakeup::Wakeup;
+use crate::whole_path::shown_path;
 
 /// Time between two looks at what it waits for.
 const LOOK_PAUSE: Duration = Duration::from_millis(1);
@@ -56,8 +56,12 @@ pub(crate) struct CacheTakeover {
     pub(crate) mirror: Option<Mirror>,
     /// Where the cache device is by now, for other threads.
     pub(crate) device: Arc<Mutex<PathBuf>>,
-    /// Once the new device was made ready.
+    /// What the new device is called, from the first moment on.
+    pub(crate) with: Option<String>,
+    /// Once it was made ready.
     pub(crate) pair: Option<Pair>,
+    /// What came of the last one, if it was given up.
+    pub(crate) failure: Option<String>,
     /// A thread works for it.
     is_busy: bool,
     /// And waits for the new device.
@@ -68,8 +72,8 @@ pub(crate) struct CacheTakeover {
     twins: Patience,
     /// With the part that is copied, for which clients wait.
     part: Patience,
-    /// Who waits until the copy begins.
-    pub(crate) asker: Asker<TakeoverBegun>,
+    /// Who waits until the copy begins, as long as that takes.
+    pub(crate) asker: Option<TakeoverAnswer>,
 }
 
 /// How far it is.
@@ -130,13 +134,15 @@ impl CacheTakeover {
             step: None,
             mirror: None,
             device: Arc::new(Mutex::new(device)),
+            with: None,
             pair: None,
+            failure: None,
             is_busy: false,
             is_at_new: Arc::default(),
             ends: 0,
             twins: Patience::default(),
             part: Patience::default(),
-            asker: Asker::nobody(),
+            asker: None,
         }
     }
 
@@ -177,9 +183,31 @@ impl CacheTakeover {
         superblock: Superblock,
         state: StatePlace,
     ) -> io::Result<()> {
+        let with = shown_path(&spec.path);
         self.begin(move || TakeoverOutcome::Prepared(Successor::prepare(&spec, &old, &superblock, &state)))?;
-        self.step = Some(TakeoverStep::Preparing);
+        (self.step, self.with, self.failure) = (Some(TakeoverStep::Preparing), Some(with), None);
         Ok(())
+    }
+
+    /// Tells whoever asked, if nobody told it yet.
+    pub(crate) fn answer(&mut self, result: Result<TakeoverBegun, ServeError>) {
+        if let Some(asker) = self.asker.take() {
+            // An asker that is gone needs no answer.
+            let _ = asker.send(result);
+        }
+    }
+
+    /// How far it is, for people.
+    pub(crate) fn stage(&self) -> Option<TakeoverStage> {
+        match self.step? {
+            TakeoverStep::Preparing | TakeoverStep::Announcing => Some(TakeoverStage::Preparing),
+            TakeoverStep::Copying(_) | TakeoverStep::Flushing => Some(TakeoverStage::Copying),
+            TakeoverStep::Sealed(_)
+            | TakeoverStep::Recording
+            | TakeoverStep::Unnoted
+            | TakeoverStep::Parting => Some(TakeoverStage::TakingOver),
+            TakeoverStep::GivenUp(_) | TakeoverStep::Forgetting => None,
+        }
     }
 
     /// The old device says that another one is made.
@@ -293,7 +321,7 @@ impl CacheTakeover {
         let soon = now.plus(LOOK_PAUSE);
         let patience = earlier(self.twins.poll_timeout(), self.part.poll_timeout());
         match self.step? {
-            _ if self.is_busy => earlier(self.asker.poll_timeout(), patience),
+            _ if self.is_busy => patience,
             TakeoverStep::GivenUp(_) => Some(now.plus(QUIET_PAUSE)),
             TakeoverStep::Unnoted => None,
             TakeoverStep::Copying(due) | TakeoverStep::Sealed(due) => Some(due.max(soon)),
@@ -308,7 +336,6 @@ impl CacheTakeover {
 
     /// Nothing is under way any more.
     pub(crate) fn end(&mut self) {
-        self.step = None;
-        self.pair = None;
+        (self.step, self.with, self.pair) = (None, None, None);
     }
 }

@@ -108,11 +108,24 @@ pub struct TakeoverBegun {
     pub bytes: u64,
 }
 
+/// What is done for a device that is going to take over.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TakeoverStage {
+    /// It is made ready to be copied to.
+    Preparing,
+    /// The cache device is copied to it.
+    Copying,
+    /// It has everything; that is noted, and it is put in the cache device's place.
+    TakingOver,
+}
+
 /// How far the copy to a device is that is going to take over.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TakeoverProgress {
     /// Where it is.
     pub with: String,
+    /// What is done for it.
+    pub stage: TakeoverStage,
     /// Bytes that have been copied.
     pub copied: u64,
     /// Bytes in all.
@@ -158,6 +171,8 @@ pub struct ServerStatus {
     pub growing_to: Option<u64>,
     /// The device that is going to take over from it.
     pub takeover: Option<TakeoverProgress>,
+    /// Why the last one that was to did not, unless another one is to since.
+    pub takeover_failure: Option<String>,
     /// What is wrong with the cache device.
     pub cache_trouble: Trouble,
     /// The volumes, in the order of the configuration.

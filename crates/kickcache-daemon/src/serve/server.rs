@@ -20,7 +20,7 @@ use crate::serve::config::ServerConfig;
 use crate::serve::control::Control;
 pub use crate::serve::control::{
     Activities, Beat, CacheGrown, Errors, FaultCount, Growth, NamedSettings, Orphan, Recorded, Resized,
-    ServerSample, ServerStatus, TakeoverBegun, TakeoverProgress, Trouble, VolumeInfo,
+    ServerSample, ServerStatus, TakeoverBegun, TakeoverProgress, TakeoverStage, Trouble, VolumeInfo,
 };
 use crate::serve::core::engine_span;
 pub use crate::serve::engine_change::Unclean;
@@ -316,11 +316,11 @@ impl ServerHandle {
         Ok(CacheGrown { before, size: wanted.unwrap_or(before), growth })
     }
 
-    /// Begins to copy the cache device to another one, which takes over then. Waits for that to be ready for 8 s at most. The status
-    /// says how far it is.
+    /// Begins to copy the cache device to another one, which takes over then. Waits until that is ready, as long as it takes. The
+    /// status says how far it is.
     ///
     /// # Errors
-    /// If the other one cannot take over, or is not ready in time, or [`ServeError::Stopped`].
+    /// If the other one cannot take over, or [`ServeError::Stopped`].
     pub fn take_over(&self, spec: SuccessorSpec) -> Result<TakeoverBegun, ServeError> {
         self.ask(|answer| Control::TakeOver(spec, answer))?
     }

@@ -7,16 +7,15 @@ use kickcache_daemon::control::activity::{Activity, Took};
 use kickcache_daemon::control::error_count::ErrorCount;
 use kickcache_daemon::control::last_error::LastError;
 use kickcache_daemon::control::lru_curve::LruCurve;
-use kickcache_daemon::control::report::{
-    CacheFacts, CacheReport, RecordWord, ReplacingReport, Trouble, VolumeFacts,
-};
+use kickcache_daemon::control::replacing_report::{ReplacingReport, ReplacingStep};
+use kickcache_daemon::control::report::{CacheFacts, CacheReport, RecordWord, Trouble, VolumeFacts};
 use kickcache_daemon::control::wear_report::WearReport;
 use kickcache_daemon::driver::errno::errno_name;
 use kickcache_daemon::driver::fault::Cause;
 use kickcache_daemon::latency::Latencies;
 use kickcache_daemon::plan::cache_spec::{CacheService, CacheSpec};
 use kickcache_daemon::plan::frontends::ServedAt;
-use kickcache_daemon::serve::server::{self, Errors, FaultCount, ServerSample, ServerStatus};
+use kickcache_daemon::serve::server::{self, Errors, FaultCount, ServerSample, ServerStatus, TakeoverStage};
 use kickcache_daemon::whole_path::whole_path;
 use kickcache_engine::device::Device;
 use kickcache_engine::time;
@@ -70,9 +69,15 @@ fn report_of(
         growing_to: status.growing_to,
         replacing: status.takeover.map(|takeover| ReplacingReport {
             with: takeover.with,
+            step: match takeover.stage {
+                TakeoverStage::Preparing => ReplacingStep::Preparing,
+                TakeoverStage::Copying => ReplacingStep::Copying,
+                TakeoverStage::TakingOver => ReplacingStep::TakingOver,
+            },
             copied_bytes: takeover.copied,
             bytes: takeover.bytes,
         }),
+        replacement_failure: status.takeover_failure,
         wear: WearReport::new(&status.wear, spec.endurance),
         stop_waits_for: status.awaited,
         trouble: trouble(&status.cache_trouble, faults, Device::Cache),

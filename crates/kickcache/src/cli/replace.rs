@@ -1,23 +1,23 @@
 //! `kickcache replace`: another device takes over from a cache device.
 
 use std::io::Write;
-use std::path::PathBuf;
-use std::thread;
-use std::time::Duration;
+use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
 use indicatif::{ProgressBar, ProgressStyle};
 use kickcache_daemon::control::client::Client;
+use kickcache_daemon::control::replacing_report::{ReplacingReport, ReplacingStep};
 use kickcache_daemon::control::report::{CacheReport, Report};
 use kickcache_daemon::control::wire::{ReplacementOrder, Replacing};
 use kickcache_daemon::whole_path::{shown_path, whole_path};
 use kickcache_units::{Size, show_bytes};
 
+use crate::cli::awaited::Awaited;
 use crate::cli::exit::Failure;
 use crate::cli::options::{ControlOption, parse_cache_size};
 
-/// Time between two looks.
-const PAUSE: Duration = Duration::from_millis(100);
+/// What Ctrl-C does.
+const GOES_ON: &str = "interrupted; the daemon goes on with it, and `kickcache status` says how far it is";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -33,7 +33,8 @@ Examples:
 /// `kickcache grow` uses the rest. In the place of a device that was left out (`kickcache leave-out`) any device is taken in, empty.
 /// `kill -9` and power cuts do no harm, and the next start goes on (docs/replace.md).
 ///
-/// The daemon goes on with it if this command is interrupted; `kickcache status --json` says how far it is.
+/// The command waits until that is done, however long it takes, or refused. The daemon goes on with it if the command is interrupted (exit
+/// code 130); `kickcache status` says how far it is.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ReplaceArgs {
@@ -69,9 +70,14 @@ impl ReplaceArgs {
             force: self.force,
             dry_run: self.dry_run,
         };
-        let replacing = client.replace(order)?;
+        let (awaited, bar) = (Awaited::new(GOES_ON)?, progress_bar());
+        let asker = client.clone();
+        let asked =
+            awaited.answer(move || asker.replace(order), || show(&client, self.cache.as_deref(), &bar));
+        let replacing = asked.inspect_err(|_| bar.finish_and_clear())?;
         let Replacing { device, with, bytes } = &replacing;
         if self.dry_run {
+            bar.finish_and_clear();
             if self.json {
                 return Ok(writeln!(out, "{}", serde_json::to_string_pretty(&replacing)?)?);
             }
@@ -81,8 +87,7 @@ impl ReplaceArgs {
             let copied = show_bytes(*bytes);
             return Ok(writeln!(out, "{with} would take over from {device}; {copied} would be copied")?);
         }
-        let bar = progress_bar(*bytes);
-        let replaced = wait(&client, &replacing, &bar);
+        let replaced = wait(&client, &replacing, &awaited, &bar);
         bar.finish_and_clear();
         let cache = replaced?;
         if self.json {
@@ -100,8 +105,34 @@ impl ReplaceArgs {
     }
 }
 
+/// Shows how far the daemon is with the device that takes over.
+fn show(client: &Client, device: Option<&Path>, bar: &ProgressBar) {
+    // Whoever asked will be told what is wrong.
+    let Ok(Report { caches, .. }) = client.status() else { return };
+    let is_meant = |cache: &&CacheReport| device.is_none_or(|device| shown_path(device) == cache.device);
+    if let Some(found) = caches.iter().filter(is_meant).find_map(|cache| cache.replacing.as_ref()) {
+        show_progress(found, bar);
+    }
+}
+
+fn show_progress(found: &ReplacingReport, bar: &ProgressBar) {
+    let what = match found.step {
+        ReplacingStep::Preparing => "preparing",
+        ReplacingStep::Copying => "copying",
+        ReplacingStep::TakingOver => "taking over",
+    };
+    bar.set_message(what);
+    bar.set_length(found.bytes);
+    bar.set_position(found.copied_bytes);
+}
+
 /// Waits until the other device is the cache.
-fn wait(client: &Client, replacing: &Replacing, bar: &ProgressBar) -> Result<CacheReport, Failure> {
+fn wait(
+    client: &Client,
+    replacing: &Replacing,
+    awaited: &Awaited,
+    bar: &ProgressBar,
+) -> Result<CacheReport, Failure> {
     let Replacing { device, with, .. } = replacing;
     loop {
         let Report { caches, .. } = client.status()?;
@@ -112,20 +143,19 @@ fn wait(client: &Client, replacing: &Replacing, bar: &ProgressBar) -> Result<Cac
             return Ok(cache);
         }
         let Some(progress) = &cache.replacing else {
-            return Err(
-                anyhow!("{device} was not replaced, and goes on; the log of the daemon says why").into()
-            );
+            let why = cache.replacement_failure.unwrap_or_else(|| "the log of the daemon says why".into());
+            return Err(anyhow!("{device} was not replaced, and goes on: {why}").into());
         };
-        bar.set_position(progress.copied_bytes);
-        thread::sleep(PAUSE);
+        show_progress(progress, bar);
+        awaited.pause()?;
     }
 }
 
 /// On standard error, if that is a terminal.
-fn progress_bar(bytes: u64) -> ProgressBar {
-    let bar = ProgressBar::new(bytes);
+fn progress_bar() -> ProgressBar {
+    let bar = ProgressBar::new(1);
     let style = ProgressStyle::with_template(
-        "copying {bar:30} {percent:>3} %  {bytes}/{total_bytes}  {bytes_per_sec}  {eta} left",
+        "{msg} {bar:30} {percent:>3} %  {bytes}/{total_bytes}  {bytes_per_sec}  {eta} left",
     );
     if let Ok(style) = style {
         bar.set_style(style.progress_chars("█▉▊▋▌▍▎▏ "));

@@ -206,11 +206,21 @@ fn a_device_goes_by_the_name_that_it_was_given() {
     assert!(said.contains(link.to_str().unwrap()), "{said}");
 }
 
-/// Begins a replacement, and waits until a part has been copied.
-fn begin_copy(daemon: &Daemon, with: &Path) -> Child {
+fn begin(daemon: &Daemon, with: &Path) -> Child {
     let mut replace = Command::new(KICKCACHE);
     replace.args(["replace", "--with"]).arg(with).arg("--control").arg(daemon.spec.control());
-    let replace = replace.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    replace.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+/// Its end, and what it said on standard error.
+fn end(replace: Child) -> (Option<i32>, String) {
+    let output = replace.wait_with_output().unwrap();
+    (output.status.code(), String::from_utf8(output.stderr).unwrap())
+}
+
+/// Begins a replacement, and waits until a part has been copied.
+fn begin_copy(daemon: &Daemon, with: &Path) -> Child {
+    let replace = begin(daemon, with);
     let start = Instant::now();
     while daemon.status()["caches"][0]["replacing"]["copied_bytes"].as_u64().is_none_or(|bytes| bytes == 0) {
         assert!(start.elapsed() < Duration::from_secs(20), "nothing is copied: {}", daemon.log());
@@ -228,7 +238,7 @@ fn a_stop_ends_while_the_superblock_of_the_old_device_cannot_be_written() {
     let mut daemon = spec.start();
     let mut client = daemon.connect();
     client.write(0, &[3; 4096]);
-    let mut replacing = begin_copy(&daemon, &scratch.dir().join("new"));
+    let replacing = begin_copy(&daemon, &scratch.dir().join("new"));
     disks.tell("fault cache write eio 0+8192");
     wait_for(&daemon, "cannot be noted that one has taken over");
     client.write(4096, &[4; 4096]);
@@ -237,7 +247,7 @@ fn a_stop_ends_while_the_superblock_of_the_old_device_cannot_be_written() {
     let status = daemon.wait();
     daemon.check_end(status);
     assert!(daemon.log().contains("the next start goes by what their superblocks say"), "{}", daemon.log());
-    replacing.wait().unwrap();
+    end(replacing);
     disks.tell("clear");
     let old = daemon.spec.cache.clone();
     let daemon = daemon.kill().start();
@@ -257,7 +267,7 @@ fn clients_do_not_wait_for_a_new_device_that_does_not_answer() {
     let origin = scratch.sparse("own origin", VOLUME_BYTES);
     let mut daemon = Spec::new(&scratch, &origin, "write-back", "256M").start();
     let mut client = daemon.connect();
-    let mut replacing = begin_copy(&daemon, &with);
+    let replacing = begin_copy(&daemon, &with);
     let _release = Release(&disks);
     disks.tell("fault origin write hang");
     let start = Instant::now();
@@ -265,7 +275,8 @@ fn clients_do_not_wait_for_a_new_device_that_does_not_answer() {
     client.flush();
     let took = start.elapsed();
     assert!(took < Duration::from_secs(20), "{took:?}");
-    assert_eq!(replacing.wait().unwrap().code(), Some(1));
+    let (code, said) = end(replacing);
+    assert!(code == Some(1) && said.contains("has completed nothing for 9 s"), "{said}");
     let log = daemon.log();
     assert!(log.contains("has completed nothing for 9 s, and clients waited for it"), "{log}");
     assert!(!log.contains("device_silent"), "{log}");
@@ -280,5 +291,34 @@ fn clients_do_not_wait_for_a_new_device_that_does_not_answer() {
     daemon.check_end(status);
     let daemon = daemon.kill().start();
     assert_eq!(daemon.connect().read(0, 65536), [5; 65536]);
+    daemon.stop();
+}
+
+/// That may take longer than anybody waits, and the daemon goes on.
+#[test]
+fn a_new_device_that_is_made_ready_is_shown_and_nobody_need_wait_for_it() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let disks = faulty_disks!(&scratch, 8 * MIB, 16 * MIB);
+    let with = disks.spec(&scratch, "write-back").origin;
+    let origin = scratch.sparse("own origin", VOLUME_BYTES);
+    let daemon = Spec::new(&scratch, &origin, "write-back", "16M").start();
+    let _release = Release(&disks);
+    disks.tell("fault origin flush hang");
+    let replacing = begin(&daemon, &with);
+    let start = Instant::now();
+    let step = |daemon: &Daemon| daemon.status()["caches"][0]["replacing"]["step"].clone();
+    while step(&daemon) != "preparing" {
+        assert!(start.elapsed() < Duration::from_secs(20), "{}", daemon.log());
+    }
+    let process = rustix::process::Pid::from_child(&replacing);
+    rustix::process::kill_process(process, Signal::INT).unwrap();
+    let (code, said) = end(replacing);
+    assert!(code == Some(130) && said.contains("the daemon goes on with it"), "{said}");
+    assert_eq!(step(&daemon), "preparing");
+    disks.tell("clear");
+    while device(&daemon) != with {
+        assert!(start.elapsed() < Duration::from_secs(20), "{}", daemon.log());
+    }
     daemon.stop();
 }

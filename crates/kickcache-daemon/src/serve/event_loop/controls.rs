@@ -106,7 +106,7 @@ impl<E: CacheEngine> EventLoop<E> {
                 let cache = self.device_to_replace();
                 drop(answer.send(cache.map(|cache| Lease { superblock: self.superblock.clone(), cache })));
             }
-            Control::TakeOver(spec, answer) => self.begin_takeover(now, spec, answer),
+            Control::TakeOver(spec, answer) => self.begin_takeover(spec, answer),
             Control::Resize(name, answer) => self.begin_resize(now, &name, &answer),
             Control::SetWriteBudget(budget, answer) => {
                 self.write_budget = budget;
@@ -243,6 +243,7 @@ impl<E: CacheEngine> EventLoop<E> {
             cache_size: self.superblock.geometry.device_size,
             growing_to: self.growth.size(),
             takeover: self.takeover_progress(),
+            takeover_failure: self.takeover.failure.clone(),
             volumes: self.core.volumes.iter().map(|volume| volume.info.clone()).collect(),
             awaited: (self.core.stage != LoopPhase::Serving).then(|| self.awaited(now)),
             connections: self.frontends.connection_count(),

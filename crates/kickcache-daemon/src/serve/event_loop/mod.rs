@@ -239,7 +239,6 @@ impl<E: CacheEngine> EventLoop<E> {
         self.core.complaints.tell_held_back(now, |volume| volumes.name(volume));
         self.tell_late_resizes(now);
         self.tell_late_growth(now);
-        self.tell_late_takeover(now);
         if let Some(awaited) = self.poll_wait(now) {
             tracing::warn!(
                 event = "stop_waits",

@@ -34,14 +34,14 @@ const NOTE_PAUSE: Duration = Duration::from_millis(2_000);
 
 impl<E: CacheEngine> EventLoop<E> {
     /// Begins to replace the cache device. The answer comes once the other one is ready to be copied to.
-    pub(super) fn begin_takeover(&mut self, now: Instant, spec: SuccessorSpec, answer: TakeoverAnswer) {
+    pub(super) fn begin_takeover(&mut self, spec: SuccessorSpec, answer: TakeoverAnswer) {
         let begun = self.device_to_replace().and_then(|old| {
             let state = self.commands.state.clone();
             let begun = self.takeover.prepare(spec, old, self.superblock.clone(), state);
             begun.map_err(ServeError::system("start a thread"))
         });
         match begun {
-            Ok(()) => self.takeover.asker.wait(now, answer),
+            Ok(()) => self.takeover.asker = Some(answer),
             // An asker that is gone needs no answer.
             Err(error) => drop(answer.send(Err(error))),
         }
@@ -143,7 +143,7 @@ impl<E: CacheEngine> EventLoop<E> {
             with,
             "the cache device {device} is being copied to {with}, which then takes over"
         );
-        self.takeover.asker.answer(Ok(TakeoverBegun { with, bytes: log.length }));
+        self.takeover.answer(Ok(TakeoverBegun { with, bytes: log.length }));
     }
 
     /// While clients want something, the devices are theirs half of the time.
@@ -334,12 +334,22 @@ impl<E: CacheEngine> EventLoop<E> {
     /// The old device goes on alone, and why.
     fn fail_takeover(&mut self, error: ServeError) {
         let device = self.cache.display().to_string();
-        tracing::error!(
-            event = "cache_replacement_failed",
-            device,
-            "the cache device {device} is not replaced, and goes on: {error}"
-        );
-        self.takeover.asker.answer(Err(error));
+        if self.takeover.step == Some(TakeoverStep::Preparing) {
+            // Of no device that serves: it may have been mistyped.
+            tracing::warn!(
+                event = "cache_replacement_refused",
+                device,
+                "the cache device {device} is not replaced: {error}"
+            );
+        } else {
+            self.takeover.failure = Some(error.to_string());
+            tracing::error!(
+                event = "cache_replacement_failed",
+                device,
+                "the cache device {device} is not replaced, and goes on: {error}"
+            );
+        }
+        self.takeover.answer(Err(error));
         match self.takeover.step {
             Some(TakeoverStep::Preparing) | None => self.takeover.end(),
             Some(TakeoverStep::Announcing | TakeoverStep::Forgetting) => self.leave_successor(),
@@ -422,23 +432,12 @@ impl<E: CacheEngine> EventLoop<E> {
         drop(std::thread::Builder::new().spawn(move || drop((parted, pair))));
     }
 
-    /// Tells whoever asked that the device takes too long.
-    pub(super) fn tell_late_takeover(&mut self, now: Instant) {
-        if self.takeover.asker.is_overdue(now) {
-            let what = "the device that is to take over is not ready after 8 s; it goes on when it is, which the log says";
-            self.takeover.asker.answer(Err(self.refuse_takeover(what)));
-        }
-    }
-
     /// How far it is.
     pub(super) fn takeover_progress(&self) -> Option<TakeoverProgress> {
-        if matches!(self.takeover.step, Some(TakeoverStep::GivenUp(_) | TakeoverStep::Forgetting)) {
-            return None;
-        }
-        let pair = self.takeover.pair.as_ref()?;
+        let (stage, with) = (self.takeover.stage()?, self.takeover.with.clone()?);
         let log = self.superblock.geometry.log();
         let copied = self.takeover.mirror.as_ref().map_or(0, Mirror::copied_bytes);
-        Some(TakeoverProgress { with: pair.new.path().display().to_string(), copied, bytes: log.length })
+        Some(TakeoverProgress { with, stage, copied, bytes: log.length })
     }
 }
 

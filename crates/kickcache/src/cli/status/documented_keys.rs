@@ -7,9 +7,9 @@ use kickcache_daemon::control::error_count::ErrorCount;
 use kickcache_daemon::control::last_error::LastError;
 use kickcache_daemon::control::limits_report::LimitsReport;
 use kickcache_daemon::control::lru_curve::{LruCurve, LruPoint};
+use kickcache_daemon::control::replacing_report::{ReplacingReport, ReplacingStep};
 use kickcache_daemon::control::report::{
-    CacheCounters, CacheReport, HealthWord, RecordWord, ReplacingReport, Report, UnservedReport,
-    VolumeCounters, VolumeReport,
+    CacheCounters, CacheReport, HealthWord, RecordWord, Report, UnservedReport, VolumeCounters, VolumeReport,
 };
 use kickcache_daemon::control::wear_report::WearReport;
 use kickcache_daemon::extents::Extent;
@@ -66,7 +66,13 @@ fn cache() -> CacheReport {
         stop_waits_for: Some("the origin of a".into()),
         device_bytes: 2,
         growing_to_bytes: Some(3),
-        replacing: Some(ReplacingReport { with: String::new(), copied_bytes: 0, bytes: 0 }),
+        replacing: Some(ReplacingReport {
+            with: String::new(),
+            step: ReplacingStep::Copying,
+            copied_bytes: 0,
+            bytes: 0,
+        }),
+        replacement_failure: Some("it failed".into()),
         capacity_bytes: 1,
         segments: 1,
         free_segments: 1,

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use kickcache_daemon::control::activity::{Activity, Took};
+use kickcache_daemon::control::replacing_report::{ReplacingReport, ReplacingStep};
 use kickcache_daemon::control::report::{CacheReport, HealthWord, RecordWord, Report, VolumeReport};
 use kickcache_daemon::control::wear_report::{GivenUpWord, WearReport};
 use kickcache_daemon::extents::show_extents;
@@ -50,10 +51,7 @@ pub(super) fn cache_sentence(cache: &CacheReport, commands: &DaemonCommands) -> 
         (None, Some(error)) => format!(", {}", error.show()),
         (None, None) => String::new(),
     };
-    let replacing = cache.replacing.as_ref().map_or_else(String::new, |replacing| {
-        let done = show_ratio(replacing.copied_bytes, replacing.bytes);
-        format!(", {done} copied to {}, which takes over then", replacing.with)
-    });
+    let replacing = cache.replacing.as_ref().map_or_else(String::new, replacing);
     let capacity = show_bytes(cache.capacity_bytes);
     let free = show_ratio(cache.free_segments, cache.segments);
     let (memory, written) = (show_bytes(cache.memory_bytes), show_bytes(cache.counters.write_bytes));
@@ -66,9 +64,23 @@ pub(super) fn cache_sentence(cache: &CacheReport, commands: &DaemonCommands) -> 
     let figures = if has_none { "" } else { &figures };
     let text = format!("cache device {}: {word}{trouble}{figures}", cache.device);
     let mut sentences = vec![(text, tone)];
+    let failure = cache.replacement_failure.as_ref();
+    sentences.extend(failure.map(|why| (format!("  it was not replaced: {why}"), Tone::Warning)));
     sentences.extend(wear(&cache.wear).filter(|_| !has_none));
     sentences.extend(cache.record.and_then(|record| out_of_service(cache, record, commands)));
     sentences
+}
+
+/// How far it is with the device that takes over.
+fn replacing(replacing: &ReplacingReport) -> String {
+    let ReplacingReport { with, step, copied_bytes, bytes } = replacing;
+    match step {
+        ReplacingStep::Preparing => format!(", {with} is made ready to take over"),
+        ReplacingStep::Copying => {
+            format!(", {} copied to {with}, which takes over then", show_ratio(*copied_bytes, *bytes))
+        }
+        ReplacingStep::TakingOver => format!(", {with} has everything, and takes over"),
+    }
 }
 
 /// What of its budget a cache device was written to, what is given up for that, and how long it lasts.

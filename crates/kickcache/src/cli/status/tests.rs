@@ -98,6 +98,7 @@ fn report(reads: u64) -> Report {
         device_bytes: 101 << 30,
         growing_to_bytes: None,
         replacing: None,
+        replacement_failure: None,
         capacity_bytes: 100 << 30,
         segments: 25_600,
         free_segments: 256,

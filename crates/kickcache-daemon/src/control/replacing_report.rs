@@ -1,0 +1,30 @@
+//! A cache device that is being replaced, in a report.
+
+use serde::{Deserialize, Serialize};
+
+/// A cache device that is being copied to another one, which takes over then.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct ReplacingReport {
+    /// The path of the other one.
+    pub with: String,
+    /// What is done for it.
+    #[serde(default)]
+    pub step: ReplacingStep,
+    /// Bytes that have been copied.
+    pub copied_bytes: u64,
+    /// Bytes to be copied in all.
+    pub bytes: u64,
+}
+
+/// What is done for a device that takes over.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ReplacingStep {
+    /// It is made ready to be copied to.
+    Preparing,
+    /// The cache device is copied to it.
+    #[default]
+    Copying,
+    /// It has everything, and is put in the cache device's place.
+    TakingOver,
+}
