@@ -1,5 +1,6 @@
-//! A flash disk: a bus that moves one thing at a time, many dies, and a log-normal latency. What else is in flight may
-//! add to it, and now and then all of the disk pauses, as a virtual one does while its host is busy.
+//! A flash disk: a bus that moves one thing at a time, many dies, and a log-normal latency, of which a few are longer than
+//! that. What else is in flight may add to it, and now and then all of the disk pauses, as a virtual one does while its host
+//! is busy.
 //!
 //! Leaves out garbage collection, wear and the difference between a fresh and a full drive: the published
 //! measurements read far more than they write. Long transfers share the bus with short ones in turns.
@@ -43,21 +44,21 @@ pub struct SsdParameters {
     pub write_median: f64,
     /// Spread of the logarithm of both.
     pub sigma: f64,
-    /// What each other operation in flight adds to the time of one.
+    /// What each read in flight adds to the time of another operation.
     pub crowding: f64,
-    /// The same for the time of a write; as that, if it is left out.
+    /// What each write in flight adds to it; as a read, if it is left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub write_crowding: Option<f64>,
-    /// What each KiB behind the first four of an access, up to 64, adds to that.
+    /// What each KiB behind the first four of an access, up to 64, adds to what each other one adds to its time.
     #[serde(skip_serializing_if = "is_zero")]
     pub wide_crowding: f64,
     /// How much of that reads and writes are to each other: 1 as much as to their own kind, 0 nothing.
     #[serde(skip_serializing_if = "is_one")]
     pub mixing: f64,
-    /// Probability in 1/1000 of a stall.
-    pub stall_permille: u64,
-    /// Mean of a stall.
-    pub stall_mean: f64,
+    /// Accesses of 1,000 that take longer than the log-normal distribution says.
+    pub tail_permille: u64,
+    /// How many times as long.
+    pub tail_factor: f64,
     /// Mean time between two pauses of all of the disk; 0 if it makes none.
     pub pause_every: f64,
     /// The longest pause; all lengths up to it are equally likely.
@@ -100,8 +101,8 @@ impl SsdParameters {
             ("write_crowding", self.write_crowding.unwrap_or(self.crowding), NotNegative),
             ("wide_crowding", self.wide_crowding, NotNegative),
             ("mixing", self.mixing, UpTo(1.0)),
-            ("stall_permille", bytes(self.stall_permille), UpTo(1_000.0)),
-            ("stall_mean", self.stall_mean, NotNegative),
+            ("tail_permille", bytes(self.tail_permille), UpTo(1_000.0)),
+            ("tail_factor", self.tail_factor, NotNegative),
             ("pause_every", self.pause_every, NotNegative),
             ("pause_max", self.pause_max, NotNegative),
             ("flush", self.flush, NotNegative),
@@ -123,8 +124,8 @@ impl SsdParameters {
             write_crowding: None,
             wide_crowding: 0.0,
             mixing: 1.0,
-            stall_permille: 0,
-            stall_mean: 0.0,
+            tail_permille: 0,
+            tail_factor: 1.0,
             pause_every: 0.0,
             pause_max: 0.0,
             flush: 300.0,
@@ -149,7 +150,7 @@ struct Rest {
 pub struct Ssd {
     parameters: SsdParameters,
     random: Random,
-    /// Factors of the log-normal distribution, each as likely as the others: quicker than drawing it.
+    /// Factors of the latency, each as likely as the others: quicker than drawing them.
     factors: Vec<f64>,
     bus_free: Instant,
     dies_free: Vec<Instant>,
@@ -165,13 +166,17 @@ fn is_written(operation: ModelOperation) -> bool {
     matches!(operation, ModelOperation::Write | ModelOperation::WriteDurable)
 }
 
-fn factors(sigma: f64) -> Vec<f64> {
+/// The log-normal distribution, and its tail: every so many of the table, wherever they are in the distribution.
+fn factors(SsdParameters { sigma, tail_permille, tail_factor, .. }: &SsdParameters) -> Vec<f64> {
     let middle = |step: u32| (f64::from(step) + 0.5) / f64::from(FACTOR_STEPS);
     let normal = |(radius, angle): (u32, u32)| {
         (-2.0 * middle(radius).ln()).sqrt() * (std::f64::consts::TAU * middle(angle)).cos()
     };
     let steps = (0..FACTOR_STEPS).flat_map(|radius| (0..FACTOR_STEPS).map(move |angle| (radius, angle)));
-    steps.map(|step| (sigma * normal(step)).exp()).collect()
+    let tails =
+        (1..).map(|index: u64| (index * tail_permille) / 1_000 > ((index - 1) * tail_permille) / 1_000);
+    let factor = |(step, in_tail)| (sigma * normal(step)).exp() * if in_tail { *tail_factor } else { 1.0 };
+    steps.zip(tails).map(factor).collect()
 }
 
 impl Ssd {
@@ -180,7 +185,7 @@ impl Ssd {
         Ssd {
             parameters,
             random: Random::new(seed),
-            factors: factors(parameters.sigma),
+            factors: factors(&parameters),
             bus_free: Instant::ZERO,
             dies_free: vec![Instant::ZERO; parameters.dies.max(1)],
             rests: BinaryHeap::new(),
@@ -211,13 +216,12 @@ impl Ssd {
     fn crowd(&self, operation: ModelOperation, length: u64) -> f64 {
         let SsdParameters { crowding, write_crowding, wide_crowding, mixing, .. } = self.parameters;
         let (reads, writes) = (f64::from(self.reads_in_flight), f64::from(self.writes_in_flight));
-        let (each, others) = if is_written(operation) {
-            (write_crowding.unwrap_or(crowding), writes + mixing * reads)
-        } else {
-            (crowding, reads + mixing * writes)
-        };
+        let (reads, writes) =
+            if is_written(operation) { (mixing * reads, writes) } else { (reads, mixing * writes) };
         let wide = bytes(length.min(TURN_BYTES).saturating_sub(BLOCK_SIZE)) / 1024.0;
-        (each + wide_crowding * wide) * others
+        crowding * reads
+            + write_crowding.unwrap_or(crowding) * writes
+            + wide_crowding * wide * (reads + writes)
     }
 
     fn take_turn(&mut self, now: Instant, time: f64) -> Instant {
@@ -253,15 +257,6 @@ impl Ssd {
         self.dies_free[die] = at.max(self.dies_free[die]).plus(span(self.parameters.die_share * time));
         super::micros_of(wait) + time
     }
-
-    fn stall(&mut self) -> f64 {
-        let permille = self.parameters.stall_permille;
-        if permille > 0 && self.random.chance(permille) {
-            self.random.exponential(self.parameters.stall_mean)
-        } else {
-            0.0
-        }
-    }
 }
 
 impl DeviceModel for Ssd {
@@ -283,7 +278,7 @@ impl DeviceModel for Ssd {
                     ModelOperation::WriteDurable => self.parameters.write_median * factor + flush,
                     ModelOperation::Write | ModelOperation::Flush => self.parameters.write_median * factor,
                 }
-        } + self.stall();
+        };
         let length = length.saturating_sub(TURN_BYTES);
         let tail = span(tail).as_nanos();
         let token = if is_written(operation) {
@@ -383,6 +378,10 @@ mod tests {
         near(time(crowded, 1 << 16, ModelOperation::Read), 288.0);
         near(time(crowded, 4_096, ModelOperation::Write), 48.0);
         near(time(SsdParameters { mixing: 0.25, ..crowded }, 4_096, ModelOperation::Write), 12.0);
+        near(
+            time(SsdParameters { write_crowding: Some(30.0), ..crowded }, 4_096, ModelOperation::Write),
+            120.0,
+        );
     }
 
     #[test]

@@ -5,7 +5,7 @@ use kickcache_model::device_model::ssd::SsdParameters;
 
 use crate::cli::simulate::calibrate::digits::three_digits;
 use crate::cli::simulate::calibrate::fit::distance::model_distance;
-use crate::cli::simulate::calibrate::probe::{LATE, Measured, READS, Runs, WRITE_COUNT, WRITES};
+use crate::cli::simulate::calibrate::probe::{LATE, Measured, Probe, READS, Runs, WRITE_COUNT, WRITES};
 use crate::cli::simulate::calibrate::search::least;
 use crate::cli::simulate::calibrate::simulated::Bench;
 
@@ -15,14 +15,20 @@ const PAUSE_LEAST: f64 = 1.5 * LATE;
 const WIDE_CROWDING: f64 = 0.1;
 /// Fewer late accesses than this part of all are no pauses.
 const LATE_LEAST: f64 = 1e-4;
+/// Where more are late, the slowest one in a hundred tells of pauses.
+const LATE_IN_P99: f64 = 0.005;
+/// Accesses of 1,000 that are in the tail: enough of them that p99 is one of them.
+const TAIL_PERMILLE: u64 = 25;
+/// A tail that is no longer than this is none.
+const TAIL_LEAST: f64 = 1.05;
 
 /// The model.
 pub(super) fn describe(measured: &Runs, bench: &Bench) -> DeviceKind {
     let start = guess(measured);
     let unpaused = without_pauses(measured, &start);
     let start = SsdParameters { pause_every: 0.0, ..start };
-    let model = |figures: &[f64; 6]| {
-        let [read_median, sigma, command, crowding, bandwidth, wide_crowding] = *figures;
+    let model = |figures: &[f64; 7]| {
+        let [read_median, sigma, command, crowding, bandwidth, wide_crowding, tail_factor] = *figures;
         SsdParameters {
             read_median,
             sigma: sigma.min(2.0),
@@ -30,16 +36,18 @@ pub(super) fn describe(measured: &Runs, bench: &Bench) -> DeviceKind {
             crowding,
             bandwidth,
             wide_crowding,
+            tail_permille: TAIL_PERMILLE,
+            tail_factor: tail_factor.max(1.0),
             ..start
         }
     };
-    let begin =
-        [start.read_median, start.sigma, start.command, start.crowding, start.bandwidth, WIDE_CROWDING];
+    let SsdParameters { read_median, sigma, command, crowding, bandwidth, tail_factor, .. } = start;
+    let begin = [read_median, sigma, command, crowding, bandwidth, WIDE_CROWDING, tail_factor];
     let figures = least(begin, |figures| {
         let kind = DeviceKind::Ssd(model(figures));
         model_distance(bench, &kind, READS.into_iter().zip(&unpaused.reads))
     });
-    let ssd = model(&figures);
+    let ssd = without_short_tail(model(&figures));
     let ssd = unpaused.writes.map_or(ssd, |writes| with_writes(ssd, &writes, bench));
     DeviceKind::Ssd(rounded(SsdParameters { pause_every: guess(measured).pause_every, ..ssd }))
 }
@@ -61,6 +69,7 @@ fn guess(measured: &Runs) -> SsdParameters {
         command: (0.5e6 / deep.iops).max(0.05),
         crowding: ((few.p50 - single.p50) / 3.0).max(0.05),
         sigma: ((single.p90 / single.p50).ln() / 1.28).clamp(0.02, 1.0),
+        tail_factor: 1.5,
         pause_every,
         pause_max,
         ..textbook
@@ -74,30 +83,34 @@ struct Pauses {
     longest: f64,
 }
 
-/// The pauses of all of the disk. Every access in flight waits for a pause, so that the late ones tell
-/// of as many as there are in flight. Lengths are spread evenly from 0 on; only those beyond a bound make accesses late.
-fn pauses(random: &[Measured; 4]) -> Pauses {
-    let (mut a_second, mut lengths) = (0.0, 0.0);
-    for (run, probe) in random.iter().zip(READS) {
-        let bound = (LATE - 1.0) * run.p50;
-        let longest = 2.0 * (run.late_mean - run.p50) - bound;
-        if run.late >= LATE_LEAST && longest >= PAUSE_LEAST * run.p50 {
-            let seen = run.late * run.iops / f64::from(probe.depth) / (1.0 - bound / longest);
-            a_second += seen;
-            lengths += seen * longest;
-        }
-    }
-    if a_second <= 0.0 {
-        return Pauses { every: 0.0, longest: 0.0 };
-    }
-    let longest = lengths / a_second;
-    let period = 1e6 * as_float(random.len()) / a_second;
-    Pauses { every: (period - longest / 2.0).max(longest / 2.0), longest }
+/// What one run tells of pauses.
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    a_second: f64,
+    longest: f64,
 }
 
-#[expect(clippy::cast_precision_loss, reason = "four")]
-fn as_float(count: usize) -> f64 {
-    count as f64
+/// The pauses of all of the disk. Every access in flight waits for a pause, so that the late ones tell
+/// of as many as there are in flight. Lengths are spread evenly from 0 on; only those beyond a bound make accesses late.
+/// All runs see the pauses of the disk; where one sees more than most others, accesses were late one by one.
+fn pauses(random: &[Measured; 4]) -> Pauses {
+    let seen = |(run, probe): (&Measured, Probe)| {
+        let bound = (LATE - 1.0) * run.p50;
+        let longest = 2.0 * (run.late_mean - run.p50) - bound;
+        let can_tell = run.late >= LATE_LEAST && longest >= PAUSE_LEAST * run.p50;
+        let a_second = run.late * run.iops / f64::from(probe.depth) / (1.0 - bound / longest);
+        can_tell.then_some(Seen { a_second, longest })
+    };
+    let mut seen: Vec<Seen> = random.iter().zip(READS).filter_map(seen).collect();
+    seen.sort_by(|one, other| one.a_second.total_cmp(&other.a_second));
+    // One run alone may have met what was not the disk's.
+    if seen.len() < 2 {
+        return Pauses { every: 0.0, longest: 0.0 };
+    }
+    let a_second = seen[(seen.len() - 1) / 2].a_second;
+    let lengths: f64 = seen.iter().map(|run| run.a_second * run.longest).sum();
+    let longest = lengths / seen.iter().map(|run| run.a_second).sum::<f64>();
+    Pauses { every: (1e6 / a_second - longest / 2.0).max(longest / 2.0), longest }
 }
 
 /// What would have been measured without pauses: the rest of the fit need not wait for as many of them as tell their rate.
@@ -108,7 +121,7 @@ fn without_pauses(measured: &Runs, ssd: &SsdParameters) -> Runs {
         iops: run.iops / working,
         bytes_per_second: run.bytes_per_second / working,
         // As the logarithm of a normal distribution goes on beyond one in ten.
-        p99: if ssd.pause_every > 0.0 {
+        p99: if ssd.pause_every > 0.0 && run.late > LATE_IN_P99 {
             run.p99.min(run.p50 * (run.p90 / run.p50).powf(1.815))
         } else {
             run.p99
@@ -116,6 +129,13 @@ fn without_pauses(measured: &Runs, ssd: &SsdParameters) -> Runs {
         ..run
     };
     Runs { reads: measured.reads.map(unpaused), writes: measured.writes.map(|runs| runs.map(unpaused)) }
+}
+
+fn without_short_tail(ssd: SsdParameters) -> SsdParameters {
+    if ssd.tail_factor >= TAIL_LEAST {
+        return ssd;
+    }
+    SsdParameters { tail_permille: 0, tail_factor: 1.0, ..ssd }
 }
 
 /// Writes, and what a flush takes beside its write.
@@ -159,6 +179,7 @@ fn rounded(ssd: SsdParameters) -> SsdParameters {
         write_crowding: ssd.write_crowding.map(three_digits),
         wide_crowding: three_digits(ssd.wide_crowding),
         mixing: three_digits(ssd.mixing),
+        tail_factor: three_digits(ssd.tail_factor),
         pause_every: three_digits(ssd.pause_every),
         pause_max: three_digits(ssd.pause_max),
         flush: three_digits(ssd.flush),

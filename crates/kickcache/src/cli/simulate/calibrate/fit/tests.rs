@@ -106,6 +106,30 @@ fn flash_that_pauses_is_found_again() {
 }
 
 #[test]
+fn a_tail_that_no_log_normal_distribution_has_is_found_beside_rare_pauses() {
+    let bench = Bench { bytes: 4 * GIB, access_cost: 6.0, shortest: SHORTEST };
+    let truth = SsdParameters {
+        read_median: 33.0,
+        crowding: 11.0,
+        sigma: 0.1,
+        tail_permille: 20,
+        tail_factor: 2.5,
+        pause_every: 70_000.0,
+        pause_max: 3_000.0,
+        ..SsdParameters::articles()
+    };
+    let long = Bench { shortest: Duration::from_secs(3), ..bench };
+    let measured = probed(&DeviceKind::Ssd(truth), &long);
+    let found = probed(&describe(&measured, &bench), &long);
+    for (run, (wanted, found)) in measured.random().iter().zip(found.random()).take(3).enumerate() {
+        assert!(wanted.p99 > 1.6 * wanted.p50, "run {run} has a tail: {wanted:?}");
+        assert_near(&format!("run {run}, p99"), found.p99, wanted.p99, 15.0);
+        assert_near(&format!("run {run}, p50"), found.p50, wanted.p50, 5.0);
+        assert_near(&format!("run {run}, IOPS"), found.iops, wanted.iops, 3.0);
+    }
+}
+
+#[test]
 fn the_fastest_run_may_be_one_that_writes() {
     let bench = Bench { bytes: GIB, access_cost: 2.0, shortest: SHORTEST };
     let truth = SsdParameters { read_median: 200.0, write_median: 10.0, ..SsdParameters::articles() };
