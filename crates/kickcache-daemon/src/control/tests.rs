@@ -86,7 +86,7 @@ impl ControlTarget for Daemon {
     fn replace(&self, order: &ReplacementOrder) -> Result<Replacing, ControlError> {
         let with = order.with.display().to_string();
         self.note(format!("replace with {with}"));
-        Ok(Replacing { device: "/dev/fast".into(), with, bytes: 1 << 30 })
+        Ok(Replacing { device: "/dev/fast".into(), with, bytes: 1 << 30, destroyed: None })
     }
 
     fn leave_out(&self, order: &LeaveOutOrder) -> Result<LeftOut, ControlError> {

@@ -169,6 +169,9 @@ pub struct Replacing {
     pub with: String,
     /// Bytes that are copied.
     pub bytes: u64,
+    /// What is lost of what the other one holds, in words, if that was asked before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub destroyed: Option<String>,
 }
 
 /// Which cache device is to be left out.

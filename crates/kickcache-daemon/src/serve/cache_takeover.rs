@@ -16,15 +16,14 @@ use kickcache_engine::units::ByteExtent;
 use crate::driver::device::BlockFile;
 use crate::serve::background::Background;
 use crate::serve::cache_device::store_superblock;
-use crate::serve::cache_device::successor::{
-    Successor, SuccessorSpec, flush, note_replaced, read_part, write_part,
-};
+use crate::serve::cache_device::successor::{Successor, flush, note_replaced, read_part, write_part};
 use crate::serve::config::StatePlace;
 use crate::serve::control::{TakeoverBegun, TakeoverStage};
 use crate::serve::core::engine_span;
 use crate::serve::error::ServeError;
 use crate::serve::notes::Notes;
-use crate::serve::patience::Patience;
+use crate::serve::patience::{PATIENCE_SECONDS, Patience};
+use crate::serve::takeover_order::{OrderTime, TakeoverOrder};
 use crate::state::StateError;
 use crate::wakeup::Wakeup;
 use crate::whole_path::shown_path;
@@ -34,6 +33,9 @@ const LOOK_PAUSE: Duration = Duration::from_millis(1);
 
 /// The same while what is in flight on a device that was given up may take long.
 const QUIET_PAUSE: Duration = Duration::from_millis(20);
+
+/// Looks at a part that is copied and that nobody waits for: some drives stand still for longer than clients wait.
+const COPY_LOOKS_MAX: u32 = 60;
 
 /// Who asked.
 pub(crate) type TakeoverAnswer = Sender<Result<TakeoverBegun, ServeError>>;
@@ -58,6 +60,8 @@ pub(crate) struct CacheTakeover {
     pub(crate) device: Arc<Mutex<PathBuf>>,
     /// What the new device is called, from the first moment on.
     pub(crate) with: Option<String>,
+    /// When it was ordered.
+    pub(crate) given: OrderTime,
     /// Once it was made ready.
     pub(crate) pair: Option<Pair>,
     /// What came of the last one, if it was given up.
@@ -72,6 +76,10 @@ pub(crate) struct CacheTakeover {
     twins: Patience,
     /// With the part that is copied, for which clients wait.
     part: Patience,
+    /// With the same, if nobody waits for it.
+    copy: Patience,
+    /// With what a stop waits for.
+    stop: Patience,
     /// Who waits until the copy begins, as long as that takes.
     pub(crate) asker: Option<TakeoverAnswer>,
 }
@@ -135,6 +143,7 @@ impl CacheTakeover {
             mirror: None,
             device: Arc::new(Mutex::new(device)),
             with: None,
+            given: OrderTime::Now,
             pair: None,
             failure: None,
             is_busy: false,
@@ -142,6 +151,8 @@ impl CacheTakeover {
             ends: 0,
             twins: Patience::default(),
             part: Patience::default(),
+            copy: Patience::of_looks(COPY_LOOKS_MAX),
+            stop: Patience::default(),
             asker: None,
         }
     }
@@ -178,14 +189,19 @@ impl CacheTakeover {
     /// If there is no thread for it.
     pub(crate) fn prepare(
         &mut self,
-        spec: SuccessorSpec,
+        order: TakeoverOrder,
         old: Arc<BlockFile>,
         superblock: Superblock,
         state: StatePlace,
     ) -> io::Result<()> {
+        let TakeoverOrder { spec, check, given } = order;
         let with = shown_path(&spec.path);
-        self.begin(move || TakeoverOutcome::Prepared(Successor::prepare(&spec, &old, &superblock, &state)))?;
+        self.begin(move || {
+            let prepared = check().and_then(|()| Successor::prepare(&spec, &old, &superblock, &state));
+            TakeoverOutcome::Prepared(prepared)
+        })?;
         (self.step, self.with, self.failure) = (Some(TakeoverStep::Preparing), Some(with), None);
+        self.given = given;
         Ok(())
     }
 
@@ -288,6 +304,17 @@ impl CacheTakeover {
         Ok(())
     }
 
+    /// A thread works for it and does not end, as where a device hangs.
+    #[cfg(test)]
+    pub(crate) fn hang(&mut self) {
+        self.begin(|| {
+            loop {
+                std::thread::park();
+            }
+        })
+        .unwrap();
+    }
+
     fn begin(&mut self, work: impl FnOnce() -> TakeoverOutcome + Send + 'static) -> io::Result<()> {
         self.background.begin(work)?;
         self.is_busy = true;
@@ -303,9 +330,9 @@ impl CacheTakeover {
         Some(outcome)
     }
 
-    /// Whether clients wait for the new device alone, and it has completed nothing for long. It may be given up before the old one
-    /// says that it was replaced.
-    pub(crate) fn is_new_silent(&mut self, now: Instant) -> bool {
+    /// Why the new device is not waited for any more, if it is not: clients wait for it alone and it has completed nothing for long, or
+    /// a part is not copied for longer. It may be given up before the old one says that it was replaced.
+    pub(crate) fn why_given_up(&mut self, now: Instant) -> Option<String> {
         let mirror = match self.step {
             Some(TakeoverStep::Copying(_) | TakeoverStep::Flushing) => self.mirror.as_ref(),
             _ => None,
@@ -313,13 +340,31 @@ impl CacheTakeover {
         let waits_for_part =
             mirror.is_some_and(Mirror::waits_for_part) && self.is_at_new.load(Ordering::Relaxed);
         let is_twin_late = self.twins.is_over(now, mirror.and_then(Mirror::waits_for_new));
-        self.part.is_over(now, waits_for_part.then_some(self.ends)) || is_twin_late
+        let is_part_late = self.part.is_over(now, waits_for_part.then_some(self.ends));
+        let is_copying = self.is_busy && matches!(self.step, Some(TakeoverStep::Copying(_)));
+        let is_copy_late = self.copy.is_over(now, is_copying.then_some(self.ends));
+        let with = self.with.as_deref().unwrap_or_default();
+        if is_twin_late || is_part_late {
+            return Some(format!(
+                "{with} has completed nothing for {PATIENCE_SECONDS} s, and clients waited for it"
+            ));
+        }
+        is_copy_late.then(|| {
+            format!("a part has not been copied to {with} for {COPY_LOOKS_MAX} s; one of the two hangs")
+        })
+    }
+
+    /// Whether a stop has waited long enough for a superblock that a thread writes.
+    pub(crate) fn is_stop_late(&mut self, now: Instant) -> bool {
+        let waited_for = (self.is_busy && self.is_storing()).then_some(self.ends);
+        self.stop.is_over(now, waited_for)
     }
 
     /// When it is to be looked at again if nothing happens: what it waits for is often the end of something else.
     pub(crate) fn poll_timeout(&self, now: Instant) -> Option<Instant> {
         let soon = now.plus(LOOK_PAUSE);
         let patience = earlier(self.twins.poll_timeout(), self.part.poll_timeout());
+        let patience = earlier(patience, earlier(self.copy.poll_timeout(), self.stop.poll_timeout()));
         match self.step? {
             _ if self.is_busy => patience,
             TakeoverStep::GivenUp(_) => Some(now.plus(QUIET_PAUSE)),

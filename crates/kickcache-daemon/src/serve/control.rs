@@ -18,10 +18,10 @@ use crate::plan::client_cap::ClientCap;
 use crate::plan::frontends::{ServedAt, Sessions};
 use crate::plan::write_budget::WriteBudget;
 use crate::recording::ring::Recorder;
-use crate::serve::cache_device::successor::SuccessorSpec;
 use crate::serve::engine_change::EngineOrder;
 use crate::serve::error::ServeError;
 use crate::serve::membership::{Lease, MembershipOrder};
+use crate::serve::takeover_order::TakeoverOrder;
 use crate::serve::times::Activity;
 pub use crate::serve::volume_info::VolumeInfo;
 
@@ -46,7 +46,7 @@ pub(crate) enum Control {
     /// What is to be replaced, if nothing is in the way of that.
     ToReplace(Sender<Result<Lease, ServeError>>),
     /// Another device is to take over from the cache device.
-    TakeOver(SuccessorSpec, Sender<Result<TakeoverBegun, ServeError>>),
+    TakeOver(TakeoverOrder, Sender<Result<TakeoverBegun, ServeError>>),
     Record(String, Recorder, Sender<Result<Recorded, ServeError>>),
     /// A volume comes or goes.
     Membership(MembershipOrder),

@@ -50,6 +50,7 @@ mod startup;
 mod stop_wait;
 pub mod stop_wish;
 pub mod succession;
+mod takeover_order;
 pub mod taking_in;
 pub mod throttle;
 mod times;

@@ -10,24 +10,35 @@ const LOOKS_MAX: u32 = 9;
 pub(crate) const PATIENCE_SECONDS: u64 = 9;
 
 /// Looks that found nothing new. They are counted, and not the time: a device is not silent because this process was stopped.
-#[derive(Default)]
 pub(crate) struct Patience {
+    looks_max: u32,
     look_at: Option<Instant>,
     looks: u32,
     ends: u64,
 }
 
+impl Default for Patience {
+    fn default() -> Patience {
+        Patience::of_looks(LOOKS_MAX)
+    }
+}
+
 impl Patience {
+    /// One that lasts for this many looks.
+    pub(crate) fn of_looks(looks_max: u32) -> Patience {
+        Patience { looks_max, look_at: None, looks: 0, ends: 0 }
+    }
+
     /// Takes how much the device has completed so far, if somebody waits for it; `true` once that is too long.
     pub(crate) fn is_over(&mut self, now: Instant, waited_for: Option<u64>) -> bool {
         let Some(ends) = waited_for else {
-            *self = Patience::default();
+            *self = Patience::of_looks(self.looks_max);
             return false;
         };
         let look_at = match self.look_at {
             Some(look_at) if ends == self.ends => look_at,
             Some(_) | None => {
-                *self = Patience { look_at: Some(now.plus(LOOK_EVERY)), looks: 0, ends };
+                *self = Patience { look_at: Some(now.plus(LOOK_EVERY)), looks: 0, ends, ..*self };
                 return false;
             }
         };
@@ -35,7 +46,7 @@ impl Patience {
             self.looks += 1;
             self.look_at = Some(now.plus(LOOK_EVERY));
         }
-        self.looks >= LOOKS_MAX
+        self.looks >= self.looks_max
     }
 
     /// When to look, if nothing happens before.

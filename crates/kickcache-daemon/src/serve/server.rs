@@ -36,6 +36,7 @@ use crate::serve::parting::{self, AskLoop};
 pub use crate::serve::places_change::ReadyPlaces;
 use crate::serve::rooms::check_rooms;
 use crate::serve::startup;
+use crate::serve::takeover_order::TakeoverOrder;
 use crate::serve::taking_in;
 pub use crate::serve::taking_in::TakenIn;
 pub use crate::serve::times::{Activity, Took};
@@ -317,12 +318,25 @@ impl ServerHandle {
     }
 
     /// Begins to copy the cache device to another one, which takes over then. Waits until that is ready, as long as it takes. The
-    /// status says how far it is.
+    /// status says how far it is. `check` finds what else is in the way, on a thread that may wait for the device.
     ///
     /// # Errors
-    /// If the other one cannot take over, or [`ServeError::Stopped`].
-    pub fn take_over(&self, spec: SuccessorSpec) -> Result<TakeoverBegun, ServeError> {
-        self.ask(|answer| Control::TakeOver(spec, answer))?
+    /// Of `check`; if the other one cannot take over, or [`ServeError::Stopped`].
+    pub fn take_over(
+        &self,
+        spec: SuccessorSpec,
+        check: impl FnOnce() -> Result<(), ServeError> + Send + 'static,
+    ) -> Result<TakeoverBegun, ServeError> {
+        self.ask(|answer| Control::TakeOver(TakeoverOrder::now(spec, check), answer))?
+    }
+
+    /// Goes on with what began before the start, if the other one is what it was to be by then. If not, the status says why.
+    ///
+    /// # Errors
+    /// As [`ServerHandle::take_over`].
+    pub fn go_on_taking_over(&self, with: &Path) -> Result<TakeoverBegun, ServeError> {
+        let order = TakeoverOrder::earlier(self.device(), with.into());
+        self.ask(|answer| Control::TakeOver(order, answer))?
     }
 
     /// Finds what can be wrong with that, and changes nothing.

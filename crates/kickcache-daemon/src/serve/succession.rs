@@ -47,17 +47,16 @@ pub fn follow(named: &Path) -> Followed {
         let Some(superblock) = any_superblock_at(&followed.device) else { break };
         let Some(other) = superblock.takeover.other() else { break };
         let path = PathBuf::from(&other.path);
+        if matches!(superblock.takeover, Takeover::Begun(_)) {
+            // Whether it is there, and still the same, is told by whoever goes on with it.
+            followed.successor = Some(path);
+            break;
+        }
         let Some(at_other) = any_superblock_at(&path) else { break };
         let other = At { path, superblock: at_other };
         let this = At { path: followed.device.clone(), superblock };
         let takeover = this.superblock.takeover.clone();
         match takeover {
-            Takeover::Begun(_) => {
-                if succession(&this.superblock, &other.superblock) == Succession::Old {
-                    followed.successor = Some(other.path);
-                }
-                break;
-            }
             Takeover::Incomplete(_) => {
                 match succession(&other.superblock, &this.superblock) {
                     Succession::Old => {
@@ -79,10 +78,29 @@ pub fn follow(named: &Path) -> Followed {
                     break;
                 }
             }
-            Takeover::None => break,
+            Takeover::Begun(_) | Takeover::None => break,
         }
     }
     followed
+}
+
+/// Refuses a device that a cache device says is made for it, and that is gone, or something else by now.
+///
+/// # Errors
+/// Which of the two.
+pub(crate) fn check_awaited(device: &Path, with: &Path) -> Result<(), ServeError> {
+    let (old, new) = (any_superblock_at(device), any_superblock_at(with));
+    let is_awaited = |old: Superblock, new: &Superblock| succession(&old, new) == Succession::Old;
+    let found = match &new {
+        Some(new) if old.is_none_or(|old| is_awaited(old, new)) => return Ok(()),
+        None if !with.exists() => "it is not there any more",
+        Some(_) | None => "it is something else by now",
+    };
+    let what = format!(
+        "it was to take over from {}, and {found}; bring it back before the next start, or begin anew (`kickcache replace`)",
+        device.display()
+    );
+    Err(ServeError::Cache { path: with.into(), what })
 }
 
 impl Link {
@@ -178,8 +196,13 @@ mod tests {
             let followed = follow(named);
             assert_eq!((followed.device, followed.successor), (two.old.clone(), Some(two.new.clone())));
         }
+        assert!(check_awaited(&two.old, &two.new).is_ok());
+        let refused = || check_awaited(&two.old, &two.new).unwrap_err().to_string();
+        std::fs::write(&two.new, b"something else").unwrap();
+        assert!(refused().contains("it is something else by now"), "{}", refused());
         std::fs::remove_file(&two.new).unwrap();
-        assert_eq!(follow(&two.old).successor, None, "there is none to go on with");
+        assert!(refused().contains("it is not there any more"), "{}", refused());
+        assert_eq!(follow(&two.old).successor, Some(two.new.clone()), "which is told");
     }
 
     #[test]

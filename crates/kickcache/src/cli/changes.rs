@@ -177,9 +177,7 @@ impl Turn<'_> {
         spec.claims.forced = wanted.force_origin;
         let mut plan = self.changes.served(started);
         let known: Vec<String> = plan.caches.iter().map(|cache| cache.device.display().to_string()).collect();
-        let meant = real_path(&wanted.cache);
-        let index = plan.caches.iter().position(|cache| real_path(&cache.device) == meant);
-        let index = index.ok_or_else(|| {
+        let index = started.position(&wanted.cache).ok_or_else(|| {
             let (cache, known) = (wanted.cache.display(), known.join(", "));
             ControlError::Refused(format!("the cache device {cache} is not served here; there is {known}"))
         })?;

@@ -19,10 +19,9 @@ use kickcache_daemon::metrics::server::MetricsServer;
 use kickcache_daemon::plan::ServePlan;
 use kickcache_daemon::plan::cache_spec::Unserved;
 use kickcache_daemon::plan::removal::{Clients, DirtyFate};
-use kickcache_daemon::serve::cache_device::Overwrite;
 use kickcache_daemon::serve::config::StatePlace;
 use kickcache_daemon::serve::error::ServeError;
-use kickcache_daemon::serve::server::{Growth, RecordingBegun, SuccessorSpec, TakeoverBegun};
+use kickcache_daemon::serve::server::{Growth, RecordingBegun};
 use kickcache_daemon::serve::stop_wish::StopWish;
 use kickcache_daemon::signals::{self, Wish};
 use kickcache_daemon::whole_path::{shown_path, whole_path};
@@ -39,6 +38,7 @@ use crate::cli::leaving_out::{LeavingOut, tell_left_out, tell_not_left_out};
 use crate::cli::log::outlet::Outlet;
 use crate::cli::log::start_log;
 use crate::cli::missing_folders::MissingFolders;
+use crate::cli::new_device::NewDevice;
 use crate::cli::options::state_place;
 use crate::cli::orphans::{orphans, server_of, told};
 use crate::cli::plan_source::PlanSource;
@@ -261,15 +261,18 @@ impl Daemon {
     fn take_in(
         &self,
         served: &Served,
+        device: &str,
         order: &wire::ReplacementOrder,
+        new: &NewDevice,
     ) -> Result<wire::Replacing, ControlError> {
-        let device = named_in_status(served)?;
+        new.check_unused().map_err(control_error)?;
         let with = shown_path(&order.with);
-        let taken_in = wire::Replacing { device: device.clone(), with: with.clone(), bytes: 0 };
+        let taken_in =
+            wire::Replacing { device: device.to_owned(), with: with.clone(), bytes: 0, destroyed: None };
         if order.dry_run {
             let state = state_place(self.changes.plan().state.as_deref());
             taking_in::check(served, order, &state)?;
-            return Ok(taken_in);
+            return Ok(wire::Replacing { destroyed: new.destroyed(), ..taken_in });
         }
         let _kept = self.changes.under_way().leave_all(served.cache.names())?;
         let what = format!("the cache device {with} is taken in");
@@ -369,17 +372,15 @@ impl ControlTarget for Daemon {
     }
 
     fn replace(&self, order: &wire::ReplacementOrder) -> Result<wire::Replacing, ControlError> {
-        let served = self.served()?.server_with(order.device.as_deref())?;
-        if is_left_out(&served) {
-            return self.take_in(&served, order);
-        }
-        let overwrite = if order.force { Overwrite::Allow } else { Overwrite::Refuse };
-        let spec = SuccessorSpec { path: order.with.clone(), size: order.size_bytes, overwrite };
+        let started = self.served()?;
+        let served = started.server_with(order.device.as_deref())?;
+        let plan = self.changes.plan();
+        let new = NewDevice::new(order, state_place(plan.state.as_deref()), plan, &started);
         let device = named_in_status(&served)?;
-        let begun =
-            if order.dry_run { served.handle.check_takeover(&spec) } else { served.handle.take_over(spec) };
-        let TakeoverBegun { with, bytes } = begun.map_err(control_error)?;
-        Ok(wire::Replacing { device, with, bytes })
+        match is_left_out(&served) {
+            true => self.take_in(&served, &device, order, &new),
+            false => new.replace(&served, device, order),
+        }
     }
 
     fn leave_out(&self, order: &wire::LeaveOutOrder) -> Result<wire::LeftOut, ControlError> {

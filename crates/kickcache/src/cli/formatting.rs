@@ -59,7 +59,11 @@ impl Formatting<'_> {
         Ok(made)
     }
 
-    fn check_contents(&self) -> anyhow::Result<()> {
+    /// Refuses what may be missed, unless that may be lost.
+    ///
+    /// # Errors
+    /// What it is, and how to write back what is dirty there.
+    pub(super) fn check_contents(&self) -> anyhow::Result<()> {
         if self.overwrite == Overwrite::Allow {
             return Ok(());
         }

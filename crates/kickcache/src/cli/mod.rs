@@ -33,6 +33,7 @@ mod man;
 mod missing_folders;
 mod missing_origin;
 mod mode;
+mod new_device;
 mod not_ours;
 mod options;
 mod orphans;

@@ -75,11 +75,14 @@ impl ReplaceArgs {
         let asked =
             awaited.answer(move || asker.replace(order), || show(&client, self.cache.as_deref(), &bar));
         let replacing = asked.inspect_err(|_| bar.finish_and_clear())?;
-        let Replacing { device, with, bytes } = &replacing;
+        let Replacing { device, with, bytes, destroyed } = &replacing;
         if self.dry_run {
             bar.finish_and_clear();
             if self.json {
                 return Ok(writeln!(out, "{}", serde_json::to_string_pretty(&replacing)?)?);
+            }
+            if let Some(what) = destroyed {
+                writeln!(out, "{what}")?;
             }
             if *bytes == 0 {
                 return Ok(writeln!(out, "{with} would be taken in, empty, in the place of {device}")?);

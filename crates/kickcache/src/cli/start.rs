@@ -14,13 +14,12 @@ use kickcache_daemon::plan::ServePlan;
 use kickcache_daemon::plan::cache_spec::{CacheService, CacheSpec, Unserved};
 use kickcache_daemon::plan::removal::only_volume;
 use kickcache_daemon::plan::volume_spec::VolumeSpec;
-use kickcache_daemon::serve::cache_device::Overwrite;
 use kickcache_daemon::serve::error::ServeError;
 use kickcache_daemon::serve::missed_device::uuid_at;
 use kickcache_daemon::serve::prepare::check_origin;
-use kickcache_daemon::serve::server::{NamedSettings, Server, ServerHandle, SuccessorSpec};
+use kickcache_daemon::serve::server::{NamedSettings, Server, ServerHandle};
 use kickcache_daemon::serve::stop_wish::StopWish;
-use kickcache_daemon::serve::succession::find_cache;
+use kickcache_daemon::serve::succession::{find_cache, follow};
 use kickcache_daemon::whole_path::{real_path, shown_path};
 use kickcache_units::Size;
 
@@ -72,6 +71,15 @@ impl Started {
         })
     }
 
+    /// Which server has a cache device, by any of its names, or by that of a device in whose place it is.
+    pub(super) fn position(&self, named: &Path) -> Option<usize> {
+        let is_at = |device: &Path, other: &Path| real_path(device) == real_path(other);
+        let at = |path: &Path| self.servers.iter().position(|served| is_at(&served.cache.device, path));
+        let instead = |served: &Served| served.former.iter().any(|former| is_at(former, named));
+        let after = || self.servers.iter().position(instead);
+        at(named).or_else(after).or_else(|| at(&follow(named).device))
+    }
+
     /// The server of a cache device, or the only one.
     ///
     /// # Errors
@@ -79,13 +87,13 @@ impl Started {
     pub(super) fn server_with(&self, device: Option<&str>) -> Result<Served, ControlError> {
         let servers = &self.servers;
         let name = |served: &Served| shown_path(&served.cache.device);
-        let is_meant = |served: &&Served| {
-            device.is_none_or(|device| real_path(&served.cache.device) == real_path(Path::new(device)))
+        let found = match device {
+            Some(device) => self.position(Path::new(device)).map(|index| &servers[index]),
+            None => servers.first().filter(|_| servers.len() == 1),
         };
-        let found: Vec<&Served> = servers.iter().filter(is_meant).collect();
-        match found[..] {
-            [served] => Ok(served.clone()),
-            _ => {
+        match found {
+            Some(served) => Ok(served.clone()),
+            None => {
                 let known: Vec<String> = servers.iter().map(name).collect();
                 let what = match device {
                     Some(device) => format!("there is no cache device {device} here"),
@@ -209,9 +217,8 @@ pub(super) fn go_on_replacing(servers: &[Served]) {
     for Served { handle, cache, .. } in servers {
         let Some(path) = cache.successor.clone() else { continue };
         let (handle, device) = (handle.clone(), cache.device.clone());
-        let spec = SuccessorSpec { path, size: None, overwrite: Overwrite::Refuse };
         let go_on = move || {
-            if let Err(error) = handle.take_over(spec) {
+            if let Err(error) = handle.go_on_taking_over(&path) {
                 let device = device.display();
                 tracing::warn!(
                     event = "cache_replacement_failed",

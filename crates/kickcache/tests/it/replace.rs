@@ -134,9 +134,10 @@ fn a_device_that_was_replaced_leads_to_the_other_one_and_what_cannot_take_over_i
     let said = refusal(&daemon, &["--with", full.to_str().unwrap()]);
     assert!(said.contains("--force"), "{said}");
     let said = refusal(&daemon, &["--with", daemon.spec.cache.to_str().unwrap()]);
-    assert!(said.contains("in use"), "{said}");
+    assert!(said.contains("this daemon serves it, as a cache device"), "{said}");
     let missing = scratch.dir().join("missing");
-    for (path, words) in [(&small, "uses 16777216"), (&full, "--force"), (&daemon.spec.cache, "in use")] {
+    for (path, words) in [(&small, "uses 16777216"), (&full, "--force"), (&daemon.spec.cache, "this daemon")]
+    {
         let said = refusal(&daemon, &["--with", path.to_str().unwrap(), "--dry-run"]);
         assert!(said.contains(words), "{said}");
     }
@@ -144,12 +145,14 @@ fn a_device_that_was_replaced_leads_to_the_other_one_and_what_cannot_take_over_i
     assert!(said.contains("would take over") && !missing.exists(), "{said}");
     let before = std::fs::read(&full).unwrap();
     let words = ["replace", "--with", full.to_str().unwrap(), "--force", "--json", "--dry-run"];
-    let dry: Value = serde_json::from_str(&daemon.control(&words)).unwrap();
+    let mut dry: Value = serde_json::from_str(&daemon.control(&words)).unwrap();
     assert!(std::fs::read(&full).unwrap() == before, "nothing was changed");
+    let lost = dry.as_object_mut().unwrap().remove("destroyed").unwrap();
+    assert!(lost.as_str().unwrap().contains("it holds data"), "{lost}");
     let done: Value = serde_json::from_str(&daemon.control(&words[..5])).unwrap();
     assert_eq!((&dry, done["with"].as_str()), (&done, full.to_str()));
-    // A larger one can grow.
-    daemon.control(&["grow"]);
+    // A larger one can grow, by either name.
+    daemon.control(&["grow", daemon.spec.cache.to_str().unwrap()]);
     assert_eq!(daemon.status()["caches"][0]["device_bytes"].as_u64().unwrap(), 17 * MIB);
     let mut spec = daemon.kill();
     let old = tools::output(KICKCACHE, ["inspect", spec.cache.to_str().unwrap()]);
@@ -241,6 +244,7 @@ fn a_stop_ends_while_the_superblock_of_the_old_device_cannot_be_written() {
     let replacing = begin_copy(&daemon, &scratch.dir().join("new"));
     disks.tell("fault cache write eio 0+8192");
     wait_for(&daemon, "cannot be noted that one has taken over");
+    daemon.spec.refusal(&["status", "--check"], 9);
     client.write(4096, &[4; 4096]);
     drop(client);
     daemon.control(&["stop"]);
@@ -320,5 +324,34 @@ fn a_new_device_that_is_made_ready_is_shown_and_nobody_need_wait_for_it() {
     while device(&daemon) != with {
         assert!(start.elapsed() < Duration::from_secs(20), "{}", daemon.log());
     }
+    daemon.stop();
+}
+
+#[test]
+fn a_cache_device_with_dirty_blocks_is_not_taken_without_a_word_and_an_unfinished_one_is_missed() {
+    need_kickcache!();
+    let (scratch, others) = (Scratch::new(), Scratch::new());
+    let origin = scratch.sparse("origin", VOLUME_BYTES);
+    let spec = Spec::new(&others, &others.sparse("origin", VOLUME_BYTES), "write-back", "256M");
+    let other = spec.start();
+    other.connect().write(0, &[7; 65536]);
+    other.stop();
+    let with = spec.cache;
+    let daemon = Spec::new(&scratch, &origin, "write-back", "256M").start();
+    let said = refusal(&daemon, &["--with", with.to_str().unwrap()]);
+    assert!(said.contains("64 KiB of v ") && said.contains("kickcache drain"), "{said}");
+    let words = ["replace", "--with", with.to_str().unwrap(), "--force", "--dry-run"];
+    let said = daemon.control(&words);
+    assert!(said.contains("64 KiB of v ") && said.contains("would take over"), "{said}");
+    // One that is gone in the midst of it is told at the next start.
+    let new = scratch.dir().join("new");
+    let replacing = begin_copy(&daemon, &new);
+    let spec = daemon.kill();
+    end(replacing);
+    std::fs::remove_file(&new).unwrap();
+    let daemon = spec.start();
+    wait_for(&daemon, "is not there any more");
+    let why = daemon.status()["caches"][0]["replacement_failure"].clone();
+    assert!(why.as_str().unwrap().contains("it was to take over from"), "{why}");
     daemon.stop();
 }

@@ -106,7 +106,7 @@ impl<E: CacheEngine> EventLoop<E> {
                 let cache = self.device_to_replace();
                 drop(answer.send(cache.map(|cache| Lease { superblock: self.superblock.clone(), cache })));
             }
-            Control::TakeOver(spec, answer) => self.begin_takeover(spec, answer),
+            Control::TakeOver(order, answer) => self.begin_takeover(order, answer),
             Control::Resize(name, answer) => self.begin_resize(now, &name, &answer),
             Control::SetWriteBudget(budget, answer) => {
                 self.write_budget = budget;

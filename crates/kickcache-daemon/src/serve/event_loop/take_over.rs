@@ -19,12 +19,13 @@ use super::EventLoop;
 use crate::driver::device::BlockFile;
 use crate::driver::executor::{Medium, NamedMedium};
 use crate::driver::fault::{Cause, Fault};
-use crate::serve::cache_device::successor::{Successor, SuccessorSpec};
+use crate::serve::cache_device::successor::Successor;
 use crate::serve::cache_takeover::{Afterwards, Pair, TakeoverAnswer, TakeoverOutcome, TakeoverStep};
 use crate::serve::control::{TakeoverBegun, TakeoverProgress};
 use crate::serve::core::LoopPhase;
 use crate::serve::error::ServeError;
 use crate::serve::patience::PATIENCE_SECONDS;
+use crate::serve::takeover_order::{OrderTime, TakeoverOrder};
 use crate::state::StateError;
 
 /// Longest pause behind a part.
@@ -34,10 +35,10 @@ const NOTE_PAUSE: Duration = Duration::from_millis(2_000);
 
 impl<E: CacheEngine> EventLoop<E> {
     /// Begins to replace the cache device. The answer comes once the other one is ready to be copied to.
-    pub(super) fn begin_takeover(&mut self, spec: SuccessorSpec, answer: TakeoverAnswer) {
+    pub(super) fn begin_takeover(&mut self, order: TakeoverOrder, answer: TakeoverAnswer) {
         let begun = self.device_to_replace().and_then(|old| {
             let state = self.commands.state.clone();
-            let begun = self.takeover.prepare(spec, old, self.superblock.clone(), state);
+            let begun = self.takeover.prepare(order, old, self.superblock.clone(), state);
             begun.map_err(ServeError::system("start a thread"))
         });
         match begun {
@@ -87,6 +88,10 @@ impl<E: CacheEngine> EventLoop<E> {
     /// Goes on with what threads did, and with what is due.
     pub(super) fn advance_takeover(&mut self, now: Instant) {
         while let Some(outcome) = self.takeover.poll() {
+            if self.takeover.is_unnoted() {
+                // It came too late: the next start goes by what the superblocks say.
+                continue;
+            }
             let went_well = match outcome {
                 TakeoverOutcome::Prepared(prepared) => {
                     prepared.map(|successor| self.use_successor(successor))
@@ -228,13 +233,35 @@ impl<E: CacheEngine> EventLoop<E> {
         if self.core.stage == LoopPhase::Serving {
             return TakeoverStep::Sealed(now.plus(NOTE_PAUSE));
         }
+        self.tell_unnoted();
+        TakeoverStep::Unnoted
+    }
+
+    fn tell_unnoted(&self) {
         let old = self.cache.display();
         tracing::warn!(
             event = "cache_replacement_unnoted",
             "all is on both devices, and the stop does not wait until it is noted that one has taken over: the next start goes by what \
              their superblocks say. If {old} says that it was replaced, the other one is served; if not, {old} is, and is copied anew"
         );
-        TakeoverStep::Unnoted
+    }
+
+    /// Nor for one that does not answer.
+    fn end_late_notes(&mut self, now: Instant) {
+        if self.core.stage == LoopPhase::Serving || !self.takeover.is_stop_late(now) {
+            return;
+        }
+        match self.takeover.step {
+            Some(TakeoverStep::Sealed(_) | TakeoverStep::Recording | TakeoverStep::Parting) => {
+                self.tell_unnoted();
+            }
+            _ => tracing::warn!(
+                event = "superblock_not_updated",
+                "the superblock of {} has not been written for {PATIENCE_SECONDS} s, and the stop does not wait for it",
+                self.cache.display()
+            ),
+        }
+        self.takeover.step = Some(TakeoverStep::Unnoted);
     }
 
     fn go_on_with_takeover(&mut self, now: Instant, step: TakeoverStep) {
@@ -243,7 +270,7 @@ impl<E: CacheEngine> EventLoop<E> {
             return self.give_up_takeover();
         }
         if self.takeover.is_busy() {
-            return;
+            return self.end_late_notes(now);
         }
         let Some(pair) = self.takeover.pair.clone() else { return };
         let begun = match step {
@@ -335,6 +362,10 @@ impl<E: CacheEngine> EventLoop<E> {
     fn fail_takeover(&mut self, error: ServeError) {
         let device = self.cache.display().to_string();
         if self.takeover.step == Some(TakeoverStep::Preparing) {
+            if self.takeover.given == OrderTime::Earlier {
+                // Nobody waits for an answer.
+                self.takeover.failure = Some(error.to_string());
+            }
             // Of no device that serves: it may have been mistyped.
             tracing::warn!(
                 event = "cache_replacement_refused",
@@ -359,14 +390,7 @@ impl<E: CacheEngine> EventLoop<E> {
 
     /// Clients do not wait for a new device that does not answer: the old one has everything.
     pub(super) fn desert_silent_successor(&mut self, now: Instant) {
-        if !self.takeover.is_new_silent(now) {
-            return;
-        }
-        let with = self.takeover.pair.as_ref().map(|pair| pair.new.path().display().to_string());
-        let what = format!(
-            "{} has completed nothing for {PATIENCE_SECONDS} s, and clients waited for it",
-            with.unwrap_or_default()
-        );
+        let Some(what) = self.takeover.why_given_up(now) else { return };
         self.count_takeover_error(now, Cause::Errno(libc::ETIMEDOUT));
         self.fail_takeover(self.refuse_takeover(&what));
         let endings = self.takeover.mirror.as_mut().map(Mirror::desert).unwrap_or_default();

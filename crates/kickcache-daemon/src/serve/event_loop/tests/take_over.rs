@@ -5,9 +5,8 @@ use kickcache_engine::format::takeover::Other;
 use super::*;
 use crate::serve::cache_takeover::{Pair, TakeoverStep};
 
-#[test]
-fn a_stop_does_not_wait_until_it_can_be_noted_that_a_device_has_taken_over() {
-    let directory = tempfile::tempdir_in("/var/tmp").unwrap();
+/// A loop whose cache device has copied all to another one.
+fn copied_loop(directory: &tempfile::TempDir) -> EventLoop<PassThrough> {
     let [origin, old, new] = ["origin", "old", "new"].map(|name| directory.path().join(name));
     for path in [&origin, &old, &new] {
         std::fs::write(path, vec![0; 8 << 20]).unwrap();
@@ -20,9 +19,16 @@ fn a_stop_does_not_wait_until_it_can_be_noted_that_a_device_has_taken_over() {
     let (old, new) = (open(&old, AccessMode::ReadOnly), open(&new, AccessMode::ReadWrite));
     let called = Other { uuid: [3; 16], path: "/new".into() };
     event_loop.takeover.pair = Some(Pair { old, new, called });
-    let (now, later) = (Instant::from_nanos(5), Instant::from_nanos(2_000_000_005));
     let log = event_loop.superblock.geometry.log();
     event_loop.takeover.mirror = Some(Mirror::new(log, []));
+    event_loop
+}
+
+#[test]
+fn a_stop_does_not_wait_until_it_can_be_noted_that_a_device_has_taken_over() {
+    let directory = tempfile::tempdir_in("/var/tmp").unwrap();
+    let mut event_loop = copied_loop(&directory);
+    let (now, later) = (Instant::from_nanos(5), Instant::from_nanos(2_000_000_005));
     // A try fails, and is counted; while it is served, there is another one later.
     event_loop.takeover.step = Some(TakeoverStep::Sealed(now));
     event_loop.advance_takeover(now);
@@ -39,4 +45,43 @@ fn a_stop_does_not_wait_until_it_can_be_noted_that_a_device_has_taken_over() {
     assert!(!event_loop.is_storing_superblock(), "a stop would wait");
     assert!(event_loop.takeover.is_unnoted(), "the superblock is not to be written by the stop");
     assert_eq!(event_loop.takeover.poll_timeout(now), None);
+}
+
+fn at(second: u64) -> Instant {
+    Instant::from_nanos(second * 1_000_000_000)
+}
+
+#[test]
+fn nor_for_a_superblock_that_is_written_and_does_not_come_to_its_end() {
+    let directory = tempfile::tempdir_in("/var/tmp").unwrap();
+    let mut event_loop = copied_loop(&directory);
+    event_loop.takeover.step = Some(TakeoverStep::Sealed(at(1)));
+    event_loop.takeover.hang();
+    for second in 2..20 {
+        event_loop.advance_takeover(at(second));
+        assert!(event_loop.is_storing_superblock(), "while it is served, it is waited for");
+    }
+    event_loop.begin_stop(at(20), "a test says so");
+    for second in 20..30 {
+        assert!(event_loop.is_storing_superblock());
+        assert!(event_loop.takeover.poll_timeout(at(second)).is_none_or(|due| due <= at(second + 1)));
+        event_loop.advance_takeover(at(second));
+    }
+    assert!(!event_loop.is_storing_superblock() && event_loop.takeover.is_unnoted());
+}
+
+#[test]
+fn a_part_that_is_never_copied_ends_the_replacement_although_nobody_waits_for_it() {
+    let directory = tempfile::tempdir_in("/var/tmp").unwrap();
+    let mut event_loop = copied_loop(&directory);
+    event_loop.takeover.step = Some(TakeoverStep::Copying(at(1)));
+    event_loop.takeover.hang();
+    for second in 1..=60 {
+        event_loop.desert_silent_successor(at(second));
+        assert!(matches!(event_loop.takeover.step, Some(TakeoverStep::Copying(_))), "{second}");
+    }
+    event_loop.desert_silent_successor(at(61));
+    assert!(matches!(event_loop.takeover.step, Some(TakeoverStep::GivenUp(_))));
+    let why = event_loop.takeover.failure.clone().unwrap();
+    assert!(why.contains("has not been copied") && why.contains("for 60 s"), "{why}");
 }

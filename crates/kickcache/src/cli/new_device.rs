@@ -1,0 +1,162 @@
+//! A device that is to be used in the place of a cache device: what it is here already, and what it holds.
+
+use std::path::PathBuf;
+
+use kickcache_daemon::control::ControlError;
+use kickcache_daemon::control::wire::{ReplacementOrder, Replacing};
+use kickcache_daemon::driver::device::check_distinct;
+use kickcache_daemon::plan::ServePlan;
+use kickcache_daemon::plan::volume_spec::VolumeSpec;
+use kickcache_daemon::serve::cache_device::Overwrite;
+use kickcache_daemon::serve::config::StatePlace;
+use kickcache_daemon::serve::error::ServeError;
+use kickcache_daemon::serve::server::{SuccessorSpec, TakeoverBegun};
+
+use crate::cli::control_error::control_error;
+use crate::cli::exit::sentence;
+use crate::cli::formatting::Formatting;
+use crate::cli::start::{Served, Started};
+use crate::cli::taking_in::is_left_out;
+
+/// A device that is to take over, or to be taken in.
+pub(super) struct NewDevice {
+    spec: SuccessorSpec,
+    state: StatePlace,
+    uses: Vec<Use>,
+}
+
+/// What a device is here already, and no `--force` takes it from that.
+struct Use {
+    path: PathBuf,
+    what: String,
+}
+
+impl NewDevice {
+    /// Of an order to a daemon that was started with a plan.
+    pub(super) fn new(
+        order: &ReplacementOrder,
+        state: StatePlace,
+        plan: &ServePlan,
+        started: &Started,
+    ) -> NewDevice {
+        let overwrite = if order.force { Overwrite::Allow } else { Overwrite::Refuse };
+        let spec = SuccessorSpec { path: order.with.clone(), size: order.size_bytes, overwrite };
+        let used = started.servers.iter().filter(|served| !is_left_out(served));
+        let caches = used.map(|served| Use {
+            path: served.cache.device.clone(),
+            what: "this daemon serves it, as a cache device".into(),
+        });
+        let served = started.servers.iter().flat_map(|served| &served.cache.volumes);
+        let planned = plan.caches.iter().flat_map(|cache| &cache.volumes);
+        let unserved = planned.filter(|volume| started.is_unserved(&volume.name));
+        let origin = |volume: &VolumeSpec| {
+            let what = format!("it is the origin of volume {} of this daemon", volume.name);
+            Some(Use { path: volume.origin.path()?.into(), what })
+        };
+        let uses = caches.chain(served.chain(unserved).filter_map(origin)).collect();
+        NewDevice { spec, state, uses }
+    }
+
+    fn formatting(&self, overwrite: Overwrite) -> Formatting<'_> {
+        let SuccessorSpec { path, size, .. } = &self.spec;
+        Formatting { path, size: *size, overwrite, state: &self.state }
+    }
+
+    fn refuse(&self, what: String) -> ServeError {
+        ServeError::Cache { path: self.spec.path.clone(), what }
+    }
+
+    /// Refuses what is used here, at once: its lock says only that it is in use.
+    ///
+    /// # Errors
+    /// As what it is used.
+    pub(super) fn check_unused(&self) -> Result<(), ServeError> {
+        let path = &self.spec.path;
+        let is_it = |found: &&Use| path.exists() && check_distinct([path.as_path(), &found.path]).is_err();
+        match self.uses.iter().find(is_it) {
+            Some(found) => Err(self.refuse(format!("{}; choose another one", found.what))),
+            None => Ok(()),
+        }
+    }
+
+    /// Refuses what may be missed, as `format` does.
+    fn check(&self) -> Result<(), ServeError> {
+        self.check_unused()?;
+        let checked = self.formatting(self.spec.overwrite).check_contents();
+        checked.map_err(|error| self.refuse(self.without_path(&sentence(&*error))))
+    }
+
+    /// What is lost with `--force`, in words.
+    pub(super) fn destroyed(&self) -> Option<String> {
+        let found = self.spec.path.metadata().ok()?;
+        if self.spec.overwrite == Overwrite::Refuse || found.is_file() && found.len() == 0 {
+            return None;
+        }
+        let refused = self.formatting(Overwrite::Refuse).check().err()?;
+        Some(sentence(&*refused))
+    }
+
+    fn without_path(&self, text: &str) -> String {
+        let path = self.spec.path.display();
+        let is = text.strip_prefix(&format!("{path} is ")).map(|rest| format!("it is {rest}"));
+        is.or_else(|| Some(text.strip_prefix(&format!("{path}: "))?.to_owned()))
+            .unwrap_or_else(|| text.to_owned())
+    }
+
+    /// Has it take over from a cache device that is called `device`, or looks whether it could.
+    ///
+    /// # Errors
+    /// It cannot.
+    pub(super) fn replace(
+        self,
+        served: &Served,
+        device: String,
+        order: &ReplacementOrder,
+    ) -> Result<Replacing, ControlError> {
+        let spec = self.spec.clone();
+        if !order.dry_run {
+            let begun = served.handle.take_over(spec, move || self.check());
+            let TakeoverBegun { with, bytes } = begun.map_err(control_error)?;
+            return Ok(Replacing { device, with, bytes, destroyed: None });
+        }
+        self.check().map_err(control_error)?;
+        let TakeoverBegun { with, bytes } = served.handle.check_takeover(&spec).map_err(control_error)?;
+        Ok(Replacing { device, with, bytes, destroyed: self.destroyed() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kickcache_daemon::plan::cache_spec::Unserved;
+
+    use super::*;
+
+    #[test]
+    fn an_origin_that_cannot_be_served_is_not_taken_whatever_is_forced() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        std::fs::write(at("a"), vec![b'a'; 8 << 20]).unwrap();
+        std::os::unix::fs::symlink(at("a"), at("link")).unwrap();
+        let volume = format!("[[cache.volume]]\nname = \"a\"\norigin = \"{}\"\n", at("a").display());
+        let text = format!("[[cache]]\ndevice = \"/dev/fast\"\n{volume}");
+        let plan = kickcache_daemon::config::parse(&at("t.toml"), &text).unwrap();
+        let unserved = vec![Unserved { name: "a".into(), why: "it was away".into() }];
+        let started = Started { servers: Vec::new(), unserved, added: Default::default() };
+        let device = |name: &str| {
+            let order = ReplacementOrder {
+                device: None,
+                with: at(name),
+                size_bytes: None,
+                force: true,
+                dry_run: false,
+            };
+            NewDevice::new(&order, StatePlace::NotKept, &plan, &started)
+        };
+        for name in ["a", "link"] {
+            let refused = device(name).check_unused().unwrap_err().to_string();
+            assert!(refused.contains("it is the origin of volume a of this daemon"), "{refused}");
+        }
+        assert!(device("free").check_unused().is_ok());
+        assert!(device("a").destroyed().unwrap().contains("it holds text"));
+    }
+}
