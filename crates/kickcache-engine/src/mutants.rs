@@ -158,6 +158,8 @@ mod planted {
         CopiedUnderWrites,
         /// A flush does not reach the device that takes over.
         FlushSkipsSuccessor,
+        /// What a device that was given up ends late counts, whoever has its number by then.
+        LateEndsBelieved,
         /// A cache device that is left out by order is not put on record.
         LeftOutUnmarked,
         /// An engine that takes the place of another one does not know that origins were given something before.

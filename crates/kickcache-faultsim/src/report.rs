@@ -78,6 +78,8 @@ pub struct Summary {
     pub completed_successors: u64,
     /// Devices that were to take over and were let go of.
     pub abandoned_successors: u64,
+    /// Devices that were to take over and were let go of while they did not answer.
+    pub deserted_successors: u64,
     /// Cache devices that were left out while they were served.
     pub left_out_caches: u64,
     /// Cache devices that were taken in while volumes were served without one.
@@ -122,6 +124,7 @@ impl Summary {
         self.interrupted_replacements += other.interrupted_replacements;
         self.completed_successors += other.completed_successors;
         self.abandoned_successors += other.abandoned_successors;
+        self.deserted_successors += other.deserted_successors;
         self.left_out_caches += other.left_out_caches;
         self.taken_in_caches += other.taken_in_caches;
         self.lives_after_service += other.lives_after_service;

@@ -135,7 +135,8 @@ impl Mirror {
         if side == Side::New {
             self.new_ends += 1;
             if self.deserted.remove(&id) {
-                return Ending::Awaited;
+                let is_believed = mutant!(LateEndsBelieved) && self.flights.has(id);
+                return if is_believed { Ending::Ended(id, Ok(())) } else { Ending::Awaited };
             }
         }
         let is_sealed = matches!(self.stage, Stage::Sealed | Stage::Parting);

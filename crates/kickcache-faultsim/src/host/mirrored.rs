@@ -1,10 +1,14 @@
 //! The cache device is mirrored to one that is to take over from it.
 
-use kickcache_engine::device::{Device, SubmissionId};
+use kickcache_engine::device::{Completion, Data, Device, DeviceOperation, SubmissionId};
 use kickcache_engine::mirror::Mirror;
+use kickcache_engine::mirror::ending::Ending;
+use kickcache_engine::time::Instant;
 use kickcache_engine::units::ByteExtent;
 
+use crate::host::in_flight::Progress;
 use crate::host::{Host, Surroundings};
+use crate::operation::memory_of;
 use crate::plan::faults::Rates;
 use crate::subject::Subject;
 
@@ -32,6 +36,27 @@ impl<E: Subject> Host<E> {
     /// Nothing is mirrored any more: the device that was to take over is let go of.
     pub fn end_mirror(&mut self) {
         self.mirror = None;
+    }
+
+    /// The device that was to take over is given up while it does not answer: what is in flight there does nothing, and ends later.
+    pub fn desert(&mut self, now: Instant) {
+        let Some(mirror) = &mut self.mirror else { return };
+        let endings = mirror.desert();
+        for flight in self.twins.values_mut() {
+            if let Some((pieces, _)) = memory_of(&flight.operation) {
+                self.memory.release(flight.id, pieces);
+            }
+            let id = flight.id;
+            self.claims.retain(|claim| claim.id != id);
+            flight.operation = DeviceOperation::Flush { device: Device::Successor };
+            flight.progress = Progress::Done;
+        }
+        for ending in endings {
+            if let Ending::Ended(id, result) = ending {
+                let result = result.map(|()| Data::default());
+                self.engine.handle_completion(now, Completion { id, result });
+            }
+        }
     }
 
     /// The device that was to take over is the cache device, and gets what waited for that.

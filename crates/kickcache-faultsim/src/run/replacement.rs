@@ -24,6 +24,9 @@ use crate::run::Simulation;
 use crate::subject::{Subject, prepare_marks, prepare_superblock};
 use crate::superblock::any_superblock;
 
+/// How often the new device does not answer when a part is to be copied, in 1/1000.
+const SILENT_PERMILLE: u64 = 15;
+
 impl Simulation {
     /// The cache device is replaced in this life, perhaps.
     pub(super) fn schedule_replacement(&mut self) {
@@ -41,6 +44,7 @@ impl Simulation {
         let Some(replacing) = self.replacing.take() else { return self.begin_replacement(host) };
         let Replacing { step, mut left } = replacing;
         let step = match step {
+            Step::Copying if self.random.chance(SILENT_PERMILLE) => self.desert(host),
             Step::Copying => self.copy(host)?,
             Step::Read(extent, payload) => Step::Written(self.new_device().write(extent.start, payload)),
             Step::Written(ticket) => {
@@ -136,6 +140,15 @@ impl Simulation {
         self.note(|| "the device that was to take over is let go of".to_owned());
         self.summary.abandoned_successors += 1;
         Ok(Step::GivenUp)
+    }
+
+    /// Nobody waits for the new device any longer.
+    fn desert<E: Subject>(&mut self, host: &mut Host<E>) -> Step {
+        self.new_device().complete_all();
+        host.desert(self.now);
+        self.note(|| "the device that was to take over does not answer, and is let go of".to_owned());
+        self.summary.deserted_successors += 1;
+        Step::GivenUp
     }
 
     /// What is written of superblocks, the first one last.
