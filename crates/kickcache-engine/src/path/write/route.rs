@@ -26,8 +26,7 @@ impl State {
             return Route::Through;
         }
         let volume = self.requests.get(slot).volume;
-        let goes_around = self.prefers_around(slot) || self.is_kept_out(slot);
-        if goes_around && is_aligned(self.part(slot)) && !self.must_be_logged(slot) {
+        if self.prefers_around(slot) && self.may_go_around(slot) || self.is_kept_out(slot) {
             return Route::Around;
         }
         let settings = self.volumes.get(volume).settings;
@@ -82,6 +81,10 @@ impl State {
         }
     }
 
+    fn may_go_around(&mut self, slot: RequestSlot) -> bool {
+        is_aligned(self.part(slot)) && !self.must_be_logged(slot)
+    }
+
     /// Whether the write budget has nothing left for a write that goes to the origin anyway. Others go into the log whatever it has.
     fn is_kept_out(&mut self, slot: RequestSlot) -> bool {
         if self.wear.budget().is_none() {
@@ -89,7 +92,7 @@ impl State {
         }
         let volume = self.requests.get(slot).volume;
         let blocks = self.keys(slot).count() as u64;
-        if self.volumes.get(volume).settings.mode != Mode::WriteThrough {
+        if self.volumes.get(volume).settings.mode != Mode::WriteThrough || !self.may_go_around(slot) {
             self.wear.on_wanted(self.now, blocks);
             return false;
         }
@@ -208,6 +211,11 @@ mod tests {
         scene.engine.set_write_budget(scene.now, NonZeroU64::new(1));
         scene.write(8192, 4096).0.unwrap();
         assert!(!scene.is_cached(8192), "an older copy does not stay");
+        let refused = |scene: &Scene| scene.engine.status().counters.refused_blocks;
+        let before = refused(&scene);
+        scene.write(16_384 + 100, 100).0.unwrap();
+        assert!(scene.is_cached(16_384), "the log alone takes parts of sectors");
+        assert_eq!(refused(&scene), before, "what comes in was not refused");
     }
 
     #[test]
