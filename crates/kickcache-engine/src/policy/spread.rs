@@ -20,6 +20,9 @@ const ALONE_MIN: u64 = 1_000_000_000;
 const REST: u64 = 100_000_000;
 /// How fast misses come is the mean of about this many, and known after twice as many: what came before is nearly forgotten then.
 const PACE_MISSES: u64 = 32;
+/// As many misses are a group, of which this many are remembered: who stands still now and then has misses far between, and yet some
+/// groups as fast as the origin is.
+const GROUPS: usize = 8;
 /// Hashes of the last first blocks: after a change what they tell need not be asked again.
 const LAST: usize = 128;
 /// Blocks after which the count begins again.
@@ -53,7 +56,7 @@ pub(crate) struct Scale {
 }
 
 /// How fast misses come: sums in which what is older counts less.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Pace {
     last_miss: Instant,
     /// Misses so far.
@@ -61,25 +64,72 @@ struct Pace {
     nanos: u64,
     /// In 1/1024.
     blocks: u64,
+    /// Nanoseconds of the misses since the last group.
+    grouped: u64,
+    /// Those of each of the last groups of as many misses, the newest first.
+    groups: [u64; GROUPS],
 }
 
 impl Pace {
+    const fn new() -> Pace {
+        let groups = [u64::MAX; GROUPS];
+        Pace { last_miss: Instant::ZERO, count: 0, nanos: 0, blocks: 0, grouped: 0, groups }
+    }
+
     fn on_miss(&mut self, now: Instant, blocks: u64) {
         let nanos = now.since(self.last_miss).as_nanos().min(REST);
         self.last_miss = now;
         self.count = self.count.saturating_add(1);
         self.nanos = self.nanos - self.nanos / PACE_MISSES + nanos;
         self.blocks = self.blocks - self.blocks / PACE_MISSES + blocks * 1024;
+        self.grouped += nanos;
+        if self.count.is_multiple_of(PACE_MISSES) {
+            self.groups.rotate_right(1);
+            self.groups[0] = core::mem::take(&mut self.grouped);
+        }
+    }
+
+    /// All but the last misses were others.
+    fn forget_all_but(&mut self, count: usize) {
+        let kept = count / usize::try_from(PACE_MISSES).expect("few");
+        self.groups.iter_mut().skip(kept).for_each(|group| *group = u64::MAX);
     }
 
     const fn is_known(&self) -> bool {
         self.count >= 2 * PACE_MISSES
     }
 
-    /// Nanoseconds in which misses alone would fill a cache.
-    fn filling(&self, capacity: u64) -> u128 {
-        u128::from(self.nanos) * u128::from(capacity) * 1024 / u128::from(self.blocks.max(1))
+    /// Nanoseconds in which misses alone would fill a cache: as they come now, and as they came in the fastest of the
+    /// last groups.
+    fn filling(&self, capacity: u64) -> Filling {
+        let fastest = self.groups.iter().fold(self.nanos, |fastest, group| fastest.min(*group));
+        let of =
+            |nanos: u64| u128::from(nanos) * u128::from(capacity) * 1024 / u128::from(self.blocks.max(1));
+        Filling { now: of(self.nanos), fastest: of(fastest) }
     }
+}
+
+/// Nanoseconds in which misses alone would fill a cache.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Filling {
+    now: u128,
+    /// At most as much.
+    fastest: u128,
+}
+
+/// Over how many extents blocks may be spread, at either pace.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Most {
+    now: u64,
+    fastest: u64,
+}
+
+/// Meetings that a verdict takes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Asked {
+    meetings: u32,
+    /// Whether as many are expected, so that fewer tell something too.
+    is_enough: bool,
 }
 
 /// The policy's memory of a volume.
@@ -109,7 +159,7 @@ impl Spread {
             meetings: 0,
             last: [0; LAST],
             next: 0,
-            pace: Pace::default(),
+            pace: Pace::new(),
             is_timed: false,
             is_proven: false,
             distance: Distance::Unknown,
@@ -151,6 +201,7 @@ impl Spread {
     pub(crate) fn forget_all_but(&mut self, count: usize) {
         self.begin_again();
         self.distance = Distance::Unknown;
+        self.pace.forget_all_but(count);
         let kept = count.min(LAST);
         for back in (1..=kept).rev() {
             self.count_in(self.last[(self.next + LAST - back) % LAST]);
@@ -168,16 +219,16 @@ impl Spread {
             return self.distance;
         }
         let most = self.extents_max(scale);
-        let (count, meetings) = (u64::from(self.count), u64::from(self.meetings));
-        let expected = meetings_expected(count, most);
-        let is_small = most >= scale.size.div_ceil(FILL_WINDOW_MAX);
+        let proof = self.meetings_asked(most.fastest);
+        let is_small = most.fastest >= scale.size.div_ceil(FILL_WINDOW_MAX);
         let is_over = self.count == COUNT_MAX;
-        self.is_proven = self.is_timed && (is_small || meetings >= expected.max(MEETINGS_MIN));
+        self.is_proven = self.is_timed && (is_small || self.meetings >= proof.meetings);
+        let refutation = self.meetings_asked(most.now);
         self.distance = if !self.is_timed || self.is_proven {
             Distance::Near
-        } else if expected >= MEETINGS_MIN {
+        } else if refutation.is_enough && self.meetings < refutation.meetings {
             Distance::Far
-        } else if is_over {
+        } else if is_over && !proof.is_enough {
             Distance::Near
         } else {
             self.distance
@@ -188,12 +239,22 @@ impl Spread {
         self.distance
     }
 
+    /// How many meetings prove that the blocks lie in at most this many extents.
+    fn meetings_asked(&self, extents: u64) -> Asked {
+        let expected = meetings_expected(u64::from(self.count), extents);
+        let meetings = u32::try_from(expected.max(MEETINGS_MIN)).expect("at most as many as blocks");
+        Asked { meetings, is_enough: expected >= MEETINGS_MIN }
+    }
+
     /// Over how many extents blocks may be spread for reading ahead to pay.
-    fn extents_max(&mut self, scale: Scale) -> u64 {
-        let alone = self.pace.filling(scale.capacity);
-        self.is_timed = alone >= u128::from(ALONE_MIN);
-        let most = u128::from(scale.capacity / EXTENT_BLOCKS) * alone / u128::from(PAYS);
-        u64::try_from(most).unwrap_or(u64::MAX).max(1)
+    fn extents_max(&mut self, scale: Scale) -> Most {
+        let Filling { now, fastest } = self.pace.filling(scale.capacity);
+        self.is_timed = fastest >= u128::from(ALONE_MIN);
+        let most = |alone: u128| {
+            let most = u128::from(scale.capacity / EXTENT_BLOCKS) * alone / u128::from(PAYS);
+            u64::try_from(most).unwrap_or(u64::MAX).max(1)
+        };
+        Most { now: most(now), fastest: most(fastest) }
     }
 
     pub(crate) const fn distance(&self) -> Distance {
@@ -274,7 +335,7 @@ mod tests {
     fn what_a_slow_origin_fills_in_an_hour_may_be_spread_further() {
         let mut spread = Spread::new();
         (0..1_024).for_each(|number| spread.on_miss(Instant::from_nanos((number + 1) * SECOND / 10), 1));
-        let most = spread.extents_max(SCALE);
+        let most = spread.extents_max(SCALE).now;
         assert!((27_500..28_500).contains(&most), "{most}");
     }
 
@@ -302,6 +363,32 @@ mod tests {
         assert_eq!(miss(&mut spread, 512, 3_072), Distance::Far);
         spread.on_miss(Instant::from_nanos(spread.pace.last_miss.as_nanos() + 3_600 * SECOND), 1);
         assert_eq!(miss(&mut spread, 512, 3_072), Distance::Far);
+    }
+
+    #[test]
+    fn who_stands_still_now_and_then_has_no_slow_origin() {
+        let mut spread = Spread::new();
+        for round in 0..20 {
+            assert_eq!(miss(&mut spread, 192, 3_072), Distance::Far, "{round}");
+            for _ in 0..6 {
+                spread.on_miss(Instant::from_nanos(spread.pace.last_miss.as_nanos() + SECOND / 4), 1);
+                assert_eq!(miss(&mut spread, 10, 3_072), Distance::Far, "{round}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_origin_that_becomes_slow_is_slow_after_so_many_misses_as_are_remembered() {
+        let mut spread = Spread::new();
+        assert_eq!(miss(&mut spread, 512, 3_072), Distance::Far);
+        let mut verdicts = (0..8).map(|_| {
+            (0..32).for_each(|_| {
+                spread.on_miss(Instant::from_nanos(spread.pace.last_miss.as_nanos() + SECOND / 20), 1);
+            });
+            miss(&mut spread, 0, 3_072)
+        });
+        assert_eq!(verdicts.by_ref().take(7).collect::<Vec<_>>(), [Distance::Far; 7]);
+        assert_eq!(verdicts.next(), Some(Distance::Near));
     }
 
     #[test]

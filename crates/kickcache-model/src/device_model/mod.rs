@@ -8,7 +8,7 @@ pub mod disk;
 #[cfg(test)]
 mod load;
 pub mod mirror;
-mod pauses;
+pub(crate) mod pauses;
 pub mod remote;
 pub mod ssd;
 
@@ -126,7 +126,7 @@ fn micros(at: Instant) -> f64 {
 }
 
 /// A span as microseconds.
-fn micros_of(time: Duration) -> f64 {
+pub(crate) fn micros_of(time: Duration) -> f64 {
     micros(Instant::ZERO.plus(time))
 }
 

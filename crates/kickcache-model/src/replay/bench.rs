@@ -3,6 +3,8 @@
 use kickcache_engine::time::{Duration, Instant, earlier};
 use kickcache_random::Random;
 
+use crate::device_model::micros_of;
+use crate::device_model::pauses::Pauses;
 use crate::replay::cache_model::{CacheModel, Tally};
 use crate::replay::devices::Devices;
 use crate::replay::jobs::Jobs;
@@ -26,6 +28,23 @@ pub struct Course {
     pub steady: Option<usize>,
     /// Longest wait of the cache model for a processor, each time something wakes it.
     pub wakes_late: Duration,
+    /// Times in which all but the devices stands still.
+    pub stalls: Stalls,
+}
+
+/// Clients and cache model stand still now and then, as in a virtual machine whose host is busy; devices go on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Stalls {
+    /// Mean time between two; zero if there are none.
+    pub every: Duration,
+    /// The longest.
+    pub longest: Duration,
+}
+
+impl Stalls {
+    fn start(self) -> Pauses {
+        Pauses::new(micros_of(self.every), micros_of(self.longest), LATE_SEED)
+    }
 }
 
 /// Called now and then with how much of the run, in nanoseconds, has gone by.
@@ -89,6 +108,7 @@ pub fn run(
     let end = Instant::ZERO.plus(course.length);
     let mut now = Instant::ZERO;
     let mut late = Random::new(LATE_SEED);
+    let mut stalls = course.stalls.start();
     while !jobs.have_ended() {
         let absolute = |at: Instant| course.start.plus(at.since(Instant::ZERO));
         let relative = |at: Instant| Instant::ZERO.plus(at.since(course.start));
@@ -96,6 +116,8 @@ pub fn run(
         let below = earlier(devices.next_event(), timeout).map(relative);
         let Some(next) = earlier(below, jobs.next_event()) else { break };
         let wakes = next.plus(Duration::from_nanos(late.within(0, course.wakes_late.as_nanos())));
+        let wakes = stalls.delay(wakes, wakes);
+        stalls.forget(wakes);
         if wakes >= end {
             now = end;
             break;

@@ -5,7 +5,7 @@ use kickcache_engine::time::{Duration, Instant};
 use crate::device_model::DeviceModel;
 use crate::device_model::cloud::{Cloud, CloudParameters};
 use crate::device_model::ssd::{Ssd, SsdParameters};
-use crate::replay::bench::{Course, run, run_idle};
+use crate::replay::bench::{Course, Stalls, run, run_idle};
 use crate::replay::cache_model::CacheModel;
 use crate::replay::devices::Devices;
 use crate::result::DeviceResult;
@@ -22,6 +22,9 @@ const STALE_OFFSET: u64 = 3_500 * MIB;
 const REST: Duration = Duration::from_millis(2_000);
 /// A job that runs, or a cache that is still dirty after so long has no end.
 const LENGTH_MAX: Duration = Duration::from_millis(3_600_000);
+/// Where the most popular blocks of each hot set stand in a job's half of the data.
+const OLD_CENTRE: f64 = 0.1;
+const NEW_CENTRE: f64 = 0.6;
 /// Bytes of the slow disk.
 pub const ORIGIN_BYTES: u64 = 4_096 * MIB;
 
@@ -56,10 +59,14 @@ pub struct Duel {
     pub work: Work,
     /// Requests in all.
     pub requests: u64,
+    /// In this many steps the requests move from one hot set to another; with one they have one all the time.
+    pub steps: u64,
     /// Processor time of a client for each request.
     pub cost: Duration,
     /// Limit of the fast disk, in requests a second.
     pub ssd_iops: Option<u32>,
+    /// Times in which the clients and the cache stand still.
+    pub stalls: Stalls,
     /// Of the offsets and the devices.
     pub seed: u64,
 }
@@ -86,33 +93,50 @@ impl Duel {
         let mut scene = Scene::new(cache, self);
         if self.start == Start::Stale {
             for rw in ["randwrite", "randread", "randread"] {
-                scene.play(&self.stale_job(rw));
+                scene.play(&self.stale_job(rw), self.seed);
                 scene.drain();
             }
         }
         scene.count();
         scene.counted = Counted::default();
+        for step in 0..self.steps {
+            scene.play(&self.job(step), self.seed + step);
+        }
         match self.work {
-            Work::Read => {
-                scene.play(&self.job("randread"));
-                scene.rest();
-            }
-            Work::Write => {
-                scene.play(&self.job("randwrite"));
-                scene.drain();
-            }
+            Work::Read => scene.rest(),
+            Work::Write => scene.drain(),
         }
         scene.count();
         scene.counted.per_thousand(self.requests)
     }
 
-    fn job(&self, rw: &str) -> String {
+    fn job(&self, step: u64) -> String {
+        let rw = match self.work {
+            Work::Read => "randread",
+            Work::Write => "randwrite",
+        };
         let half = self.cache_bytes * self.data_times / 2;
-        let share = self.requests / 2 * 4096;
-        format!(
-            "[duel]\nrw={rw}\nbs=4k\niodepth=8\nnumjobs=2\nsize={half}\nio_size={share}\nnorandommap\n\
-             random_distribution=zipf:1.2\n"
-        )
+        let requests = self.requests / self.steps;
+        let common = format!("rw={rw}\nbs=4k\nsize={half}\nnorandommap\n");
+        if self.steps == 1 {
+            let share = requests / 2 * 4096;
+            return format!(
+                "[duel]\n{common}iodepth=8\nnumjobs=2\nio_size={share}\nrandom_distribution=zipf:1.2\n"
+            );
+        }
+        let new = requests * step / (self.steps - 1);
+        let sets = [("old", requests - new, OLD_CENTRE), ("new", new, NEW_CENTRE)];
+        let is_mixed = sets.iter().all(|(_, requests, _)| *requests > 0);
+        let depth = if is_mixed { 4 } else { 8 };
+        let mut text = format!("[global]\n{common}iodepth={depth}\nfilename=duel\n");
+        for (name, requests, centre) in sets.into_iter().filter(|(_, requests, _)| *requests > 0) {
+            let share = requests / 2 * 4096;
+            for (part, offset) in [("a", 0), ("b", half)] {
+                text += &format!("[{name}-{part}]\noffset={offset}\nio_size={share}\n");
+                text += &format!("random_distribution=zipf:1.2:{centre}\n");
+            }
+        }
+        text
     }
 
     fn stale_job(&self, rw: &str) -> String {
@@ -126,25 +150,26 @@ struct Scene<'a> {
     cache: &'a mut dyn CacheModel,
     devices: Devices,
     now: Instant,
-    seed: u64,
     cost: Duration,
+    stalls: Stalls,
     counted: Counted,
 }
 
 impl<'a> Scene<'a> {
     fn new(cache: &'a mut dyn CacheModel, duel: &Duel) -> Scene<'a> {
-        let Duel { seed, cost, .. } = *duel;
+        let Duel { seed, cost, stalls, .. } = *duel;
         let hdd = limited(HDD_IOPS, seed + 1);
         let ssd = || Box::new(Ssd::new(SsdParameters::articles(), seed)) as Box<dyn DeviceModel>;
         let ssd = duel.ssd_iops.map_or_else(ssd, |iops| limited(iops.into(), seed));
         let devices = Devices::cached(ssd, hdd);
-        Scene { cache, devices, now: Instant::ZERO, seed, cost, counted: Counted::default() }
+        Scene { cache, devices, now: Instant::ZERO, cost, stalls, counted: Counted::default() }
     }
 
-    fn play(&mut self, job: &str) {
-        let mut load = FioWorkload::parse(job, self.seed).expect("a job file");
+    fn play(&mut self, job: &str, seed: u64) {
+        let mut load = FioWorkload::parse(job, seed).expect("a job file");
         self.count();
-        let course = Course { start: self.now, length: LENGTH_MAX, cost: self.cost, ..Course::default() };
+        let (cost, stalls) = (self.cost, self.stalls);
+        let course = Course { start: self.now, length: LENGTH_MAX, cost, stalls, ..Course::default() };
         let result = run(course, &mut load, self.cache, &mut self.devices, &mut |_| ());
         let hdd = result.origin_device.expect("there is an origin");
         self.counted.add(result.cache_device.as_ref(), &hdd);

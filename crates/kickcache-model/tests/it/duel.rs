@@ -2,6 +2,7 @@
 
 use kickcache_engine::time::Duration;
 use kickcache_model::cache_model::cache_kind::CacheKind;
+use kickcache_model::replay::bench::Stalls;
 use kickcache_model::replay::duel::{Duel, DuelResult, ORIGIN_BYTES, Start, Work};
 
 const MIB: u64 = 1 << 20;
@@ -10,8 +11,9 @@ const CACHE_BYTES: u64 = 256 * MIB;
 
 fn duel(data_times: u64, start: Start, work: Work) -> Duel {
     let cost = Duration::from_micros(100);
-    let (requests, ssd_iops, seed) = (80_000, None, 1);
-    Duel { cache_bytes: CACHE_BYTES, data_times, start, work, requests, cost, ssd_iops, seed }
+    let stalls = Stalls::default();
+    let (cache_bytes, requests, steps, ssd_iops, seed) = (CACHE_BYTES, 80_000, 1, None, 1);
+    Duel { cache_bytes, data_times, start, work, requests, steps, cost, ssd_iops, stalls, seed }
 }
 
 fn run(duel: Duel) -> DuelResult {
@@ -38,6 +40,13 @@ fn blocks_that_lie_too_far_apart_for_the_cache_are_read_alone() {
         // bcache: 158.0 and 158.5 requests, 0.62 MiB.
         assert!(found.hdd_requests <= 163.0 && found.ssd_written <= 1.5 * 0.62, "{start:?}: {found:?}");
     }
+}
+
+#[test]
+fn a_guest_that_stands_still_now_and_then_has_no_slow_disk() {
+    let stalls = Stalls { every: Duration::from_millis(50), longest: Duration::from_millis(300) };
+    let found = run(Duel { stalls, ..duel(12, Start::Cold, Work::Read) });
+    assert!(found.hdd_requests <= 163.0 && found.ssd_written <= 1.5 * 0.62, "{found:?}");
 }
 
 #[test]
