@@ -56,7 +56,8 @@ pub enum Error {
     },
     /// The device is to take over from another one, and is worth nothing yet.
     #[error(
-        "this cache device was to replace {path}, and is not complete, so that nothing on it counts; give that one, which has everything"
+        "this cache device was to replace the one that was at {path} then, and is not complete, so that nothing on it counts; give that one, \
+         which has everything"
     )]
     Incomplete {
         /// Where that one was.

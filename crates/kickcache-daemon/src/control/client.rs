@@ -43,6 +43,12 @@ pub enum ClientError {
         /// Why.
         source: io::Error,
     },
+    /// It was asked, and says nothing.
+    #[error(
+        "the daemon at {} has not answered for {} s: it may wait for a device; see its log",
+        .0.display(), ANSWER_MAX.as_secs()
+    )]
+    Late(PathBuf),
     /// It refused.
     #[error("{0}")]
     Refused(String),
@@ -273,6 +279,7 @@ impl Client {
         let path = self.path.clone();
         match source.kind() {
             io::ErrorKind::InvalidData => ClientError::Answer(path),
+            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => ClientError::Late(path),
             _ => ClientError::Io { path, source },
         }
     }

@@ -1,4 +1,4 @@
-//! A cache device that is being replaced, in a report.
+//! A cache device that is being replaced, or left out, in a report.
 
 use serde::{Deserialize, Serialize};
 
@@ -27,4 +27,13 @@ pub enum ReplacingStep {
     Copying,
     /// It has everything, and is put in the cache device's place.
     TakingOver,
+}
+
+/// A cache device that is being left out.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct LeavingOutReport {
+    /// Bytes that are still to be written back.
+    pub left_bytes: u64,
+    /// Bytes that were to be when it began.
+    pub bytes: u64,
 }

@@ -12,7 +12,7 @@ use crate::control::error_count::ErrorCount;
 use crate::control::last_error::LastError;
 use crate::control::limits_report::LimitsReport;
 use crate::control::lru_curve::LruCurve;
-use crate::control::replacing_report::ReplacingReport;
+use crate::control::replacing_report::{LeavingOutReport, ReplacingReport};
 use crate::control::wear_report::WearReport;
 use crate::extents::{Extent, extents};
 use crate::latency::Latencies;
@@ -94,6 +94,9 @@ pub struct CacheReport {
     /// Why the last one that was to take over did not, unless another one is to since.
     #[serde(default)]
     pub replacement_failure: Option<String>,
+    /// How far it is, while it is left out.
+    #[serde(default)]
+    pub leaving_out: Option<LeavingOutReport>,
     /// Bytes that its segments can hold.
     pub capacity_bytes: u64,
     /// Segments in all.
@@ -341,6 +344,7 @@ impl CacheReport {
             growing_to_bytes: facts.growing_to,
             replacing: facts.replacing,
             replacement_failure: facts.replacement_failure,
+            leaving_out: None,
             capacity_bytes: status.capacity_blocks * BLOCK_SIZE,
             segments: status.segments,
             free_segments: status.free_segments,

@@ -135,8 +135,8 @@ fn served_at() -> ServedAt {
     }
 }
 
-fn report() -> Report {
-    let volume = VolumeReport {
+fn volume_report() -> VolumeReport {
+    VolumeReport {
         name: "vm1".into(),
         origin: "/dev/sdb".into(),
         origin_last_error: None,
@@ -170,7 +170,10 @@ fn report() -> Report {
         lru_curve: None,
         latencies: None,
         counters: super::report::VolumeCounters { reads: 7, hit_blocks: 5, ..Default::default() },
-    };
+    }
+}
+
+fn report() -> Report {
     let cache = CacheReport {
         device: "/dev/nvme0n1p4".into(),
         health: HealthWord::Good,
@@ -185,6 +188,7 @@ fn report() -> Report {
         growing_to_bytes: None,
         replacing: None,
         replacement_failure: None,
+        leaving_out: None,
         capacity_bytes: 100 << 30,
         segments: 25_600,
         free_segments: 100,
@@ -195,7 +199,7 @@ fn report() -> Report {
         memory_bytes: 500 << 20,
         wear: Default::default(),
         counters: Default::default(),
-        volumes: vec![volume],
+        volumes: vec![volume_report()],
     };
     Report {
         version: "0.1.0".into(),

@@ -16,6 +16,7 @@ mod offline_device;
 pub mod older_copy;
 pub mod outdated;
 pub mod standing;
+pub mod taken_in;
 pub mod ublk;
 mod write_back;
 

@@ -34,6 +34,9 @@ pub struct CacheSpec {
     /// The device that is to take over from it.
     #[serde(skip)]
     pub successor: Option<PathBuf>,
+    /// Devices that were left out, in whose place it is.
+    #[serde(skip)]
+    pub former: Vec<PathBuf>,
     /// The volumes.
     #[serde(default, rename = "volume")]
     pub volumes: Vec<VolumeSpec>,
@@ -54,6 +57,7 @@ impl CacheSpec {
             service: CacheService::default(),
             replacement: Replacement::default(),
             successor: None,
+            former: Vec::new(),
             volumes,
             unserved: Vec::new(),
         }

@@ -198,7 +198,7 @@ impl CacheTakeover {
         let with = shown_path(&spec.path);
         self.begin(move || {
             let prepared = check().and_then(|()| Successor::prepare(&spec, &old, &superblock, &state));
-            TakeoverOutcome::Prepared(prepared)
+            TakeoverOutcome::Prepared(prepared.map_err(ServeError::of_successor))
         })?;
         (self.step, self.with, self.failure) = (Some(TakeoverStep::Preparing), Some(with), None);
         self.given = given;
@@ -261,7 +261,7 @@ impl CacheTakeover {
             let begun = WallTime::now();
             let copied = read_part(&pair.old, part).and_then(|bytes| {
                 is_at_new.store(true, Ordering::Relaxed);
-                write_part(&pair.new, part, &bytes)
+                write_part(&pair.new, part, &bytes).map_err(ServeError::of_successor)
             });
             TakeoverOutcome::Copied(copied, engine_span(begun.elapsed()))
         })
@@ -272,7 +272,7 @@ impl CacheTakeover {
     /// # Errors
     /// If there is no thread for it.
     pub(crate) fn flush(&mut self, pair: Pair) -> io::Result<()> {
-        self.begin(move || TakeoverOutcome::Flushed(flush(&pair.new)))
+        self.begin(move || TakeoverOutcome::Flushed(flush(&pair.new).map_err(ServeError::of_successor)))
     }
 
     /// Notes on both devices which one is the cache.

@@ -52,6 +52,16 @@ pub enum ServeError {
         /// Why it failed.
         source: io::Error,
     },
+    /// A device that is to take over cannot be read or written; it is no cache device yet.
+    #[error("{path}: cannot {action}: {source}; see what the kernel says of it (dmesg)")]
+    Successor {
+        /// The device.
+        path: PathBuf,
+        /// What was tried.
+        action: &'static str,
+        /// Why it failed.
+        source: io::Error,
+    },
     /// A volume does not fit to its origin or its name.
     #[error("volume {name}: {what}")]
     Volume {
@@ -132,6 +142,14 @@ impl ServeError {
                 refused.push(last);
                 Err(ServeError::Volumes(refused))
             }
+        }
+    }
+
+    /// The same of a device that is no cache device yet: no start can go on without it.
+    pub(crate) fn of_successor(self) -> ServeError {
+        match self {
+            ServeError::CacheIo { path, action, source } => ServeError::Successor { path, action, source },
+            other => other,
         }
     }
 

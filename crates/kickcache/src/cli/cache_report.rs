@@ -7,8 +7,10 @@ use kickcache_daemon::control::activity::{Activity, Took};
 use kickcache_daemon::control::error_count::ErrorCount;
 use kickcache_daemon::control::last_error::LastError;
 use kickcache_daemon::control::lru_curve::LruCurve;
-use kickcache_daemon::control::replacing_report::{ReplacingReport, ReplacingStep};
-use kickcache_daemon::control::report::{CacheFacts, CacheReport, RecordWord, Trouble, VolumeFacts};
+use kickcache_daemon::control::replacing_report::{LeavingOutReport, ReplacingReport, ReplacingStep};
+use kickcache_daemon::control::report::{
+    CacheFacts, CacheReport, RecordWord, Trouble, VolumeFacts, VolumeReport,
+};
 use kickcache_daemon::control::wear_report::WearReport;
 use kickcache_daemon::driver::errno::errno_name;
 use kickcache_daemon::driver::fault::Cause;
@@ -23,6 +25,13 @@ use kickcache_engine::time;
 /// The report on a server of this cache device.
 pub(crate) fn cache_report(status: ServerStatus, spec: &CacheSpec) -> CacheReport {
     as_used(report_of(status, spec, None, &[]), spec.service)
+}
+
+/// The same of one that is being left out, of which this many bytes were to be written back.
+pub(crate) fn with_leaving(report: CacheReport, bytes: Option<u64>) -> CacheReport {
+    let left = |volume: &VolumeReport| volume.dirty_bytes + volume.unflushed_bytes;
+    let left_bytes = report.volumes.iter().map(left).sum();
+    CacheReport { leaving_out: bytes.map(|bytes| LeavingOutReport { left_bytes, bytes }), ..report }
 }
 
 /// The same for metrics.

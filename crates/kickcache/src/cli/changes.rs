@@ -254,7 +254,7 @@ fn follow_taken_in(wanted: &mut ServePlan, started: &Started) -> Vec<String> {
     let mut notes = Vec::new();
     for served in &started.servers {
         let was = |cache: &&mut CacheSpec| {
-            served.former.iter().any(|former| whole_path(former) == whole_path(&cache.device))
+            served.cache.former.iter().any(|former| whole_path(former) == whole_path(&cache.device))
         };
         let Some(cache) = wanted.caches.iter_mut().find(was) else { continue };
         let (before, now) = (cache.device.display(), served.cache.device.display());

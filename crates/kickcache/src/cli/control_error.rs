@@ -10,3 +10,8 @@ pub(super) fn control_error(error: ServeError) -> ControlError {
         error => ControlError::Refused(error.to_string()),
     }
 }
+
+/// Nothing is served yet.
+pub(super) fn starting() -> ControlError {
+    ControlError::Refused("the daemon is still starting; ask again later".into())
+}

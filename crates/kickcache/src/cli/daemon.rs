@@ -29,9 +29,9 @@ use kickcache_daemon::words::ModeWord;
 use kickcache_units::counted;
 use tracing_subscriber::fmt::MakeWriter;
 
-use crate::cli::cache_report::{cache_report, sample_report};
+use crate::cli::cache_report::{cache_report, sample_report, with_leaving};
 use crate::cli::changes::{self, Changes, Turn};
-use crate::cli::control_error::control_error;
+use crate::cli::control_error::{control_error, starting};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::greeting::{Greeting, greet};
 use crate::cli::leaving_out::{LeavingOut, tell_left_out, tell_not_left_out};
@@ -329,7 +329,9 @@ impl ControlTarget for Daemon {
             // One that ended on its own has nothing to tell; the log says why.
             let Ok(status) = served.handle.status() else { continue };
             orphans.extend(told(&started, served, &status.orphans));
-            caches.push(cache_report(status, &served.cache));
+            let report = cache_report(status, &served.cache);
+            let bytes = self.changes.under_way().leaving_out(&report.device);
+            caches.push(with_leaving(report, bytes));
         }
         if caches.is_empty() {
             return Err(ControlError::Stopped);
@@ -392,7 +394,9 @@ impl ControlTarget for Daemon {
         if order.dry_run {
             return Ok(wire::LeftOut { device, dirty, lost: Vec::new() });
         }
-        let _kept = self.changes.under_way().leave_all(served.cache.names())?;
+        let under_way = self.changes.under_way();
+        let _kept = under_way.leave_all(served.cache.names())?;
+        let _told = under_way.leave_out(&device, dirty.iter().map(|volume| volume.bytes).sum());
         tracing::info!(
             event = "cache_leaving_out",
             device,
@@ -491,10 +495,6 @@ impl MetricsTarget for Daemon {
 fn named_in_status(served: &Served) -> Result<String, ControlError> {
     let status = served.handle.status().map_err(control_error)?;
     Ok(shown_path(&status.cache))
-}
-
-fn starting() -> ControlError {
-    ControlError::Refused("the daemon is still starting; ask again later".into())
 }
 
 #[cfg(test)]

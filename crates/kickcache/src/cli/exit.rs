@@ -144,6 +144,7 @@ impl From<ClientError> for Failure {
             ClientError::Path(_) | ClientError::Wrong(_) => Exit::Usage,
             ClientError::NotAllowed(_)
             | ClientError::Io { .. }
+            | ClientError::Late(_)
             | ClientError::Refused(_)
             | ClientError::Answer(_) => Exit::Failed,
         };

@@ -3,12 +3,20 @@
 use std::io::Write;
 use std::path::PathBuf;
 
+use indicatif::{ProgressBar, ProgressStyle};
+use kickcache_daemon::control::client::Client;
+use kickcache_daemon::control::replacing_report::LeavingOutReport;
+use kickcache_daemon::control::report::Report;
 use kickcache_daemon::control::wire::{DirtyVolume, LeaveOutOrder, LeftOut};
 use kickcache_daemon::whole_path::shown_path;
 use kickcache_units::show_bytes;
 
+use crate::cli::awaited::Awaited;
 use crate::cli::exit::Failure;
 use crate::cli::options::ControlOption;
+
+/// What Ctrl-C does.
+const GOES_ON: &str = "interrupted; the daemon goes on with it, and `kickcache status` says how far it is";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -25,7 +33,7 @@ Examples:
 /// and it is closed, so that the drive can be pulled. Clients go on. A device that is out of service after errors is left out in the same
 /// way. `kickcache replace` takes another one in (docs/replace.md).
 ///
-/// The daemon goes on with it if this command is interrupted; `kickcache status` says how much is dirty.
+/// The daemon goes on with it if this command is interrupted (exit code 130); `kickcache status` says how much is left to be written back.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct LeaveOutArgs {
@@ -52,7 +60,11 @@ impl LeaveOutArgs {
             abandon_dirty: self.abandon_dirty,
             dry_run: self.dry_run,
         };
-        let left_out = self.control.client().leave_out(order)?;
+        let (client, awaited, bar) = (self.control.client(), Awaited::new(GOES_ON)?, progress_bar());
+        let asker = client.clone();
+        let answered = awaited.answer(move || asker.leave_out(order), || show(&client, &bar));
+        bar.finish_and_clear();
+        let left_out = answered?;
         if self.json {
             return Ok(writeln!(out, "{}", serde_json::to_string_pretty(&left_out)?)?);
         }
@@ -64,6 +76,29 @@ impl LeaveOutArgs {
         lost.iter().try_for_each(|found| writeln!(out, "{}: LOST", told(found)))?;
         Ok(writeln!(out, "{device} is left out: its volumes are served from their origins alone")?)
     }
+}
+
+/// Shows how much is left to be written back.
+fn show(client: &Client, bar: &ProgressBar) {
+    // Whoever asked will be told what is wrong.
+    let Ok(Report { caches, .. }) = client.status() else { return };
+    let leaving = caches.into_iter().find_map(|cache| cache.leaving_out);
+    if let Some(LeavingOutReport { left_bytes, bytes }) = leaving {
+        bar.set_length(bytes);
+        bar.set_position(bytes.saturating_sub(left_bytes));
+    }
+}
+
+/// On standard error, if that is a terminal.
+fn progress_bar() -> ProgressBar {
+    let bar = ProgressBar::new(1);
+    let style = ProgressStyle::with_template(
+        "writing back {bar:30} {percent:>3} %  {bytes}/{total_bytes}  {bytes_per_sec}  {eta} left",
+    );
+    if let Ok(style) = style {
+        bar.set_style(style.progress_chars("█▉▊▋▌▍▎▏ "));
+    }
+    bar
 }
 
 fn told(DirtyVolume { volume, bytes }: &DirtyVolume) -> String {

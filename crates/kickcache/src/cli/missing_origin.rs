@@ -18,7 +18,7 @@ pub(super) fn is_missing(error: &OpenError) -> bool {
 /// What to do about the missing origin of a volume, to follow the reason; with what of it is dirty on the cache device.
 pub(super) fn what_to_do(cache: &CacheSpec, name: &str, state: &StatePlace) -> String {
     let detach = ShellCommand::new("detach").path(&cache.device).word(name);
-    let back = "put it back, or say where it is now (--origin, with --origin-moved), then start again";
+    let back = "put it back, or say where it is now (--origin, with --origin-moved), then `kickcache reload`, or start again";
     let give_up = "or, if it is lost, stop the daemon and remove the volume";
     match dirty_bytes(&cache.device, name, state) {
         Some(0) => {

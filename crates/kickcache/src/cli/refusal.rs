@@ -196,6 +196,7 @@ fn concern(error: &ServeError) -> Concern {
         ServeError::Device(_)
         | ServeError::Engine { .. }
         | ServeError::Cache { .. }
-        | ServeError::CacheIo { .. } => Concern::Cache(error.to_string()),
+        | ServeError::CacheIo { .. }
+        | ServeError::Successor { .. } => Concern::Cache(error.to_string()),
     }
 }

@@ -3,13 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::iter;
 use std::panic::resume_unwind;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::thread::{self, ScopedJoinHandle};
 
 use anyhow::{Context, bail};
 use kickcache_daemon::control::ControlError;
 use kickcache_daemon::driver::device::answers::silent_devices;
 use kickcache_daemon::driver::device::check_distinct;
+use kickcache_daemon::offline::taken_in::find_taken_in;
 use kickcache_daemon::plan::ServePlan;
 use kickcache_daemon::plan::cache_spec::{CacheService, CacheSpec, Unserved};
 use kickcache_daemon::plan::removal::only_volume;
@@ -35,8 +36,6 @@ use crate::cli::unserved::tell_unserved;
 pub(super) struct Served {
     pub(super) handle: ServerHandle,
     pub(super) cache: CacheSpec,
-    /// Cache devices that were left out, in whose place another one was taken in.
-    pub(super) former: Vec<PathBuf>,
 }
 
 /// What came of a plan.
@@ -75,9 +74,12 @@ impl Started {
     pub(super) fn position(&self, named: &Path) -> Option<usize> {
         let is_at = |device: &Path, other: &Path| real_path(device) == real_path(other);
         let at = |path: &Path| self.servers.iter().position(|served| is_at(&served.cache.device, path));
-        let instead = |served: &Served| served.former.iter().any(|former| is_at(former, named));
-        let after = || self.servers.iter().position(instead);
-        at(named).or_else(after).or_else(|| at(&follow(named).device))
+        let instead = |path: &Path| {
+            let is_former = |served: &Served| served.cache.former.iter().any(|former| is_at(former, path));
+            self.servers.iter().position(is_former)
+        };
+        let found = |path: &Path| at(path).or_else(|| instead(path));
+        found(named).or_else(|| found(&follow(named).device))
     }
 
     /// The server of a cache device, or the only one.
@@ -189,7 +191,10 @@ pub(super) fn start_servers(
     refusals.leave_silent(&mut plan.caches, silent)?;
     let mut unserved = tell_unserved(&mut plan)?;
     for cache in &mut plan.caches {
-        find_cache(cache).or_else(|error| refusals.leave_all(cache, error.into()))?;
+        let found = find_cache(cache).map_err(anyhow::Error::from);
+        let found = found.and_then(|()| Ok(find_taken_in(cache, &state)?));
+        let found = found.and_then(|()| Ok(find_cache(cache)?));
+        found.or_else(|error| refusals.leave_all(cache, error))?;
     }
     unserved.extend(tell_unserved(&mut plan)?);
     check_distinct(devices(&plan))?;
@@ -335,7 +340,7 @@ fn start_server(
         let mut config = common.config(cache);
         config.inherited = std::mem::take(&mut activated).into_inherited();
         match Server::start(config) {
-            Ok(handle) => return Ok(Some(Served { handle, cache: cache.clone(), former: Vec::new() })),
+            Ok(handle) => return Ok(Some(Served { handle, cache: cache.clone() })),
             Err(error) => refusals.leave(cache, error)?,
         }
     }

@@ -64,7 +64,7 @@ pub(super) fn take_in(
     }
     taken_in.map_err(control_error)?;
     let former = std::mem::replace(&mut served.cache.device, order.with.clone());
-    served.former.push(former);
+    served.cache.former.push(former);
     served.cache.service = CacheService::InService;
     served.cache.size = None;
     Ok(())

@@ -1,6 +1,6 @@
 //! One change of what a daemon serves at a time. Who would wait long is told for what, and is not served later unasked.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -15,6 +15,7 @@ pub(super) struct UnderWay {
     now: Mutex<Option<Change>>,
     ended: Condvar,
     leaving: Mutex<BTreeSet<String>>,
+    leaving_out: Mutex<BTreeMap<String, u64>>,
 }
 
 struct Change {
@@ -31,7 +32,24 @@ pub(super) struct Leaving<'a> {
     volume: String,
 }
 
+/// A cache device is about to be left out while this lives.
+pub(super) struct LeavingDevice<'a> {
+    under_way: &'a UnderWay,
+    device: String,
+}
+
 impl UnderWay {
+    /// Takes note that a cache device is about to be left out, and how many bytes are written back before.
+    pub(super) fn leave_out(&self, device: &str, bytes: u64) -> LeavingDevice<'_> {
+        lock(&self.leaving_out).insert(device.into(), bytes);
+        LeavingDevice { under_way: self, device: device.into() }
+    }
+
+    /// How many bytes were to be written back of a cache device that is about to be left out.
+    pub(super) fn leaving_out(&self, device: &str) -> Option<u64> {
+        lock(&self.leaving_out).get(device).copied()
+    }
+
     /// Waits for the change that is under way, but not for ever.
     ///
     /// # Errors
@@ -107,6 +125,12 @@ impl Drop for Begun<'_> {
     fn drop(&mut self) {
         *lock(&self.0.now) = None;
         self.0.ended.notify_one();
+    }
+}
+
+impl Drop for LeavingDevice<'_> {
+    fn drop(&mut self) {
+        lock(&self.under_way.leaving_out).remove(&self.device);
     }
 }
 

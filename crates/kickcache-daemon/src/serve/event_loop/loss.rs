@@ -106,7 +106,7 @@ impl<E: CacheEngine> EventLoop<E> {
         };
         tracing::error!(
             event = "cache_out_of_service", device = %device,
-            "{device} failed too often and is out of service: volumes go on from their origins; {next}"
+            "{device} failed and is out of service: volumes go on from their origins; {next}"
         );
         for (name, blocks) in &dirty {
             let which = show_extents(&extents(blocks), EXTENTS_LOGGED);

@@ -467,7 +467,7 @@ impl<E: CacheEngine> EventLoop<E> {
 
 fn cause_of(error: &ServeError) -> Cause {
     let errno = match error {
-        ServeError::CacheIo { source, .. } => source.raw_os_error(),
+        ServeError::CacheIo { source, .. } | ServeError::Successor { source, .. } => source.raw_os_error(),
         _ => None,
     };
     Cause::Errno(errno.unwrap_or(libc::EIO))

@@ -7,7 +7,7 @@ use kickcache_daemon::control::error_count::ErrorCount;
 use kickcache_daemon::control::last_error::LastError;
 use kickcache_daemon::control::limits_report::LimitsReport;
 use kickcache_daemon::control::lru_curve::{LruCurve, LruPoint};
-use kickcache_daemon::control::replacing_report::{ReplacingReport, ReplacingStep};
+use kickcache_daemon::control::replacing_report::{LeavingOutReport, ReplacingReport, ReplacingStep};
 use kickcache_daemon::control::report::{
     CacheCounters, CacheReport, HealthWord, RecordWord, Report, UnservedReport, VolumeCounters, VolumeReport,
 };
@@ -73,6 +73,7 @@ fn cache() -> CacheReport {
             bytes: 0,
         }),
         replacement_failure: Some("it failed".into()),
+        leaving_out: Some(LeavingOutReport { left_bytes: 1, bytes: 2 }),
         capacity_bytes: 1,
         segments: 1,
         free_segments: 1,

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use kickcache_daemon::control::activity::{Activity, Took};
-use kickcache_daemon::control::replacing_report::{ReplacingReport, ReplacingStep};
+use kickcache_daemon::control::replacing_report::{LeavingOutReport, ReplacingReport, ReplacingStep};
 use kickcache_daemon::control::report::{CacheReport, HealthWord, RecordWord, Report, VolumeReport};
 use kickcache_daemon::control::wear_report::{GivenUpWord, WearReport};
 use kickcache_daemon::extents::show_extents;
@@ -52,11 +52,15 @@ pub(super) fn cache_sentence(cache: &CacheReport, commands: &DaemonCommands) -> 
         (None, None) => String::new(),
     };
     let replacing = cache.replacing.as_ref().map_or_else(String::new, replacing);
+    let leaving =
+        cache.leaving_out.as_ref().map_or_else(String::new, |LeavingOutReport { left_bytes, .. }| {
+            format!(", {} to be written back before it is left out", show_bytes(*left_bytes))
+        });
     let capacity = show_bytes(cache.capacity_bytes);
     let free = show_ratio(cache.free_segments, cache.segments);
     let (memory, written) = (show_bytes(cache.memory_bytes), show_bytes(cache.counters.write_bytes));
     let figures = format!(
-        "; {capacity}, {free} of the segments free{retired}{replacing}; {written} written to it; tables take \
+        "; {capacity}, {free} of the segments free{retired}{replacing}{leaving}; {written} written to it; tables take \
          {memory} of memory"
     );
     // What stands in for a device that was left out has a size of its own, which is nobody's.

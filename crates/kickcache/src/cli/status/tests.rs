@@ -99,6 +99,7 @@ fn report(reads: u64) -> Report {
         growing_to_bytes: None,
         replacing: None,
         replacement_failure: None,
+        leaving_out: None,
         capacity_bytes: 100 << 30,
         segments: 25_600,
         free_segments: 256,
