@@ -81,7 +81,12 @@ impl Engine {
                 return location;
             }
             forgotten += 1;
-            self.state.forget(self.state.cache.slots().key(location));
+            let key = self.state.cache.slots().key(location);
+            if mutant!(PartingNotRecorded) {
+                self.state.cache.remove(key);
+                continue;
+            }
+            self.state.forget(key);
         }
         Location::new(if end == slots { 0 } else { end })
     }
@@ -94,7 +99,9 @@ impl Engine {
         assert_eq!(self.cached_blocks(volume), 0, "all blocks were forgotten");
         self.state.now = now;
         self.is_stirred = true;
-        self.state.device.record(Fact::Dropped(volume));
+        if !mutant!(PartingNotRecorded) {
+            self.state.device.record(Fact::Dropped(volume));
+        }
         self.state.device.note_gone();
         self.state.agenda.push_back(Task::Barrier(DurableWaiter::Forgotten(volume)));
     }

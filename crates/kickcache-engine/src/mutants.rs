@@ -158,10 +158,12 @@ mod planted {
         CopiedUnderWrites,
         /// A flush does not reach the device that takes over.
         FlushSkipsSuccessor,
-        /// What a device that was given up ends late counts, whoever has its number by then.
-        LateEndsBelieved,
+        /// What has ended on the old device, and waited for a new one that is given up, never ends.
+        SilentSuccessorAwaited,
         /// A cache device that is left out by order is not put on record.
         LeftOutUnmarked,
+        /// What a volume that goes leaves in the log is not on record as forgotten.
+        PartingNotRecorded,
         /// An engine that takes the place of another one does not know that origins were given something before.
         OriginsTakenForFlushed,
     }

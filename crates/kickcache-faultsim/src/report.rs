@@ -84,6 +84,8 @@ pub struct Summary {
     pub left_out_caches: u64,
     /// Cache devices that were taken in while volumes were served without one.
     pub taken_in_caches: u64,
+    /// Volumes that went while others were served.
+    pub parted_volumes: u64,
     /// Cache devices that had to be formatted again.
     pub replaced_caches: u64,
     /// Blocks that reads found.
@@ -127,6 +129,7 @@ impl Summary {
         self.deserted_successors += other.deserted_successors;
         self.left_out_caches += other.left_out_caches;
         self.taken_in_caches += other.taken_in_caches;
+        self.parted_volumes += other.parted_volumes;
         self.lives_after_service += other.lives_after_service;
         self.incomplete_volumes += other.incomplete_volumes;
         self.request_blocks += other.request_blocks;

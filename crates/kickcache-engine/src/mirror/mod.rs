@@ -135,8 +135,7 @@ impl Mirror {
         if side == Side::New {
             self.new_ends += 1;
             if self.deserted.remove(&id) {
-                let is_believed = mutant!(LateEndsBelieved) && self.flights.has(id);
-                return if is_believed { Ending::Ended(id, Ok(())) } else { Ending::Awaited };
+                return Ending::Awaited;
             }
         }
         let is_sealed = matches!(self.stage, Stage::Sealed | Stage::Parting);
@@ -249,7 +248,7 @@ impl Mirror {
         self.give_up();
         let Released { twins, endings } = self.flights.release_twins();
         self.deserted.extend(twins);
-        endings
+        if mutant!(SilentSuccessorAwaited) { Vec::new() } else { endings }
     }
 
     /// How much has ended on the new device, if something waits there.

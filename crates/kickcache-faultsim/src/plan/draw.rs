@@ -55,6 +55,7 @@ impl Plan {
             growth: None,
             replacement: None,
             leaving_permille: 0,
+            parting_permille: 0,
             restart_after: None,
         };
         focus::draw(&mut plan, random);
@@ -94,6 +95,9 @@ fn draw_rare(plan: &mut Plan, random: &Random) {
     }
     if random.clone().below(16) == 9 {
         focus::leave_out_cache(plan, &mut random.clone());
+    }
+    if random.clone().below(16) == 5 {
+        focus::part_volumes(plan, &mut random.clone());
     }
     if random.clone().below(9) == 3 {
         focus::cap_writeback(plan, &mut random.clone());

@@ -482,6 +482,12 @@ pub(super) fn leave_out_cache(plan: &mut Plan, random: &mut Random) {
     go_round(plan, random);
 }
 
+/// A volume goes in most lives, and comes again.
+pub(super) fn part_volumes(plan: &mut Plan, random: &mut Random) {
+    leave_out_cache(plan, random);
+    (plan.parting_permille, plan.leaving_permille) = (plan.leaving_permille, 0);
+}
+
 /// The log goes round in many short lives, of which most end without a stop.
 fn go_round(plan: &mut Plan, random: &mut Random) {
     (plan.shape.hot_permille, plan.shape.hot_blocks) = (random.within(0, 600), 256);

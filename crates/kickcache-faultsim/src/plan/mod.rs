@@ -71,6 +71,8 @@ pub struct Plan {
     pub replacement: Option<Replacement>,
     /// Lives in which the cache device is left out, in 1/1000.
     pub leaving_permille: u64,
+    /// Lives in which a volume goes and comes again, in 1/1000.
+    pub parting_permille: u64,
     /// Mean time from one restart of an origin to the next, if they are servers of their own.
     pub restart_after: Option<Duration>,
     /// Bytes that a power cut does not tear.

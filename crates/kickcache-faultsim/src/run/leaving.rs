@@ -67,7 +67,7 @@ impl Simulation {
         self.end_life(host, end)
     }
 
-    fn work_in_peace<E: Subject>(&mut self, host: &mut Host<E>) -> Result<(), String> {
+    pub(super) fn work_in_peace<E: Subject>(&mut self, host: &mut Host<E>) -> Result<(), String> {
         let requests = self.random.within(1, self.plan.requests);
         self.start_clients::<E>(requests);
         self.run(host, None, |life, _| life.budget == 0)?;
@@ -75,7 +75,7 @@ impl Simulation {
     }
 
     /// Until nothing is in flight, and more.
-    fn await_peace<E: Subject>(
+    pub(super) fn await_peace<E: Subject>(
         &mut self,
         host: &mut Host<E>,
         is_done: impl Fn(&Host<E>) -> bool,
@@ -85,13 +85,13 @@ impl Simulation {
             .map_err(|error| format!("an engine that gives way: {error}"))
     }
 
-    fn crash_soon<E: Subject>(&mut self, mut host: Host<E>, crash: Crash) -> Result<(), String> {
+    pub(super) fn crash_soon<E: Subject>(&mut self, mut host: Host<E>, crash: Crash) -> Result<(), String> {
         let events = self.random.below(EVENTS) * self.random.within(1, 20);
         self.run(&mut host, Some(events), |life, host| life.is_idle(host))?;
         self.crash(host, crash)
     }
 
-    fn end_life<E: Subject>(&mut self, host: Host<E>, end: End) -> Result<(), String> {
+    pub(super) fn end_life<E: Subject>(&mut self, host: Host<E>, end: End) -> Result<(), String> {
         match end {
             End::Stop => self.work_and_stop(host),
             End::Crash(crash) => self.work_and_crash(host, crash),

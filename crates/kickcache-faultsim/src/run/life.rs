@@ -74,10 +74,10 @@ impl Simulation {
         if E::GROWS && self.draw_leaving() {
             return self.work_and_leave_out(host, end);
         }
-        match end {
-            End::Stop => self.work_and_stop(host),
-            End::Crash(crash) => self.work_and_crash(host, crash),
+        if E::GROWS && self.draw_parting() {
+            return self.work_and_part(host, end);
         }
+        self.end_life(host, end)
     }
 
     /// Which volumes are served in the next life; one at least.

@@ -484,6 +484,7 @@ mod growth;
 mod leaving;
 mod life;
 mod operator;
+mod parting;
 mod replacement;
 mod service;
 #[cfg(test)]

@@ -24,8 +24,8 @@ use crate::run::Simulation;
 use crate::subject::{Subject, prepare_marks, prepare_superblock};
 use crate::superblock::any_superblock;
 
-/// How often the new device does not answer when a part is to be copied, in 1/1000.
-const SILENT_PERMILLE: u64 = 15;
+/// How often the new device does not answer when a part is to be copied and something is in flight there, in 1/1000.
+const SILENT_PERMILLE: u64 = 150;
 
 impl Simulation {
     /// The cache device is replaced in this life, perhaps.
@@ -44,7 +44,11 @@ impl Simulation {
         let Some(replacing) = self.replacing.take() else { return self.begin_replacement(host) };
         let Replacing { step, mut left } = replacing;
         let step = match step {
-            Step::Copying if self.random.chance(SILENT_PERMILLE) => self.desert(host),
+            Step::Copying
+                if mirror(host)?.waits_for_new().is_some() && self.random.chance(SILENT_PERMILLE) =>
+            {
+                self.desert(host)
+            }
             Step::Copying => self.copy(host)?,
             Step::Read(extent, payload) => Step::Written(self.new_device().write(extent.start, payload)),
             Step::Written(ticket) => {

@@ -1,0 +1,91 @@
+//! A volume goes while others are served, and comes again: what the operator and the daemon do.
+
+use kickcache_engine::stats::CacheHealth;
+use kickcache_engine::units::{Location, VolumeId};
+
+use crate::host::Host;
+use crate::oracle::Crash;
+use crate::plan::mode::draw_mode;
+use crate::run::{End, Simulation, volume_id};
+use crate::subject::Subject;
+
+/// How often a life that crashes does so at each step of that, in 1/1000.
+const CRASH_PERMILLE: u64 = 200;
+/// Between two steps about this many events come.
+const EVENTS: u64 = 12;
+
+impl Simulation {
+    /// Whether a volume goes in this life, and comes again.
+    pub(super) fn draw_parting(&mut self) -> bool {
+        self.plan.parting_permille > 0 && self.random.chance(self.plan.parting_permille)
+    }
+
+    /// The clients work, a volume is drained and forgotten, perhaps the others go on without it, and it comes again, in another mode:
+    /// nothing of what was cached of it may come back. A crash may come at any point.
+    pub(super) fn work_and_part<E: Subject>(&mut self, mut host: Host<E>, end: End) -> Result<(), String> {
+        self.work_in_peace(&mut host)?;
+        if host.engine.health() != CacheHealth::Good || self.volumes.len() < 2 {
+            return self.end_life(host, end);
+        }
+        self.drain(&mut host)?;
+        let number = self.random.index(self.volumes.len());
+        let volume = volume_id(number);
+        self.note(|| format!("volume {number} goes"));
+        host.engine.flush_soon(self.now, volume);
+        self.await_peace(&mut host, |host| host.engine.is_idle(volume))?;
+        if let Some(crash) = self.forget(&mut host, volume, end)? {
+            return self.crash_soon(host, crash);
+        }
+        host.engine.seal_forgotten(self.now, volume);
+        self.pump(&mut host)?;
+        if let Some(crash) = self.draw_crash(end) {
+            return self.crash_soon(host, crash);
+        }
+        self.await_peace(&mut host, |host| host.engine.is_forgotten(volume))?;
+        host.engine.remove_volume(volume);
+        self.served[number] = false;
+        self.summary.parted_volumes += 1;
+        let has_others = self.clients.iter().any(|client| client.volume() != volume);
+        if has_others && self.random.chance(500) {
+            self.work_in_peace(&mut host)?;
+        }
+        self.note(|| format!("volume {number} comes again"));
+        self.served[number] = true;
+        self.volumes[number].mode = draw_mode(&mut self.random);
+        host.engine.add_volume(self.now, &self.volumes[number], self.plan.origin_sizes[number]);
+        if let End::Crash(crash) = end
+            && self.random.chance(500)
+        {
+            self.start_clients::<E>(self.plan.requests);
+            return self.crash_soon(host, crash);
+        }
+        self.end_life(host, end)
+    }
+
+    /// Forgets the blocks of a volume; gives the crash that comes in the midst of it, if one does.
+    fn forget<E: Subject>(
+        &mut self,
+        host: &mut Host<E>,
+        volume: VolumeId,
+        end: End,
+    ) -> Result<Option<Crash>, String> {
+        let mut from = Location::new(0);
+        while host.engine.cached_blocks(volume) > 0 {
+            from = host.engine.forget_some(self.now, volume, from);
+            self.pump(host)?;
+            if let Some(crash) = self.draw_crash(end) {
+                return Ok(Some(crash));
+            }
+            let events = self.random.below(EVENTS);
+            self.run(host, Some(events), |life, host| life.is_idle(host))?;
+        }
+        Ok(None)
+    }
+
+    fn draw_crash(&mut self, end: End) -> Option<Crash> {
+        match end {
+            End::Crash(crash) if self.random.chance(CRASH_PERMILLE) => Some(crash),
+            End::Crash(_) | End::Stop => None,
+        }
+    }
+}
