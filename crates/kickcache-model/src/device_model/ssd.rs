@@ -166,7 +166,7 @@ fn is_written(operation: ModelOperation) -> bool {
     matches!(operation, ModelOperation::Write | ModelOperation::WriteDurable)
 }
 
-/// The log-normal distribution, and its tail: every so many of the table, wherever they are in the distribution.
+/// The log-normal distribution, and its tail: each nth of the table, wherever they are in the distribution.
 fn factors(SsdParameters { sigma, tail_permille, tail_factor, .. }: &SsdParameters) -> Vec<f64> {
     let middle = |step: u32| (f64::from(step) + 0.5) / f64::from(FACTOR_STEPS);
     let normal = |(radius, angle): (u32, u32)| {
