@@ -10,6 +10,7 @@ die() {
 # What was made by `up` is noted here, so that `down` takes down nothing else.
 # shellcheck disable=SC2034
 state=${KICKCACHE_BENCH_DIR:-/tmp}
+[ -d "$state" ] || die "KICKCACHE_BENCH_DIR=$state is no directory"
 
 # Runs a command, or prints it.
 run() {
@@ -35,7 +36,13 @@ check_blank() {
     grep -qxF "$1" "$state/ours" 2>/dev/null && return
     found=$(wipefs --noheadings --output TYPE "$1") || die "$1 cannot be read"
     [ -z "$found" ] || die "$1 holds $found; give --destroy-data to lose it"
+    # Its first MiB, and 64 KiB at the end and at 63 places between.
     cmp -s -n 1048576 "$1" /dev/zero || die "$1 is not blank; give --destroy-data to lose what it holds"
+    last=$(($(device_bytes "$1") - 65536))
+    for part in $(seq 1 64); do
+        cmp -s -n 65536 -i "$((last / 64 * part)):0" "$1" /dev/zero ||
+            die "$1 is not blank; give --destroy-data to lose what it holds"
+    done
     echo "$1" >> "$state/ours"
 }
 

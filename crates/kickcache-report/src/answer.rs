@@ -7,8 +7,20 @@ use crate::measure::Measure;
 use crate::plot::axis::show_nanos;
 use crate::repeated::Repeated;
 
-/// More runs than this are for the table.
+/// Sentences at the head of a page; what more there is stands in its table.
 const SENTENCES_MAX: usize = 8;
+
+/// The first of them, and how many are missing.
+pub(crate) fn shortened(runs: &[Repeated<'_>]) -> Vec<String> {
+    let mut sentences = sentences(runs);
+    let more = sentences.len().saturating_sub(SENTENCES_MAX);
+    if more > 0 {
+        sentences.truncate(SENTENCES_MAX);
+        let plural = if more == 1 { "run is" } else { "runs are" };
+        sentences.push(format!("{more} more {plural} in the table below."));
+    }
+    sentences
+}
 
 /// A sentence for each run behind the first; of one run alone, what it gave.
 pub(crate) fn sentences(runs: &[Repeated<'_>]) -> Vec<String> {
@@ -21,7 +33,7 @@ pub(crate) fn sentences(runs: &[Repeated<'_>]) -> Vec<String> {
         Some(of) => foretold(of, other, measure),
         None => against(base, other, measure),
     };
-    others.iter().take(SENTENCES_MAX).map(sentence).collect()
+    others.iter().map(sentence).collect()
 }
 
 /// What a prediction is about, if it is there.
@@ -50,6 +62,7 @@ fn against(base: &Repeated<'_>, other: &Repeated<'_>, measure: Measure) -> Strin
     let (one, two) = (measure.show_with_unit(base), measure.show(other));
     let ratio = measure.ratio(base, other);
     let times = match (ratio, measure.compare(base, other)) {
+        (None, _) if !(base.counts() && other.counts()) => ", which proves nothing".into(),
         (None, _) => String::new(),
         (Some(_), Some(known)) => with_verdict(&known),
         (Some(ratio), None) => format!(", {}", times(ratio)),

@@ -9,19 +9,20 @@ use crate::plot::axis::{Axis, Scale, Span, Unit};
 use crate::plot::lines::{Line, Shape, Weight};
 use crate::plot::point::Point;
 use crate::plot::{Plot, Width};
+use crate::repeated::Repeated;
 
-/// A figure of a run, if it has it.
+/// A figure of a run, if it has it; of repeated runs the chart has the median, as the table has.
 type Figure = fn(&RunResult) -> Option<f64>;
 
 /// The section; nothing unless a cache was run in several sizes.
-pub(crate) fn section(runs: &[RunResult]) -> String {
+pub(crate) fn section(runs: &[Repeated<'_>]) -> String {
     if !lines(runs, |run| Some(run.iops())).iter().any(|line| line.points.len() > 1) {
         return String::new();
     }
-    let mut sizes: Vec<u64> = runs.iter().filter_map(|run| run.cache_bytes).collect();
+    let mut sizes: Vec<u64> = runs.iter().filter_map(|known| known.run.cache_bytes).collect();
     sizes.sort_unstable();
     sizes.dedup();
-    let is_open = runs.iter().all(|run| run.pacing == Pacing::Open);
+    let is_open = runs.iter().all(|known| known.run.pacing == Pacing::Open);
     let speed = if is_open { mean_latency(runs, &sizes) } else { rate(runs, &sizes) };
     let p99 = lines(runs, |run| Some(float(run.latencies().p99())).filter(|nanos| *nanos > 0.0));
     let span = Span { from: lowest(&p99).max(100.0), to: highest(&p99) };
@@ -37,14 +38,14 @@ pub(crate) fn section(runs: &[RunResult]) -> String {
     html::section("By size of the cache", &format!("<div class=\"pair\">\n{charts}</div>\n"))
 }
 
-fn rate(runs: &[RunResult], sizes: &[u64]) -> Plot {
+fn rate(runs: &[Repeated<'_>], sizes: &[u64]) -> Plot {
     let iops = lines(runs, |run| Some(run.iops()));
     let top = highest(&iops) * 1.05;
     plot("Operations a second", sizes, iops, Axis::new(Scale::Linear, Unit::Rate, "", Span::up_to(top)))
 }
 
 /// Of a load that comes at its own times: its rate is the same whatever the cache.
-fn mean_latency(runs: &[RunResult], sizes: &[u64]) -> Plot {
+fn mean_latency(runs: &[Repeated<'_>], sizes: &[u64]) -> Plot {
     let mean = lines(runs, |run| Some(run.latencies().mean()).filter(|nanos| *nanos > 0.0));
     let span = Span { from: lowest(&mean).max(100.0), to: highest(&mean) };
     plot("Mean latency", sizes, mean, Axis::new(Scale::Log, Unit::Nanos, "", span))
@@ -57,9 +58,9 @@ fn plot(title: &str, sizes: &[u64], lines: Vec<Line>, y: Axis) -> Plot {
 }
 
 /// Which line has which colour: also what was run in one size only has one, as in the other charts.
-fn styles(runs: &[RunResult]) -> Vec<&str> {
+fn styles<'a>(runs: &[Repeated<'a>]) -> Vec<&'a str> {
     let mut known = Vec::new();
-    for run in runs.iter().filter(|run| run.predicts.is_none()) {
+    for run in runs.iter().map(|known| known.run).filter(|run| run.predicts.is_none()) {
         let name = family(run, run.cache_bytes.unwrap_or(0));
         if !known.contains(&name) {
             known.push(name);
@@ -74,11 +75,12 @@ fn family(run: &RunResult, size: u64) -> &str {
     run.family.as_deref().unwrap_or_else(|| run.name.strip_suffix(&end).unwrap_or(&run.name))
 }
 
-fn lines(runs: &[RunResult], figure: Figure) -> Vec<Line> {
+fn lines(runs: &[Repeated<'_>], figure: Figure) -> Vec<Line> {
     let styles = styles(runs);
     let mut lines: Vec<Line> = Vec::new();
-    for run in runs {
-        let (Some(size), Some(y)) = (run.cache_bytes, figure(run)) else { continue };
+    for known in runs {
+        let run = known.run;
+        let (Some(size), Some(y)) = (run.cache_bytes, known.median(figure)) else { continue };
         let point = Point { x: float(size), y };
         let name = family(run, size);
         let has_room = |line: &Line| line.points.iter().all(|known| known.x != point.x);

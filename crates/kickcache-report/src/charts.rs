@@ -2,14 +2,15 @@
 
 use kickcache_model::result::series::Series;
 use kickcache_model::result::{DeviceResult, JobResult, RunResult};
-use kickcache_units::show_bytes;
 
 use crate::html::{escape, fold, section};
 use crate::look::{Look, looks};
-use crate::plot::axis::{Axis, Scale, Span, Unit};
+use crate::measure::is_live;
+use crate::plot::axis::{Axis, Scale, Span, Unit, show_size};
 use crate::plot::lines::{Line, Shape, Weight};
 use crate::plot::point::Point;
 use crate::plot::{Plot, Width};
+use crate::repeated::Repeated;
 
 /// Rates that differ by more than this are drawn on a logarithmic axis.
 const LOG_FROM: f64 = 20.0;
@@ -156,7 +157,8 @@ fn hit_ratio(runs: &[RunResult]) -> Plot {
     let with_points = |(run, look): (&RunResult, Look)| {
         let mut points = after_ramp(run, ratio_points(&run.hit_blocks, &run.miss_blocks));
         points.retain(|point| point.x <= end);
-        (!points.is_empty()).then(|| of_run(run, look, points))
+        // Of a live volume one figure of its whole life is known, which is in the table.
+        (!points.is_empty() && !is_live(run)).then(|| of_run(run, look, points))
     };
     let lines: Vec<Line> = runs.iter().zip(looks(runs)).filter_map(with_points).collect();
     Plot {
@@ -197,12 +199,17 @@ fn sparse(series: &Series, value: impl Fn(usize) -> Option<f64>) -> Vec<Point> {
 /// A part for each run: its jobs, its latencies, its devices.
 pub(crate) fn by_run(runs: &[RunResult]) -> String {
     let scales = Scales { latencies: latency_span(runs), seconds: seconds_span(runs) };
+    // Of a live volume there are no series, and no single latencies.
+    let parts = |style: &dyn Fn(Look) -> usize| {
+        let of_run = |(run, look): (&RunResult, Look)| (run.name.clone(), one_run(run, style(look), scales));
+        let all: Vec<(String, String)> = runs.iter().zip(looks(runs)).map(of_run).collect();
+        all.into_iter().filter(|(_, body)| !body.is_empty()).collect::<Vec<_>>()
+    };
     if runs.len() <= OPEN_RUNS_MAX {
-        let part = |(run, look): (&RunResult, Look)| section(&run.name, &one_run(run, look.style, scales));
-        return runs.iter().zip(looks(runs)).map(part).collect();
+        return parts(&|look| look.style).iter().map(|(name, body)| section(name, body)).collect();
     }
-    let part = |run: &RunResult| fold(&run.name, &one_run(run, 0, scales));
-    section("Each run", &runs.iter().map(part).collect::<String>())
+    let folded: String = parts(&|_| 0).iter().map(|(name, body)| fold(name, body)).collect();
+    if folded.is_empty() { folded } else { section("Each run", &folded) }
 }
 
 /// The latencies that all histograms have room for.
@@ -233,7 +240,7 @@ fn one_run(run: &RunResult, style: usize, scales: Scales) -> String {
     let pair = [histogram(run, style, scales.latencies), utilisation(run, scales.seconds)]
         .map(|plot| plot.figure())
         .concat();
-    format!("{jobs}<div class=\"pair\">\n{pair}</div>\n")
+    if pair.is_empty() { jobs } else { format!("{jobs}<div class=\"pair\">\n{pair}</div>\n") }
 }
 
 fn jobs(run: &RunResult, seconds: Span) -> Plot {
@@ -356,14 +363,13 @@ fn whole(run: &RunResult) -> u64 {
 }
 
 /// What was written to the cache devices, as bars: what had to be, and what came on top.
-pub(crate) fn endurance(runs: &[RunResult]) -> String {
-    let written = |run: &RunResult| run.cache_device.as_ref().map_or(0, |device| device.write_bytes);
-    let most = runs.iter().map(written).max().unwrap_or(0);
-    if most == 0 {
+pub(crate) fn endurance(runs: &[Repeated<'_>]) -> String {
+    let most = runs.iter().map(written).fold(0.0, f64::max);
+    if most <= 0.0 {
         return String::new();
     }
-    let rows: String =
-        runs.iter().filter(|run| run.cache_device.is_some()).map(|run| bar(run, most)).collect();
+    let has_cache = |known: &&Repeated<'_>| known.run.cache_device.is_some();
+    let rows: String = runs.iter().filter(has_cache).map(|known| bar(known, most)).collect();
     let note = "<p class=\"note\">What reads brought in and clients wrote must be written once; headers, journal \
                 and copies come on top. A flash device wears out by the sum.</p>";
     let legend = "<ul class=\"legend\"><li><i class=\"b0\"></i>brought in by reads</li>\
@@ -374,24 +380,30 @@ pub(crate) fn endurance(runs: &[RunResult]) -> String {
     )
 }
 
-fn bar(run: &RunResult, most: u64) -> String {
-    let written = run.cache_device.as_ref().map_or(0, |device| device.write_bytes);
-    let promoted = run.promoted_bytes.min(written);
-    let logged = run.logged_bytes.min(written - promoted);
-    let part = |class: &str, bytes: u64| {
-        let percent = float(bytes) * 100.0 / float(most);
-        format!("<i class=\"{class}\" style=\"width:{percent:.2}%\" title=\"{}\"></i>", show_bytes(bytes))
+/// Bytes written to the cache device: the median of repeated runs, as in the table.
+fn written(known: &Repeated<'_>) -> f64 {
+    let of = |run: &RunResult| run.cache_device.as_ref().map(|device| float(device.write_bytes));
+    known.median(of).unwrap_or(0.0)
+}
+
+fn bar(known: &Repeated<'_>, most: f64) -> String {
+    let median = |figure: fn(&RunResult) -> f64| known.median(|run| Some(figure(run))).unwrap_or(0.0);
+    let written = written(known);
+    let promoted = median(|run| float(run.promoted_bytes)).min(written);
+    let logged = median(|run| float(run.logged_bytes)).min(written - promoted);
+    let part = |class: &str, bytes: f64| {
+        let percent = bytes * 100.0 / most;
+        format!("<i class=\"{class}\" style=\"width:{percent:.2}%\" title=\"{}\"></i>", show_size(bytes))
     };
-    let per_hour = float(written) * 3_600e9 / float(whole(run).max(1));
-    let ratio = run.written_per_byte().map_or_else(String::new, |ratio| format!(", {ratio:.2} a byte kept"));
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "positive, and saturates")]
-    let per_hour = show_bytes(per_hour as u64);
+    let per_hour = show_size(written * 3_600e9 / median(|run| float(whole(run).max(1))));
+    let ratio = known.median(RunResult::written_per_byte);
+    let ratio = ratio.map_or_else(String::new, |ratio| format!(", {ratio:.2} a byte kept"));
     format!(
         "<p class=\"name\">{}</p><p class=\"bar\">{}{}{}</p><p class=\"figure\">{} ({per_hour} an hour{ratio})</p>\n",
-        escape(&run.name),
+        escape(&known.run.name),
         part("b0", promoted),
         part("b1", logged),
         part("b2", written - promoted - logged),
-        show_bytes(written)
+        show_size(written)
     )
 }

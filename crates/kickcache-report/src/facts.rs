@@ -1,17 +1,26 @@
 //! What each run was made of, and each job's figures.
 
 use kickcache_model::result::{JobResult, RunResult};
-use kickcache_units::{show_bytes, show_rate};
+use kickcache_units::{show_bytes, show_count, show_rate};
 
 use crate::html::{escape, fold, section};
+use crate::measure::is_live;
 use crate::plot::axis::show_nanos;
+use crate::repeated::Repeated;
 
 /// Runs whose details are shown without being asked for.
 const OPEN_RUNS_MAX: usize = 5;
 
+/// Which of repeated runs the tables are of.
+const MIDDLE: &str = "<p class=\"note\">Of runs that were repeated: the one with the middle rate.</p>\n";
+/// What stands where a run has no figure.
+const NOTHING: &str = "\u{2013}";
+
 /// The tables at the end of the page.
-pub(crate) fn table(runs: &[RunResult]) -> String {
-    let rows: String = runs.iter().map(setup).collect();
+pub(crate) fn table(known: &[Repeated<'_>]) -> String {
+    let runs: Vec<&RunResult> = known.iter().map(|known| known.run).collect();
+    let middle = if known.iter().any(|known| known.all.len() > 1) { MIDDLE } else { "" };
+    let rows: String = runs.iter().map(|run| setup(run)).collect();
     let setups = format!(
         "<table class=\"facts\">\n<thead><tr><th scope=\"col\">run</th><th scope=\"col\">cache device</th>\
          <th scope=\"col\">origin</th><th scope=\"col\">load</th><th scope=\"col\">time</th>\
@@ -24,7 +33,7 @@ pub(crate) fn table(runs: &[RunResult]) -> String {
          <th scope=\"col\">p90</th><th scope=\"col\">p99</th><th scope=\"col\">p99.9</th>\
          <th scope=\"col\">longest</th></tr></thead>\n<tbody>\n{rows}</tbody>\n</table>\n"
     );
-    let rows: String = runs.iter().flat_map(of_devices).collect();
+    let rows: String = runs.iter().flat_map(|run| of_devices(run)).collect();
     let devices = if rows.is_empty() {
         String::new()
     } else {
@@ -35,6 +44,8 @@ pub(crate) fn table(runs: &[RunResult]) -> String {
              <tbody>\n{rows}</tbody>\n</table>\n"
         )
     };
+    let (jobs, devices) =
+        (format!("{middle}{jobs}"), if devices.is_empty() { devices } else { format!("{middle}{devices}") });
     let part = if runs.len() <= OPEN_RUNS_MAX { section } else { fold };
     section("What was run", &setups)
         + &part("Each job", &jobs)
@@ -55,7 +66,8 @@ fn setup(run: &RunResult) -> String {
         cell("origin", &run.origin),
         cell("load", &run.workload),
         cell("time", &time),
-        cell("seed", &run.seed.to_string()),
+        // Nothing is drawn at random for clients.
+        cell("seed", &if is_live(run) { NOTHING.into() } else { run.seed.to_string() }),
         "</tr>\n".into(),
     ]
     .concat()
@@ -64,11 +76,11 @@ fn setup(run: &RunResult) -> String {
 #[expect(clippy::cast_precision_loss, reason = "latencies are far below 2^53 ns")]
 fn of_job(run: &RunResult, job: &JobResult) -> String {
     let latencies = job.latencies();
-    let show = |nanos: u64| show_nanos(nanos as f64);
+    let show = |nanos: u64| if latencies.count() == 0 { NOTHING.into() } else { show_nanos(nanos as f64) };
     [
         format!("<tr><th scope=\"row\">{}, {}</th>", escape(&run.name), escape(&job.name)),
-        cell("reads", &job.reads.count.to_string()),
-        cell("writes", &job.writes.count.to_string()),
+        cell("reads", &show_count(job.reads.count)),
+        cell("writes", &show_count(job.writes.count)),
         cell("IOPS", &show_rate(run.job_iops(job))),
         cell("p50", &show(latencies.p50())),
         cell("p90", &show(latencies.p90())),
@@ -86,11 +98,11 @@ fn of_devices(run: &RunResult) -> Vec<String> {
     let row = |(name, device): (&str, &kickcache_model::result::DeviceResult)| {
         [
             format!("<tr><th scope=\"row\">{}, {name}</th>", escape(&run.name)),
-            cell("reads", &device.reads.to_string()),
+            cell("reads", &show_count(device.reads)),
             cell("read", &show_bytes(device.read_bytes)),
-            cell("writes", &device.writes.to_string()),
+            cell("writes", &show_count(device.writes)),
             cell("written", &show_bytes(device.write_bytes)),
-            cell("flushes", &device.flushes.to_string()),
+            cell("flushes", &show_count(device.flushes)),
             "</tr>\n".into(),
         ]
         .concat()

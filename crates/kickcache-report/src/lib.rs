@@ -50,13 +50,13 @@ impl Report<'_> {
         let repeated = repeated::fold(self.runs);
         let runs: Vec<RunResult> = repeated.iter().map(|known| known.run.clone()).collect();
         let body = [
-            html::answer(&answer::sentences(&repeated)),
+            html::answer(&answer::shortened(&repeated)),
             summary::table(&repeated),
-            by_size::section(&runs),
+            by_size::section(&repeated),
             section("Side by side", &charts::side_by_side(&runs, 0)),
             charts::by_run(&runs),
-            charts::endurance(&runs),
-            facts::table(&runs),
+            charts::endurance(&repeated),
+            facts::table(&repeated),
         ]
         .concat();
         Page { title: self.title, introduction: self.introduction, body: &body, data: &json(&runs) }.html()
@@ -106,10 +106,10 @@ impl Collection<'_> {
         let groups: String = (0..).zip(self.groups).map(|(index, group)| self.part(index, group)).collect();
         let charted = || {
             let groups = section("Side by side", &groups);
-            [groups, charts::by_run(&runs), charts::endurance(&runs), facts::table(&runs)].concat()
+            [groups, charts::by_run(&runs), charts::endurance(&repeated), facts::table(&repeated)].concat()
         };
         let charts = if runs.is_empty() { String::new() } else { charted() };
-        let head = [html::answer(self.answer), by_size::section(&runs)].concat();
+        let head = [html::answer(self.answer), by_size::section(&repeated)].concat();
         let body = head + &self.overviews.iter().map(Overview::html).collect::<String>() + &charts;
         Page { title: self.title, introduction: self.introduction, body: &body, data: &json(&runs) }.html()
     }

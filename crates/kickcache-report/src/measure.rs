@@ -19,6 +19,11 @@ pub(crate) enum Measure {
     MeanLatency,
 }
 
+/// Whether a run is a volume that is served: its clients decide the rate, and no single latency is known.
+pub(crate) fn is_live(run: &RunResult) -> bool {
+    run.pacing == Pacing::Open && run.latencies().count() == 0
+}
+
 impl Measure {
     /// That of some runs.
     pub(crate) fn of(runs: &[Repeated<'_>]) -> Measure {
@@ -52,17 +57,24 @@ impl Measure {
             Measure::Rate => Better::Higher,
             Measure::MeanLatency => Better::Lower,
         };
-        compare(&pairs, MARGIN, better).filter(|known| known.rounds > 1)
+        let counts = base.counts() && other.counts();
+        compare(&pairs, MARGIN, better).filter(|known| counts && known.rounds > 1)
     }
 
-    /// How often the figure of a base other runs have, round by round where there are several; nothing if one of both comes
-    /// at its own times, so that its rate says nothing, and the other as fast as it can.
+    /// Whether the figure of a run says how fast it was: it counts, and its rate is not that of its clients.
+    pub(crate) fn says_something(self, known: &Repeated<'_>) -> bool {
+        known.counts() && (self == Measure::MeanLatency || known.run.pacing == Pacing::Closed)
+    }
+
+    /// How often the figure of a base other runs have, round by round where there are several; nothing if the figure of one of
+    /// both says nothing.
     pub(crate) fn ratio(self, base: &Repeated<'_>, other: &Repeated<'_>) -> Option<f64> {
         let ratio = match self.compare(base, other) {
             Some(known) => known.ratio,
             None => self.of_all(other) / self.of_all(base),
         };
-        Some(ratio).filter(|ratio| base.run.pacing == other.run.pacing && ratio.is_finite() && *ratio > 0.0)
+        let is_known = self.says_something(base) && self.says_something(other);
+        Some(ratio).filter(|ratio| is_known && ratio.is_finite() && *ratio > 0.0)
     }
 
     /// It as a text, with what it is.

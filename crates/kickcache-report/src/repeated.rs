@@ -1,6 +1,6 @@
 //! Runs that differ in their seed only: figures are their medians, charts those of the middle one.
 
-use kickcache_model::result::RunResult;
+use kickcache_model::result::{RunResult, Standing};
 use kickcache_model::statistics::median;
 
 /// Runs of one kind.
@@ -17,6 +17,11 @@ pub(crate) struct Repeated<'a> {
 }
 
 impl Repeated<'_> {
+    /// Whether what they show may be relied on.
+    pub(crate) fn counts(&self) -> bool {
+        self.all.iter().all(|run| run.standing == Standing::Counts)
+    }
+
     /// The median of a figure, of those runs that have it.
     pub(crate) fn median(&self, figure: impl Fn(&RunResult) -> Option<f64>) -> Option<f64> {
         median(&self.all.iter().filter_map(|run| figure(run)).collect::<Vec<_>>())

@@ -143,8 +143,7 @@ fn row(known: &Repeated<'_>, columns: &[Column], measure: Measure, base: Option<
     };
     let cells: String = columns.iter().map(cell).collect();
     // The script computes ratios, too: not of a rate that says nothing.
-    let is_alike = base.is_none_or(|base| base.run.pacing == run.pacing);
-    let value = if is_alike { measure.of_all(known) } else { f64::NAN };
+    let value = if measure.says_something(known) { measure.of_all(known) } else { f64::NAN };
     let by_seed: BTreeMap<u64, f64> = known.all.iter().map(|run| (run.seed, measure.value(run))).collect();
     let rounds = escape(&serde_json::json!(by_seed).to_string());
     let class = if run.predicts.is_some() { " class=\"predicted\"" } else { "" };

@@ -327,7 +327,7 @@ fn hits_of_the_ramp_time_are_not_drawn_and_what_was_written_then_is_of_the_whole
     run.hit_blocks.add(Instant::from_nanos(7_500_000_000), 100);
     let chart = |run: &RunResult| charts::side_by_side(std::slice::from_ref(run), 0);
     assert!(chart(&run).contains("\"0.5 s\"") || chart(&run).contains("&quot;0.5 s&quot;,&quot;7.5 s&quot;"));
-    let per_hour = |run: &RunResult| charts::endurance(std::slice::from_ref(run));
+    let per_hour = |run: &RunResult| charts::endurance(&repeated::fold(std::slice::from_ref(run)));
     assert!(per_hour(&run).contains("1.1 GiB an hour"), "{}", per_hour(&run));
     run.ramp_nanos = 5_000_000_000;
     assert!(!chart(&run).contains("&quot;0.5 s&quot;,&quot;7.5 s&quot;"), "hits of the ramp time");
@@ -361,7 +361,7 @@ fn a_cache_has_one_colour_in_the_chart_by_size_and_beside_the_others() {
         ..with_cache(run(&format!("{name}, {gib} GiB"), 1_000, 1))
     };
     let runs = [run("disk", 1_000, 1), sized("cache", 1), sized("cache", 2)];
-    let by_size = by_size::section(&runs);
+    let by_size = by_size::section(&repeated::fold(&runs));
     assert!(by_size.contains("class=\"s1") && !by_size.contains("class=\"s0"), "{by_size}");
 }
 
@@ -373,6 +373,86 @@ fn a_load_at_its_own_times_has_latencies_by_size_and_no_rates() {
         pacing: kickcache_model::result::Pacing::Open,
         ..with_cache(run(&format!("cache, {gib} GiB"), 1_000, 1))
     };
-    let by_size = by_size::section(&[sized(1), sized(2)]);
+    let by_size = by_size::section(&repeated::fold(&[sized(1), sized(2)]));
     assert!(by_size.contains("Mean latency") && !by_size.contains("Operations a second"));
+}
+
+#[test]
+fn what_is_left_out_of_the_words_is_said() {
+    let runs: Vec<RunResult> = (0..11).map(|index| run(&format!("run{index}"), 10_000, 1)).collect();
+    let sentences = answer(&runs);
+    assert!(sentences.len() == 10 && sentences[9].contains("run10: 100"), "each run has a sentence");
+    let page = page(&runs);
+    assert!(page.contains("<p>2 more runs are in the table below.</p>"), "a page says what it leaves out");
+    assert!(!page.contains("run10: 100,"), "eight sentences are enough");
+}
+
+#[test]
+fn runs_that_do_not_count_get_no_ratio_and_no_verdict() {
+    let void = |seed, name: &str, gap| RunResult {
+        seed,
+        standing: kickcache_model::result::Standing::Void,
+        ..run(name, gap, 1)
+    };
+    let runs: Vec<RunResult> = (1..=3)
+        .flat_map(|seed| [void(seed, "disk", 1_000 + seed), void(seed, "cached", 100 + seed)])
+        .collect();
+    let sentences = answer(&runs);
+    assert!(
+        sentences[0].contains("which proves nothing") && !sentences[0].contains("faster"),
+        "{sentences:?}"
+    );
+    let page = page(&runs);
+    assert!(
+        !page.contains("\u{d7} 9") && page.contains("data-measure=\"NaN\""),
+        "a ratio of what proves nothing"
+    );
+}
+
+#[test]
+fn charts_and_table_have_the_same_figures_of_repeated_runs() {
+    let sized = |bytes: u64, seed, hits: u64, written: u64| {
+        let mut run = with_cache(run(&format!("k, {}", kickcache_units::show_bytes(bytes)), 1_000 + seed, 1));
+        (run.seed, run.cache_bytes) = (seed, Some(bytes));
+        run.hit_blocks = kickcache_model::result::series::Series::default();
+        run.miss_blocks = kickcache_model::result::series::Series::default();
+        run.hit_blocks.add(Instant::ZERO, hits);
+        run.miss_blocks.add(Instant::ZERO, 1_000 - hits);
+        run.cache_device.as_mut().unwrap().write_bytes = written << 20;
+        run
+    };
+    // The middle rate is not the middle of the other figures.
+    let runs = [
+        sized(1 << 30, 1, 661, 20),
+        sized(1 << 30, 2, 714, 30),
+        sized(1 << 30, 3, 500, 16),
+        sized(2 << 30, 1, 800, 20),
+    ];
+    let page = page(&runs);
+    assert!(
+        page.contains("data-label=\"hits\">66.1 %")
+            && page.contains("data-label=\"written to cache\">20 MiB")
+    );
+    let by_size = page.split("By size of the cache").nth(1).unwrap().split("</section>").next().unwrap();
+    assert!(by_size.contains("0.661") && !by_size.contains("0.714"), "another figure than in the table");
+    let bars = page.split("Bytes written to the cache device").nth(1).unwrap();
+    assert!(
+        bars.contains("<p class=\"figure\">20 MiB (") && !bars.contains("<p class=\"figure\">30"),
+        "bars"
+    );
+}
+
+#[test]
+fn what_is_not_known_of_a_live_volume_is_not_drawn() {
+    let mut live = RunResult::new("vm1", "clients", 0);
+    (live.nanos, live.pacing) = (10_000_000_000, kickcache_model::result::Pacing::Open);
+    live.jobs.push(JobResult::new("clients", 1));
+    live.jobs[0].reads.count = 440;
+    live.hit_blocks.add(Instant::ZERO, 40);
+    let html = page(std::slice::from_ref(&live));
+    assert!(!html.contains(">0 ns<") && !html.contains("<h2>vm1</h2>"), "figures of nothing");
+    assert!(!html.contains("Hit ratio</"), "a chart of one dot");
+    assert!(html.contains("data-label=\"seed\">\u{2013}</td>"), "a seed of clients");
+    let twice = answer(&[live.clone(), RunResult { name: "vm2".into(), ..live }]);
+    assert!(!twice[0].contains("1x"), "{twice:?}");
 }

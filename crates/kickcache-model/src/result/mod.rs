@@ -63,6 +63,27 @@ pub struct RunResult {
     /// What decides when an access comes.
     #[serde(default)]
     pub pacing: Pacing,
+    /// Whether it may be compared with others.
+    #[serde(default, skip_serializing_if = "Standing::is_usual")]
+    pub standing: Standing,
+}
+
+/// Whether a run may be compared with others.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Standing {
+    /// It may.
+    #[default]
+    Counts,
+    /// Something else than what was measured decided too much of it, such as other programs.
+    Void,
+}
+
+impl Standing {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes it so")]
+    fn is_usual(&self) -> bool {
+        *self == Standing::Counts
+    }
 }
 
 /// What decides when an access comes.
@@ -185,6 +206,7 @@ impl RunResult {
             logged_bytes: 0,
             dirty_bytes: 0,
             pacing: Pacing::Closed,
+            standing: Standing::Counts,
         }
     }
 

@@ -158,7 +158,11 @@ impl BenchResult {
         let target = |run: &BenchRun| self.targets.iter().position(|target| target.name == run.target);
         let phase = |run: &BenchRun| self.measured(&run.target).iter().position(|one| one.phase == run.phase);
         runs.sort_by_key(|run| (target(run), phase(run)));
-        let marked = |run: RunResult| RunResult { name: format!("{} ({DISCARDED})", run.name), ..run };
+        let marked = |run: RunResult| RunResult {
+            name: format!("{} ({DISCARDED})", run.name),
+            standing: kickcache_model::result::Standing::Void,
+            ..run
+        };
         let mut named: Vec<RunResult> = Vec::new();
         for run in runs {
             named.push(if counts { run.result.clone() } else { marked(run.result.clone()) });

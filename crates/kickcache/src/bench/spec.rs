@@ -1,7 +1,7 @@
 //! What people call a target.
 
 use std::ffi::OsStr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use clap::ValueEnum;
@@ -44,6 +44,17 @@ impl TargetSpec {
         match &self.kind {
             TargetKind::Cache(cache) => Some(cache.mode),
             TargetKind::Place(_) | TargetKind::Program(_) => None,
+        }
+    }
+
+    /// The files and devices that it is made of, as far as they are named here.
+    pub(crate) fn files(&self) -> Vec<&Path> {
+        match &self.kind {
+            TargetKind::Place(text) => vec![Path::new(text)],
+            TargetKind::Program(path) => vec![path],
+            TargetKind::Cache(cache) => {
+                std::iter::once(cache.cache.as_path()).chain(cache.origin.path()).collect()
+            }
         }
     }
 }

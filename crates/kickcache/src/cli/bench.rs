@@ -1,7 +1,7 @@
 //! `kickcache bench`: hands over to the bench, and says what it gave.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use kickcache_engine::units::BLOCK_SIZE;
@@ -120,8 +120,7 @@ fn parse_percent(text: &str) -> Result<f64, String> {
 
 impl BenchArgs {
     pub(crate) fn run(self, out: &mut dyn Write) -> Result<(), Failure> {
-        output::try_out(self.output.as_deref())?;
-        output::try_out(self.save.as_deref())?;
+        output::try_out(&[self.output.as_deref(), self.save.as_deref()], &self.files())?;
         let options = self.options();
         let predictions = self.predictions(&options)?;
         let mut result = crate::bench::run(&options)?;
@@ -142,9 +141,16 @@ impl BenchArgs {
         end(&result.end, &summary)
     }
 
+    /// The files that are read, or measured.
+    fn files(&self) -> Vec<&Path> {
+        let targets = self.targets.iter().flat_map(TargetSpec::files);
+        let devices = self.predict.iter().flat_map(PredictionSpec::files);
+        self.job.as_deref().into_iter().chain(targets).chain(devices).collect()
+    }
+
     /// Writes the files that were asked for, each of them whatever becomes of the other.
     fn keep(&self, result: &BenchResult, summary: &Summary, json: &str) -> anyhow::Result<()> {
-        let saved = self.save.as_ref().map_or(Ok(()), |path| output::write(path, json));
+        let saved = self.save.as_ref().map_or(Ok(()), |path| output::write_result(path, json));
         let page = || page(result, summary);
         saved.and(self.output.as_ref().map_or(Ok(()), |path| output::write(path, &page())))
     }

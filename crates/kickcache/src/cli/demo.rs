@@ -42,7 +42,7 @@ pub(crate) struct DemoArgs {
 
 impl DemoArgs {
     pub(crate) fn run(self, out: &mut dyn Write) -> Result<(), Failure> {
-        output::try_out(self.output.as_deref())?;
+        output::try_out(&[self.output.as_deref()], &[])?;
         let load = if self.fio { LoadMaker::Fio } else { LoadMaker::BuiltIn };
         let output = if self.json { Output::Json } else { Output::Text(colours()) };
         let DemoArgs { seconds, dir: directory, seed, output: report, .. } = self;

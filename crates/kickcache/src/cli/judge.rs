@@ -188,7 +188,7 @@ impl JudgeArgs {
     /// Measures the command, and stores that.
     fn store(&self, path: &Path) -> Result<u8, NoVerdict> {
         let worse = self.worse()?;
-        output::try_out(Some(path)).map_err(|failure| NoVerdict::stop(failure.sentence()))?;
+        output::try_out(&[Some(path)], &[]).map_err(|failure| NoVerdict::stop(failure.sentence()))?;
         let command = self.command_line();
         let control = self.against.clone().map(CommandLine::Line);
         let sides = if control.is_some() { Sides::WithControl } else { Sides::Alone };

@@ -1,25 +1,124 @@
-//! Reports that a command writes beside what it prints.
+//! Files that a command writes beside what it prints, and never over what it reads.
 
-use std::fs::{self, OpenOptions};
+use std::fs::{self, Metadata, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
 use anyhow::Context;
 
 use crate::cli::exit::Failure;
 
-/// Tries whether a file can be written, before anything runs for long; leaves no file that was not there.
-pub(crate) fn try_out(path: Option<&Path>) -> Result<(), Failure> {
-    let Some(path) = path else { return Ok(()) };
-    let is_new = path.symlink_metadata().is_err();
-    let made = OpenOptions::new().create(true).append(true).open(path);
-    made.and_then(|_| if is_new { fs::remove_file(path) } else { Ok(()) })
-        .map_err(|error| Failure::usage(format!("the report {} cannot be written: {error}", path.display())))
+/// What a file is, whatever its name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Identity {
+    File { device: u64, inode: u64 },
+    BlockDevice(u64),
+}
+
+impl Identity {
+    /// That of a file or a device that holds what is written to it; a terminal, a pipe and /dev/null hold nothing.
+    fn of(metadata: &Metadata) -> Option<Identity> {
+        let kind = metadata.file_type();
+        if kind.is_file() {
+            return Some(Identity::File { device: metadata.dev(), inode: metadata.ino() });
+        }
+        kind.is_block_device().then(|| Identity::BlockDevice(metadata.rdev()))
+    }
+}
+
+/// Tries whether files can be written, before anything runs for long; leaves no file that was not there.
+///
+/// # Errors
+/// If one cannot be, or is one of the inputs, or another one of them.
+pub(crate) fn try_out(outputs: &[Option<&Path>], inputs: &[&Path]) -> Result<(), Failure> {
+    let mut known: Vec<Written<'_>> = Vec::new();
+    for path in outputs.iter().copied().flatten() {
+        let is_new = path.symlink_metadata().is_err();
+        let identity = open(path)
+            .map_err(|error| Failure::usage(format!("{} cannot be written: {error}", path.display())))?;
+        let own = Written { path, identity, is_new };
+        let twin = known.iter().find(|other| identity.is_some() && other.identity == identity);
+        let wrong = match twin {
+            Some(twin) => Some(format!(
+                "{} and {} are one file, and each would be written over the other; name two",
+                twin.path.display(),
+                path.display()
+            )),
+            None => read_as(identity, inputs).map(|input| over(path, input)),
+        };
+        known.push(own);
+        if let Some(wrong) = wrong {
+            known.iter().for_each(Written::forget);
+            return Err(Failure::usage(wrong));
+        }
+    }
+    known.iter().for_each(Written::forget);
+    Ok(())
+}
+
+/// Refuses an output that stands already, and is one of the inputs.
+///
+/// # Errors
+/// A sentence that says so.
+pub(crate) fn check_apart(output: &Path, inputs: &[&Path]) -> Result<(), Failure> {
+    let identity = metadata(output).ok().and_then(|found| Identity::of(&found));
+    read_as(identity, inputs).map_or(Ok(()), |input| Err(Failure::usage(over(output, input))))
+}
+
+/// A file that is to be written.
+struct Written<'a> {
+    path: &'a Path,
+    identity: Option<Identity>,
+    is_new: bool,
+}
+
+impl Written<'_> {
+    /// Removes what was made to try it.
+    fn forget(&self) {
+        if self.is_new {
+            // A second name of it has removed it already.
+            let _ = fs::remove_file(self.path);
+        }
+    }
+}
+
+fn open(path: &Path) -> io::Result<Option<Identity>> {
+    let file = OpenOptions::new().create(true).append(true).open(path)?;
+    Ok(Identity::of(&file.metadata()?))
+}
+
+/// The input that is the same file, if one is.
+fn read_as<'a>(identity: Option<Identity>, inputs: &[&'a Path]) -> Option<&'a Path> {
+    let identity = identity?;
+    let is_it = |input: &&&Path| metadata(input).is_ok_and(|found| Identity::of(&found) == Some(identity));
+    inputs.iter().find(is_it).copied()
+}
+
+/// Of a file; `-` is standard input.
+fn metadata(path: &Path) -> io::Result<Metadata> {
+    if path.as_os_str() == "-" { fs::metadata("/dev/stdin") } else { fs::metadata(path) }
+}
+
+fn over(output: &Path, input: &Path) -> String {
+    let name = if input.as_os_str() == "-" { "standard input".into() } else { input.display().to_string() };
+    format!("{} would be written over {name}, which is read; name another file", output.display())
 }
 
 /// Writes a page.
 pub(crate) fn write(path: &Path, page: &str) -> anyhow::Result<()> {
     fs::write(path, page).with_context(|| format!("the report {} cannot be written", path.display()))?;
     eprintln!("The report is in {}.", path.display());
+    Ok(())
+}
+
+/// Writes a result, as JSON.
+///
+/// # Errors
+/// If the file cannot be written; its name is in the error.
+pub(crate) fn write_result(path: &Path, json: &str) -> anyhow::Result<()> {
+    fs::write(path, json).with_context(|| format!("the result {} cannot be written", path.display()))?;
+    eprintln!("The result is in {}.", path.display());
     Ok(())
 }
 
@@ -33,10 +132,40 @@ mod tests {
         let (new, old) = (folder.path().join("new.html"), folder.path().join("old.html"));
         fs::write(&old, "an older report").unwrap();
         for path in [&new, &old] {
-            try_out(Some(path)).unwrap();
+            try_out(&[Some(path)], &[]).unwrap();
         }
         assert!(!new.exists(), "an interrupted run would leave it");
         assert_eq!(fs::read_to_string(&old).unwrap(), "an older report");
-        assert!(try_out(Some(folder.path())).is_err(), "a directory is no report");
+        assert!(try_out(&[Some(folder.path())], &[]).is_err(), "a directory is no report");
+    }
+
+    #[test]
+    fn what_is_read_is_not_written_over_whatever_it_is_called() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        let (read, hard, soft, other) = (path("read"), path("hard"), path("soft"), path("other"));
+        fs::write(&read, "a result").unwrap();
+        fs::hard_link(&read, &hard).unwrap();
+        std::os::unix::fs::symlink("read", &soft).unwrap();
+        for output in [&read, &hard, &soft] {
+            let refused = try_out(&[None, Some(output)], &[&other, &read]).unwrap_err().sentence();
+            assert!(refused.ends_with("read, which is read; name another file"), "{refused}");
+            assert_eq!(check_apart(output, &[&read]).unwrap_err().sentence(), refused);
+        }
+        assert_eq!(fs::read_to_string(&read).unwrap(), "a result");
+        try_out(&[Some(&other)], &[&read]).unwrap();
+        check_apart(&other, &[&read]).unwrap();
+        let null = Path::new("/dev/null");
+        try_out(&[Some(null), Some(null)], &[null]).unwrap();
+    }
+
+    #[test]
+    fn two_outputs_are_two_files() {
+        let folder = tempfile::tempdir().unwrap();
+        let (one, soft) = (folder.path().join("one"), folder.path().join("soft"));
+        std::os::unix::fs::symlink("one", &soft).unwrap();
+        let refused = try_out(&[Some(&one), Some(&soft)], &[]).unwrap_err().sentence();
+        assert!(refused.ends_with("are one file, and each would be written over the other; name two"));
+        assert!(!one.exists(), "it was not there");
     }
 }

@@ -11,7 +11,7 @@ mod print;
 mod recommendation;
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use kickcache_daemon::plan::endurance::Endurance;
 use kickcache_engine::config::Mode;
@@ -169,7 +169,7 @@ impl AdviseArgs {
             endurance_bytes: self.endurance.map(Endurance::bytes),
         };
         self.check_needs(&economy)?;
-        output::try_out(self.output.as_deref())?;
+        output::try_out(&[self.output.as_deref()], &self.files())?;
         let mut notes = Vec::new();
         let layouts = self.layouts(load.footprint_bytes(), &mut notes)?;
         let runs = match &load {
@@ -208,6 +208,12 @@ impl AdviseArgs {
             Some(_) => Ok(()),
             None => Err(anyhow::Error::msg(advice.recommendation.reason.clone()).into()),
         }
+    }
+
+    /// The files that are read; of devices, those that may be some.
+    fn files(&self) -> Vec<&Path> {
+        let devices = [&self.device, &self.cache_device].into_iter().chain(&self.fast_device).map(Path::new);
+        self.load.files().chain(self.prices.as_deref()).chain(devices).collect()
     }
 
     fn devices(&self) -> Result<Devices, Failure> {

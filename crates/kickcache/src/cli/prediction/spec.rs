@@ -1,5 +1,6 @@
 //! What people say of a target that is to be predicted.
 
+use std::path::Path;
 use std::str::FromStr;
 
 use kickcache_model::cache_model::cache_kind::CacheKind;
@@ -18,6 +19,13 @@ pub(crate) struct PredictionSpec {
     pub(super) model: Option<CacheKind>,
     /// Bytes of the cache; by default those of the target.
     pub(super) size: Option<Size>,
+}
+
+impl PredictionSpec {
+    /// The files that its devices may be.
+    pub(crate) fn files(&self) -> impl Iterator<Item = &Path> {
+        std::iter::once(&self.origin).chain(&self.cache).map(Path::new)
+    }
 }
 
 const EXPECTED: &str = "write TARGET=DEVICE, or TARGET=origin:DEVICE,cache:DEVICE with model:CACHE and size:SIZE if they differ from the target's";

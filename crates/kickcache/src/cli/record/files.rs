@@ -89,6 +89,12 @@ impl RecordingFiles {
         self.bytes
     }
 
+    /// From now on its disk is full.
+    #[cfg(test)]
+    pub(crate) fn fill_disk(&mut self) {
+        self.file = OpenOptions::new().write(true).open("/dev/full").expect("Linux has it");
+    }
+
     fn begin(&mut self) -> io::Result<()> {
         self.file_bytes = 0;
         let header = self.header.to_bytes();
@@ -208,7 +214,7 @@ mod tests {
         files.file = File::open(folder.path().join("r")).unwrap();
         assert!(matches!(files.write(&[0; 10]), Err(End::Failed(_))));
         assert_eq!(files.bytes(), RecordingHeader::default().to_bytes().len() as u64);
-        files.file = OpenOptions::new().write(true).open("/dev/full").unwrap();
+        files.fill_disk();
         assert!(matches!(
             files.append(&[0; 10]).map_err(|error| files.end(error)),
             Err(End::DiskFull { .. })

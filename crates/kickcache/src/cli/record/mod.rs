@@ -75,6 +75,11 @@ pub(crate) struct RecordArgs {
 impl RecordArgs {
     pub(crate) fn run(&self, out: &mut dyn Write) -> Result<(), Failure> {
         let bounds = Bounds { size_max: self.size_max.bytes(), file_count: self.files };
+        if self.output.as_os_str() == "-" {
+            return Err(Failure::usage(
+                "a recording goes to a file, not to standard output; name one, or write ./-",
+            ));
+        }
         RecordingFiles::refuse_existing(&self.output, bounds)?;
         let stop = caught_signals().context("cannot catch signals")?;
         let mut client = self.control.client().record(&self.volume)?;
@@ -99,12 +104,13 @@ impl RecordArgs {
 
     fn tell(&self, session: &Session, end: &End, took: Duration, out: &mut dyn Write) -> Result<(), Failure> {
         let (count, lost, bytes) = (session.record_count(), session.lost(), session.bytes());
+        let unwritten = session.unwritten();
         if self.json {
             let value = json!({
                 "volume": self.volume,
                 "file": self.output,
                 "records": count,
-                "lost_records": lost,
+                "lost_records": lost + unwritten,
                 "bytes": bytes,
                 "seconds": took.as_secs_f64(),
                 "end": end.word(),
@@ -121,6 +127,9 @@ impl RecordArgs {
             show_bytes(bytes),
             end.sentence()
         )?;
+        if unwritten > 0 {
+            writeln!(out, "{} more came, and could not be written", show_count(unwritten))?;
+        }
         if lost > 0 {
             writeln!(
                 out,

@@ -29,7 +29,11 @@ const PIECE_BYTES: u64 = 1 << 30;
 pub(crate) struct Session {
     files: RecordingFiles,
     encoder: RecordingEncoder,
+    /// Records that are in blocks that were written, and those that wait for theirs.
     record_count: u64,
+    gathered: u64,
+    /// Records that came, and that a full disk or a failing one kept out of the file.
+    unwritten: u64,
     /// Records that were lost, and those of them that the file says.
     lost: u64,
     told: u64,
@@ -51,6 +55,8 @@ impl Session {
             files,
             encoder: RecordingEncoder::default(),
             record_count: 0,
+            gathered: 0,
+            unwritten: 0,
             lost: 0,
             told: 0,
             until: span.map(|span| now + span),
@@ -64,7 +70,12 @@ impl Session {
         self.record_count
     }
 
-    /// Records that were lost.
+    /// Records that came, and could not be written.
+    pub(crate) fn unwritten(&self) -> u64 {
+        self.unwritten
+    }
+
+    /// Records that were lost on their way here.
     pub(crate) fn lost(&self) -> u64 {
         self.lost
     }
@@ -77,14 +88,34 @@ impl Session {
     /// Records until something ends it.
     pub(crate) fn run(&mut self, client: &mut RecordingClient, stop: &AtomicBool) -> End {
         let end = self.follow(client, stop);
-        let rest = self.encoder.lose(self.lost.saturating_sub(self.told));
-        let last =
-            rest.into_iter().chain(self.encoder.finish()).try_for_each(|block| self.files.write(&block));
         self.bar.finish_and_clear();
-        match (end, last) {
-            (End::Asked | End::Time | End::Stopped, Err(worse)) => worse,
-            (end, _) => end,
+        self.finish(end)
+    }
+
+    /// Writes the rest, if the file takes it.
+    fn finish(&mut self, end: End) -> End {
+        let end = match end {
+            // Behind a block that is missing there is nothing to be written.
+            End::Full | End::DiskFull { .. } | End::Failed(_) => end,
+            End::Asked | End::Time | End::Stopped => self.write_rest().err().unwrap_or(end),
+            End::Gone(_) => {
+                let _ = self.write_rest();
+                end
+            }
+        };
+        self.unwritten += std::mem::take(&mut self.gathered);
+        if matches!(end, End::Full) {
+            // It ends before them, as it was asked to.
+            self.unwritten = 0;
         }
+        end
+    }
+
+    fn write_rest(&mut self) -> Result<(), End> {
+        let block = self.encoder.lose(self.lost.saturating_sub(self.told));
+        self.put(block)?;
+        let block = self.encoder.finish();
+        self.put(block)
     }
 
     fn follow(&mut self, client: &mut RecordingClient, stop: &AtomicBool) -> End {
@@ -127,17 +158,22 @@ impl Session {
     }
 
     fn take(&mut self, parcel: &Parcel) -> Result<(), End> {
-        for noted in &parcel.noted {
-            match noted {
+        self.lost = parcel.lost;
+        let mut rest = parcel.noted.iter();
+        while let Some(noted) = rest.next() {
+            let taken = match noted {
                 Noted::Gap(count) => {
                     self.told += count;
                     let block = self.encoder.lose(*count);
-                    self.put(block)?;
+                    self.put(block)
                 }
-                Noted::Access(access) => self.take_access(access)?,
+                Noted::Access(access) => self.take_access(access),
+            };
+            if taken.is_err() {
+                self.unwritten += rest.filter(|noted| matches!(noted, Noted::Access(_))).count() as u64;
+                return taken;
             }
         }
-        self.lost = parcel.lost;
         Ok(())
     }
 
@@ -146,7 +182,7 @@ impl Session {
         loop {
             let length = rest.length.min(PIECE_BYTES);
             let block = self.encoder.push(&record(access, ByteExtent { start: rest.start, length }));
-            self.record_count += 1;
+            self.gathered += 1;
             self.put(block)?;
             rest = ByteExtent { start: rest.start + length, length: rest.length - length };
             if rest.length == 0 {
@@ -156,7 +192,11 @@ impl Session {
     }
 
     fn put(&mut self, block: Option<Vec<u8>>) -> Result<(), End> {
-        block.map_or(Ok(()), |block| self.files.write(&block))
+        let Some(block) = block else { return Ok(()) };
+        let count = std::mem::take(&mut self.gathered);
+        let written = self.files.write(&block);
+        *(if written.is_ok() { &mut self.record_count } else { &mut self.unwritten }) += count;
+        written
     }
 
     /// Writes what was gathered, so that little is lost if this command is killed; shows how far it is.
@@ -167,7 +207,7 @@ impl Session {
             self.put(block)?;
         }
         self.bar.set_position(self.bar.elapsed().as_secs());
-        let (count, bytes) = (show_count(self.record_count), show_bytes(self.files.bytes()));
+        let (count, bytes) = (show_count(self.record_count + self.gathered), show_bytes(self.files.bytes()));
         let lost = if self.lost > 0 { format!(", {} lost", show_count(self.lost)) } else { String::new() };
         self.bar.set_message(format!("{count} records, {bytes}{lost}"));
         Ok(())
@@ -195,4 +235,72 @@ fn bar(span: Option<Duration>) -> ProgressBar {
         bar.set_style(style);
     }
     bar
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use kickcache_engine::request::Durability;
+    use kickcache_model::trace_file::{RecordingHeader, TraceFile};
+
+    use super::*;
+    use crate::cli::record::files::Bounds;
+
+    fn session(folder: &Path, size_max: u64) -> Session {
+        let bounds = Bounds { size_max, file_count: 1 };
+        let files = RecordingFiles::create(&folder.join("r"), bounds, RecordingHeader::default());
+        Session::new(files.unwrap(), None)
+    }
+
+    fn parcel(count: u64) -> Parcel {
+        let access = |at: u64| {
+            let extent = ByteExtent { start: at.wrapping_mul(0x9e37_79b9) % (1 << 40) * 4096, length: 4096 };
+            let (kind, durability) = (AccessKind::Read, Durability::Volatile);
+            Noted::Access(NotedAccess { at: at * 1_000_003, kind, durability, extent })
+        };
+        Parcel { lost: 0, more: More::Yes, noted: (0..count).map(access).collect() }
+    }
+
+    fn in_file(folder: &Path) -> u64 {
+        let trace = TraceFile::open(&folder.join("r"), None).unwrap();
+        trace.map(Result::unwrap).count() as u64
+    }
+
+    #[test]
+    fn what_a_full_disk_keeps_out_of_the_file_is_not_counted_as_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut session = session(folder.path(), 1 << 30);
+        session.take(&parcel(100_000)).unwrap();
+        let written = session.record_count();
+        assert!(written > 0 && written < 100_000 && written == in_file(folder.path()), "{written}");
+        session.files.fill_disk();
+        assert!(matches!(session.take(&parcel(100_000)), Err(End::DiskFull { .. })));
+        let end = session.finish(End::DiskFull { free: 0 });
+        assert!(matches!(end, End::DiskFull { .. }));
+        assert_eq!((session.record_count(), session.unwritten()), (written, 200_000 - written));
+        assert_eq!(in_file(folder.path()), written);
+    }
+
+    #[test]
+    fn a_last_block_that_the_disk_does_not_take_is_not_counted() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut session = session(folder.path(), 1 << 30);
+        session.take(&parcel(10)).unwrap();
+        session.files.fill_disk();
+        assert!(matches!(session.finish(End::Asked), End::DiskFull { .. }));
+        assert_eq!((session.record_count(), session.unwritten()), (0, 10));
+    }
+
+    #[test]
+    fn a_recording_that_is_full_counts_what_is_in_its_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut session = session(folder.path(), 300 << 10);
+        let parcel = parcel(100_000);
+        let end = (0..100).find_map(|_| session.take(&parcel).err());
+        assert!(matches!(end, Some(End::Full)));
+        assert!(matches!(session.finish(End::Full), End::Full));
+        assert!(session.record_count() > 0, "some blocks fit");
+        assert_eq!((session.record_count(), session.unwritten()), (in_file(folder.path()), 0));
+    }
 }

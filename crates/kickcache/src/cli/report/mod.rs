@@ -49,7 +49,8 @@ struct Stored {
 impl ReportArgs {
     pub(crate) fn run(&self, out: &mut dyn Write) -> Result<(), Failure> {
         let stored = self.results.iter().map(|path| read(path)).collect::<Result<Vec<_>, _>>()?;
-        output::try_out(self.output.as_deref())?;
+        let read: Vec<&Path> = self.results.iter().map(PathBuf::as_path).collect();
+        output::try_out(&[self.output.as_deref()], &read)?;
         let mut runs = Vec::new();
         for (path, file) in self.results.iter().zip(&stored) {
             let stem = path.file_stem().unwrap_or_default().to_string_lossy();

@@ -144,8 +144,9 @@ impl Setup {
         let total = plans.len();
         plans = plans.drain(self.shard.runs(total)).collect();
         check(&plans)?;
-        output::try_out(self.output.as_deref())?;
-        output::try_out(self.parquet.as_deref())?;
+        let devices = [&self.device, &self.cache_device].map(Path::new);
+        let read: Vec<&Path> = self.load.files().chain(devices).collect();
+        output::try_out(&[self.output.as_deref(), self.parquet.as_deref()], &read)?;
         let tasks = plans.iter().cloned().map(PlannedRun::task).collect();
         let results: Vec<RunResult> = run_all(tasks, self.threads.unwrap_or_else(processors))
             .into_iter()

@@ -98,6 +98,11 @@ impl LoadArgs {
         self.depth
     }
 
+    /// The files that it reads.
+    pub(crate) fn files(&self) -> impl Iterator<Item = &Path> {
+        self.source.job.iter().chain(&self.source.trace).map(PathBuf::as_path)
+    }
+
     /// Looks at the load; warnings go to standard error.
     pub(crate) fn look(&self, seed: u64) -> Result<Load, Failure> {
         match (&self.source.job, &self.source.trace) {

@@ -65,7 +65,7 @@ impl PublishedArgs {
                 "no published row has `{word}` in its name; leave --only out to see all"
             )));
         }
-        output::try_out(self.output.as_deref())?;
+        output::try_out(&[self.output.as_deref()], &[])?;
         let tasks = simulations.iter().map(|simulation| task(*simulation, self.seed)).collect();
         let results = run_all(tasks, self.threads.unwrap_or_else(processors));
         let pace = pace(&results);

@@ -116,8 +116,10 @@ impl TraceArgs {
             return self.run_sample(&traces, out);
         }
         let (tasks, notes) = self.tasks(&traces, &runs)?;
-        output::try_out(self.output.as_deref())?;
-        output::try_out(self.parquet.as_deref())?;
+        // Those of a directory stand among the traces.
+        let read: Vec<&Path> =
+            self.files.iter().chain(traces.iter().map(|trace| &trace.path)).map(PathBuf::as_path).collect();
+        output::try_out(&[self.output.as_deref(), self.parquet.as_deref()], &read)?;
         let findings = run_all(tasks, processors()).into_iter().collect::<anyhow::Result<Vec<Finding>>>()?;
         if let Some(path) = &self.output {
             output::write(path, &trace_page::page(&traces, &findings))?;

@@ -11,6 +11,7 @@ use kickcache_units::show_count;
 
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::options::parse_format;
+use crate::cli::output;
 use crate::cli::trace::whole_file::WholeFile;
 
 const EXAMPLES: &str = "\
@@ -78,6 +79,9 @@ struct Converted {
 
 impl ConvertArgs {
     pub(crate) fn run(&self, out: &mut dyn Write) -> Result<(), Failure> {
+        if self.output.as_os_str() != "-" {
+            output::check_apart(&self.output, &[&self.input])?;
+        }
         let bar = bar(&self.input);
         let mut trace = self.open(&bar)?;
         let converted = self.write_out(&mut trace, out)?;
