@@ -68,6 +68,11 @@ pub fn answer(runs: &[RunResult]) -> Vec<String> {
     answer::sentences(&repeated::fold(runs))
 }
 
+/// The same for the head of a page, where the rest is left to the table, and that is said.
+pub fn headline(runs: &[RunResult]) -> Vec<String> {
+    answer::shortened(&repeated::fold(runs))
+}
+
 /// Runs that belong together, of many.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Group {

@@ -4,12 +4,17 @@
 //! A second signal changes nothing: some senders (`timeout`) send each twice, and files would be left behind.
 
 use std::fmt;
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process_group};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::{Handle, Signals};
+
+/// How often a signal is looked for.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// Listens for SIGHUP, SIGINT and SIGTERM while it lives.
 #[derive(Debug)]
@@ -83,6 +88,29 @@ impl Interrupt {
         }
     }
 
+    /// Does something that may hang, such as asking a server; a signal leaves it behind in a thread of its own.
+    ///
+    /// # Errors
+    /// What fails, or [`Interrupted`].
+    pub(crate) fn wait_for<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> anyhow::Result<T> + Send + 'static,
+    ) -> anyhow::Result<T> {
+        let (sender, receiver) = mpsc::channel();
+        // Nobody may wait for it any more.
+        let work = move || drop(sender.send(work()));
+        thread::Builder::new().name("waited-for".into()).spawn(work)?;
+        loop {
+            match receiver.recv_timeout(LOOK_EVERY) {
+                Ok(done) => return done,
+                Err(RecvTimeoutError::Timeout) => self.check()?,
+                Err(RecvTimeoutError::Disconnected) => {
+                    anyhow::bail!("a thread of the measurement ended by a panic")
+                }
+            }
+        }
+    }
+
     /// From now on a signal ends the processes of this group; so does one that came before.
     pub(crate) fn watch(&self, group: Pid) {
         let mut state = lock(&self.state);
@@ -103,5 +131,22 @@ impl Drop for Interrupt {
         self.handle.close();
         // It only waits for signals; a panic there would have been told.
         let _ = self.listener.take().map(JoinHandle::join);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_hangs_is_left_behind() {
+        let interrupt = Interrupt::listen("it was interrupted").unwrap();
+        assert_eq!(interrupt.wait_for(|| Ok(7)).unwrap(), 7);
+        assert_eq!(interrupt.wait_for::<()>(|| anyhow::bail!("no")).unwrap_err().to_string(), "no");
+        lock(&interrupt.state).signal = Some(2);
+        let (hold, hangs) = mpsc::channel::<()>();
+        let error = interrupt.wait_for(move || Ok(hangs.recv()?)).unwrap_err();
+        assert!(error.is::<Interrupted>() && error.to_string() == "it was interrupted");
+        drop(hold);
     }
 }

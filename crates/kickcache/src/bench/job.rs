@@ -50,6 +50,43 @@ pub(super) struct JobSource {
     pub(super) length: Option<Duration>,
     /// How long it runs before fio counts; caches and devices count from the start on.
     pub(super) ramp: Duration,
+    /// Whether the page cache stands between.
+    pub(super) caching: Caching,
+}
+
+/// Whether the kernel's page cache stands between a job and what it works on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Caching {
+    /// It does not: `direct=1`.
+    Direct,
+    /// It does, of one of the jobs at least. An NBD export has none.
+    PageCache,
+}
+
+impl Caching {
+    fn of(sections: &[Section]) -> Caching {
+        let mut inherited = Caching::PageCache;
+        for section in sections {
+            let own = section.options.iter().rev().find_map(|option| of_option(option));
+            match own.unwrap_or(inherited) {
+                found if section.name == "global" => inherited = found,
+                Caching::PageCache => return Caching::PageCache,
+                Caching::Direct => {}
+            }
+        }
+        Caching::Direct
+    }
+}
+
+/// What an option says of it.
+fn of_option(option: &str) -> Option<Caching> {
+    let value = option.split_once('=').map_or("1", |(_, value)| value.trim());
+    let is_off = value.starts_with('0') || value.eq_ignore_ascii_case("false");
+    match Section::key(option).as_str() {
+        "direct" => Some(if is_off { Caching::PageCache } else { Caching::Direct }),
+        "buffered" => Some(if is_off { Caching::Direct } else { Caching::PageCache }),
+        _ => None,
+    }
 }
 
 /// Whether a job writes.
@@ -85,7 +122,15 @@ impl JobSource {
 
     fn parse(text: &str, description: String) -> anyhow::Result<JobSource> {
         let sections = section::parse(text)?;
-        let mut source = JobSource { sections, description, bytes: None, length: None, ramp: Duration::ZERO };
+        let caching = Caching::of(&sections);
+        let description = match caching {
+            Caching::Direct => description,
+            Caching::PageCache => {
+                format!("{description} (without direct=1: files and disks by the page cache)")
+            }
+        };
+        let (bytes, length, ramp) = (None, None, Duration::ZERO);
+        let mut source = JobSource { sections, description, bytes, length, ramp, caching };
         // On one device the jobs lie where their offsets say, not one behind the other.
         let known = FioWorkload::parse(&source.simulated_text(), 1).ok();
         source.bytes = known.as_ref().map(Workload::volume_bytes);
@@ -193,6 +238,22 @@ mod tests {
         let text = job.text(&Place::Directory("/srv/d".into()), 7, None);
         assert!(text.contains("directory=/srv/d\n") && !text.contains("offset="), "{text}");
         assert!(!text.contains("write_iops_log"), "{text}");
+    }
+
+    #[test]
+    fn a_job_that_one_page_cache_serves_says_so() {
+        let caching = |text: &str| JobSource::parse(text, "x.fio".into()).unwrap();
+        let job = "[a]\nrw=randread\nsize=1m\n";
+        let found = caching(job);
+        assert_eq!(found.caching, Caching::PageCache);
+        assert_eq!(found.description, "x.fio (without direct=1: files and disks by the page cache)");
+        for direct in ["[global]\ndirect=1\n", "[global]\ndirect\n", "[global]\nbuffered = 0\n"] {
+            let found = caching(&format!("{direct}{job}"));
+            assert_eq!((found.caching, found.description.as_str()), (Caching::Direct, "x.fio"), "{direct}");
+        }
+        let one = format!("[global]\ndirect=1\n{job}[b]\nrw=randread\nsize=1m\ndirect=0\n");
+        assert_eq!(caching(&one).caching, Caching::PageCache);
+        assert_eq!(article().caching, Caching::Direct);
     }
 
     #[test]

@@ -26,6 +26,9 @@ mod simulated_load;
 mod spec;
 mod summary;
 mod target;
+mod wrong_arguments;
+
+use anyhow::Context;
 
 use crate::bench::job::JobSource;
 use crate::fio::child;
@@ -40,6 +43,7 @@ pub(crate) use crate::bench::result::{BenchResult, End, KIND, Prediction, RESULT
 pub(crate) use crate::bench::simulated_load::SimulatedLoad;
 pub(crate) use crate::bench::spec::TargetSpec;
 pub(crate) use crate::bench::summary::{Foretold, Noise, Row, Summary};
+pub(crate) use crate::bench::wrong_arguments::WrongArguments;
 
 /// Measures.
 ///
@@ -50,7 +54,13 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<BenchResult> {
     let fio = child::version()?;
     let interrupt = Interrupt::listen("the bench was interrupted")?;
     let job = JobSource::read(&options.job)?;
-    let directory = tempfile::Builder::new().prefix("kickcache-bench-").tempdir()?;
+    let directory = tempfile::Builder::new().prefix("kickcache-bench-").tempdir();
+    let directory = directory.with_context(|| {
+        format!(
+            "no directory can be made in {} ($TMPDIR names another place)",
+            std::env::temp_dir().display()
+        )
+    })?;
     // What a program leaves behind when it goes into the background is ours to count, and its parent is this process.
     let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
     let targets = prepare::targets(options, &job, directory.path(), &interrupt)?;

@@ -44,7 +44,15 @@ impl OwnCache {
     pub(super) fn up(&mut self) -> anyhow::Result<()> {
         self.down()?;
         let size = self.spec.size.map(Size::bytes);
-        CacheDevice::format(&self.spec.cache, size, self.overwrite)?;
+        CacheDevice::format(&self.spec.cache, size, self.overwrite).map_err(|error| {
+            let sentence = error.to_string();
+            // The flag of the bench has another name than that of the other commands.
+            if sentence.contains("--force") {
+                anyhow::Error::msg(sentence.replace("--force", "--destroy-data"))
+            } else {
+                error.into()
+            }
+        })?;
         // From now on what is there is ours.
         self.overwrite = Overwrite::Allow;
         self.start()
@@ -112,5 +120,22 @@ impl Drop for OwnCache {
     fn drop(&mut self) {
         // Nobody is left to be told.
         let _ = self.down();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::spec::{TargetKind, TargetSpec};
+
+    #[test]
+    fn a_cache_device_that_holds_data_is_refused_in_the_words_of_the_bench() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = folder.path().join("cache");
+        std::fs::write(&cache, vec![7; 32 << 20]).unwrap();
+        let spec: TargetSpec = format!("k=cache:{},origin:/nowhere", cache.display()).parse().unwrap();
+        let TargetKind::Cache(target) = spec.kind else { panic!("{spec:?}") };
+        let refused = OwnCache::new(&target, folder.path(), Data::Keep).up().unwrap_err().to_string();
+        assert!(refused.contains("say --destroy-data") && !refused.contains("--force"), "{refused}");
     }
 }

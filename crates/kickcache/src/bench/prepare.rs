@@ -7,8 +7,8 @@ use kickcache_units::show_bytes;
 
 use crate::bench::contents;
 use crate::bench::in_use;
-use crate::bench::job::{Access, JobSource};
-use crate::bench::options::{Data, Options};
+use crate::bench::job::{Access, Caching, JobSource};
+use crate::bench::options::{Data, Job, Options};
 use crate::bench::own_cache::OwnCache;
 use crate::bench::phase::Phase;
 use crate::bench::place::Place;
@@ -16,7 +16,8 @@ use crate::bench::program::Program;
 use crate::bench::scratch_file::ScratchFile;
 use crate::bench::spec::{CacheTarget, TargetKind, TargetSpec};
 use crate::bench::target::{DIRECTORY, Kind, ProgramState, ProgramTarget, Target};
-use crate::interrupt::Interrupt;
+use crate::bench::wrong_arguments::WrongArguments;
+use crate::interrupt::{Interrupt, Interrupted};
 
 /// What all targets are prepared for.
 struct Preparation<'a> {
@@ -40,9 +41,15 @@ pub(super) fn targets(
     let preparation = Preparation { options, job, directory, interrupt };
     let names: Vec<&str> = options.targets.iter().map(|spec| spec.name.as_str()).collect();
     for (index, name) in names.iter().enumerate() {
-        ensure!(
-            !names[..index].contains(name),
-            "two targets are called `{name}`; give each a name of its own"
+        if names[..index].contains(name) {
+            let sentence = format!("two targets are called `{name}`; give each a name of its own");
+            return Err(WrongArguments(sentence).into());
+        }
+    }
+    options.targets.iter().try_for_each(|spec| check_phases(spec, options.phases.as_deref()))?;
+    if job.caching == Caching::PageCache {
+        eprintln!(
+            "kickcache: warning: the job file has no direct=1: files and disks are measured in the page cache of this machine"
         );
     }
     let left_out = job.left_out();
@@ -50,9 +57,33 @@ pub(super) fn targets(
         eprintln!("kickcache: left out of the job file, as the targets decide it: {}", left_out.join(", "));
     }
     let target = |spec: &TargetSpec| {
-        preparation.target(spec).with_context(|| format!("the target {} cannot be used", spec.name))
+        let failed = |error: anyhow::Error| {
+            if error.is::<Interrupted>() {
+                return error;
+            }
+            error.context(format!("the target {} cannot be used", spec.name))
+        };
+        preparation.target(spec).map_err(failed)
     };
     options.targets.iter().map(target).collect()
+}
+
+/// Refuses phases that a target cannot be brought into, as far as that is known before it is put up.
+fn check_phases(spec: &TargetSpec, phases: Option<&[Phase]>) -> Result<(), WrongArguments> {
+    let Some(phases) = phases else { return Ok(()) };
+    let name = &spec.name;
+    let wrong = match spec.kind {
+        TargetKind::Place(_) => phases
+            .contains(&Phase::Restart)
+            .then(|| format!("{name} cannot be restarted by the bench; leave the phase or the target out")),
+        TargetKind::Program(_) | TargetKind::Cache(_) => {
+            let first = phases.first().filter(|first| matches!(first, Phase::Restart | Phase::Repeated));
+            first.map(|_| {
+                format!("{name} has nothing to go on from; let --phases begin with found, empty or stale")
+            })
+        }
+    };
+    wrong.map_or(Ok(()), |sentence| Err(WrongArguments(sentence)))
 }
 
 impl Preparation<'_> {
@@ -84,15 +115,28 @@ impl Preparation<'_> {
         self.options.stale_bytes.or(self.job.bytes).unwrap_or(0)
     }
 
+    /// The same, if any target is to be measured with it: targets may share a file.
+    fn stale_bytes_wanted(&self) -> u64 {
+        let is_wanted = match &self.options.phases {
+            Some(phases) => phases.contains(&Phase::Stale),
+            None => {
+                let mut kinds = self.options.targets.iter().map(|target| &target.kind);
+                kinds.any(|kind| matches!(kind, TargetKind::Cache(_)))
+            }
+        };
+        if is_wanted { self.stale_bytes() } else { 0 }
+    }
+
     fn place(&self, spec: &TargetSpec, text: &str) -> anyhow::Result<Target> {
         let made = self.make_if_missing(text)?;
         let place = Place::find(text)?;
         if let Place::Directory(path) = &place {
             let own = tempfile::Builder::new().prefix(DIRECTORY).tempdir_in(path);
             let own = own.with_context(|| format!("no directory can be made in {}", path.display()))?;
+            self.check_room(own.path(), self.job.bytes.unwrap_or(0) + self.stale_bytes_wanted())?;
             return Ok(self.ready(spec, Kind::FileSystem(own), &[Phase::Found]));
         }
-        self.check_size(place.size()?, text)?;
+        self.check_size(self.size(&place)?, text)?;
         if made.is_empty() {
             self.check_writes(&place, text)?;
         }
@@ -103,8 +147,9 @@ impl Preparation<'_> {
         let text = cache.origin.to_string();
         let made = self.make_if_missing(&text)?;
         let place = Place::find(&text)?;
-        let size =
-            place.size()?.with_context(|| format!("{text} is a directory; an origin is a disk or a file"))?;
+        let size = self
+            .size(&place)?
+            .with_context(|| format!("{text} is a directory; an origin is a disk or a file"))?;
         if made.is_empty() {
             self.check_writes(&place, &text)?;
         }
@@ -145,7 +190,8 @@ impl Preparation<'_> {
             .job
             .bytes
             .with_context(|| format!("{text} does not exist, and how large it must be cannot be told"))?;
-        let bytes = bytes + self.stale_bytes();
+        let bytes = bytes + self.stale_bytes_wanted();
+        self.check_room(path.parent().unwrap_or(&path), bytes)?;
         eprintln!("kickcache: making {text}, {} for this bench", show_bytes(bytes));
         Ok(vec![ScratchFile::make(&path, bytes, self.interrupt)?])
     }
@@ -154,11 +200,43 @@ impl Preparation<'_> {
         let (Some(size), Some(needed)) = (size, self.job.bytes) else { return Ok(()) };
         ensure!(
             size >= needed,
-            "{text} has {} and the job needs {}; choose a smaller --size",
+            "{text} has {} and the job needs {}; {}",
             show_bytes(size),
-            show_bytes(needed)
+            show_bytes(needed),
+            self.smaller()
         );
         Ok(())
+    }
+
+    /// How the job can be made smaller.
+    fn smaller(&self) -> &'static str {
+        match self.options.job {
+            Job::File(_) => "name a job with less data",
+            Job::Article(_) => "choose a smaller --size",
+        }
+    }
+
+    /// Fails where a folder has no room for what is about to be made in it.
+    fn check_room(&self, folder: &Path, needed: u64) -> anyhow::Result<()> {
+        let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+        let failed = || format!("no file can be made in {}", folder.display());
+        let system = rustix::fs::statvfs(folder).with_context(failed)?;
+        let free = system.f_bavail.saturating_mul(system.f_frsize);
+        ensure!(
+            free >= needed,
+            "{} has {} free, and the bench needs {}; {}",
+            folder.display(),
+            show_bytes(free),
+            show_bytes(needed),
+            self.smaller()
+        );
+        Ok(())
+    }
+
+    /// Its size; a server that does not answer holds no signal up.
+    fn size(&self, place: &Place) -> anyhow::Result<Option<u64>> {
+        let place = place.clone();
+        self.interrupt.wait_for(move || place.size())
     }
 
     fn check_writes(&self, place: &Place, text: &str) -> anyhow::Result<()> {
@@ -169,11 +247,69 @@ impl Preparation<'_> {
         if self.options.data == Data::Destroy {
             return Ok(());
         }
-        match contents::look(place)? {
+        let looked_at = place.clone();
+        match self.interrupt.wait_for(move || contents::look(&looked_at))? {
             None => Ok(()),
             Some(what) => bail!(
                 "{text} holds {what}, and the job writes; name another target, or give --destroy-data, which loses it"
             ),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::bench::article_job::ArticleJob;
+    use crate::bench::options::NoiseFloor;
+
+    /// Prepares targets; gives the sentence of the failure.
+    fn fault(targets: &[&str], phases: Option<Vec<Phase>>, size: u64) -> String {
+        let job = Job::Article(ArticleJob { size, runtime: Duration::from_secs(1) });
+        let options = Options {
+            targets: targets.iter().map(|target| target.parse().unwrap()).collect(),
+            job: job.clone(),
+            phases,
+            rounds: 1,
+            rounds_max: 1,
+            margin: 0.05,
+            noise_floor: NoiseFloor::Computed,
+            busy_limit: 1.0,
+            stale_bytes: None,
+            seed: 1,
+            data: Data::Keep,
+        };
+        let directory = tempfile::tempdir().unwrap();
+        let interrupt = Interrupt::listen("interrupted").unwrap();
+        let found = super::targets(&options, &JobSource::read(&job).unwrap(), directory.path(), &interrupt);
+        format!("{:#}", found.err().expect("it is refused"))
+    }
+
+    #[test]
+    fn phases_that_cannot_be_are_refused_before_anything_is_made() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("new.img").display().to_string();
+        let (plain, cached) = (format!("f={file}"), format!("k=cache:/nowhere/c,size:16M,origin:{file}"));
+        let refused = fault(&[&cached, &plain], Some(vec![Phase::Found, Phase::Restart]), 1 << 20);
+        assert!(refused.starts_with("f cannot be restarted by the bench"), "{refused}");
+        let refused = fault(&[&cached], Some(vec![Phase::Restart]), 1 << 20);
+        assert!(refused.starts_with("k has nothing to go on from; let --phases begin"), "{refused}");
+        assert!(!Path::new(&file).exists());
+    }
+
+    #[test]
+    fn what_has_no_room_is_not_begun() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("new.img");
+        for target in [file.display().to_string(), folder.path().display().to_string()] {
+            let refused = fault(&[&format!("a={target}")], None, 1 << 46);
+            assert!(
+                refused.contains(" free, and the bench needs 128 TiB; choose a smaller --size"),
+                "{refused}"
+            );
+        }
+        assert!(!file.exists());
     }
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::bail;
+use anyhow::{Context, bail};
 
 use crate::bench::job::JobSource;
 use crate::bench::machine::Machine;
@@ -153,7 +153,10 @@ impl Rounds<'_> {
             order.reverse();
         }
         for visit in order {
-            self.target(Moment { number, seed, turn: visit.turn }, &mut targets[visit.target], runs)?;
+            let target = &mut targets[visit.target];
+            let name = target.name.clone();
+            self.target(Moment { number, seed, turn: visit.turn }, target, runs)
+                .with_context(|| format!("the target {name} failed"))?;
         }
         Ok(())
     }

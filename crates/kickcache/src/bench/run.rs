@@ -129,7 +129,7 @@ impl Runner<'_> {
 
     fn fio(&self, job: &str, flags: &[&str], length: Option<Duration>) -> anyhow::Result<Fio<'_>> {
         let file = self.directory.join("job.fio");
-        fs::write(&file, job)?;
+        fs::write(&file, job).with_context(|| format!("{} cannot be written", file.display()))?;
         let arguments = flags.iter().map(Into::into).chain([file.into_os_string()]).collect();
         Ok(Fio { arguments, directory: self.directory, longest: length.map(|length| length * 2 + GRACE) })
     }

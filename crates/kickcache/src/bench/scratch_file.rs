@@ -35,7 +35,8 @@ impl ScratchFile {
             file.write_all(&piece[..part]).with_context(failed)?;
             left -= part as u64;
         }
-        file.sync_all().with_context(failed)?;
+        // It may take long, and a signal does not wait for it.
+        interrupt.wait_for(move || Ok(file.sync_all()?)).with_context(failed)?;
         Ok(own)
     }
 }

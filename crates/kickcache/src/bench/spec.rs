@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use clap::ValueEnum;
+use kickcache_daemon::plan::nbd_uri::NbdUri;
 use kickcache_daemon::plan::origin_source::OriginSource;
 use kickcache_daemon::words::ModeWord;
 use kickcache_units::Size;
@@ -74,11 +75,23 @@ impl FromStr for TargetSpec {
             TargetKind::Program(program.into())
         } else if what.starts_with("cache:") {
             TargetKind::Cache(cache(what)?)
+        } else if let Some(scheme) = unknown_scheme(what) {
+            return Err(format!(
+                "`{scheme}:` is nothing that a target can begin with; {EXPECTED}, or ./{what} for a file of that name"
+            ));
         } else {
             TargetKind::Place(what.into())
         };
         Ok(TargetSpec { name: name.into(), text: what.into(), kind })
     }
+}
+
+/// The word before a colon, where it is no part of a path or a URI: such a file would be made without anybody meaning it.
+fn unknown_scheme(what: &str) -> Option<&str> {
+    let (scheme, _) = what.split_once(':')?;
+    let is_word =
+        !scheme.is_empty() && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'+');
+    (is_word && !NbdUri::is_meant(what) && !Path::new(what).exists()).then_some(scheme)
 }
 
 /// Reads `cache:PATH,origin:PATH,mode:MODE,size:SIZE`.
@@ -129,6 +142,13 @@ mod tests {
     fn what_is_no_target_is_said_with_what_is() {
         assert!(fault("/dev/sdb").starts_with("`/dev/sdb` has no name; write NAME=PATH"));
         assert!(fault("=x").contains("is no target"));
+        assert!(
+            fault("a=bogus:x")
+                .starts_with("`bogus:` is nothing that a target can begin with; write NAME=PATH")
+        );
+        assert!(fault("a=nbd:oops").contains("or ./nbd:oops for a file of that name"));
+        assert!("a=/dev/disk/by-path/pci-0000:00:1f.2".parse::<TargetSpec>().is_ok());
+        assert!("a=./x:y".parse::<TargetSpec>().is_ok());
         assert!(fault("k=cache:/c").contains("names no origin"));
         assert!(fault("k=cache:/c,origin:/o,mode:fast").contains("`fast` is no mode"));
         assert!(fault("k=cache:/c,origin:/o,colour:red").contains("`colour:red` is not understood"));

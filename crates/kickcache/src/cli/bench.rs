@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use kickcache_engine::units::BLOCK_SIZE;
 use kickcache_report::Report;
-use kickcache_units::{Size, show_bytes};
+use kickcache_units::{Size, are, counted, show_bytes};
 
 use crate::bench::{
     ArticleJob, BenchResult, Data, End, Job, NoiseFloor, Options, Phase, SimulatedLoad, Summary, TargetSpec,
@@ -121,6 +121,12 @@ fn parse_percent(text: &str) -> Result<f64, String> {
 impl BenchArgs {
     pub(crate) fn run(self, out: &mut dyn Write) -> Result<(), Failure> {
         output::try_out(&[self.output.as_deref(), self.save.as_deref()], &self.files())?;
+        if let Some(most) = self.rounds_max.filter(|most| *most < self.rounds) {
+            return Err(Failure::usage(format!(
+                "--rounds-max {most} is less than --rounds {}, so that it could never be enough; raise it",
+                self.rounds
+            )));
+        }
         let options = self.options();
         let predictions = self.predictions(&options)?;
         let mut result = crate::bench::run(&options)?;
@@ -188,15 +194,18 @@ fn end(end: &End, summary: &Summary) -> Result<(), Failure> {
     match end {
         End::Complete => Ok(()),
         End::Interrupted => {
-            fail(Exit::Interrupted, format!("interrupted; {} rounds are complete", summary.rounds))
+            let rounds = summary.rounds as u64;
+            let sentence = format!("interrupted; {} {} complete", counted(rounds, "round"), are(rounds));
+            fail(Exit::Interrupted, sentence)
         }
         End::Failed(why) => fail(Exit::Failed, why.clone()),
         End::Busy => fail(
             Exit::Failed,
             format!(
-                "only {} rounds count: other programs took up to {:.1} % of the processors; stop them, or raise \
+                "only {} of {} rounds count: other programs took up to {:.1} % of the processors; stop them, or raise \
                  --busy-limit or --rounds-max",
                 summary.rounds,
+                summary.rounds + summary.discarded,
                 summary.others_most * 100.0
             ),
         ),
@@ -207,9 +216,9 @@ fn page(result: &BenchResult, summary: &Summary) -> String {
     let runs = result.runs();
     let machine = &result.machine;
     let introduction = format!(
-        "{}; {} rounds in turns. {}, {} processors, Linux {}, {}, kickcache {}. {}",
+        "{}; {} in turns. {}, {} processors, Linux {}, {}, kickcache {}. {}",
         result.job,
-        summary.rounds,
+        counted(summary.rounds as u64, "round"),
         machine.processor,
         machine.processor_count,
         machine.kernel,

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use kickcache_model::statistics::comparison::{Comparison, Verdict};
-use kickcache_units::show_whole;
+use kickcache_units::{counted, show_whole};
 
 use crate::bench::{BenchResult, Foretold, Noise, Row, Summary};
 use crate::cli::table::{Align, Cell, Colour, KEEP, Table, Tone};
@@ -15,6 +15,9 @@ const NOTHING: &str = "-";
 
 pub(crate) fn print(result: &BenchResult, summary: &Summary, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "{}\n", result.job)?;
+    if summary.rows.is_empty() {
+        return writeln!(out, "Nothing was measured.");
+    }
     if summary.rounds == 0 {
         writeln!(out, "{NONE_COUNTS}\n")?;
     }
@@ -89,7 +92,9 @@ pub(crate) fn footnotes(summary: &Summary, result: &BenchResult) -> Vec<String> 
     let mut lines = match rounds {
         0 => vec![NONE_COUNTS.to_owned()],
         _ => vec![format!(
-            "{rounds} rounds count; figures are medians, ratios are to the first row, round by round."
+            "{} count{}; figures are medians, ratios are to the first row, round by round.",
+            counted(*rounds as u64, "round"),
+            if *rounds == 1 { "s" } else { "" }
         )],
     };
     if *discarded > 0 {

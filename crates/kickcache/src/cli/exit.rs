@@ -8,6 +8,9 @@ use kickcache_daemon::control::client::ClientError;
 use kickcache_daemon::plan::PlanError;
 use kickcache_daemon::serve::error::ServeError;
 
+use crate::bench::WrongArguments;
+use crate::interrupt::Interrupted;
+
 /// How the process ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Exit {
@@ -101,6 +104,8 @@ impl From<anyhow::Error> for Failure {
     fn from(error: anyhow::Error) -> Failure {
         let exit = match error.downcast_ref::<ServeError>() {
             Some(ServeError::GivenUp { .. } | ServeError::LeftBehind { .. }) => Exit::StoppedShort,
+            None if error.is::<Interrupted>() => Exit::Interrupted,
+            None if error.is::<WrongArguments>() => Exit::Usage,
             Some(_) | None => Exit::Failed,
         };
         Failure { exit, error }

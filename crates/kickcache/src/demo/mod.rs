@@ -79,13 +79,13 @@ pub fn run(options: &Options, out: &mut dyn Write) -> anyhow::Result<()> {
 fn run_at(options: &Options, scale: Scale, out: &mut dyn Write) -> anyhow::Result<()> {
     let Output::Text(colours) = options.output else {
         let result = measure(options, scale)?;
-        write_report(options, &scale, &result.runs)?;
+        write_report(options, &scale, &result)?;
         return Ok(writeln!(out, "{}", serde_json::to_string_pretty(&result)?)?);
     };
     introduce(options, &scale, out)?;
     let result = measure(options, scale)?;
     report::print(&result, colours, out)?;
-    write_report(options, &scale, &result.runs)?;
+    write_report(options, &scale, &result)?;
     if let Some(path) = &options.report {
         writeln!(out, "The report is in {}.", path.display())?;
     }
@@ -93,16 +93,28 @@ fn run_at(options: &Options, scale: Scale, out: &mut dyn Write) -> anyhow::Resul
 }
 
 /// Writes the page that was asked for, if any.
-fn write_report(options: &Options, scale: &Scale, runs: &[RunResult]) -> anyhow::Result<()> {
+fn write_report(options: &Options, scale: &Scale, result: &DemoResult) -> anyhow::Result<()> {
     let Some(path) = &options.report else { return Ok(()) };
+    std::fs::write(path, page(scale, result))
+        .with_context(|| format!("the report {} cannot be written", path.display()))
+}
+
+/// What is to be known before a difference is believed: each sentence with a space before it.
+pub(crate) fn warnings(result: &DemoResult) -> Vec<String> {
+    let spread = "Each was run once, so that ratios have no spread: what the seconds of a run differ by, its chart shows.";
+    let warnings = report::conclusions::warnings(result);
+    std::iter::once(spread.to_owned()).chain(warnings).map(|sentence| format!(" {sentence}")).collect()
+}
+
+fn page(scale: &Scale, result: &DemoResult) -> String {
     let [data, cache] = [scale.job_bytes * JOB_COUNT, scale.cache_bytes].map(show_bytes);
     let introduction = format!(
         "{JOB_COUNT} jobs with {DEPTH} reads of 4 KiB in flight each, zipf {THETA} over {data}, through NBD. The slow \
-         disk is simulated in real time: {}. The cache is a file of {cache}.",
-        slow_disk::DESCRIPTION
+         disk is simulated in real time: {}. The cache is a file of {cache}.{}",
+        slow_disk::DESCRIPTION,
+        warnings(result).concat()
     );
-    let page = Report { title: "kickcache demo", introduction: &introduction, runs }.html();
-    std::fs::write(path, page).with_context(|| format!("the report {} cannot be written", path.display()))
+    Report { title: "kickcache demo", introduction: &introduction, runs: &result.runs }.html()
 }
 
 fn introduce(options: &Options, scale: &Scale, out: &mut dyn Write) -> anyhow::Result<()> {

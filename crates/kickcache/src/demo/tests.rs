@@ -34,6 +34,7 @@ fn a_tiny_demo_runs_whole_and_leaves_nothing_behind() {
     let page = std::fs::read_to_string(page).unwrap();
     assert!(Phase::ALL.iter().all(|phase| page.contains(phase.name())));
     assert!(page.contains("Hit ratio") && page.contains("written to the cache device"));
+    assert!(page.contains("WARNING: runs of 1.2 s are too short") && page.contains("ratios have no spread"));
 }
 
 #[test]

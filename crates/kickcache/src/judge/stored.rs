@@ -50,7 +50,9 @@ impl StoredResult {
     /// # Errors
     /// If the file cannot be read, is no such file, or is of something else.
     pub fn read(path: &Path, metric: &Metric, worse: Worse) -> Result<StoredResult, NoVerdict> {
-        let fault = |what: String| NoVerdict::stop(format!("the stored result {}: {what}", path.display()));
+        let fault = |what: String| {
+            NoVerdict::stop(format!("the stored result {} cannot be used: {what}", path.display()))
+        };
         let text = fs::read_to_string(path).map_err(|error| fault(error.to_string()))?;
         let stored: StoredResult = serde_json::from_str(&text)
             .map_err(|error| fault(format!("{error}; `kickcache judge --save` writes one")))?;
@@ -63,7 +65,11 @@ impl StoredResult {
             return Err(format!("it has version {}, this program reads {STORED_VERSION}", self.version));
         }
         if (self.metric.as_str(), self.worse) != (metric.to_string().as_str(), worse) {
-            return Err(format!("it is of another metric, {} ({:?} is worse)", self.metric, self.worse));
+            let worse = match self.worse {
+                Worse::Higher => "higher",
+                Worse::Lower => "lower",
+            };
+            return Err(format!("it is of another metric, {}, of which {worse} is worse", self.metric));
         }
         let mut series = std::iter::once(&self.good).chain(&self.control);
         let is_fine = |runs: &Runs| {

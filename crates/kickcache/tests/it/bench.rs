@@ -149,7 +149,7 @@ fn a_file_system_keeps_nothing_but_what_it_had() {
     assert_eq!(names(&directory), [directory.join("mine")].into());
     let restart =
         command(&small(&["--target", &target, "--phases", "restart", "--rounds", "1"])).output().unwrap();
-    assert_eq!(restart.status.code(), Some(1));
+    assert_eq!(restart.status.code(), Some(2));
     assert!(complaint(&restart).contains("cannot be restarted by the bench"), "{}", complaint(&restart));
 }
 

@@ -353,6 +353,7 @@ fn conversions_go_through_pipes_and_leave_nothing_behind_when_they_fail() {
     assert!(fail("two.csv", "--from alibaba --to csv").contains("more than one device"));
     assert!(fail("t.csv", "--to pcap").contains("is no format that can be written"));
     assert!(fail("absent", "--to csv").contains("absent cannot be used"));
+    assert!(fail("back.csv", "--to msr").contains("back.csv, which is read; name another file"));
     fs::write(scratch.path("empty"), "").unwrap();
     assert!(fail("empty", "--to csv").contains("it is empty"));
     fs::remove_file(scratch.path("empty")).unwrap();

@@ -126,6 +126,10 @@ fn live_volumes_are_results_too_beside_those_of_other_commands() {
     std::fs::write(&job, "[a]\nrw=randread\nbs=4k\nsize=1m\ntime_based\nruntime=1\n").unwrap();
     let run = ["simulate", "run", "--cache", "none", "--json", "--job"].map(PathBuf::from);
     std::fs::write(&simulated, tools::run(KICKCACHE, run.into_iter().chain([job]))).unwrap();
+    let before = std::fs::read_to_string(&live).unwrap();
+    let over = ["report".into(), simulated.clone(), live.clone(), "-o".into(), live.clone()];
+    let refused = std::process::Command::new(KICKCACHE).args(over).output().unwrap();
+    assert!(refused.status.code() == Some(2) && std::fs::read_to_string(&live).unwrap() == before);
     let both = ["report".into(), simulated, live, "-o".into(), page.clone()];
     let said = tools::run(KICKCACHE, both);
     assert!(
@@ -134,7 +138,10 @@ fn live_volumes_are_results_too_beside_those_of_other_commands() {
     );
     let page = std::fs::read_to_string(page).unwrap();
     assert!(page.contains("100.0 %"), "three hits of three");
-    assert!(page.contains("since 0.0 h; their clients decide the rate"), "what it is");
+    assert!(
+        page.contains("volumes that are served, for ") && page.contains("s; their clients decide"),
+        "what it is"
+    );
 }
 
 #[test]

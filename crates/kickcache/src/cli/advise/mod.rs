@@ -27,7 +27,7 @@ use crate::cli::advise::devices::Devices;
 use crate::cli::advise::live::LiveVolume;
 use crate::cli::advise::need::Need;
 use crate::cli::advise::price::{NamedPrice, Prices};
-use crate::cli::advise::recommendation::recommend;
+use crate::cli::advise::recommendation::{recommend, warnings};
 use crate::cli::exit::Failure;
 use crate::cli::options::ControlOption;
 use crate::cli::output;
@@ -180,6 +180,7 @@ impl AdviseArgs {
         let of_layout = layouts.iter().zip(runs.chunks(repeat));
         let candidates: Vec<Candidate> =
             of_layout.map(|(layout, runs)| load.candidate(*layout, runs, &economy)).collect();
+        notes.extend(warnings(&candidates, &self.need));
         let recommendation = recommend(&candidates, &self.need, &economy.prices);
         let advice = Advice {
             load: load.description(),

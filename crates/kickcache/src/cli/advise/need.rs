@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use kickcache_units::{show_count, show_duration};
 
-use crate::cli::advise::candidate::Candidate;
+use crate::cli::advise::candidate::{Candidate, Layout};
 
 /// One thing that is needed.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -76,8 +76,9 @@ impl Need {
             Need::P50(span) => candidate.p50 <= span,
             Need::P99(span) => candidate.p99 <= span,
             Need::Cost(amount) => candidate.cost.is_some_and(|cost| cost <= amount),
+            // --endurance is that of the cache device: how long a fast device lasts that takes all writes is not known.
             Need::Years(years) => {
-                candidate.layout.cache_bytes().is_none() || candidate.years.is_some_and(|life| life >= years)
+                candidate.layout == Layout::Origin || candidate.years.is_some_and(|life| life >= years)
             }
         }
     }

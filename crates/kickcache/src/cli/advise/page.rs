@@ -7,6 +7,7 @@ use kickcache_units::{show_duration, show_years};
 use crate::cli::advise::advice::Advice;
 use crate::cli::advise::candidate::Candidate;
 use crate::cli::advise::print::show_hits;
+use crate::cli::advise::recommendation::capital;
 
 /// The page: the recommendation, what each candidate gives and costs, and the charts of all runs.
 pub(super) fn page(advice: &Advice, runs: &[RunResult]) -> String {
@@ -15,8 +16,8 @@ pub(super) fn page(advice: &Advice, runs: &[RunResult]) -> String {
         "{load}. Origin: {origin}. Cache device: {cache}. Fast device: {fast}. All are models in virtual time; caches are \
          empty at first."
     );
-    let answer: Vec<String> =
-        std::iter::once(advice.recommendation.reason.clone()).chain(advice.notes.iter().cloned()).collect();
+    let notes = advice.notes.iter().map(|note| format!("{}.", capital(note)));
+    let answer: Vec<String> = std::iter::once(advice.recommendation.reason.clone()).chain(notes).collect();
     let runs: Vec<RunResult> = named(advice, runs);
     let group =
         Group { title: "All layouts".into(), note: String::new(), runs: (0..runs.len()).collect(), first: 0 };

@@ -9,6 +9,9 @@ use crate::cli::advise::price::Prices;
 /// The part of the highest speed that is nearly as fast.
 const NEARLY: f64 = 0.85;
 
+/// A cache that is slower by more than this makes it slower, whatever else differs.
+const SLOWER: f64 = 1.05;
+
 /// What to take, and the reason in a sentence; nothing where no candidate has what is needed.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Recommendation {
@@ -34,6 +37,31 @@ pub(crate) fn recommend(candidates: &[Candidate], needs: &[Need], prices: &Price
     Recommendation { chosen, reason }
 }
 
+/// What a user should know before one is bought: caches that make it slower, and a life that is not known.
+pub(crate) fn warnings(candidates: &[Candidate], needs: &[Need]) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let bare = candidates.iter().find(|one| one.layout == Layout::Origin);
+    let slower = |one: &&Candidate| {
+        one.layout.cache_bytes().is_some() && bare.is_some_and(|bare| one.speed() < bare.speed() / SLOWER)
+    };
+    let slower: Vec<&Candidate> = candidates.iter().filter(slower).collect();
+    if let (Some(bare), [first, ..]) = (bare, &slower[..]) {
+        let names: Vec<String> = slower.iter().map(|one| one.name()).collect();
+        warnings.push(format!(
+            "slower than without a cache: {} (the first: {}; without: {})",
+            names.join(", "),
+            gives(first),
+            gives(bare)
+        ));
+    }
+    if needs.iter().any(|need| matches!(need, Need::Years(_))) {
+        warnings.push(
+            "how long the fast device lasts is not known, as --endurance is that of the cache device".into(),
+        );
+    }
+    warnings
+}
+
 /// What a candidate takes: money, or else fast storage.
 fn rank(candidate: &Candidate) -> f64 {
     candidate.cost.unwrap_or(match candidate.layout {
@@ -56,7 +84,8 @@ fn gives(candidate: &Candidate) -> String {
     }
 }
 
-fn capital(text: &str) -> String {
+/// A text that begins a sentence.
+pub(crate) fn capital(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
@@ -153,6 +182,29 @@ mod tests {
         assert_eq!(none.reason, "None has at least 9,000 IOPS.");
         let both = recommend(&article(), &[Need::Iops(5_500), Need::Cost(10.0)], &prices());
         assert_eq!(both.reason, "None has all of at least 5,500 IOPS and at most 10 a month together.");
+    }
+
+    #[test]
+    fn a_cache_that_makes_it_slower_is_named() {
+        let mut candidates = article();
+        assert_eq!(warnings(&candidates, &[]), Vec::<String>::new());
+        candidates[1].iops = 800.0;
+        assert_eq!(
+            warnings(&candidates, &[]),
+            [
+                "slower than without a cache: cache of 23.3 GiB (the first: 800 IOPS, p99 5.00 ms; without: 2,467 IOPS, p99 5.00 ms)"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_life_that_is_not_known_is_not_long_enough() {
+        let mut candidates = article();
+        candidates[1].years = Some(4.0);
+        let years = [Need::Years(3.0), Need::Iops(5_500)];
+        assert_eq!(recommend(&candidates, &years, &prices()).chosen, None);
+        assert_eq!(recommend(&candidates, &years[..1], &prices()).chosen, Some(0));
+        assert!(warnings(&candidates, &years)[0].starts_with("how long the fast device lasts is not known"));
     }
 
     #[test]

@@ -40,6 +40,14 @@ impl Predictions {
         targets: &[TargetSpec],
         load: SimulatedLoad,
     ) -> Result<Predictions, Failure> {
+        for (index, spec) in specs.iter().enumerate() {
+            if specs[..index].iter().any(|other| other.target == spec.target) {
+                return Err(Failure::usage(format!(
+                    "--predict {} is there twice; a target is predicted once",
+                    spec.target
+                )));
+            }
+        }
         let planned = specs.iter().map(|spec| plan(spec, targets)).collect::<Result<Vec<_>, Failure>>()?;
         Ok(Predictions { load, planned })
     }

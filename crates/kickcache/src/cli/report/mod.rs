@@ -5,10 +5,12 @@ mod live_result;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use kickcache_daemon::control::report::Report;
 use kickcache_model::result::RunResult;
 use kickcache_report::Report as Page;
+use kickcache_units::show_duration;
 use serde_json::Value;
 
 use crate::bench::{BenchResult, KIND, RESULT_VERSION};
@@ -52,9 +54,8 @@ impl ReportArgs {
         let read: Vec<&Path> = self.results.iter().map(PathBuf::as_path).collect();
         output::try_out(&[self.output.as_deref()], &read)?;
         let mut runs = Vec::new();
-        for (path, file) in self.results.iter().zip(&stored) {
-            let stem = path.file_stem().unwrap_or_default().to_string_lossy();
-            runs.extend(file.runs.iter().cloned().map(|run| named(run, &stem, stored.len())));
+        for (name, file) in names(&self.results).iter().zip(&stored) {
+            runs.extend(file.runs.iter().cloned().map(|run| named(run, name, stored.len())));
         }
         kickcache_report::answer(&runs).iter().try_for_each(|sentence| writeln!(out, "{sentence}"))?;
         if let Some(path) = &self.output {
@@ -65,6 +66,26 @@ impl ReportArgs {
         }
         Ok(())
     }
+}
+
+/// What runs are called by: the shortest name of each file that no other one has.
+fn names(paths: &[PathBuf]) -> Vec<String> {
+    let stem = |path: &PathBuf| path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    let whole = |path: &PathBuf| path.display().to_string();
+    let is_alone = |name: &str, of: &dyn Fn(&PathBuf) -> String| {
+        paths.iter().filter(|path| of(path) == name).count() == 1
+    };
+    let name = |(index, path): (usize, &PathBuf)| {
+        if is_alone(&stem(path), &stem) {
+            return stem(path);
+        }
+        if is_alone(&whole(path), &whole) {
+            return whole(path);
+        }
+        let before = paths[..index].iter().filter(|other| *other == path).count();
+        format!("{} ({})", whole(path), before + 1)
+    };
+    paths.iter().enumerate().map(name).collect()
 }
 
 fn named(run: RunResult, stem: &str, files: usize) -> RunResult {
@@ -89,11 +110,11 @@ fn read(path: &Path) -> Result<Stored, Failure> {
         Stored { runs, description: format!("{name}: simulated, in virtual time.") }
     } else if value["caches"].is_array() {
         let report: Report = serde_json::from_value(value).map_err(unknown)?;
-        let hours = report.uptime_seconds / 3_600.0;
+        let uptime = show_duration(Duration::from_secs_f64(report.uptime_seconds.clamp(0.0, 1e12)));
         Stored {
             runs: live_result::runs(&report),
             description: format!(
-                "{name}: volumes that are served, since {hours:.1} h; their clients decide the rate, and of latencies the daemon \
+                "{name}: volumes that are served, for {uptime}; their clients decide the rate, and of latencies the daemon \
                  tells means and percentiles only."
             ),
         }
@@ -103,9 +124,10 @@ fn read(path: &Path) -> Result<Stored, Failure> {
     } else {
         check_version(&value, demo::RESULT_VERSION).map_err(wrong)?;
         let result: DemoResult = serde_json::from_value(value).map_err(unknown)?;
+        let warnings = crate::demo::warnings(&result).concat();
         Stored {
             runs: result.runs,
-            description: format!("{name}: kickcache demo, on a simulated slow disk."),
+            description: format!("{name}: kickcache demo, on a simulated slow disk.{warnings}"),
         }
     };
     if stored.runs.is_empty() {
@@ -151,6 +173,14 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn runs_of_two_files_have_two_names() {
+        let names = |paths: &[&str]| names(&paths.iter().map(PathBuf::from).collect::<Vec<_>>());
+        assert_eq!(names(&["old/b.json", "new/c.json"]), ["b", "c"]);
+        assert_eq!(names(&["old/b.json", "new/b.json", "c.json"]), ["old/b.json", "new/b.json", "c"]);
+        assert_eq!(names(&["b.json", "b.json"]), ["b.json (1)", "b.json (2)"]);
+    }
 
     #[test]
     fn what_a_later_program_wrote_is_refused() {

@@ -21,7 +21,7 @@ pub(crate) fn page(names: &SetupNames, kinds: &[ComparedRuns<'_>], runs: &[RunRe
     }
     let groups: Vec<Group> = sizes.iter().map(|size| group(*size, kinds)).collect();
     let overviews = [overview(&sizes, kinds)];
-    let answer = kickcache_report::answer(runs);
+    let answer = kickcache_report::headline(runs);
     Collection {
         title,
         introduction: &introduction,

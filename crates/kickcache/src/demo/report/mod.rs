@@ -1,7 +1,7 @@
 //! The result on the screen: a table, a picture, three sentences.
 
 pub(crate) mod chart;
-mod conclusions;
+pub(crate) mod conclusions;
 mod numbers;
 mod table;
 

@@ -176,5 +176,6 @@ fn short_runs_and_busy_machines_are_warned_of() {
     result.phases[1].others = 0.31;
     result.phases.iter_mut().for_each(|phase| phase.millis = 1_500);
     let said = conclusions::warnings(&result).join("\n");
+    assert_eq!(conclusions::conclusions(&result), Vec::<String>::new(), "of runs without whole seconds");
     assert!(said.contains("1.5 s are too short") && said.contains("up to 31 % of the processors"), "{said}");
 }

@@ -1,0 +1,15 @@
+//! Arguments that contradict each other, or the targets.
+
+use std::fmt;
+
+/// What is wrong, in a sentence.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct WrongArguments(pub(super) String);
+
+impl fmt::Display for WrongArguments {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for WrongArguments {}
