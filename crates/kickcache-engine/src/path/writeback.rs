@@ -55,6 +55,7 @@ pub(crate) fn choose(state: &State, volume: VolumeId) -> WritebackPace {
         high: u64::from(settings.dirty_high),
         foreground_reads: found.queue.foreground_reads(),
         foreground_total: found.foreground_total,
+        cache: found.offload.cache_work(),
         last_request: found.last_request,
         idle_after: settings.idle_after,
         urgent: found.draining || found.writeback_wanted,
@@ -76,7 +77,8 @@ pub(crate) fn go_on(state: &mut State, volume: VolumeId) {
         let Some(bytes) = start_one(state, volume) else { return };
         let now = state.now;
         let found = state.volumes.get_mut(volume);
-        let start = Start { now, foreground_total: found.foreground_total, bytes };
+        let cache_done = found.offload.cache_work().done;
+        let start = Start { now, foreground_total: found.foreground_total, cache_done, bytes };
         found.pacing.on_start(start, &found.settings.writeback_cap);
     }
 }

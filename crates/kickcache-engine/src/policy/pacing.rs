@@ -4,15 +4,33 @@
 //! number of them that shrinks as the dirty share grows. (Open CAS's cleaner does not look at the queue and cuts a
 //! loaded disk to a quarter.)
 //!
+//! Hits come first, too: where clients wait for a cache device that is behind, as one with a cap on requests is, the reads of a writeback have their
+//! turn after several times as much work for clients. They are many: what stands together on the origin is scattered in the log.
+//!
 //! A cap on the rate holds below the high mark, also while the volume is idle. It does not hold where writeback is urgent or the
 //! high mark is reached: what clients write would go to the origin anyway, in smaller pieces.
 
 use crate::config::WRITEBACK_BURST;
+use crate::policy::load::work_of;
 use crate::rate::{RateCap, RateUse};
 use crate::time::{Duration, Instant};
+use crate::units::BLOCK_SIZE;
 
 /// Foreground accesses between two writebacks at the low mark.
 const TURN_LOW: u64 = 64;
+/// Work of a cache device that is behind, for clients, between two writebacks at the low mark, in times the work of a writeback.
+const CACHE_TURN_LOW: u64 = 16;
+/// When to look again whether the cache device has done that.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+
+/// What clients have the cache device do for a volume.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct CacheWork {
+    /// They wait for it.
+    pub(crate) is_behind: bool,
+    /// Work done for them so far.
+    pub(crate) done: u64,
+}
 
 /// What the decider looks at, while a volume has blocks to write back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -26,10 +44,22 @@ pub(crate) struct View {
     pub(crate) foreground_reads: usize,
     /// Foreground accesses to the origin so far.
     pub(crate) foreground_total: u64,
+    pub(crate) cache: CacheWork,
     pub(crate) last_request: Instant,
     pub(crate) idle_after: Duration,
     /// The user, a mode change or reclaim asks for it.
     pub(crate) urgent: bool,
+}
+
+impl View {
+    fn span(&self) -> u64 {
+        self.high.saturating_sub(self.low).max(1)
+    }
+
+    /// How far the dirty share is below the high mark, at most the span between the marks.
+    fn below_high(&self) -> u64 {
+        self.high.saturating_sub(self.dirty_share).min(self.span())
+    }
 }
 
 /// The answer.
@@ -49,6 +79,8 @@ pub(crate) struct Start {
     pub(crate) now: Instant,
     /// Foreground accesses to the origin so far.
     pub(crate) foreground_total: u64,
+    /// Work that the cache device did for clients so far.
+    pub(crate) cache_done: u64,
     pub(crate) bytes: u64,
 }
 
@@ -57,6 +89,9 @@ pub(crate) struct Start {
 pub(crate) struct Pacing {
     /// `foreground_total` at the last writeback's start.
     turn: u64,
+    /// Work of the cache device for clients at the last writeback's start, and its own work for that one.
+    cache_done: u64,
+    cache_work: u64,
     used: RateUse,
 }
 
@@ -67,8 +102,9 @@ impl Pacing {
 
     /// A writeback starts.
     pub(crate) fn on_start(&mut self, start: Start, cap: &RateCap) {
-        let Start { foreground_total, now, bytes } = start;
-        self.turn = foreground_total;
+        let Start { foreground_total, cache_done, now, bytes } = start;
+        (self.turn, self.cache_done) = (foreground_total, cache_done);
+        self.cache_work = work_of(bytes / BLOCK_SIZE, bytes);
         // What was urgent is not paid for by what comes after it.
         if self.used.ready_at(WRITEBACK_BURST) <= now {
             self.used.take(now, cap, bytes);
@@ -88,6 +124,9 @@ impl Pacing {
         let ready = self.used.ready_at(WRITEBACK_BURST);
         match pace {
             WritebackPace::Run(_) if !view.urgent && view.now < ready => WritebackPace::RestUntil(ready),
+            WritebackPace::Run(_) if !view.urgent && !self.may_keep_hits_waiting(view) => {
+                WritebackPace::RestUntil(view.now.plus(LOOK_AGAIN))
+            }
             WritebackPace::Run(_) | WritebackPace::Rest | WritebackPace::RestUntil(_) => pace,
         }
     }
@@ -106,13 +145,16 @@ impl Pacing {
         if view.dirty_share > view.low { WritebackPace::Run(1) } else { WritebackPace::RestUntil(idle_at) }
     }
 
+    fn may_keep_hits_waiting(&self, view: &View) -> bool {
+        let times = 1 + (CACHE_TURN_LOW - 1) * view.below_high() / view.span();
+        !view.cache.is_behind || view.cache.done >= self.cache_done + times * self.cache_work
+    }
+
     fn choose_beside_reads(&self, view: &View) -> WritebackPace {
         if view.dirty_share <= view.low && !view.urgent {
             return WritebackPace::Rest;
         }
-        let span = view.high.saturating_sub(view.low).max(1);
-        let above = view.dirty_share.saturating_sub(view.low).min(span);
-        let turn = if view.urgent { 4 } else { 1 + TURN_LOW * (span - above) / span };
+        let turn = if view.urgent { 4 } else { 1 + TURN_LOW * view.below_high() / view.span() };
         if view.foreground_total >= self.turn + turn { WritebackPace::Run(1) } else { WritebackPace::Rest }
     }
 }
@@ -131,6 +173,7 @@ mod tests {
             high: 500,
             foreground_reads: 1,
             foreground_total: 0,
+            cache: CacheWork::default(),
             last_request: Instant::from_nanos(0),
             idle_after: Duration::from_millis(500),
             urgent: false,
@@ -163,6 +206,24 @@ mod tests {
         assert_eq!(pacing.choose(&View { now: at(10_150), ..idle }, 8), WritebackPace::Run(8));
         pacing.forget_use();
         assert_eq!(pacing.choose(&idle, 8), WritebackPace::Run(8));
+    }
+
+    #[test]
+    fn leaves_a_cache_device_that_is_behind_to_hits_between_the_marks() {
+        let at = |done| CacheWork { is_behind: true, done };
+        let view = View { foreground_reads: 0, dirty_share: 300, cache: at(0), ..view() };
+        let mut pacing = Pacing::new();
+        assert_eq!(pacing.choose(&view, 8), WritebackPace::Run(1), "the first");
+        let start = Start { bytes: 64 * BLOCK_SIZE, ..Start::default() };
+        pacing.on_start(start, &RateCap { bytes: None, requests: None });
+        let rest = WritebackPace::RestUntil(Instant::from_nanos(20_000_000));
+        // Half of the way to the high mark: 1 + 15 / 2 times.
+        let turn = 8 * work_of(64, 64 * BLOCK_SIZE);
+        assert_eq!(pacing.choose(&View { cache: at(turn - 1), ..view }, 8), rest);
+        assert_eq!(pacing.choose(&View { cache: at(turn), ..view }, 8), WritebackPace::Run(1));
+        assert_eq!(pacing.choose(&View { cache: CacheWork::default(), ..view }, 8), WritebackPace::Run(1));
+        assert_eq!(pacing.choose(&View { urgent: true, ..view }, 8), WritebackPace::Run(8));
+        assert_eq!(pacing.choose(&View { dirty_share: 500, ..view }, 8), WritebackPace::Run(8));
     }
 
     #[test]

@@ -9,12 +9,15 @@ use crate::config::OriginOffload;
 use crate::policy::latencies::Latencies;
 use crate::policy::load::Load;
 use crate::policy::origin_load::OriginLoad;
+use crate::policy::pacing::CacheWork;
 use crate::policy::trials::{Served, TrialRule, Trials};
 use crate::time::Instant;
 use crate::units::ByteExtent;
 
 /// A request that the cache device answers within this many nanoseconds stays there.
 const SLOW: u64 = 1_000_000;
+/// What it is asked for takes it this many nanoseconds: it is behind.
+const BEHIND: u64 = 2_000_000;
 /// An origin that takes this many nanoseconds for each small read at its limit is not asked for hits: all that it
 /// can do is little beside what a cache device does, and misses need it.
 const SCARCE: u64 = 1_000_000;
@@ -71,6 +74,11 @@ pub(crate) struct Offload {
 }
 
 impl Offload {
+    /// What clients have the cache device do.
+    pub(crate) fn cache_work(&self) -> CacheWork {
+        CacheWork { is_behind: self.cache.backlog() >= BEHIND, done: self.cache.total() }
+    }
+
     pub(crate) fn new(setting: OriginOffload) -> Offload {
         Offload {
             setting,
