@@ -1,7 +1,6 @@
 //! The configuration file: TOML with the names of the flags, for daemons with several volumes.
 
 use std::fmt::{self, Formatter};
-use std::fs;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
@@ -11,11 +10,13 @@ use serde::de::{Deserializer, SeqAccess, Visitor};
 
 use crate::config::sentence::sentence;
 use crate::driver::io_engine::IoEngine;
+use crate::driver::rights::access;
 use crate::plan::cache_spec::CacheSpec;
 use crate::plan::default_paths::default_control;
 use crate::plan::log_plan::{LogFormat, LogLevel, LogPlan};
 use crate::plan::metrics_address::MetricsAddress;
 use crate::plan::tls_plan::{TlsPlan, TlsWord, VerifyPeerWord};
+use crate::plan::user_spec::UserSpec;
 use crate::plan::{Exposure, PlanError, ServePlan};
 
 /// Bytes of the longest file.
@@ -63,11 +64,11 @@ pub fn read(path: &Path) -> Result<ServePlan, ConfigError> {
 
 fn text(path: &Path) -> io::Result<String> {
     // Others may not end, or keep waiting who opens them.
-    if !fs::metadata(path)?.is_file() {
+    if !access::metadata(path)?.is_file() {
         return Err(io::Error::other("it is no regular file"));
     }
     let mut text = String::new();
-    let length = fs::File::open(path)?.take(LENGTH_MAX + 1).read_to_string(&mut text)?;
+    let length = access::open_to_read(path, 0)?.take(LENGTH_MAX + 1).read_to_string(&mut text)?;
     if length as u64 > LENGTH_MAX {
         return Err(io::Error::other("it has more than 1 MiB, and no configuration is as long"));
     }
@@ -99,6 +100,9 @@ struct File {
     control: Option<PathBuf>,
     metrics: Option<MetricsAddress>,
     state: Option<PathBuf>,
+    user: Option<UserSpec>,
+    #[serde(default)]
+    may_open: Vec<PathBuf>,
     #[serde(default)]
     log_format: LogFormat,
     #[serde(default)]
@@ -140,6 +144,8 @@ impl File {
             metrics: self.metrics,
             log: LogPlan { format: self.log_format, level: self.log_level },
             state: self.state,
+            user: self.user,
+            may_open: self.may_open,
             io_engine: self.io_engine,
             exposure: if self.insecure_tcp { Exposure::InsecureTcp } else { Exposure::LocalOnly },
             tls: TlsPlan {

@@ -7,6 +7,8 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("log-format", "\"json\""),
     ("log-level", "\"warn\""),
     ("state", "\"/var/lib/kickcache\""),
+    ("user", "\"kickcache\""),
+    ("may-open", "[\"/dev/nvme1n1\"]"),
     ("io-engine", "\"io_uring\""),
     ("insecure-tcp", "true"),
     ("tls", "\"require\""),

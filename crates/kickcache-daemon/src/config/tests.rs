@@ -264,7 +264,7 @@ fn what_is_wrong_is_refused_with_a_sentence() {
     expect![[r#"
         k.toml: there is no cache device to serve; name one with --cache, or with [[cache]] in the configuration file
         k.toml, line 1: string values must be quoted, expected literal string
-        k.toml, line 1: unknown field `controll`, expected one of `control`, `metrics`, `state`, `log-format`, `log-level`, `io-engine`, `insecure-tcp`, `tls`, `tls-certificates`, `tls-verify-peer`, `cache`
+        k.toml, line 1: unknown field `controll`, expected one of `control`, `metrics`, `state`, `user`, `may-open`, `log-format`, `log-level`, `io-engine`, `insecure-tcp`, `tls`, `tls-certificates`, `tls-verify-peer`, `cache`
         k.toml, line 1: `control` cannot be the integer `5`; write it as in control = "/run/kickcache/control.sock"
         k.toml, line 2: `control` stands here for the second time; keep one of the two lines
         k.toml: the socket path `/yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy` has 108 bytes, a unix socket takes at most 107; choose a shorter one

@@ -21,6 +21,7 @@ pub mod notary;
 pub(crate) mod nothing;
 mod operation;
 pub mod queued_device;
+pub mod rights;
 mod ring;
 mod threads;
 mod workers;

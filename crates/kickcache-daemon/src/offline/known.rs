@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use crate::driver::rights::access;
 use crate::offline::metadata::superblock;
 use crate::offline::offline_device::OfflineDevice;
 use crate::plan::origin_source::OriginSource;
@@ -36,7 +37,7 @@ impl KnownVolumes {
             Touch::Forbidden => None,
         };
         let whole = std::path::absolute(path).ok();
-        let real = if touch == Touch::Allowed { std::fs::canonicalize(path).ok() } else { None };
+        let real = if touch == Touch::Allowed { access::canonical(path).ok() } else { None };
         let notes = state.store().and_then(|store| store.origins().ok());
         KnownVolumes {
             names: found.iter().flat_map(|found| &found.volumes).map(|record| record.name.clone()).collect(),

@@ -10,6 +10,7 @@ use kickcache_engine::format::superblock::SUPERBLOCK_SIZE;
 use kickcache_engine::units::{BLOCK_BYTES, BLOCK_SIZE, ByteExtent};
 
 use crate::driver::device::{OpenError, lock_below_shared};
+use crate::driver::rights::access;
 use crate::offline::error::OfflineError;
 use crate::serve::cache_device::copies_by;
 
@@ -39,11 +40,11 @@ impl OfflineDevice {
     pub(crate) fn open(path: &Path) -> Result<OfflineDevice, OfflineError> {
         let fail = |source| OfflineError::Io { path: path.into(), source };
         // Looked at before it is opened: opening a pipe would wait for its other end.
-        let kind = std::fs::metadata(path).map_err(fail)?.file_type();
+        let kind = access::metadata(path).map_err(fail)?.file_type();
         if !kind.is_file() && !kind.is_block_device() {
             return Err(OfflineError::Type(path.into()));
         }
-        let mut file = File::open(path).map_err(fail)?;
+        let mut file = access::open_to_read(path, 0).map_err(fail)?;
         let below = lock(&file, path)?;
         let size = file.seek(SeekFrom::End(0)).map_err(fail)?;
         Ok(OfflineDevice { file, path: path.into(), size, _below: below })

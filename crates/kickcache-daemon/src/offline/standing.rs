@@ -7,6 +7,7 @@ use kickcache_engine::format::mark::{MARK_BYTES, MARK_OFFSETS, ServiceMark};
 use kickcache_engine::format::superblock::Superblock;
 use kickcache_engine::units::{ByteExtent, VolumeId};
 
+use crate::driver::rights::access;
 use crate::extents::{Extent, extents};
 use crate::offline::error::OfflineError;
 use crate::offline::metadata::{Metadata, superblock};
@@ -71,7 +72,7 @@ fn of_readable(
     superblock: &Superblock,
     state: &StatePlace,
 ) -> Result<Option<Standing>, StateError> {
-    let path = std::fs::canonicalize(source.path()).unwrap_or_else(|_| source.path().into());
+    let path = access::canonical(source.path()).unwrap_or_else(|_| source.path().into());
     let noted = noted(state, superblock)?;
     let incomplete = match mark(&source, superblock) {
         Ok(mark) => together(mark, noted.incomplete),

@@ -166,6 +166,12 @@ pub enum PlanError {
          leave it out"
     )]
     OriginTimeout(String),
+    /// Block devices of the host, without the rights for them.
+    #[error(
+        "the volume `{0}` is a block device of this host (ublk), which needs rights of root for as long as it is served, and the daemon \
+         is to go on as another user; leave `user` out, or serve the volume by another front end or another daemon"
+    )]
+    UblkAsUser(String),
     /// A socket path that the kernel does not take.
     #[error(transparent)]
     Socket(#[from] AddressError),
@@ -186,6 +192,7 @@ impl ServePlan {
         self.check_paths()?;
         self.check_addresses()?;
         self.check_tls()?;
+        self.check_user()?;
         self.metrics.as_ref().map_or(Ok(()), |metrics| self.check_metrics(metrics))
     }
 
@@ -218,6 +225,14 @@ impl ServePlan {
             volume if !self.tls.is_authenticated() => Err(PlanError::ClientNames(volume.name.clone())),
             _ => Ok(()),
         })
+    }
+
+    fn check_user(&self) -> Result<(), PlanError> {
+        let mut on_host = self.volumes().filter(|volume| volume.frontends.has_host_device());
+        match on_host.next().filter(|_| self.user.is_some()) {
+            Some(volume) => Err(PlanError::UblkAsUser(volume.name.clone())),
+            None => Ok(()),
+        }
     }
 
     fn volumes(&self) -> impl Iterator<Item = &VolumeSpec> {

@@ -138,6 +138,7 @@ fn check_daemon(served: &ServePlan, wanted: &ServePlan) -> Result<(), Unchangeab
             Setting::new("control", &whole_path(&plan.control).display()),
             Setting::optional("metrics", plan.metrics.as_ref()),
             Setting::optional("state", state.as_ref()),
+            Setting::optional("user", plan.user.as_ref()),
             Setting::new("log-format", &format!("{:?}", plan.log.format).to_lowercase()),
             Setting::new("log-level", &format!("{:?}", plan.log.level).to_lowercase()),
             Setting::new("io-engine", &plan.io_engine.as_str()),

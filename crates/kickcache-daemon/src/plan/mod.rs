@@ -25,6 +25,7 @@ mod setting;
 pub mod span;
 pub mod taken;
 pub mod tls_plan;
+pub mod user_spec;
 mod volume_keys;
 pub mod volume_spec;
 pub mod write_budget;
@@ -34,6 +35,7 @@ use crate::plan::cache_spec::CacheSpec;
 use crate::plan::log_plan::LogPlan;
 use crate::plan::metrics_address::MetricsAddress;
 use crate::plan::tls_plan::TlsPlan;
+use crate::plan::user_spec::UserSpec;
 use crate::whole_path::whole_path;
 use std::path::{Path, PathBuf};
 
@@ -55,6 +57,10 @@ pub struct ServePlan {
     pub log: LogPlan,
     /// The state directory, if the user named one.
     pub state: Option<PathBuf>,
+    /// The user that a daemon which root started goes on as.
+    pub user: Option<UserSpec>,
+    /// Devices that may be opened later although that user may not.
+    pub may_open: Vec<PathBuf>,
     /// How devices are read and written.
     pub io_engine: IoEngine,
     /// Whether NBD and metrics may be offered to other machines, without encryption and without a password.

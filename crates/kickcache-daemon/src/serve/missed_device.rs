@@ -1,11 +1,11 @@
 //! A cache device that may hold blocks which an origin lacks, while another one is about to be used: what is said of it.
 
-use std::fs::File;
 use std::os::unix::fs::{FileExt, FileTypeExt};
 use std::path::Path;
 
 use kickcache_engine::format::superblock::{SUPERBLOCK_SIZE, Superblock};
 
+use crate::driver::rights::access;
 use crate::serve::cache_device::copies_by;
 use crate::serve::config::StatePlace;
 use crate::shell_command::{Flag, ShellCommand};
@@ -70,11 +70,11 @@ pub(crate) fn superblock_at(path: &Path) -> Option<Superblock> {
 
 /// The same, also of one that must not be served.
 pub(crate) fn any_superblock_at(path: &Path) -> Option<Superblock> {
-    let kind = path.metadata().ok()?.file_type();
+    let kind = access::metadata(path).ok()?.file_type();
     if !kind.is_file() && !kind.is_block_device() {
         return None;
     }
-    let file = File::open(path).ok()?;
+    let file = access::open_to_read(path, 0).ok()?;
     let size = std::io::Seek::seek(&mut &file, std::io::SeekFrom::End(0)).ok()?;
     let copy = |offset| {
         let mut bytes = vec![0; SUPERBLOCK_SIZE];

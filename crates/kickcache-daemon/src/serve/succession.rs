@@ -7,6 +7,7 @@ use kickcache_engine::format::superblock::Superblock;
 use kickcache_engine::format::takeover::Takeover;
 
 use crate::driver::device::{AccessMode, BlockFile, Emptiness};
+use crate::driver::rights::access;
 use crate::plan::cache_spec::{CacheService, CacheSpec};
 use crate::serve::cache_device::store_superblock;
 use crate::serve::error::ServeError;
@@ -93,7 +94,7 @@ pub(crate) fn check_awaited(device: &Path, with: &Path) -> Result<(), ServeError
     let is_awaited = |old: Superblock, new: &Superblock| succession(&old, new) == Succession::Old;
     let found = match &new {
         Some(new) if old.is_none_or(|old| is_awaited(old, new)) => return Ok(()),
-        None if !with.exists() => "it is not there any more",
+        None if !access::exists(with) => "it is not there any more",
         Some(_) | None => "it is something else by now",
     };
     let what = format!(

@@ -1,9 +1,13 @@
 //! What tells a file from another one that took its path.
 
+use std::fs::File;
 use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::time::UNIX_EPOCH;
 
 use serde::{Deserialize, Serialize};
+
+use crate::driver::rights::access;
 
 /// A file: no other one that was ever at its path has both of these. Numbers of file systems are left out, as they change when
 /// the machine starts.
@@ -24,9 +28,10 @@ impl FileIdentity {
     /// file was made.
     pub fn of_origin(identity: &str) -> Option<FileIdentity> {
         let path = identity.strip_prefix("file:")?;
-        let found = std::fs::metadata(path).ok()?;
+        let file = access::look(Path::new(path)).ok()?;
+        let found = file.metadata().ok()?;
         let born = found.created().ok()?.duration_since(UNIX_EPOCH).ok()?;
-        let inode = if has_inodes(path) { found.ino() } else { 0 };
+        let inode = if has_inodes(&file) { found.ino() } else { 0 };
         Some(FileIdentity { inode, born_ns: u64::try_from(born.as_nanos()).ok()? })
     }
 
@@ -37,8 +42,8 @@ impl FileIdentity {
     }
 }
 
-fn has_inodes(path: &str) -> bool {
-    let system = rustix::fs::statfs(path).ok();
+fn has_inodes(file: &File) -> bool {
+    let system = rustix::fs::fstatfs(file).ok();
     let magic = system.and_then(|system| u64::try_from(system.f_type & 0xffff_ffff).ok());
     magic.is_some_and(|magic| !MADE_UP_INODES.contains(&magic))
 }

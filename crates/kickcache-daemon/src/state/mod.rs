@@ -6,6 +6,7 @@
 
 mod file_identity;
 mod origin_lock;
+mod owner;
 mod record;
 mod store;
 

@@ -6,6 +6,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 
 use crate::driver::device::AccessMode;
+use crate::state::owner::keep_owner;
 
 /// A lock on the identity of an origin. The system gives it back when the process ends, however that is.
 #[derive(Debug)]
@@ -19,8 +20,7 @@ impl OriginLock {
         if let Some(directory) = path.parent() {
             DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
         }
-        let mut options = OpenOptions::new();
-        let file = options.read(true).write(true).create(true).truncate(false).mode(0o600).open(path)?;
+        let file = open(path)?;
         let locked = match access {
             AccessMode::ReadWrite => file.try_lock(),
             AccessMode::ReadOnly => file.try_lock_shared(),
@@ -29,6 +29,28 @@ impl OriginLock {
             Ok(()) => Ok(Some(OriginLock { file })),
             Err(TryLockError::WouldBlock) => Ok(None),
             Err(TryLockError::Error(error)) => Err(error),
+        }
+    }
+}
+
+/// Follows no link: the directory may be another user's than the one that runs this.
+fn open(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).mode(0o600).custom_flags(libc::O_NOFOLLOW);
+    loop {
+        match options.open(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            opened => return opened,
+        }
+        match options.clone().create_new(true).open(path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+            Ok(made) => {
+                if let Some(directory) = path.parent() {
+                    keep_owner(&made, directory)?;
+                }
+                return Ok(made);
+            }
         }
     }
 }

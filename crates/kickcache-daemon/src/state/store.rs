@@ -9,6 +9,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::origin_lock::OriginLock;
+use super::owner::keep_owner;
 use super::record::{CacheRecord, OriginRecord, VERSION};
 use crate::driver::device::AccessMode;
 use crate::places;
@@ -248,6 +249,7 @@ impl StateStore {
         let bytes = serde_json::to_vec_pretty(record).map_err(io::Error::from).map_err(fail("write"))?;
         let mut file =
             tempfile::Builder::new().prefix(".new-").tempfile_in(&self.directory).map_err(fail("write"))?;
+        keep_owner(file.as_file(), &self.directory).map_err(fail("write"))?;
         file.write_all(&bytes).and_then(|()| file.write_all(b"\n")).map_err(fail("write"))?;
         file.as_file().sync_all().map_err(fail("write"))?;
         file.persist(path).map_err(|error| error.error).map_err(fail("write"))?;

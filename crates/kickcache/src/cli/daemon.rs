@@ -41,6 +41,7 @@ use crate::cli::missing_folders::MissingFolders;
 use crate::cli::new_device::NewDevice;
 use crate::cli::options::state_place;
 use crate::cli::orphans::{orphans, server_of, told};
+use crate::cli::other_user::{become_user, watch};
 use crate::cli::plan_source::PlanSource;
 use crate::cli::removal::Removal;
 use crate::cli::runtime_dir::make_runtime_dir;
@@ -55,8 +56,9 @@ const START_MAX: Duration = Duration::from_secs(8);
 
 /// Serves a plan until it is stopped.
 pub(crate) fn run(plan: ServePlan, source: PlanSource, out: &mut dyn Write) -> anyhow::Result<()> {
+    let separated = become_user(&plan, &source)?;
     let log = start_log(plan.log).context("cannot start a thread for the log")?;
-    let served = serve(plan, source, out, &log);
+    let served = watch(separated).and_then(|()| serve(plan, source, out, &log));
     if let Err(error) = &served
         && !log.is_text()
     {

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use anyhow::Context;
+use kickcache_daemon::driver::rights::access;
 use kickcache_daemon::offline::older_copy::older_copy_at;
 use kickcache_daemon::offline::standing::out_of_service;
 use kickcache_daemon::serve::cache_device::{CacheDevice, Noted, Overwrite};
@@ -69,7 +70,7 @@ impl Formatting<'_> {
         }
         check_no_origin(self.state, self.path)?;
         let is_used = out_of_service(self.path, self.state, &[])?.is_none();
-        if is_used && self.path.exists() {
+        if is_used && access::exists(self.path) {
             refuse_dirty(self.path, self.state)?;
         }
         Ok(())

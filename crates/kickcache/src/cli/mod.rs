@@ -37,6 +37,7 @@ mod new_device;
 mod not_ours;
 mod options;
 mod orphans;
+mod other_user;
 mod out_of_service;
 mod outdated;
 mod output;

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use kickcache_daemon::control::ControlError;
 use kickcache_daemon::control::wire::{ReplacementOrder, Replacing};
 use kickcache_daemon::driver::device::check_distinct;
+use kickcache_daemon::driver::rights::access;
 use kickcache_daemon::plan::ServePlan;
 use kickcache_daemon::plan::volume_spec::VolumeSpec;
 use kickcache_daemon::serve::cache_device::Overwrite;
@@ -72,7 +73,8 @@ impl NewDevice {
     /// As what it is used.
     pub(super) fn check_unused(&self) -> Result<(), ServeError> {
         let path = &self.spec.path;
-        let is_it = |found: &&Use| path.exists() && check_distinct([path.as_path(), &found.path]).is_err();
+        let is_it =
+            |found: &&Use| access::exists(path) && check_distinct([path.as_path(), &found.path]).is_err();
         match self.uses.iter().find(is_it) {
             Some(found) => Err(self.refuse(format!("{}; choose another one", found.what))),
             None => Ok(()),
@@ -88,7 +90,7 @@ impl NewDevice {
 
     /// What is lost with `--force`, in words.
     pub(super) fn destroyed(&self) -> Option<String> {
-        let found = self.spec.path.metadata().ok()?;
+        let found = access::metadata(&self.spec.path).ok()?;
         if self.spec.overwrite == Overwrite::Refuse || found.is_file() && found.len() == 0 {
             return None;
         }

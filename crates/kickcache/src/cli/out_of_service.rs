@@ -1,5 +1,6 @@
 //! Before volumes are served whose cache device is out of service: it is left alone, and what it alone holds is told.
 
+use kickcache_daemon::driver::rights::access;
 use kickcache_daemon::extents::{EXTENTS_LOGGED, show_extents};
 use kickcache_daemon::offline::older_copy::older_copy_at;
 use kickcache_daemon::offline::standing::{Incomplete, Standing, complete, forget_dirty, out_of_service};
@@ -32,7 +33,7 @@ pub(super) fn decide_service(
         }
     }
     // What does not exist and may be made is not the device that went out of service.
-    let is_new = cache.size.is_some() && !cache.device.exists();
+    let is_new = cache.size.is_some() && !access::exists(&cache.device);
     let identities: Vec<String> =
         cache.volumes.iter().filter_map(|volume| volume.origin.identity().ok()).collect();
     let standing = if is_new { None } else { out_of_service(&cache.device, state, &identities)? };

@@ -1,5 +1,8 @@
 //! Where a daemon's plan comes from, to be read once more while it runs.
 
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
 use kickcache_daemon::plan::ServePlan;
 
 use crate::cli::exit::Failure;
@@ -7,15 +10,30 @@ use crate::cli::exit::Failure;
 type Read = dyn Fn() -> Result<ServePlan, Failure> + Send + Sync;
 
 /// The configuration file of a daemon, if it was started with one.
-pub(super) struct PlanSource(Option<Box<Read>>);
+#[derive(Clone)]
+pub(super) struct PlanSource(Option<SourceFile>);
+
+#[derive(Clone)]
+struct SourceFile {
+    path: PathBuf,
+    read: Arc<Read>,
+}
 
 impl PlanSource {
     /// Nothing that can be read again.
     pub(super) const FLAGS: PlanSource = PlanSource(None);
 
     /// A file, and how it is read.
-    pub(super) fn file(read: impl Fn() -> Result<ServePlan, Failure> + Send + Sync + 'static) -> PlanSource {
-        PlanSource(Some(Box::new(read)))
+    pub(super) fn file(
+        path: PathBuf,
+        read: impl Fn() -> Result<ServePlan, Failure> + Send + Sync + 'static,
+    ) -> PlanSource {
+        PlanSource(Some(SourceFile { path, read: Arc::new(read) }))
+    }
+
+    /// The file, from the root.
+    pub(super) fn path(&self) -> Option<&Path> {
+        self.0.as_ref().map(|file| file.path.as_path())
     }
 
     /// Whether there is a file.
@@ -29,7 +47,7 @@ impl PlanSource {
     /// There is no file, it cannot be read, or it is wrong.
     pub(super) fn read(&self) -> Result<ServePlan, Failure> {
         match &self.0 {
-            Some(read) => read(),
+            Some(file) => (file.read)(),
             None => Err(anyhow::anyhow!(
                 "the daemon was started with flags, and has no configuration file to read again; `kickcache add`, \
                  `remove` and `mode` change what it serves"

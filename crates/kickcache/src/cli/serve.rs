@@ -18,11 +18,13 @@ use kickcache_daemon::plan::origin_claims::OriginClaims;
 use kickcache_daemon::plan::origin_source::OriginSource;
 use kickcache_daemon::plan::origin_timeout::OriginTimeout;
 use kickcache_daemon::plan::tls_plan::{TlsPlan, TlsWord, VerifyPeerWord};
+use kickcache_daemon::plan::user_spec::UserSpec;
 use kickcache_daemon::plan::volume_spec::DirtyLoss;
 use kickcache_daemon::plan::volume_spec::VolumeSpec;
 use kickcache_daemon::plan::write_budget::WriteBudget;
 use kickcache_daemon::plan::{Exposure, ServePlan, parse_fill_window};
 use kickcache_daemon::shell_command::Flag;
+use kickcache_daemon::state::default_directory;
 use kickcache_daemon::whole_path::whole_path;
 use kickcache_daemon::words::{AdmissionWord, ModeWord};
 use kickcache_units::Size;
@@ -41,7 +43,7 @@ Examples:
   kickcache serve --cache /dev/nvme0n1p4 --origin /dev/sdb --name data --ublk=0 --ublk-queues 4
   kickcache serve --cache /dev/nvme0n1p4 --origin /dev/sdb --name vm1 --nbd tcp:0.0.0.0:10809 \\
                   --tls require --tls-certificates /etc/kickcache/tls --allow-client vm1.example.org
-  kickcache serve --config /etc/kickcache.toml
+  kickcache serve --config /etc/kickcache.toml --user kickcache
 
 Configuration file, for several volumes; the keys are the names of the flags:
   control = \"/run/kickcache/control.sock\"
@@ -216,6 +218,14 @@ pub(crate) struct ServeArgs {
     new_cache: Vec<OsString>,
     #[command(flatten)]
     state: StateOption,
+    /// User to go on as, when root starts the daemon: NAME or NAME:GROUP
+    ///
+    /// A small part stays root, and opens cache devices and origins (docs/security.md). Not for `--ublk`.
+    #[arg(long, value_name = "USER", allow_hyphen_values = true)]
+    user: Option<UserSpec>,
+    /// With --user: a device that may be opened later, by `add` and `replace`, although that user may not
+    #[arg(long, value_name = "PATH")]
+    may_open: Vec<PathBuf>,
     /// Whether NBD clients may or must speak TLS [default: off, or that of the configuration file]
     ///
     /// With certificates of clients, NBD may be offered to other machines: docs/tls.md.
@@ -235,13 +245,18 @@ pub(crate) struct ServeArgs {
 }
 
 impl ServeArgs {
-    pub(crate) fn run(self: Box<Self>, out: &mut dyn Write) -> Result<(), Failure> {
+    pub(crate) fn run(mut self: Box<Self>, out: &mut dyn Write) -> Result<(), Failure> {
         if self.print_capabilities {
             return Ok(writeln!(out, "{CAPABILITIES}")?);
         }
-        let plan = self.plan()?;
+        let mut plan = self.plan()?;
+        if plan.user.is_some() && plan.state.is_none() {
+            // As another user there would be another one.
+            self.state.state = default_directory();
+            plan.state.clone_from(&self.state.state);
+        }
         let source = match &self.config {
-            Some(_) => PlanSource::file(move || self.plan_again()),
+            Some(config) => PlanSource::file(whole_path(config), move || self.plan_again()),
             None => PlanSource::FLAGS,
         };
         Ok(super::daemon::run(plan, source, out)?)
@@ -308,6 +323,8 @@ impl ServeArgs {
             metrics: None,
             log: LogPlan::default(),
             state: None,
+            user: None,
+            may_open: Vec::new(),
             io_engine: IoEngine::default(),
             exposure: Exposure::default(),
             tls: TlsPlan::default(),
@@ -343,6 +360,10 @@ impl ServeArgs {
         if let Some(state) = &self.state.state {
             plan.state = Some(state.clone());
         }
+        if let Some(user) = &self.user {
+            plan.user = Some(user.clone());
+        }
+        plan.may_open.extend(self.may_open.iter().cloned());
         if let Some(io_engine) = self.io_engine {
             plan.io_engine = io_engine;
         }

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use kickcache_daemon::control::ControlError;
 use kickcache_daemon::control::wire::ReplacementOrder;
+use kickcache_daemon::driver::rights::access;
 use kickcache_daemon::plan::cache_spec::CacheService;
 use kickcache_daemon::serve::cache_device::{CacheDevice, Overwrite};
 use kickcache_daemon::serve::config::StatePlace;
@@ -50,7 +51,7 @@ pub(super) fn take_in(
     let freed_segments = served.cache.freed_segments();
     let settings = served.settings();
     let taken_in = TakenIn { volumes: &served.cache.volumes, settings: &settings, freed_segments };
-    let is_new = !order.with.exists();
+    let is_new = !access::exists(&order.with);
     let format = || -> Result<CacheDevice, ServeError> {
         let what = |error: anyhow::Error| sentence(&*error);
         formatting(order, state)
@@ -60,7 +61,7 @@ pub(super) fn take_in(
     let taken_in = served.handle.take_in(&taken_in, format);
     if taken_in.is_err() && is_new {
         // It was made in vain.
-        drop(std::fs::remove_file(&order.with));
+        drop(access::remove_made(&order.with));
     }
     taken_in.map_err(control_error)?;
     let former = std::mem::replace(&mut served.cache.device, order.with.clone());

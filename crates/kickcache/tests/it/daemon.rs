@@ -238,6 +238,10 @@ impl Daemon {
         line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() << 10
     }
 
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     pub(crate) fn signal(&self, signal: Signal) {
         let pid = Pid::from_child(&self.child);
         kill_process(pid, signal).unwrap();

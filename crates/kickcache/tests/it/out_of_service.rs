@@ -19,13 +19,13 @@ const ORIGIN_BYTES: u64 = 64 * MIB;
 const UNIT: u64 = 32 << 10;
 
 /// A file system that is too small for what it holds.
-struct Mount {
+pub(crate) struct Mount {
     place: PathBuf,
     _device: Option<Loop>,
 }
 
 impl Mount {
-    fn tmpfs(scratch: &Scratch) -> Result<Mount, String> {
+    pub(crate) fn tmpfs(scratch: &Scratch) -> Result<Mount, String> {
         let place = scratch.path("mount");
         fs::create_dir(&place).unwrap();
         let output =
@@ -59,7 +59,7 @@ impl Drop for Mount {
 
 /// A formatted cache file without most of its blocks, on a file system that has no room for them: as a thin volume that
 /// runs full.
-fn thin_cache(scratch: &Scratch, mount: &Mount) -> PathBuf {
+pub(crate) fn thin_cache(scratch: &Scratch, mount: &Mount) -> PathBuf {
     let (whole, thin) = (scratch.path("whole"), mount.place.join("cache"));
     tools::run(KICKCACHE, ["format", whole.to_str().unwrap(), "--size", "48M"]);
     tools::run("cp", ["--sparse=always", whole.to_str().unwrap(), thin.to_str().unwrap()]);
@@ -151,7 +151,7 @@ fn go_out_of_service(daemon: &Daemon, model: &mut Model) {
     client.flush();
 }
 
-fn is_out(daemon: &Daemon) -> bool {
+pub(crate) fn is_out(daemon: &Daemon) -> bool {
     daemon.status()["caches"][0]["health"] == "out-of-service"
 }
 

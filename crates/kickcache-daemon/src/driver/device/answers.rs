@@ -1,7 +1,5 @@
 //! Whether devices answer at all, before anybody touches them who would wait for as long as it takes.
 
-use std::fs::{File, OpenOptions};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
@@ -9,6 +7,7 @@ use std::{io, thread};
 
 use super::probe::read_first;
 use super::{OpenError, kind};
+use crate::driver::rights::access;
 
 /// When the log says who is waited for.
 const TELL_AFTER: Duration = Duration::from_secs(3);
@@ -64,11 +63,8 @@ fn ask(path: PathBuf, answers: Sender<PathBuf>) -> io::Result<()> {
 fn read(path: &Path) -> Result<(), OpenError> {
     let failed = |source| OpenError::Open { path: path.into(), source };
     // Opening a pipe would wait for its other end.
-    kind(path, &std::fs::metadata(path).map_err(failed)?)?;
-    let file = open(path, libc::O_DIRECT).or_else(|_| open(path, 0)).map_err(failed)?;
+    kind(path, &access::metadata(path).map_err(failed)?)?;
+    let direct = access::open_to_read(path, libc::O_DIRECT);
+    let file = direct.or_else(|_| access::open_to_read(path, 0)).map_err(failed)?;
     read_first(&file).map(drop).map_err(failed)
-}
-
-fn open(path: &Path, flags: i32) -> io::Result<File> {
-    OpenOptions::new().read(true).custom_flags(flags | libc::O_CLOEXEC).open(path)
 }

@@ -8,10 +8,10 @@ mod probe;
 mod storage;
 pub mod sysfs;
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
-use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -22,8 +22,9 @@ use self::error::open_error;
 pub use self::kind::{AccessMode, Direct, Emptiness, Flush, Kind, ZeroSpeed};
 use self::storage::Storage;
 pub use self::storage::check_distinct;
-pub(crate) use self::storage::lock_below_shared;
+pub(crate) use self::storage::{layers_below, lock_below_shared};
 use crate::driver::ioctl;
+use crate::driver::rights::access;
 
 /// How long a device may be busy before it is refused.
 const BUSY_PATIENCE: Duration = Duration::from_millis(5000);
@@ -55,7 +56,7 @@ impl BlockFile {
     /// # Errors
     /// [`OpenError`] as its sentences say.
     pub fn open(path: &Path, access: AccessMode, emptiness: Emptiness) -> Result<BlockFile, OpenError> {
-        let metadata = std::fs::metadata(path).map_err(|source| open_error(path, source))?;
+        let metadata = access::metadata(path).map_err(|source| open_error(path, source))?;
         let kind = kind(path, &metadata)?;
         let OpenFile { file, direct, below } = open_patiently(path, access, kind)?;
         if access == AccessMode::ReadWrite && kind == Kind::Block && ioctl::is_protected(&file) {
@@ -65,7 +66,7 @@ impl BlockFile {
         if bytes < SECTOR_SIZE && emptiness == Emptiness::Refused {
             return Err(OpenError::Empty { path: path.into(), found: bytes });
         }
-        let path = std::fs::canonicalize(path).unwrap_or_else(|_| path.into());
+        let path = access::canonical(path).unwrap_or_else(|_| path.into());
         let zeroes = zero_speed(&file, kind, access, bytes);
         let keeps_dsync = kind == Kind::Block || file_system::keeps_dsync(&file);
         let is_remote = kind == Kind::File && file_system::is_remote(&file);
@@ -172,8 +173,8 @@ impl BlockFile {
 /// [`OpenError`] if there is none.
 pub fn identity_of(path: &Path) -> Result<String, OpenError> {
     let found = |source| open_error(path, source);
-    let kind = kind(path, &std::fs::metadata(path).map_err(found)?)?;
-    Ok(identity(&std::fs::canonicalize(path).map_err(found)?, kind))
+    let kind = kind(path, &access::metadata(path).map_err(found)?)?;
+    Ok(identity(&access::canonical(path).map_err(found)?, kind))
 }
 
 fn identity(path: &Path, kind: Kind) -> String {
@@ -277,8 +278,10 @@ fn open_direct(path: &Path, access: AccessMode, kind: Kind) -> Result<OpenFile, 
 }
 
 fn open_with(path: &Path, access: AccessMode, flags: i32) -> io::Result<File> {
-    let write = access == AccessMode::ReadWrite;
-    OpenOptions::new().read(true).write(write).custom_flags(flags | libc::O_CLOEXEC).open(path)
+    match access {
+        AccessMode::ReadWrite => access::open_to_write(path, flags),
+        AccessMode::ReadOnly => access::open_to_read(path, flags),
+    }
 }
 
 fn refused(path: &Path, access: AccessMode, source: io::Error) -> OpenError {

@@ -3,12 +3,13 @@
 
 use std::fs::{File, Metadata, TryLockError};
 use std::ops::Range;
-use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use crate::driver::device::error::{OpenError, open_error};
 use crate::driver::device::kind::AccessMode;
 use crate::driver::device::sysfs;
+use crate::driver::rights::access;
 
 /// Loop devices upon loop devices that are looked through.
 const DEPTH_MAX: usize = 8;
@@ -70,6 +71,11 @@ fn layers(metadata: &Metadata) -> Vec<Layer> {
     found
 }
 
+/// What a device lies on, layer by layer.
+pub(crate) fn layers_below(metadata: &Metadata) -> Vec<Metadata> {
+    layers(metadata).into_iter().map(|layer| layer.metadata).collect()
+}
+
 fn below(metadata: &Metadata) -> Option<Layer> {
     if !metadata.file_type().is_block_device() {
         return None;
@@ -87,7 +93,7 @@ fn below(metadata: &Metadata) -> Option<Layer> {
     let first = if is_partition { number(place.join("start"))?.checked_mul(SECTOR)? } else { 0 };
     let length = number(place.join("size"))?.checked_mul(SECTOR)?;
     let start = offset.checked_add(first)?;
-    let metadata = std::fs::metadata(&path).ok()?;
+    let metadata = access::metadata(&path).ok()?;
     let is_whole = !is_partition && offset == 0 && limit == 0;
     Some(Layer { path, metadata, bytes: start..start.checked_add(length)?, is_whole })
 }
@@ -100,7 +106,7 @@ pub(super) fn lock_below(file: &File, path: &Path, access: AccessMode) -> Result
     let metadata = file.metadata().map_err(|source| open_error(path, source))?;
     let mut locks = Vec::new();
     for layer in layers(&metadata) {
-        let opened = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(&layer.path);
+        let opened = access::open_to_read(&layer.path, libc::O_NONBLOCK);
         let Ok(below) = opened else {
             tracing::warn!(
                 event = "lock_unavailable",
@@ -136,7 +142,7 @@ pub(crate) fn lock_below_shared(file: &File, path: &Path) -> Result<Vec<File>, O
 pub fn check_distinct<'a>(paths: impl IntoIterator<Item = &'a Path>) -> Result<(), OpenError> {
     let mut seen: Vec<(&Path, Storage)> = Vec::new();
     for path in paths {
-        let Ok(metadata) = std::fs::metadata(path) else { continue };
+        let Ok(metadata) = access::metadata(path) else { continue };
         let storage = Storage::of(&metadata);
         if let Some((first, _)) = seen.iter().find(|(_, other)| storage.overlaps(other)) {
             return Err(OpenError::Same { first: (*first).into(), second: path.into() });

@@ -7,6 +7,7 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 use crate::driver::device::sysfs;
+use crate::driver::rights::access;
 
 /// Where a device's time at work stands among the numbers of its file `stat`, in milliseconds.
 const BUSY_FIELD: usize = 9;
@@ -30,7 +31,7 @@ impl BusyClock {
 
 fn stat_of(path: &Path) -> Option<PathBuf> {
     let path = path.is_absolute().then_some(path)?;
-    let meta = fs::metadata(path).ok()?;
+    let meta = access::metadata(path).ok()?;
     let device = if meta.file_type().is_block_device() { meta.st_rdev() } else { meta.st_dev() };
     let stat = sysfs::folder(device).join("stat");
     stat.exists().then_some(stat)

@@ -117,6 +117,11 @@ impl FrontendSpecs {
         self.all().iter().any(|frontend| frontend.is_reachable())
     }
 
+    /// Whether it is a block device of the host.
+    pub(super) fn has_host_device(&self) -> bool {
+        self.ublk.is_reachable()
+    }
+
     /// Sockets that no other volume may have, as addresses.
     pub(super) fn own_sockets(&self) -> Vec<NbdAddress> {
         let paths = self.all().into_iter().filter_map(FrontendSpec::own_socket);

@@ -1,8 +1,8 @@
 //! What stands where a cache device shall be: looked at without a change, then made one if that is allowed.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use kickcache_engine::error::Error;
@@ -14,6 +14,7 @@ use kickcache_units::show_bytes;
 use rustix::fs::{FallocateFlags, fallocate};
 
 use crate::driver::device::{AccessMode, BlockFile, Emptiness, Kind, OpenError};
+use crate::driver::rights::access;
 use crate::places;
 use crate::serve::cache_device::device::{CacheDevice, random_uuid};
 use crate::serve::cache_device::io::{cache_io, read};
@@ -138,9 +139,7 @@ impl Found {
             }
             Found::Nothing { path, size, is_there } => {
                 let fail = |source| cache_io(&path, "make a cache file of the wanted size", source);
-                let open =
-                    OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path);
-                let file = open.map_err(fail)?;
+                let file = access::make_file(&path).map_err(fail)?;
                 match is_there {
                     true => made.blank_file(&path, 0),
                     false => made.new_file(&path),
@@ -186,6 +185,10 @@ pub(super) fn check_format(
         Found::Nothing { path, size, .. } => {
             let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
             let folder = File::open(folder.unwrap_or_else(|| Path::new(".")));
+            if folder.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied) {
+                // How much room there is shows when it is made.
+                return Ok(size);
+            }
             let folder = folder.map_err(|source| cache_io(&path, "look at the folder of", source))?;
             check_free(&folder, &path, size, 0)?;
             Ok(size)
@@ -269,10 +272,12 @@ fn out_of_service(
 
 fn look_for_nothing(path: &Path, size: Option<u64>) -> Result<Option<Found>, ServeError> {
     let refuse = |what| ServeError::Cache { path: path.into(), what };
-    let is_there = match std::fs::metadata(path) {
+    let is_there = match access::metadata(path) {
         Ok(metadata) if metadata.is_file() && metadata.len() == 0 => true,
         Ok(_) => return Ok(None),
         Err(error) if error.kind() == io::ErrorKind::NotFound => false,
+        // A sentence of the monitor's.
+        Err(source) if source.raw_os_error().is_none() => return Err(refuse(source.to_string())),
         Err(source) => return Err(cache_io(path, "look at the cache device", source)),
     };
     if let Some(fault) = places::fault(path).filter(|_| !is_there) {
@@ -287,7 +292,12 @@ fn look_for_nothing(path: &Path, size: Option<u64>) -> Result<Option<Found>, Ser
     Superblock::new([0; 16], size).map_err(|source| ServeError::Engine { path: path.into(), source })?;
     let folder =
         path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
-    if !folder.is_dir() {
+    let has_folder = match std::fs::metadata(folder) {
+        Ok(found) => found.is_dir(),
+        // Whether it can be made there shows then.
+        Err(error) => error.kind() == io::ErrorKind::PermissionDenied,
+    };
+    if !has_folder {
         let folder = folder.display();
         return Err(refuse(format!(
             "there is no folder {folder} to make it in; make that first, or correct the path"

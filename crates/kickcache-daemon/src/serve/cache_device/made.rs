@@ -1,9 +1,9 @@
 //! What was made for a start that may still fail: undone when dropped, unless it is kept.
 
-use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::driver::rights::access;
 use crate::serve::notes::Notes;
 
 /// What is undone.
@@ -51,10 +51,8 @@ impl Drop for Made {
         }
         for (path, undo) in self.files.drain(..).rev() {
             let undone = match undo {
-                Undo::Remove => std::fs::remove_file(&path),
-                Undo::Blank(size) => OpenOptions::new()
-                    .write(true)
-                    .open(&path)
+                Undo::Remove => access::remove_made(&path),
+                Undo::Blank(size) => access::open_to_write(&path, 0)
                     .and_then(|file| file.set_len(0).and_then(|()| file.set_len(size))),
             };
             if let Err(error) = undone {

@@ -9,6 +9,7 @@ use kickcache_engine::format::takeover::{OTHER_PATH_MAX, Other, Takeover};
 use kickcache_engine::units::ByteExtent;
 
 use crate::driver::device::{AccessMode, BlockFile, Emptiness, check_different};
+use crate::driver::rights::access;
 use crate::serve::cache_device::device::random_uuid;
 use crate::serve::cache_device::found::check_format;
 use crate::serve::cache_device::io::{cache_io, read, write};
@@ -107,7 +108,7 @@ impl SuccessorSpec {
         if self.overwrite == Overwrite::Refuse {
             check_no_origin(state, &self.path)?;
         }
-        let is_there = self.path.metadata().is_ok_and(|found| found.len() > 0 || !found.is_file());
+        let is_there = access::metadata(&self.path).is_ok_and(|found| found.len() > 0 || !found.is_file());
         Ok(Candidate::ToFormat { size: if is_there { self.size } else { Some(wanted) } })
     }
 }
@@ -127,7 +128,7 @@ fn is_its_own(found: &Superblock, superblock: &Superblock) -> bool {
 
 /// What can be said before a device is emptied.
 fn check_apart(path: &Path, size: u64) -> Result<(), ServeError> {
-    let Ok(found) = path.metadata() else { return Ok(()) };
+    let Ok(found) = access::metadata(path) else { return Ok(()) };
     if found.is_file() && (1..size).contains(&found.len()) {
         return Err(ServeError::Cache { path: path.into(), what: too_small(found.len(), size) });
     }

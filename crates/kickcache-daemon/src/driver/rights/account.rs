@@ -1,0 +1,59 @@
+//! The user that a daemon goes on as.
+
+use nix::unistd::{Gid, Group, Uid, User, getgrouplist};
+use std::ffi::CString;
+
+/// A user and its groups, by number.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Account {
+    /// As it was named.
+    pub name: String,
+    pub(super) uid: Uid,
+    pub(super) gid: Gid,
+    pub(super) groups: Vec<Gid>,
+}
+
+impl Account {
+    /// Looks a user up, by name or number, and a group, if one is named; otherwise it is that of the user.
+    ///
+    /// # Errors
+    /// A sentence: there is no such user, or no such group.
+    pub fn find(user: &str, group: Option<&str>) -> Result<Account, String> {
+        let unreadable = |what: &str, name: &str, error: nix::Error| {
+            format!("the {what} {name} cannot be looked up: {error}")
+        };
+        let known = User::from_name(user).map_err(|error| unreadable("user", user, error))?;
+        let known = match (known, user.parse()) {
+            (None, Ok(number)) => {
+                User::from_uid(Uid::from_raw(number)).map_err(|error| unreadable("user", user, error))?
+            }
+            (known, _) => known,
+        };
+        let number = user.parse().ok().map(Uid::from_raw);
+        let uid = known.as_ref().map(|known| known.uid).or(number);
+        let uid = uid.ok_or_else(|| format!("there is no user {user}; name one that exists, or make it"))?;
+        let gid = match group {
+            None => known.as_ref().map(|known| known.gid).ok_or_else(|| {
+                format!("the user {user} has no group, as it is in no list of users; name one ({user}:GROUP)")
+            })?,
+            Some(group) => {
+                let found = Group::from_name(group).map_err(|error| unreadable("group", group, error))?;
+                let gid = found.map(|found| found.gid).or_else(|| group.parse().ok().map(Gid::from_raw));
+                gid.ok_or_else(|| format!("there is no group {group}; name one that exists, or make it"))?
+            }
+        };
+        let name = known.and_then(|known| CString::new(known.name).ok());
+        let groups = name.and_then(|name| getgrouplist(&name, gid).ok()).unwrap_or_else(|| vec![gid]);
+        Ok(Account { name: user.into(), uid, gid, groups })
+    }
+
+    /// Whether the process has this user already, and this group.
+    pub fn is_own(&self) -> bool {
+        self.uid == nix::unistd::geteuid() && self.gid == nix::unistd::getegid()
+    }
+
+    /// Whether it is root.
+    pub fn is_root(&self) -> bool {
+        self.uid.is_root()
+    }
+}

@@ -1,0 +1,105 @@
+//! Folders that a daemon writes to become those of the user that it goes on as.
+
+use std::fs::{File, Metadata};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+
+use rustix::fs::{AtFlags, chownat, fchown};
+use rustix::process::{Gid, Uid};
+
+use crate::driver::rights::account::Account;
+use crate::driver::rights::trusted_path::{Untrusted, walk};
+
+/// What a folder is for, and with that what may be in it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Purpose {
+    /// Notes, which become the user's, too.
+    State,
+    /// Sockets. Those that nobody serves are removed.
+    Sockets,
+}
+
+/// Gives a folder to a user: it is made if it is missing, with those above it. One of root's is given away if it holds what it should
+/// hold; any other one stays as it is, and whether the user may write there shows later.
+///
+/// # Errors
+/// A sentence.
+pub fn give(path: &Path, purpose: Purpose, account: &Account) -> Result<(), String> {
+    let failed = |error: io::Error| {
+        format!("the folder {} cannot be given to the user {}: {error}", path.display(), account.name)
+    };
+    if let Err(error) = make_above(path) {
+        return match error {
+            Untrusted::Folder(_) => Ok(()),
+            Untrusted::Io(error) => Err(failed(error)),
+        };
+    }
+    let walked = match walk(path) {
+        Ok(walked) => walked,
+        Err(Untrusted::Folder(_)) => return Ok(()),
+        Err(Untrusted::Io(error)) => return Err(failed(error)),
+    };
+    if walked.found.is_none() {
+        std::fs::DirBuilder::new().mode(0o700).create(path).map_err(failed)?;
+    }
+    let folder = File::open(path).map_err(failed)?;
+    let metadata = folder.metadata().map_err(failed)?;
+    if !is_roots_alone(&metadata) || account.uid.is_root() {
+        return Ok(());
+    }
+    let uid = Some(Uid::from_raw(account.uid.as_raw()));
+    let gid = Some(Gid::from_raw(account.gid.as_raw()));
+    for entry in std::fs::read_dir(path).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        let found = entry.metadata().map_err(failed)?;
+        check_entry(&entry.path(), &found, purpose, account)?;
+        if purpose == Purpose::State {
+            let name = entry.file_name();
+            chownat(&folder, &name, uid, gid, AtFlags::SYMLINK_NOFOLLOW)
+                .map_err(|error| failed(error.into()))?;
+        }
+    }
+    // The last one: until now nobody else can have put anything there.
+    fchown(&folder, uid, gid).map_err(|error| failed(error.into()))
+}
+
+fn is_roots_alone(metadata: &Metadata) -> bool {
+    metadata.is_dir() && metadata.uid() == 0 && metadata.mode() & 0o022 == 0
+}
+
+/// Makes the folders above one, for everybody to pass through.
+fn make_above(path: &Path) -> Result<(), Untrusted> {
+    let Some(above) = path.parent() else { return Ok(()) };
+    if above.exists() {
+        return walk(above).map(drop);
+    }
+    make_above(above)?;
+    std::fs::create_dir(above)?;
+    Ok(std::fs::set_permissions(above, std::fs::Permissions::from_mode(0o755))?)
+}
+
+fn check_entry(path: &Path, found: &Metadata, purpose: Purpose, account: &Account) -> Result<(), String> {
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let is_note = ["origin-", "cache-", ".new-"].iter().any(|start| name.starts_with(start));
+    let what = match purpose {
+        Purpose::State if is_note && found.is_file() => return Ok(()),
+        Purpose::State => "which is no note of kickcache",
+        Purpose::Sockets if found.is_dir() => return Ok(()),
+        Purpose::Sockets if !found.file_type().is_socket() => "which is no socket",
+        Purpose::Sockets => match UnixStream::connect(path) {
+            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+                return std::fs::remove_file(path)
+                    .map_err(|error| format!("the socket {} cannot be removed: {error}", path.display()));
+            }
+            Ok(_) | Err(_) => "the socket of a daemon that root started",
+        },
+    };
+    let folder = path.parent().unwrap_or(path).display();
+    Err(format!(
+        "the folder {folder} is root's, and is not given to the user {}: it holds {}, {what}; name another folder, or give this one away",
+        account.name,
+        path.display()
+    ))
+}

@@ -1,0 +1,123 @@
+//! The process becomes two: the daemon, as another user and without any rights, and its monitor.
+
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::sync::Mutex;
+
+use nix::sys::signal::SigSet;
+use nix::unistd::{setgroups, setresgid, setresuid};
+use rustix::process::{Pid, WaitOptions, waitpid};
+use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
+
+use crate::driver::rights::access::set_monitor;
+use crate::driver::rights::account::Account;
+use crate::driver::rights::grant::Grant;
+use crate::driver::rights::monitor::Monitor;
+use crate::driver::rights::wire::Ends;
+
+/// How the monitor comes to what it may open.
+pub struct Granting {
+    /// At the start.
+    pub granted: Vec<Grant>,
+    /// Reads it anew: the configuration may have changed.
+    pub reread: Box<dyn Fn() -> Result<Vec<Grant>, String> + Send + Sync>,
+    /// Where to name what may be opened, for messages.
+    pub named_in: String,
+}
+
+/// The monitor, as its daemon knows it.
+#[must_use = "its end is noticed by `watch`"]
+pub struct Separated(Pid);
+
+impl Separated {
+    /// Has the log say when the monitor ends before the daemon does, which goes on.
+    ///
+    /// # Errors
+    /// If there can be no thread for it.
+    pub fn watch(self) -> io::Result<()> {
+        let wait = move || {
+            let _ = rustix::io::retry_on_intr(|| waitpid(Some(self.0), WaitOptions::empty()));
+            tracing::error!(
+                event = "monitor_ended",
+                "the monitor, the part of the daemon that is root, has ended: what is open is served on, and nothing else is opened that \
+                 needs its rights; start the daemon again"
+            );
+        };
+        std::thread::Builder::new().name("monitor-watch".into()).spawn(wait).map(drop)
+    }
+}
+
+/// Forks the monitor, and has this process go on as the user, with no right that is not its own, and none to come.
+///
+/// # Errors
+/// What the system refused, by name. The process must end then.
+pub fn separate(account: &Account, granting: Granting) -> io::Result<Separated> {
+    if std::fs::read_dir("/proc/self/task")?.count() != 1 {
+        return Err(io::Error::other("there are threads already"));
+    }
+    let Ends { here: ours, there: its } = Ends::make()?;
+    let Granting { granted, reread, named_in } = granting;
+    let (user, made) = (account.name.clone(), Mutex::default());
+    let monitor = Monitor { granted: Mutex::new(granted), reread, user, named_in, made };
+    // SAFETY: there is one thread, so that the child finds no lock that nobody unlocks.
+    match unsafe { libc::fork() } {
+        -1 => Err(named("fork the monitor", io::Error::last_os_error())),
+        0 => {
+            drop(ours);
+            be_monitor(monitor, &its)
+        }
+        pid => {
+            drop(its);
+            become_user(account)?;
+            set_monitor(ours);
+            let pid = Pid::from_raw(pid).ok_or(io::ErrorKind::InvalidData)?;
+            Ok(Separated(pid))
+        }
+    }
+}
+
+fn named(what: &str, error: impl Into<io::Error>) -> io::Error {
+    let error = error.into();
+    io::Error::new(error.kind(), format!("cannot {what}: {error}"))
+}
+
+/// Runs the monitor until the daemon ends; signals to the group of both are for the daemon.
+fn be_monitor(monitor: Monitor, socket: &OwnedFd) -> ! {
+    let _ = SigSet::all().thread_block();
+    close_others(socket.as_raw_fd());
+    let _ = rustix::thread::set_name(c"kickcache-root");
+    let kept = CapabilitySet::DAC_OVERRIDE;
+    let sets = CapabilitySets { effective: kept, permitted: kept, inheritable: CapabilitySet::empty() };
+    let limited = rustix::thread::set_no_new_privs(true).and_then(|()| set_capabilities(None, sets));
+    if limited.is_ok() {
+        monitor.run(socket);
+    }
+    std::process::exit(i32::from(limited.is_err()))
+}
+
+/// Closes what the daemon was started with: sockets of socket activation are its own.
+fn close_others(kept: RawFd) {
+    let open = std::fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
+    let open: Vec<RawFd> = open.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+    for fd in open.into_iter().filter(|fd| *fd > libc::STDERR_FILENO && *fd != kept) {
+        // SAFETY: nothing in this process, which is a moment old, uses any of them.
+        unsafe { libc::close(fd) };
+    }
+}
+
+fn become_user(account: &Account) -> io::Result<()> {
+    let Account { name, uid, gid, groups } = account;
+    let no_new = rustix::thread::set_no_new_privs(true);
+    no_new.map_err(|error| named("give up new rights", error))?;
+    let fail = |error: nix::Error| named(&format!("become the user {name}"), error);
+    setgroups(groups).map_err(fail)?;
+    setresgid(*gid, *gid, *gid).map_err(fail)?;
+    setresuid(*uid, *uid, *uid).map_err(fail)?;
+    let none = CapabilitySet::empty();
+    let sets = CapabilitySets { effective: none, permitted: none, inheritable: none };
+    set_capabilities(None, sets).map_err(|error| named("give up capabilities", error))?;
+    if nix::unistd::setuid(nix::unistd::Uid::from_raw(0)).is_ok() {
+        return Err(io::Error::other("cannot give up the rights of root: they come back"));
+    }
+    Ok(())
+}

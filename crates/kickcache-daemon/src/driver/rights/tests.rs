@@ -1,0 +1,271 @@
+//! What a daemon that is an enemy by now can have of its monitor. Root is needed: only root's folders are trusted.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+
+use rustix::net::SendFlags;
+use tempfile::TempDir;
+
+use super::access::ask_at;
+use super::account::Account;
+use super::folders::{Purpose, give};
+use super::grant::{Grant, Right};
+use super::monitor::Monitor;
+use super::trusted_path::{Untrusted, check_file_of_root, walk};
+use super::wire::{Answer, Ends, Request, Task};
+
+/// Nobody's number, whatever it is called here.
+const OTHER: u32 = 65_534;
+
+/// Leaves a test that needs root.
+macro_rules! need_root {
+    () => {
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+    };
+}
+
+fn folder() -> TempDir {
+    tempfile::tempdir().unwrap()
+}
+
+fn mode(path: &Path, mode: u32) {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+}
+
+fn is_refused(path: &Path) -> bool {
+    matches!(walk(path), Err(Untrusted::Folder(_)))
+}
+
+#[test]
+fn a_path_is_walked_as_long_as_root_alone_decides_where_it_leads() {
+    need_root!();
+    let top = folder();
+    let at = |name: &str| top.path().join(name);
+    fs::write(at("file"), "x").unwrap();
+    fs::create_dir(at("sub")).unwrap();
+    symlink("../sub/../file", at("sub/link")).unwrap();
+    symlink(at("sub"), at("whole")).unwrap();
+    let inode = fs::metadata(at("file")).unwrap().ino();
+    for name in ["file", "sub/../file", "sub/link", "whole/link", "./sub/./link"] {
+        let found = walk(&at(name)).unwrap().found.unwrap();
+        assert_eq!(found.metadata().unwrap().ino(), inode, "{name}");
+    }
+    assert!(walk(&at("nothing")).unwrap().found.is_none());
+    symlink("loop", at("loop")).unwrap();
+    assert!(walk(&at("loop")).is_err() && walk(&at("no/thing")).is_err() && walk(&at("file/x")).is_err());
+}
+
+#[test]
+fn a_folder_that_others_may_change_leads_nowhere() {
+    need_root!();
+    let top = folder();
+    let at = |name: &str| top.path().join(name);
+    for name in ["group", "owned", "sticky"] {
+        fs::create_dir_all(at(name).join("sub")).unwrap();
+        fs::write(at(name).join("file"), "x").unwrap();
+        fs::write(at(name).join("sub/file"), "x").unwrap();
+        symlink(at(name).join("file"), at(&format!("to-{name}"))).unwrap();
+    }
+    mode(&at("group"), 0o770);
+    chown(at("owned"), Some(OTHER), None).unwrap();
+    mode(&at("sticky"), 0o1777);
+    for name in [
+        "group/file",
+        "owned/file",
+        "sticky/file",
+        "group/sub/file",
+        "to-group",
+        "to-owned",
+        "sticky/nothing/..",
+    ] {
+        assert!(walk(&at(name)).is_err(), "{name}");
+    }
+    assert!(is_refused(&at("owned/sub/file")) && is_refused(&at("to-sticky")));
+    // As /tmp, on the way to a folder of root's.
+    assert!(walk(&at("sticky/sub/file")).unwrap().found.is_some());
+    chown(at("sticky/sub"), Some(OTHER), None).unwrap();
+    assert!(is_refused(&at("sticky/sub/file")));
+}
+
+/// A monitor on a thread, and the socket of its daemon.
+struct Running {
+    top: TempDir,
+    socket: Mutex<OwnedFd>,
+    granted_later: Arc<Mutex<Vec<Grant>>>,
+    thread: JoinHandle<()>,
+}
+
+impl Running {
+    /// It may write `mine`, read `read`, and make `new`; there is `other`, too.
+    fn start() -> Running {
+        let top = folder();
+        let at = |name: &str| top.path().join(name);
+        for name in ["mine", "read", "other"] {
+            fs::write(at(name), name).unwrap();
+        }
+        let grant = |name: &str, right| Grant { path: at(name), right };
+        let granted =
+            vec![grant("mine", Right::Write), grant("read", Right::Read), grant("new", Right::Make)];
+        let granted_later = Arc::new(Mutex::new(granted.clone()));
+        let Ends { here: socket, there: its } = Ends::make().unwrap();
+        let later = Arc::clone(&granted_later);
+        let monitor = Monitor {
+            granted: Mutex::new(granted),
+            reread: Box::new(move || Ok(later.lock().unwrap().clone())),
+            user: "nobody".into(),
+            named_in: "k.toml (`may-open`)".into(),
+            made: Mutex::default(),
+        };
+        let thread = std::thread::spawn(move || monitor.run(&its));
+        Running { socket: Mutex::new(socket), granted_later, thread, top }
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.top.path().join(name)
+    }
+
+    fn ask(&self, task: Task, name: &str) -> Answer {
+        ask_at(&self.socket, &Request { task, path: self.at(name) }).unwrap()
+    }
+
+    fn write(&self, name: &str) -> io::Result<File> {
+        match self.ask(Task::Open(libc::O_RDWR), name) {
+            Answer::Opened(fd) => Ok(fd.into()),
+            Answer::Failed(number) => Err(io::Error::from_raw_os_error(number)),
+            Answer::Refused(why) => Err(io::Error::other(why)),
+            Answer::Done => panic!("nothing was opened"),
+        }
+    }
+
+    fn is_refused(&self, name: &str) -> bool {
+        self.write(name).is_err_and(|error| {
+            error.to_string().contains("the user nobody may not open it, and the monitor")
+        })
+    }
+}
+
+#[test]
+fn nothing_is_opened_that_is_not_named_by_whatever_path() {
+    need_root!();
+    let running = Running::start();
+    running.write("mine").unwrap().write_all(b"MINE").unwrap();
+    assert_eq!(fs::read(running.at("mine")).unwrap(), b"MINE");
+    let refused = running.write("other").unwrap_err().to_string();
+    assert!(refused.contains("the monitor opens what is named; name it in k.toml (`may-open`)"), "{refused}");
+    fs::create_dir(running.at("theirs")).unwrap();
+    for (target, link) in [("mine", "link-to-mine"), ("other", "link-to-other")] {
+        symlink(running.at(target), running.at(link)).unwrap();
+        symlink(running.at(target), running.at("theirs").join(target)).unwrap();
+    }
+    assert!(running.write("link-to-mine").is_ok() && running.write("theirs/../mine").is_ok());
+    for name in
+        ["link-to-other", "theirs/../other", "theirs/other", "mine/../other", "../../../../etc/shadow"]
+    {
+        assert!(running.write(name).is_err(), "{name}");
+    }
+    assert!(running.is_refused("link-to-other") && running.is_refused("theirs/../other"));
+    // Whether something is there is not told either.
+    assert!(running.is_refused("nothing") && running.is_refused("nothing/below"));
+    // What is named, in a folder where the enemy can put another thing.
+    chown(running.top.path(), Some(OTHER), None).unwrap();
+    fs::rename(running.at("other"), running.at("mine")).unwrap();
+    assert!(running.is_refused("mine"));
+}
+
+#[test]
+fn a_right_is_what_was_granted_and_no_more() {
+    need_root!();
+    let running = Running::start();
+    assert!(running.is_refused("read"));
+    assert!(matches!(running.ask(Task::Open(libc::O_RDONLY), "read"), Answer::Opened(_)));
+    let more = libc::O_RDWR | libc::O_TRUNC | libc::O_CREAT | libc::O_APPEND;
+    assert!(matches!(running.ask(Task::Open(more), "mine"), Answer::Opened(_)));
+    assert_eq!(fs::read(running.at("mine")).unwrap(), b"mine");
+    assert!(matches!(running.ask(Task::Open(libc::O_RDONLY), "new"), Answer::Failed(libc::ENOENT)));
+    assert!(matches!(running.ask(Task::Remove, "mine"), Answer::Failed(libc::EPERM)));
+    assert!(matches!(running.ask(Task::Make, "new"), Answer::Opened(_)));
+    assert_eq!(fs::metadata(running.at("new")).unwrap().mode() & 0o777, 0o600);
+    assert!(matches!(running.ask(Task::Remove, "new"), Answer::Done));
+    assert!(!running.at("new").exists());
+    assert!(matches!(running.ask(Task::Make, "newer"), Answer::Refused(_)));
+    assert!(matches!(running.ask(Task::Look, "."), Answer::Refused(_)));
+}
+
+#[test]
+fn what_the_configuration_names_by_now_is_opened() {
+    need_root!();
+    let running = Running::start();
+    assert!(running.is_refused("other"));
+    let path = running.at("other");
+    running.granted_later.lock().unwrap().push(Grant { path, right: Right::Write });
+    assert!(running.write("other").is_ok());
+}
+
+#[test]
+fn a_daemon_that_ends_or_talks_nonsense_ends_its_monitor() {
+    need_root!();
+    for nonsense in [&b""[..], b"x", b"\x09\0\0\0\0/etc/shadow"] {
+        let running = Running::start();
+        let socket = running.socket.into_inner().unwrap();
+        if !nonsense.is_empty() {
+            rustix::net::send(&socket, nonsense, SendFlags::empty()).unwrap();
+        }
+        drop(socket);
+        running.thread.join().unwrap();
+    }
+}
+
+#[test]
+fn a_monitor_that_has_ended_is_told_of() {
+    let Ends { here: socket, there: its } = Ends::make().unwrap();
+    drop(its);
+    let request = Request { task: Task::Look, path: "/".into() };
+    let told = ask_at(&Mutex::new(socket), &request).unwrap_err().to_string();
+    assert!(told.contains("the monitor, which would open it, has ended"), "{told}");
+}
+
+#[test]
+fn a_configuration_is_trusted_if_root_alone_may_change_it() {
+    need_root!();
+    let top = folder();
+    let file = top.path().join("k.toml");
+    fs::write(&file, "x").unwrap();
+    mode(&file, 0o644);
+    check_file_of_root(&file).unwrap();
+    mode(&file, 0o664);
+    assert!(check_file_of_root(&file).unwrap_err().contains("others than root may change the file"));
+    mode(&file, 0o644);
+    chown(top.path(), Some(OTHER), None).unwrap();
+    assert!(check_file_of_root(&file).unwrap_err().contains("others than root may change the folder"));
+}
+
+#[test]
+fn a_folder_is_given_away_with_what_belongs_into_it() {
+    need_root!();
+    let top = folder();
+    let account = Account::find("65534", Some("65534")).unwrap();
+    let at = |name: &str| top.path().join(name);
+    let owner = |name: &str| fs::symlink_metadata(at(name)).unwrap().uid();
+    give(&at("run/k"), Purpose::Sockets, &account).unwrap();
+    assert_eq!((owner("run"), owner("run/k")), (0, OTHER));
+    fs::create_dir(at("state")).unwrap();
+    fs::write(at("state/origin-a.json"), "{}").unwrap();
+    fs::write(at("state/letters"), "").unwrap();
+    let refused = give(&at("state"), Purpose::State, &account).unwrap_err();
+    assert!(refused.contains("letters, which is no note of kickcache"), "{refused}");
+    assert_eq!(owner("state"), 0);
+    fs::remove_file(at("state/letters")).unwrap();
+    give(&at("state"), Purpose::State, &account).unwrap();
+    assert_eq!((owner("state"), owner("state/origin-a.json")), (OTHER, OTHER));
+    // Its contents are the user's by now: root touches none of them.
+    fs::write(at("state/cache-b.json"), "{}").unwrap();
+    give(&at("state"), Purpose::State, &account).unwrap();
+    assert_eq!(owner("state/cache-b.json"), 0);
+}

@@ -1,0 +1,167 @@
+//! Paths that root alone decides about: nobody else can put another thing, or a link to one, in the place of what they lead to.
+
+use std::collections::VecDeque;
+use std::ffi::{OsStr, OsString};
+use std::fs::{File, Metadata};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Component, Path, PathBuf};
+
+use rustix::fs::{CWD, Mode, OFlags, openat, readlinkat};
+
+/// Links on the way that are followed.
+const LINKS_MAX: usize = 40;
+const WRITABLE_BY_OTHERS: u32 = 0o022;
+const STICKY: u32 = 0o1000;
+
+/// Why a path is not walked.
+#[derive(Debug, thiserror::Error)]
+pub enum Untrusted {
+    /// The system refused.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// Somebody else than root decides about a folder on the way.
+    #[error("others than root may change the folder {}", .0.display())]
+    Folder(PathBuf),
+}
+
+/// Where a path leads to.
+pub struct Walked {
+    /// The folder that it is in.
+    pub folder: File,
+    /// Its name there.
+    pub name: OsString,
+    /// What is there (`O_PATH`); `None` if there is nothing.
+    pub found: Option<File>,
+}
+
+/// A folder on the way.
+struct Folder {
+    file: File,
+    is_shared: bool,
+}
+
+impl Folder {
+    /// Others may make files in it if it is sticky, as /tmp is.
+    fn check(file: File) -> Result<Folder, Untrusted> {
+        let metadata = file.metadata()?;
+        let is_shared = metadata.mode() & WRITABLE_BY_OTHERS != 0;
+        if metadata.uid() == 0 && (!is_shared || metadata.mode() & STICKY != 0) {
+            return Ok(Folder { file, is_shared });
+        }
+        Err(Folder { file, is_shared }.refuse())
+    }
+
+    fn root() -> Result<Folder, Untrusted> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        Folder::check(File::from(openat(CWD, "/", flags, Mode::empty()).map_err(io::Error::from)?))
+    }
+
+    fn refuse(&self) -> Untrusted {
+        Untrusted::Folder(path_of(&self.file).unwrap_or_default())
+    }
+}
+
+/// The path of an open file, as the system knows it.
+pub(super) fn path_of(file: &File) -> io::Result<PathBuf> {
+    use std::os::fd::AsRawFd;
+    std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()))
+}
+
+/// Walks a path from the root, name by name and link by link. Each folder on the way, and that of each link, belongs to root, and
+/// root alone may write to it; one that is sticky may be on the way to another folder of root's.
+///
+/// # Errors
+/// [`Untrusted`]; also if a folder on the way is missing.
+pub fn walk(path: &Path) -> Result<Walked, Untrusted> {
+    let mut folder = Folder::root()?;
+    let mut ahead: VecDeque<OsString> = names(path);
+    let mut links = 0;
+    while let Some(name) = ahead.pop_front() {
+        if name == "/" {
+            folder = Folder::root()?;
+            continue;
+        }
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let found: File = match openat(&folder.file, &name, flags, Mode::empty()) {
+            Ok(found) => OwnedFd::into(found),
+            Err(rustix::io::Errno::NOENT) if ahead.is_empty() && !folder.is_shared => {
+                return Ok(Walked { folder: folder.file, name, found: None });
+            }
+            Err(error) => return Err(io::Error::from(error).into()),
+        };
+        let metadata = found.metadata()?;
+        if metadata.is_dir() {
+            let next = Folder::check(found)?;
+            if ahead.is_empty() {
+                return Ok(Walked { folder: folder.file, name, found: Some(next.file) });
+            }
+            folder = next;
+            continue;
+        }
+        // Others may have made it, or be the ones who move it.
+        if folder.is_shared {
+            return Err(folder.refuse());
+        }
+        if !metadata.is_symlink() {
+            return match ahead.is_empty() {
+                true => Ok(Walked { folder: folder.file, name, found: Some(found) }),
+                false => Err(io::Error::from(io::ErrorKind::NotADirectory).into()),
+            };
+        }
+        links += 1;
+        if links > LINKS_MAX {
+            return Err(io::Error::from_raw_os_error(libc::ELOOP).into());
+        }
+        let target = readlinkat(&found, "", Vec::new()).map_err(io::Error::from)?;
+        let target: PathBuf = OsString::from_vec(target.into_bytes()).into();
+        for name in names(&target).into_iter().rev() {
+            ahead.push_front(name);
+        }
+    }
+    Err(io::Error::from(io::ErrorKind::InvalidInput).into())
+}
+
+/// The steps of a path: the root, names and `..`.
+fn names(path: &Path) -> VecDeque<OsString> {
+    let step = |component: Component<'_>| match component {
+        Component::RootDir => Some(OsStr::new("/").to_owned()),
+        Component::ParentDir => Some(OsStr::new("..").to_owned()),
+        Component::Normal(name) => Some(name.to_owned()),
+        Component::CurDir | Component::Prefix(_) => None,
+    };
+    path.components().filter_map(step).collect()
+}
+
+/// What tells one thing from another one, whatever its name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Identity {
+    Block(u64),
+    Inode { device: u64, inode: u64 },
+}
+
+impl Identity {
+    pub(super) fn of(metadata: &Metadata) -> Identity {
+        match metadata.file_type().is_block_device() {
+            true => Identity::Block(metadata.rdev()),
+            false => Identity::Inode { device: metadata.dev(), inode: metadata.ino() },
+        }
+    }
+}
+
+/// Refuses a file that others than root may change, or put another one in the place of.
+///
+/// # Errors
+/// A sentence.
+pub fn check_file_of_root(path: &Path) -> Result<(), String> {
+    let name = path.display();
+    let found = walk(path).map_err(|error| format!("{name}: {error}"))?.found;
+    let found = found.ok_or_else(|| format!("{name} does not exist"))?;
+    let metadata = found.metadata().map_err(|error| format!("{name}: {error}"))?;
+    match metadata.uid() == 0 && metadata.mode() & WRITABLE_BY_OTHERS == 0 {
+        true => Ok(()),
+        false => Err(format!("others than root may change the file {name}")),
+    }
+}

@@ -1,0 +1,15 @@
+//! Notes belong to whom the state directory belongs to.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::{MetadataExt, fchown};
+use std::path::Path;
+
+/// Gives a file that was made just now to the owner of its directory, if root made it: a daemon that is another user reads it.
+pub(super) fn keep_owner(made: &File, directory: &Path) -> io::Result<()> {
+    let owner = directory.metadata()?;
+    if owner.uid() == 0 || !rustix::process::geteuid().is_root() {
+        return Ok(());
+    }
+    fchown(made, Some(owner.uid()), Some(owner.gid()))
+}
