@@ -73,7 +73,7 @@ impl Drop for Server {
 pub(crate) fn wait_for(daemon: &Daemon, line: &str) {
     let start = Instant::now();
     while !daemon.log().contains(line) {
-        assert!(start.elapsed() < Duration::from_secs(20), "no line with `{line}`: {}", daemon.log());
+        assert!(start.elapsed() < Duration::from_secs(60), "no line with `{line}`: {}", daemon.log());
         thread::sleep(Duration::from_millis(20));
     }
 }
