@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use crate::blank_device;
 use crate::config::{EngineSettings, Mode, OriginKind, VolumeSettings};
-use crate::device::{Completion, Data, Device, DeviceError, DeviceOperation, Submission, SubmissionId};
+use crate::device::{Completion, Device, DeviceError, DeviceOperation, Submission};
 use crate::engine::{Engine, Phase};
 use crate::format::superblock::Superblock;
 use crate::request::{Durability, Errno, Operation, Request, RequestId};
@@ -22,7 +22,7 @@ pub(crate) struct Scene {
     failing: Option<Failing>,
     /// What does not end for now, by the beginning of its line.
     holding: Option<&'static str>,
-    held: Vec<SubmissionId>,
+    held: Vec<Submission>,
 }
 
 /// What fails.
@@ -170,9 +170,9 @@ impl Scene {
     }
 
     fn end_all_held(&mut self) -> Vec<String> {
-        for id in core::mem::take(&mut self.held) {
-            let result = Ok(Data { checksums: &[], bytes: &[] });
-            self.engine.handle_completion(self.now, Completion { id, result });
+        for Submission { id, operation } in core::mem::take(&mut self.held) {
+            let data = blank_device::data_of(&operation).expect("its end is waited for");
+            self.engine.handle_completion(self.now, Completion { id, result: Ok(data) });
         }
         self.run()
     }
@@ -221,7 +221,7 @@ impl Scene {
             }
             assert!(seen.len() < 10_000, "no end of it: {:?}", &seen[9_990..]);
             if self.holding.is_some_and(|begin| show(&operation).starts_with(begin)) {
-                self.held.push(id);
+                self.held.push(Submission { id, operation });
                 continue;
             }
             let Some(data) = blank_device::data_of(&operation) else { continue };

@@ -50,6 +50,8 @@ pub(crate) struct Volume {
     pub(crate) writeback_wanted: bool,
     /// Writeback rests until then, after an error of the origin.
     pub(crate) backoff_until: Instant,
+    /// When what was not written back at the last look is looked at again: it comes, however much happens until then.
+    pub(crate) look_again_at: Instant,
     /// What is read and not cached stays so until then.
     pub(crate) paused_until: Instant,
 }
@@ -104,6 +106,7 @@ impl Volume {
             is_forgotten: false,
             writeback_wanted: false,
             backoff_until: now,
+            look_again_at: now,
             paused_until: now,
         }
     }

@@ -31,7 +31,7 @@ use crate::units::{BLOCK_SIZE, BlockKey, ByteExtent, Location, SegmentIndex, Vol
 const BLOCKS_MAX: usize = 64;
 /// Clean blocks between two dirty ones that are written along.
 const GAP_MAX: u64 = 4;
-/// When to look again for something to write back that is not ripe yet.
+/// When to look again for something to write back that is not ripe yet, or that gives way to hits.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// What the pace of a volume is at the moment.
@@ -65,8 +65,11 @@ pub(crate) fn choose(state: &State, volume: VolumeId) -> WritebackPace {
 
 /// Starts as many writebacks as the pace allows.
 pub(crate) fn go_on(state: &mut State, volume: VolumeId) {
-    let is_gone = state.volumes.find(volume).is_none();
-    if is_gone || state.is_ending && !state.waiters.want_room() {
+    if state.volumes.find(volume).is_none() {
+        return;
+    }
+    state.volumes.get_mut(volume).look_again_at = state.now.plus(LOOK_AGAIN);
+    if state.is_ending && !state.waiters.want_room() {
         return;
     }
     loop {
@@ -391,8 +394,10 @@ fn finish(state: &mut State, slot: WritebackSlot) {
 pub(crate) fn poll_timeout(state: &State, volume: VolumeId) -> Option<Instant> {
     match choose(state, volume) {
         WritebackPace::RestUntil(at) => Some(at),
-        WritebackPace::Run(_) if state.writebacks.count_for(volume) == 0 => Some(state.now.plus(LOOK_AGAIN)),
-        WritebackPace::Rest | WritebackPace::Run(_) => None,
+        WritebackPace::Run(_) | WritebackPace::GiveWay if state.writebacks.count_for(volume) == 0 => {
+            Some(state.volumes.get(volume).look_again_at)
+        }
+        WritebackPace::Rest | WritebackPace::Run(_) | WritebackPace::GiveWay => None,
     }
 }
 
@@ -404,6 +409,7 @@ mod tests {
     use super::*;
     use crate::config::{Mode, VolumeSettings};
     use crate::rate::RateCap;
+    use crate::request::Operation;
     use crate::scene::Scene;
 
     #[test]
@@ -436,6 +442,31 @@ mod tests {
         assert_eq!(writes(scene.pass(Duration::from_millis(499))), 0);
         assert_eq!(writes(scene.pass(Duration::from_millis(5_000))), 41, "eight blocks a second");
         assert_eq!(writes(scene.drain()), 59);
+    }
+
+    #[test]
+    fn what_gives_way_to_hits_has_its_turns_however_many_come() {
+        let mut scene = Scene::new(Mode::WriteBack);
+        let volume = VolumeId::new(0);
+        let place = |number: u64| number * 100 * BLOCK_SIZE;
+        (0..200).for_each(|number| scene.write(place(number), BLOCK_SIZE).0.unwrap());
+        // A cache device that takes 10 ms for eight hits, and has a client that always waits.
+        scene.hold("cache read");
+        (0..8).for_each(|number| drop(scene.begin(Operation::Read, place(number), BLOCK_SIZE)));
+        scene.engine.handle_sleep(Duration::from_millis(10));
+        scene.end_held();
+        (0..8).for_each(|_| scene.take_reply().unwrap().unwrap());
+        scene.engine.state.begin_metered_hit(volume, 64);
+        scene.settings(volume).dirty_low = 0;
+        let mut seen = Vec::new();
+        for number in 0..800 {
+            let (result, done) = scene.read(place(number % 200), BLOCK_SIZE);
+            result.unwrap();
+            seen.extend(done);
+            seen.extend(scene.pass(Duration::from_millis(1)));
+        }
+        let writes = seen.iter().filter(|line| line.starts_with("origin write")).count();
+        assert!((30..=60).contains(&writes), "{writes} writebacks beside 800 hits");
     }
 
     #[test]

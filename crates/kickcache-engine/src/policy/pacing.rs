@@ -20,8 +20,6 @@ use crate::units::BLOCK_SIZE;
 const TURN_LOW: u64 = 64;
 /// Work of a cache device that is behind, for clients, between two writebacks at the low mark, in times the work of a writeback.
 const CACHE_TURN_LOW: u64 = 16;
-/// When to look again whether the cache device has done that.
-const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// What clients have the cache device do for a volume.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -69,6 +67,8 @@ pub(crate) enum WritebackPace {
     Rest,
     /// Nothing to do before this time.
     RestUntil(Instant),
+    /// Hits first; to be looked at again soon.
+    GiveWay,
     /// Up to this many writebacks in flight.
     Run(usize),
 }
@@ -125,9 +125,12 @@ impl Pacing {
         match pace {
             WritebackPace::Run(_) if !view.urgent && view.now < ready => WritebackPace::RestUntil(ready),
             WritebackPace::Run(_) if !view.urgent && !self.may_keep_hits_waiting(view) => {
-                WritebackPace::RestUntil(view.now.plus(LOOK_AGAIN))
+                WritebackPace::GiveWay
             }
-            WritebackPace::Run(_) | WritebackPace::Rest | WritebackPace::RestUntil(_) => pace,
+            WritebackPace::Run(_)
+            | WritebackPace::Rest
+            | WritebackPace::RestUntil(_)
+            | WritebackPace::GiveWay => pace,
         }
     }
 
@@ -216,10 +219,9 @@ mod tests {
         assert_eq!(pacing.choose(&view, 8), WritebackPace::Run(1), "the first");
         let start = Start { bytes: 64 * BLOCK_SIZE, ..Start::default() };
         pacing.on_start(start, &RateCap { bytes: None, requests: None });
-        let rest = WritebackPace::RestUntil(Instant::from_nanos(20_000_000));
         // Half of the way to the high mark: 1 + 15 / 2 times.
         let turn = 8 * work_of(64, 64 * BLOCK_SIZE);
-        assert_eq!(pacing.choose(&View { cache: at(turn - 1), ..view }, 8), rest);
+        assert_eq!(pacing.choose(&View { cache: at(turn - 1), ..view }, 8), WritebackPace::GiveWay);
         assert_eq!(pacing.choose(&View { cache: at(turn), ..view }, 8), WritebackPace::Run(1));
         assert_eq!(pacing.choose(&View { cache: CacheWork::default(), ..view }, 8), WritebackPace::Run(1));
         assert_eq!(pacing.choose(&View { urgent: true, ..view }, 8), WritebackPace::Run(8));
