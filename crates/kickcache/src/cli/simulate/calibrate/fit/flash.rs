@@ -24,9 +24,9 @@ const TAIL_LEAST: f64 = 1.05;
 
 /// The model.
 pub(super) fn describe(measured: &Runs, bench: &Bench) -> DeviceKind {
-    let start = guess(measured);
-    let unpaused = without_pauses(measured, &start);
-    let start = SsdParameters { pause_every: 0.0, ..start };
+    let guessed = guess(measured);
+    let unpaused = without_pauses(measured, &guessed);
+    let start = SsdParameters { pause_every: 0.0, ..guessed };
     let model = |figures: &[f64; 7]| {
         let [read_median, sigma, command, crowding, bandwidth, wide_crowding, tail_factor] = *figures;
         SsdParameters {
@@ -49,7 +49,7 @@ pub(super) fn describe(measured: &Runs, bench: &Bench) -> DeviceKind {
     });
     let ssd = without_short_tail(model(&figures));
     let ssd = unpaused.writes.map_or(ssd, |writes| with_writes(ssd, &writes, bench));
-    DeviceKind::Ssd(rounded(SsdParameters { pause_every: guess(measured).pause_every, ..ssd }))
+    DeviceKind::Ssd(rounded(SsdParameters { pause_every: guessed.pause_every, ..ssd }))
 }
 
 fn guess(measured: &Runs) -> SsdParameters {
