@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::driver::rights::access;
+
 /// A path from the root, links and all; as it is, if nobody knows the working folder.
 pub fn whole_path(path: &Path) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.into())
@@ -16,5 +18,5 @@ pub fn shown_path(path: &Path) -> String {
 pub fn real_path(path: &Path) -> PathBuf {
     let whole = whole_path(path);
     let in_folder = || Some(std::fs::canonicalize(whole.parent()?).ok()?.join(whole.file_name()?));
-    std::fs::canonicalize(&whole).ok().or_else(in_folder).unwrap_or(whole)
+    access::canonical(&whole).ok().or_else(in_folder).unwrap_or(whole)
 }

@@ -60,6 +60,17 @@ pub enum ServerError {
     /// The path is too long.
     #[error(transparent)]
     Path(#[from] AddressError),
+    /// Another user's socket is there.
+    #[error(
+        "the control socket {} cannot be made: the user with number {owner} made one there, and this one may not see whether a daemon still \
+         serves it; remove it if none does, or choose another path with --control", .path.display()
+    )]
+    OtherUsers {
+        /// The socket.
+        path: PathBuf,
+        /// Whose it is.
+        owner: u32,
+    },
     /// Everything else.
     #[error("the control socket {} cannot be made", .path.display())]
     Io {
@@ -163,14 +174,17 @@ fn open(path: &Path) -> Result<UnixListener, ServerError> {
 /// Removes a socket that nobody answers; everything else stays and is an error.
 fn make_room(path: &Path) -> Result<(), ServerError> {
     let fail = |source| ServerError::Io { path: path.into(), source };
-    match std::fs::symlink_metadata(path) {
+    let owner = match std::fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(fail(error)),
         Ok(found) if !found.file_type().is_socket() => return Err(ServerError::NotASocket(path.into())),
-        Ok(_) => {}
-    }
+        Ok(found) => found.uid(),
+    };
     match UnixStream::connect(path) {
         Ok(_) => Err(ServerError::Live(path.into())),
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            Err(ServerError::OtherUsers { path: path.into(), owner })
+        }
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
             std::fs::remove_file(path).map_err(fail)
         }

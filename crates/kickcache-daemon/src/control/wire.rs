@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::control::printable::make_printable;
 use crate::control::report::Report;
 use crate::plan::plan_change::PlanChange;
 use crate::words::ModeWord;
@@ -264,7 +265,7 @@ pub struct Resized {
     pub is_unchanged: bool,
 }
 
-/// Reads one line; nothing at the end of the stream.
+/// Reads one line, whose texts can be shown on a terminal; nothing at the end of the stream.
 ///
 /// # Errors
 /// I/O, a line longer than `length_max`, or one that is no JSON of this kind.
@@ -278,7 +279,12 @@ pub fn read_line<T: DeserializeOwned>(stream: &mut impl BufRead, length_max: u64
         let what = format!("the line is longer than {length_max} bytes or has no end");
         return Err(io::Error::new(io::ErrorKind::InvalidData, what));
     }
-    serde_json::from_slice(&line).map(Some).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+    let read = || {
+        let mut value = serde_json::from_slice(&line)?;
+        make_printable(&mut value);
+        serde_json::from_value(value).map(Some)
+    };
+    read().map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
 }
 
 /// Writes one line.

@@ -1,8 +1,8 @@
 //! Reads and writes the files of a state directory: each is replaced whole, and durable before anybody goes on.
 
-use std::fs::{DirBuilder, File};
-use std::io::{self, Write};
-use std::os::unix::fs::DirBuilderExt;
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use serde::de::DeserializeOwned;
@@ -19,6 +19,9 @@ use crate::places;
 struct Versioned {
     version: u32,
 }
+
+/// Bytes of a file at most: many times what the longest has.
+const LENGTH_MAX: u64 = 1 << 20;
 
 /// Bytes of a name in the name of a file; the checksum behind it tells origins apart.
 const NAME_BYTES_MAX: usize = 64;
@@ -275,21 +278,42 @@ fn is_absent(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
-fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, StateError> {
-    let bytes = match std::fs::read(path) {
-        Ok(bytes) => bytes,
+/// The bytes of a file. The directory may be another user's: what is no file is not opened for long, nor a link followed, nor more read
+/// than this program writes.
+fn read_file(path: &Path) -> Result<Option<Vec<u8>>, StateError> {
+    let fail = |source| StateError::Io { action: "read", path: path.into(), source };
+    let mut options = OpenOptions::new();
+    let file = match options.read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path) {
+        Ok(file) => file,
         Err(error) if is_absent(&error) => return Ok(None),
-        Err(source) => return Err(StateError::Io { action: "read", path: path.into(), source }),
+        Err(error) if error.raw_os_error() == Some(libc::ELOOP) => {
+            return Err(content(path, "it is a link".into()));
+        }
+        Err(error) => return Err(fail(error)),
     };
-    let damaged = |error: serde_json::Error| StateError::Content {
-        path: path.into(),
-        what: format!("it is damaged ({error})"),
-    };
+    if !file.metadata().map_err(fail)?.is_file() {
+        return Err(content(path, "it is no file".into()));
+    }
+    let mut bytes = Vec::new();
+    file.take(LENGTH_MAX + 1).read_to_end(&mut bytes).map_err(fail)?;
+    if bytes.len() as u64 > LENGTH_MAX {
+        return Err(content(path, format!("it has more than {LENGTH_MAX} bytes")));
+    }
+    Ok(Some(bytes))
+}
+
+fn content(path: &Path, what: String) -> StateError {
+    StateError::Content { path: path.into(), what }
+}
+
+fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, StateError> {
+    let Some(bytes) = read_file(path)? else { return Ok(None) };
+    let damaged = |error: serde_json::Error| content(path, format!("it is damaged ({error})"));
     // A later version may have other fields.
     let Versioned { version } = serde_json::from_slice(&bytes).map_err(damaged)?;
     match version {
         VERSION => serde_json::from_slice(&bytes).map(Some).map_err(damaged),
-        0 => Err(StateError::Content { path: path.into(), what: "it is damaged (version 0)".into() }),
+        0 => Err(content(path, "it is damaged (version 0)".into())),
         found => Err(StateError::Newer { path: path.into(), found }),
     }
 }

@@ -1,5 +1,6 @@
 use kickcache_engine::format::geometry::DEVICE_SIZE_MIN;
 use kickcache_engine::format::superblock::Superblock;
+use rustix::fs::{CWD, FileType, Mode};
 
 use super::*;
 use crate::extents::Extent;
@@ -73,6 +74,26 @@ fn a_damaged_note_hides_no_other() {
         let error = store.origin("file:/one").unwrap_err().to_string();
         assert!(error.contains("origin-one") && error.contains("damaged"), "{error}");
     }
+}
+
+#[test]
+fn what_is_no_note_is_not_read_whoever_put_it_there() {
+    let (folder, store) = store();
+    store.keep_cache(&cache()).unwrap();
+    let path = store.directory().join("cache-a5a5a5a5-a5a5-a5a5-a5a5-a5a5a5a5a5a5.json");
+    let kept = folder.path().join("kept");
+    std::fs::rename(&path, &kept).unwrap();
+    let refusal = || {
+        let error = store.cache(&cache().uuid).unwrap_err().to_string();
+        std::fs::remove_file(&path).unwrap();
+        error
+    };
+    std::os::unix::fs::symlink(&kept, &path).unwrap();
+    assert!(refusal().contains("it is a link; remove this file"));
+    rustix::fs::mknodat(CWD, &path, FileType::Fifo, Mode::RWXU, 0).unwrap();
+    assert!(refusal().contains("it is no file; remove this file"));
+    std::fs::write(&path, vec![b' '; (1 << 20) + 1]).unwrap();
+    assert!(refusal().contains("it has more than 1048576 bytes; remove this file"));
 }
 
 #[test]

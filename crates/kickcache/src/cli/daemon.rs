@@ -366,7 +366,7 @@ impl ControlTarget for Daemon {
         extent: ChangeExtent,
     ) -> Result<wire::Growing, ControlError> {
         let served = self.served()?.server_with(device)?;
-        let device = named_in_status(&served)?;
+        let device = self.changes.under_way().check_device_stays(named_in_status(&served)?)?;
         let grown = match extent {
             ChangeExtent::All => served.handle.grow(size_bytes),
             ChangeExtent::CheckOnly => served.handle.check_growth(size_bytes),
@@ -380,7 +380,7 @@ impl ControlTarget for Daemon {
         let served = started.server_with(order.device.as_deref())?;
         let plan = self.changes.plan();
         let new = NewDevice::new(order, state_place(plan.state.as_deref()), plan, &started);
-        let device = named_in_status(&served)?;
+        let device = self.changes.under_way().check_device_stays(named_in_status(&served)?)?;
         match is_left_out(&served) {
             true => self.take_in(&served, &device, order, &new),
             false => new.replace(&served, device, order),

@@ -50,6 +50,20 @@ impl UnderWay {
         lock(&self.leaving_out).get(device).copied()
     }
 
+    /// Refuses what a cache device that is about to be left out is not to be asked for.
+    ///
+    /// # Errors
+    /// It is about to be left out.
+    pub(super) fn check_device_stays(&self, device: String) -> Result<String, ControlError> {
+        match self.leaving_out(&device) {
+            Some(_) => Err(ControlError::Refused(format!(
+                "the cache device {device} is being left out: what is dirty there is written back first; `kickcache status` says how far \
+                 that is, try again when it has ended"
+            ))),
+            None => Ok(device),
+        }
+    }
+
     /// Waits for the change that is under way, but not for ever.
     ///
     /// # Errors
@@ -168,6 +182,17 @@ mod tests {
             drop(first);
             assert!(second.join().unwrap());
         });
+    }
+
+    #[test]
+    fn a_cache_device_that_is_about_to_be_left_out_is_not_replaced() {
+        let under_way = UnderWay::default();
+        let leaving = under_way.leave_out("/dev/fast", 4096);
+        let refused = under_way.check_device_stays("/dev/fast".into()).unwrap_err().to_string();
+        assert!(refused.contains("/dev/fast is being left out"), "{refused}");
+        assert!(under_way.check_device_stays("/dev/other".into()).is_ok());
+        drop(leaving);
+        assert!(under_way.check_device_stays("/dev/fast".into()).is_ok());
     }
 
     #[test]

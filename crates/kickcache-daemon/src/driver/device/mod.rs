@@ -22,7 +22,7 @@ use self::error::open_error;
 pub use self::kind::{AccessMode, Direct, Emptiness, Flush, Kind, ZeroSpeed};
 use self::storage::Storage;
 pub use self::storage::check_distinct;
-pub(crate) use self::storage::{layers_below, lock_below_shared};
+pub(crate) use self::storage::{lock_below_shared, path_below};
 use crate::driver::ioctl;
 use crate::driver::rights::access;
 

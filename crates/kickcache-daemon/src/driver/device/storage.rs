@@ -71,20 +71,36 @@ fn layers(metadata: &Metadata) -> Vec<Layer> {
     found
 }
 
-/// What a device lies on, layer by layer.
-pub(crate) fn layers_below(metadata: &Metadata) -> Vec<Metadata> {
-    layers(metadata).into_iter().map(|layer| layer.metadata).collect()
+/// The path of the file that a loop device, or a partition of one, lies on, as the system gives it: of a file that is gone it is not, and
+/// something else may be there.
+pub(crate) fn path_below(metadata: &Metadata) -> Option<PathBuf> {
+    sysfs::loop_file(&Disk::of(metadata)?.whole)
+}
+
+/// A block device, as the system shows it.
+struct Disk {
+    place: PathBuf,
+    is_partition: bool,
+    /// Its own place, or that of the disk that it is a partition of.
+    whole: PathBuf,
+}
+
+impl Disk {
+    fn of(metadata: &Metadata) -> Option<Disk> {
+        if !metadata.file_type().is_block_device() {
+            return None;
+        }
+        let place = sysfs::folder(metadata.rdev());
+        let is_partition = place.join("partition").exists();
+        // The link leads into the folder of the whole disk.
+        let whole =
+            if is_partition { std::fs::canonicalize(&place).ok()?.parent()?.into() } else { place.clone() };
+        Some(Disk { place, is_partition, whole })
+    }
 }
 
 fn below(metadata: &Metadata) -> Option<Layer> {
-    if !metadata.file_type().is_block_device() {
-        return None;
-    }
-    let place = sysfs::folder(metadata.rdev());
-    let is_partition = place.join("partition").exists();
-    // The link leads into the folder of the whole disk.
-    let disk =
-        if is_partition { std::fs::canonicalize(&place).ok()?.parent()?.into() } else { place.clone() };
+    let Disk { place, is_partition, whole: disk } = Disk::of(metadata)?;
     let text =
         |path: PathBuf| std::fs::read_to_string(path).ok().map(|text| text.trim_end_matches('\n').to_owned());
     let number = |path: PathBuf| text(path)?.parse::<u64>().ok();

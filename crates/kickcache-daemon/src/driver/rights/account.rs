@@ -23,14 +23,12 @@ impl Account {
             format!("the {what} {name} cannot be looked up: {error}")
         };
         let known = User::from_name(user).map_err(|error| unreadable("user", user, error))?;
-        let known = match (known, user.parse()) {
-            (None, Ok(number)) => {
-                User::from_uid(Uid::from_raw(number)).map_err(|error| unreadable("user", user, error))?
-            }
+        let numbered = number(user).map(Uid::from_raw);
+        let known = match (known, numbered) {
+            (None, Some(uid)) => User::from_uid(uid).map_err(|error| unreadable("user", user, error))?,
             (known, _) => known,
         };
-        let number = user.parse().ok().map(Uid::from_raw);
-        let uid = known.as_ref().map(|known| known.uid).or(number);
+        let uid = known.as_ref().map(|known| known.uid).or(numbered);
         let uid = uid.ok_or_else(|| format!("there is no user {user}; name one that exists, or make it"))?;
         let gid = match group {
             None => known.as_ref().map(|known| known.gid).ok_or_else(|| {
@@ -38,7 +36,7 @@ impl Account {
             })?,
             Some(group) => {
                 let found = Group::from_name(group).map_err(|error| unreadable("group", group, error))?;
-                let gid = found.map(|found| found.gid).or_else(|| group.parse().ok().map(Gid::from_raw));
+                let gid = found.map(|found| found.gid).or_else(|| number(group).map(Gid::from_raw));
                 gid.ok_or_else(|| format!("there is no group {group}; name one that exists, or make it"))?
             }
         };
@@ -56,4 +54,9 @@ impl Account {
     pub fn is_root(&self) -> bool {
         self.uid.is_root()
     }
+}
+
+/// The number of a user or group; the highest one is nobody's, as the system means "as it is" by it.
+fn number(text: &str) -> Option<u32> {
+    text.parse().ok().filter(|number| *number != u32::MAX)
 }

@@ -1,12 +1,12 @@
 //! Folders that a daemon writes to become those of the user that it goes on as.
 
-use std::fs::{File, Metadata};
+use std::fs::{DirEntry, File, Metadata};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
-use rustix::fs::{AtFlags, chownat, fchown};
+use rustix::fs::{AtFlags, chownat, fchown, unlinkat};
 use rustix::process::{Gid, Uid};
 
 use crate::driver::rights::account::Account;
@@ -38,6 +38,8 @@ pub fn give(path: &Path, purpose: Purpose, account: &Account) -> Result<(), Stri
     }
     let walked = match walk(path) {
         Ok(walked) => walked,
+        // Others than root may change it already.
+        Err(Untrusted::Folder(_)) if purpose == Purpose::Sockets => return clear(path).map_err(failed),
         Err(Untrusted::Folder(_)) => return Ok(()),
         Err(Untrusted::Io(error)) => return Err(failed(error)),
     };
@@ -51,18 +53,44 @@ pub fn give(path: &Path, purpose: Purpose, account: &Account) -> Result<(), Stri
     }
     let uid = Some(Uid::from_raw(account.uid.as_raw()));
     let gid = Some(Gid::from_raw(account.gid.as_raw()));
-    for entry in std::fs::read_dir(path).map_err(failed)? {
-        let entry = entry.map_err(failed)?;
-        let found = entry.metadata().map_err(failed)?;
-        check_entry(&entry.path(), &found, purpose, account)?;
-        if purpose == Purpose::State {
-            let name = entry.file_name();
-            chownat(&folder, &name, uid, gid, AtFlags::SYMLINK_NOFOLLOW)
-                .map_err(|error| failed(error.into()))?;
+    let entries: Vec<DirEntry> =
+        std::fs::read_dir(path).map_err(failed)?.collect::<Result<_, _>>().map_err(failed)?;
+    // All of them before any is changed.
+    for entry in &entries {
+        check_entry(&entry.path(), &entry.metadata().map_err(failed)?, purpose, account)?;
+    }
+    for entry in &entries {
+        let name = entry.file_name();
+        match purpose {
+            Purpose::State => chownat(&folder, &name, uid, gid, AtFlags::SYMLINK_NOFOLLOW),
+            Purpose::Sockets if entry.file_type().map_err(failed)?.is_socket() => {
+                unlinkat(&folder, &name, AtFlags::empty())
+            }
+            Purpose::Sockets => Ok(()),
         }
+        .map_err(|error| failed(error.into()))?;
     }
     // The last one: until now nobody else can have put anything there.
     fchown(&folder, uid, gid).map_err(|error| failed(error.into()))
+}
+
+/// Removes what a daemon that was root left in a folder of the user's: the user may not even see that nobody serves it.
+fn clear(path: &Path) -> io::Result<()> {
+    let flags = libc::O_DIRECTORY | libc::O_NOFOLLOW;
+    let folder = File::options().read(true).custom_flags(flags).open(path)?;
+    for entry in std::fs::read_dir(path)? {
+        let entry = entry?;
+        let found = entry.metadata()?;
+        if found.file_type().is_socket() && found.uid() == 0 && is_dead(&entry.path()) {
+            unlinkat(&folder, entry.file_name(), AtFlags::empty())?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether nobody serves a socket.
+fn is_dead(path: &Path) -> bool {
+    UnixStream::connect(path).is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
 }
 
 fn is_roots_alone(metadata: &Metadata) -> bool {
@@ -88,13 +116,8 @@ fn check_entry(path: &Path, found: &Metadata, purpose: Purpose, account: &Accoun
         Purpose::State => "which is no note of kickcache",
         Purpose::Sockets if found.is_dir() => return Ok(()),
         Purpose::Sockets if !found.file_type().is_socket() => "which is no socket",
-        Purpose::Sockets => match UnixStream::connect(path) {
-            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
-                return std::fs::remove_file(path)
-                    .map_err(|error| format!("the socket {} cannot be removed: {error}", path.display()));
-            }
-            Ok(_) | Err(_) => "the socket of a daemon that root started",
-        },
+        Purpose::Sockets if is_dead(path) => return Ok(()),
+        Purpose::Sockets => "the socket of a daemon that root started",
     };
     let folder = path.parent().unwrap_or(path).display();
     Err(format!(

@@ -1,10 +1,13 @@
 //! What the monitor may open.
 
 use std::fs::{File, Metadata};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use crate::driver::device::layers_below;
+use crate::driver::device::path_below;
 use crate::driver::rights::trusted_path::{Identity, Walked, walk};
+
+/// Loop devices upon loop devices that are looked through.
+const LAYERS_MAX: usize = 8;
 
 /// What may be done with a thing.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -28,14 +31,21 @@ pub struct Grant {
 
 impl Grant {
     /// What may be done with what was found, by whatever name it was, because of this grant. A file that a device lies on may be
-    /// read, as it has the same bytes: it is locked along with the device.
+    /// read, as it has the same bytes: it is locked along with the device. Its path is walked like any other one, as others may put
+    /// something there when the file is gone.
     pub(super) fn right_to(&self, found: &Metadata) -> Option<Right> {
-        let named = walk(&self.path).ok()?.found?.metadata().ok()?;
-        if Identity::of(&named) == Identity::of(found) {
+        let wanted = Identity::of(found);
+        let mut above = at(&self.path)?;
+        if Identity::of(&above) == wanted {
             return Some(self.right);
         }
-        let is_below = layers_below(&named).iter().any(|below| Identity::of(below) == Identity::of(found));
-        is_below.then_some(Right::Read)
+        for _ in 0..LAYERS_MAX {
+            above = at(&path_below(&above)?)?;
+            if Identity::of(&above) == wanted {
+                return Some(Right::Read);
+            }
+        }
+        None
     }
 
     /// Whether it names a place where nothing is, by this folder and name.
@@ -46,4 +56,9 @@ impl Grant {
         };
         walk(&self.path).is_ok_and(|named| named.name == place.name && same(&named.folder, &place.folder))
     }
+}
+
+/// What a path leads to, if root alone decides that.
+fn at(path: &Path) -> Option<Metadata> {
+    walk(path).ok()?.found?.metadata().ok()
 }

@@ -1,5 +1,6 @@
 //! The part that stays root: it opens what is granted, and answers with descriptors.
 
+use std::ffi::OsString;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -30,7 +31,22 @@ pub(super) struct Monitor {
     /// Where to name what may be opened, for messages.
     pub(super) named_in: String,
     /// Files that it made.
-    pub(super) made: Mutex<Vec<Identity>>,
+    pub(super) made: Mutex<Vec<Made>>,
+}
+
+/// A file that was made: what it is and where. Elsewhere, or if something else is there, it is nobody's to remove.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Made {
+    folder: Identity,
+    name: OsString,
+    file: Identity,
+}
+
+impl Made {
+    fn of(place: &Walked, file: &File) -> io::Result<Made> {
+        let folder = Identity::of(&place.folder.metadata()?);
+        Ok(Made { folder, name: place.name.clone(), file: Identity::of(&file.metadata()?) })
+    }
 }
 
 impl Monitor {
@@ -89,18 +105,18 @@ impl Monitor {
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::RDWR | OFlags::CLOEXEC;
         let made = openat(&place.folder, &place.name, flags, Mode::RUSR | Mode::WUSR)?;
         let made = File::from(made);
-        self.made.lock().unwrap_or_else(PoisonError::into_inner).push(Identity::of(&made.metadata()?));
+        self.made.lock().unwrap_or_else(PoisonError::into_inner).push(Made::of(place, &made)?);
         Ok(Answer::Opened(made.into()))
     }
 
     fn remove(&self, place: &Walked, found: &File) -> Result<Answer, Refused> {
-        let identity = Identity::of(&found.metadata()?);
+        let one = Made::of(place, found)?;
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
-        if !made.contains(&identity) {
+        if !made.contains(&one) {
             return Err(Refused::System(libc::EPERM));
         }
         unlinkat(&place.folder, &place.name, AtFlags::empty())?;
-        made.retain(|known| *known != identity);
+        made.retain(|known| *known != one);
         Ok(Answer::Done)
     }
 

@@ -15,6 +15,9 @@ use crate::driver::rights::grant::Grant;
 use crate::driver::rights::monitor::Monitor;
 use crate::driver::rights::wire::Ends;
 
+/// What the monitor needs of the rights of root.
+const KEPT: CapabilitySet = CapabilitySet::DAC_OVERRIDE;
+
 /// How the monitor comes to what it may open.
 pub struct Granting {
     /// At the start.
@@ -55,6 +58,12 @@ pub fn separate(account: &Account, granting: Granting) -> io::Result<Separated> 
     if std::fs::read_dir("/proc/self/task")?.count() != 1 {
         return Err(io::Error::other("there are threads already"));
     }
+    if !rustix::thread::capabilities(None)?.permitted.contains(KEPT) {
+        return Err(io::Error::other(
+            "the daemon has no capability CAP_DAC_OVERRIDE, which its monitor opens devices with: start it with that one (of a container or \
+             a unit: CapabilityBoundingSet), or leave `user` out",
+        ));
+    }
     let Ends { here: ours, there: its } = Ends::make()?;
     let Granting { granted, reread, named_in } = granting;
     let (user, made) = (account.name.clone(), Mutex::default());
@@ -86,8 +95,7 @@ fn be_monitor(monitor: Monitor, socket: &OwnedFd) -> ! {
     let _ = SigSet::all().thread_block();
     close_others(socket.as_raw_fd());
     let _ = rustix::thread::set_name(c"kickcache-root");
-    let kept = CapabilitySet::DAC_OVERRIDE;
-    let sets = CapabilitySets { effective: kept, permitted: kept, inheritable: CapabilitySet::empty() };
+    let sets = CapabilitySets { effective: KEPT, permitted: KEPT, inheritable: CapabilitySet::empty() };
     let limited = rustix::thread::set_no_new_privs(true).and_then(|()| set_capabilities(None, sets));
     if limited.is_ok() {
         monitor.run(socket);

@@ -4,7 +4,9 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
@@ -195,7 +197,45 @@ fn a_right_is_what_was_granted_and_no_more() {
     assert!(matches!(running.ask(Task::Remove, "new"), Answer::Done));
     assert!(!running.at("new").exists());
     assert!(matches!(running.ask(Task::Make, "newer"), Answer::Refused(_)));
+    // What was made and put aside is root's.
+    assert!(matches!(running.ask(Task::Make, "new"), Answer::Opened(_)));
+    fs::rename(running.at("new"), running.at("kept")).unwrap();
+    assert!(matches!(running.ask(Task::Remove, "kept"), Answer::Failed(libc::EPERM)));
+    assert!(running.at("kept").exists());
     assert!(matches!(running.ask(Task::Look, "."), Answer::Refused(_)));
+}
+
+#[test]
+fn what_a_named_device_lies_on_may_be_read_unless_others_can_put_something_there() {
+    need_root!();
+    let top = folder();
+    let at = |name: &str| top.path().join(name);
+    fs::create_dir(at("sub")).unwrap();
+    fs::write(at("sub/image"), vec![0; 1 << 20]).unwrap();
+    fs::write(at("secret"), "x").unwrap();
+    let made = Command::new("losetup").args(["--show", "-f"]).arg(at("sub/image")).output();
+    let Some(made) = made.ok().filter(|made| made.status.success()) else {
+        return eprintln!("skipped: loop devices cannot be made here");
+    };
+    let device = PathBuf::from(String::from_utf8(made.stdout).unwrap().trim());
+    let grant = Grant { path: device.clone(), right: Right::Write };
+    let right_to = |name: &str| grant.right_to(&fs::metadata(at(name)).unwrap());
+    let before = (right_to("sub/image"), right_to("secret"));
+    chown(at("sub"), Some(OTHER), None).unwrap();
+    let of_others = right_to("sub/image");
+    fs::remove_file(at("sub/image")).unwrap();
+    symlink(at("secret"), at("sub/image (deleted)")).unwrap();
+    let deleted = right_to("secret");
+    assert!(Command::new("losetup").arg("-d").arg(&device).status().unwrap().success());
+    assert_eq!((before, of_others, deleted), ((Some(Right::Read), None), None, None));
+}
+
+#[test]
+fn the_highest_number_is_nobody() {
+    for (user, group) in [("4294967295", Some("5")), ("0", Some("4294967295"))] {
+        let refused = Account::find(user, group).unwrap_err();
+        assert!(refused.contains("4294967295; name one that exists"), "{refused}");
+    }
 }
 
 #[test]
@@ -260,7 +300,7 @@ fn a_folder_is_given_away_with_what_belongs_into_it() {
     fs::write(at("state/letters"), "").unwrap();
     let refused = give(&at("state"), Purpose::State, &account).unwrap_err();
     assert!(refused.contains("letters, which is no note of kickcache"), "{refused}");
-    assert_eq!(owner("state"), 0);
+    assert_eq!((owner("state"), owner("state/origin-a.json")), (0, 0), "nothing is changed by half");
     fs::remove_file(at("state/letters")).unwrap();
     give(&at("state"), Purpose::State, &account).unwrap();
     assert_eq!((owner("state"), owner("state/origin-a.json")), (OTHER, OTHER));
@@ -268,4 +308,10 @@ fn a_folder_is_given_away_with_what_belongs_into_it() {
     fs::write(at("state/cache-b.json"), "{}").unwrap();
     give(&at("state"), Purpose::State, &account).unwrap();
     assert_eq!(owner("state/cache-b.json"), 0);
+    // But for sockets of a daemon of root's that is gone.
+    let served = UnixListener::bind(at("run/k/served")).unwrap();
+    drop(UnixListener::bind(at("run/k/left")).unwrap());
+    give(&at("run/k"), Purpose::Sockets, &account).unwrap();
+    assert!(at("run/k/served").exists() && !at("run/k/left").exists());
+    drop(served);
 }

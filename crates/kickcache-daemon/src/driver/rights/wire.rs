@@ -9,7 +9,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
 use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
 };
 
@@ -160,6 +160,10 @@ fn receive(from: impl AsFd) -> io::Result<Message> {
     let received = rustix::io::retry_on_intr(|| {
         recvmsg(from.as_fd(), &mut [IoSliceMut::new(&mut bytes)], &mut control, RecvFlags::CMSG_CLOEXEC)
     })?;
+    if received.flags.contains(ReturnFlags::CTRUNC) {
+        // A descriptor came along for which there was no place.
+        return Err(io::Error::from_raw_os_error(libc::EMFILE));
+    }
     bytes.truncate(received.bytes);
     let mut fd = None;
     for message in control.drain() {
