@@ -2,6 +2,7 @@
 
 use kickcache_model::result::RunResult;
 use kickcache_model::statistics::comparison::{Comparison, Verdict};
+use kickcache_units::{are, counted};
 
 use crate::measure::Measure;
 use crate::plot::axis::show_nanos;
@@ -13,11 +14,10 @@ const SENTENCES_MAX: usize = 8;
 /// The first of them, and how many are missing.
 pub(crate) fn shortened(runs: &[Repeated<'_>]) -> Vec<String> {
     let mut sentences = sentences(runs);
-    let more = sentences.len().saturating_sub(SENTENCES_MAX);
+    let more = sentences.len().saturating_sub(SENTENCES_MAX) as u64;
     if more > 0 {
         sentences.truncate(SENTENCES_MAX);
-        let plural = if more == 1 { "run is" } else { "runs are" };
-        sentences.push(format!("{more} more {plural} in the table below."));
+        sentences.push(format!("{} {} in the table below.", counted(more, "more run"), are(more)));
     }
     sentences
 }

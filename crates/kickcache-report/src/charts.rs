@@ -199,17 +199,15 @@ fn sparse(series: &Series, value: impl Fn(usize) -> Option<f64>) -> Vec<Point> {
 /// A part for each run: its jobs, its latencies, its devices.
 pub(crate) fn by_run(runs: &[RunResult]) -> String {
     let scales = Scales { latencies: latency_span(runs), seconds: seconds_span(runs) };
-    // Of a live volume there are no series, and no single latencies.
-    let parts = |style: &dyn Fn(Look) -> usize| {
-        let of_run = |(run, look): (&RunResult, Look)| (run.name.clone(), one_run(run, style(look), scales));
-        let all: Vec<(String, String)> = runs.iter().zip(looks(runs)).map(of_run).collect();
-        all.into_iter().filter(|(_, body)| !body.is_empty()).collect::<Vec<_>>()
+    let is_open = runs.len() <= OPEN_RUNS_MAX;
+    let frame = if is_open { section } else { fold };
+    let part = |(run, look): (&RunResult, Look)| {
+        let body = one_run(run, if is_open { look.style } else { 0 }, scales);
+        // Of a live volume there are no series, and no single latencies.
+        (!body.is_empty()).then(|| frame(&run.name, &body))
     };
-    if runs.len() <= OPEN_RUNS_MAX {
-        return parts(&|look| look.style).iter().map(|(name, body)| section(name, body)).collect();
-    }
-    let folded: String = parts(&|_| 0).iter().map(|(name, body)| fold(name, body)).collect();
-    if folded.is_empty() { folded } else { section("Each run", &folded) }
+    let parts: String = runs.iter().zip(looks(runs)).filter_map(part).collect();
+    if is_open || parts.is_empty() { parts } else { section("Each run", &parts) }
 }
 
 /// The latencies that all histograms have room for.

@@ -28,7 +28,7 @@ pub(crate) fn table(known: &[Repeated<'_>]) -> String {
     );
     let rows: String = runs.iter().flat_map(|run| run.jobs.iter().map(move |job| of_job(run, job))).collect();
     let jobs = format!(
-        "<table class=\"facts numbers\">\n<thead><tr><th scope=\"col\">run, job</th><th scope=\"col\">reads</th>\
+        "{middle}<table class=\"facts numbers\">\n<thead><tr><th scope=\"col\">run, job</th><th scope=\"col\">reads</th>\
          <th scope=\"col\">writes</th><th scope=\"col\">IOPS</th><th scope=\"col\">p50</th>\
          <th scope=\"col\">p90</th><th scope=\"col\">p99</th><th scope=\"col\">p99.9</th>\
          <th scope=\"col\">longest</th></tr></thead>\n<tbody>\n{rows}</tbody>\n</table>\n"
@@ -38,14 +38,12 @@ pub(crate) fn table(known: &[Repeated<'_>]) -> String {
         String::new()
     } else {
         format!(
-            "<table class=\"facts numbers\">\n<thead><tr><th scope=\"col\">run, device</th>\
+            "{middle}<table class=\"facts numbers\">\n<thead><tr><th scope=\"col\">run, device</th>\
              <th scope=\"col\">reads</th><th scope=\"col\">read</th><th scope=\"col\">writes</th>\
              <th scope=\"col\">written</th><th scope=\"col\">flushes</th></tr></thead>\n\
              <tbody>\n{rows}</tbody>\n</table>\n"
         )
     };
-    let (jobs, devices) =
-        (format!("{middle}{jobs}"), if devices.is_empty() { devices } else { format!("{middle}{devices}") });
     let part = if runs.len() <= OPEN_RUNS_MAX { section } else { fold };
     section("What was run", &setups)
         + &part("Each job", &jobs)

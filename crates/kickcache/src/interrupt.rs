@@ -9,12 +9,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use anyhow::Context;
 use rustix::process::{Pid, Signal, kill_process_group};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::{Handle, Signals};
 
 /// How often a signal is looked for.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
+pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// Listens for SIGHUP, SIGINT and SIGTERM while it lives.
 #[derive(Debug)]
@@ -96,18 +97,31 @@ impl Interrupt {
         &self,
         work: impl FnOnce() -> anyhow::Result<T> + Send + 'static,
     ) -> anyhow::Result<T> {
+        self.wait_watching(work, || ())?
+    }
+
+    /// The same, with a look now and then at how far it is; gives what the work gives, however it ended.
+    ///
+    /// # Errors
+    /// [`Interrupted`].
+    pub(crate) fn wait_watching<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+        mut look: impl FnMut(),
+    ) -> anyhow::Result<T> {
         let (sender, receiver) = mpsc::channel();
         // Nobody may wait for it any more.
         let work = move || drop(sender.send(work()));
-        thread::Builder::new().name("waited-for".into()).spawn(work)?;
+        thread::Builder::new().name("waited-for".into()).spawn(work).context("cannot start a thread")?;
         loop {
             match receiver.recv_timeout(LOOK_EVERY) {
-                Ok(done) => return done,
-                Err(RecvTimeoutError::Timeout) => self.check()?,
+                Ok(done) => return Ok(done),
+                Err(RecvTimeoutError::Timeout) => look(),
                 Err(RecvTimeoutError::Disconnected) => {
-                    anyhow::bail!("a thread of the measurement ended by a panic")
+                    anyhow::bail!("the thread that does it ended by a panic")
                 }
             }
+            self.check()?;
         }
     }
 

@@ -1,7 +1,6 @@
 //! Serves a volume to nobody, until nothing of it is dirty.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, mpsc};
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -15,6 +14,7 @@ use crate::offline::error::OfflineError;
 use crate::serve::config::ServerConfig;
 use crate::serve::error::ServeError;
 use crate::serve::server::{Server, ServerHandle};
+use crate::serve::stop_wish::StopWish;
 use crate::signals::{self, Wish};
 
 /// How often the server is asked how far it is.
@@ -34,27 +34,25 @@ pub(super) enum End {
     Stuck(String),
 }
 
-/// Serves the volume until nothing of it is dirty, or somebody interrupts it.
+/// Serves the volume until nothing of it is dirty, or somebody interrupts it, be it while the server is started.
 pub(super) fn write_back(
     config: ServerConfig,
     record: &VolumeRecord,
     dirty: u64,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<End, OfflineError> {
-    let handle = Server::start(config)?;
-    let (stopped, interrupted) = (handle.clone(), Arc::new(AtomicBool::new(false)));
-    let noted = Arc::clone(&interrupted);
+    let stop = config.stop_wish.clone();
+    let raised = stop.clone();
+    // A shell has what it starts in the background ignore SIGINT, so that without this nothing would end a start.
     let caught = signals::catch(move |wish| match wish {
-        Wish::Stop => {
-            noted.store(true, Ordering::Release);
-            stopped.stop();
-        }
+        Wish::Stop => raised.raise(),
         Wish::Reload => signals::tell_ignored("SIGHUP"),
     });
     let _signals = caught.map_err(ServeError::system("catch signals"))?;
-    let ended = watch(&handle, record, dirty, &interrupted, progress);
+    let handle = start(config, record)?;
+    let ended = watch(&handle, record, dirty, &stop, progress);
     handle.stop();
-    if !interrupted.load(Ordering::Acquire) {
+    if !stop.is_raised() {
         let joined = handle.join();
         // Why something stays dirty says more than that it does.
         if let Ok(End::Drained(_)) = ended {
@@ -69,20 +67,40 @@ pub(super) fn write_back(
     Err(OfflineError::Interrupted(record.name.clone()))
 }
 
+/// Starts the server on a thread of its own, which is left behind if a stop is asked for; what it leaves undone is as after a kill.
+fn start(config: ServerConfig, record: &VolumeRecord) -> Result<ServerHandle, OfflineError> {
+    let stop = config.stop_wish.clone();
+    let (sender, answer) = mpsc::channel();
+    // Nobody may wait for it any more.
+    let start = move || drop(sender.send(Server::start(config)));
+    thread::Builder::new().name("start".into()).spawn(start).map_err(ServeError::system("start a thread"))?;
+    loop {
+        match answer.recv_timeout(ASK_EVERY) {
+            Ok(Ok(handle)) => return Ok(handle),
+            Ok(Err(_)) | Err(RecvTimeoutError::Timeout) if stop.is_raised() => {
+                return Err(OfflineError::Interrupted(record.name.clone()));
+            }
+            Ok(Err(error)) => return Err(error.into()),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return Err(ServeError::Stopped.into()),
+        }
+    }
+}
+
 /// Waits until nothing is dirty. `dirty` is what was before the server began: it may have written all of it back by the
 /// time it is asked.
 fn watch(
     handle: &ServerHandle,
     record: &VolumeRecord,
     dirty: u64,
-    interrupted: &AtomicBool,
+    stop: &StopWish,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<End, OfflineError> {
     handle.drain(&record.name)?;
     let whole = dirty.max(left(&status(handle, record.id)?));
     let (mut least, mut since) = (whole, Instant::now());
     loop {
-        if interrupted.load(Ordering::Acquire) {
+        if stop.is_raised() {
             return Err(OfflineError::Interrupted(record.name.clone()));
         }
         let status = status(handle, record.id)?;

@@ -36,9 +36,7 @@ impl Simulation {
         self.note(|| "the cache device is left out".to_owned());
         host.engine.leave_out(self.now);
         self.pump(&mut host)?;
-        if let End::Crash(crash) = end
-            && self.random.chance(CRASH_PERMILLE)
-        {
+        if let Some(crash) = self.draw_crash(end, CRASH_PERMILLE) {
             return self.crash_soon(host, crash);
         }
         self.await_peace(&mut host, |host: &Host<E>| {
@@ -49,9 +47,7 @@ impl Simulation {
         E::format(&mut blank, [9; 16], &self.plan.origin_sizes)?;
         self.aside = Some(std::mem::replace(&mut self.devices.cache, blank));
         let mut host = self.give_way(&host, Service::Out)?;
-        if let End::Crash(crash) = end
-            && self.random.chance(2 * CRASH_PERMILLE)
-        {
+        if let Some(crash) = self.draw_crash(end, 2 * CRASH_PERMILLE) {
             self.start_clients::<E>(self.plan.requests);
             return self.crash_soon(host, crash);
         }
@@ -65,6 +61,14 @@ impl Simulation {
         self.format::<E>()?;
         let host = self.give_way(&host, Service::In)?;
         self.end_life(host, end)
+    }
+
+    /// The crash that ends this life, if it comes already; in 1/1000.
+    pub(super) fn draw_crash(&mut self, end: End, permille: u64) -> Option<Crash> {
+        match end {
+            End::Crash(crash) if self.random.chance(permille) => Some(crash),
+            End::Crash(_) | End::Stop => None,
+        }
     }
 
     pub(super) fn work_in_peace<E: Subject>(&mut self, host: &mut Host<E>) -> Result<(), String> {

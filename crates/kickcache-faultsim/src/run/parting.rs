@@ -38,7 +38,7 @@ impl Simulation {
         }
         host.engine.seal_forgotten(self.now, volume);
         self.pump(&mut host)?;
-        if let Some(crash) = self.draw_crash(end) {
+        if let Some(crash) = self.draw_crash(end, CRASH_PERMILLE) {
             return self.crash_soon(host, crash);
         }
         self.await_peace(&mut host, |host| host.engine.is_forgotten(volume))?;
@@ -53,9 +53,7 @@ impl Simulation {
         self.served[number] = true;
         self.volumes[number].mode = draw_mode(&mut self.random);
         host.engine.add_volume(self.now, &self.volumes[number], self.plan.origin_sizes[number]);
-        if let End::Crash(crash) = end
-            && self.random.chance(500)
-        {
+        if let Some(crash) = self.draw_crash(end, 500) {
             self.start_clients::<E>(self.plan.requests);
             return self.crash_soon(host, crash);
         }
@@ -73,19 +71,12 @@ impl Simulation {
         while host.engine.cached_blocks(volume) > 0 {
             from = host.engine.forget_some(self.now, volume, from);
             self.pump(host)?;
-            if let Some(crash) = self.draw_crash(end) {
+            if let Some(crash) = self.draw_crash(end, CRASH_PERMILLE) {
                 return Ok(Some(crash));
             }
             let events = self.random.below(EVENTS);
             self.run(host, Some(events), |life, host| life.is_idle(host))?;
         }
         Ok(None)
-    }
-
-    fn draw_crash(&mut self, end: End) -> Option<Crash> {
-        match end {
-            End::Crash(crash) if self.random.chance(CRASH_PERMILLE) => Some(crash),
-            End::Crash(_) | End::Stop => None,
-        }
     }
 }

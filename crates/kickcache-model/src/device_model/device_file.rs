@@ -133,7 +133,11 @@ impl DeviceFile {
 
 /// What the reader of TOML said, in one line.
 fn sentence(error: &toml::de::Error, text: &str) -> String {
-    let message = error.message().trim().replace('\n', "; ");
+    let mut message = error.message().trim().replace('\n', "; ");
+    if message.starts_with("unknown field `stall_") {
+        message = "an older kickcache wrote this file: stall_permille and stall_mean are tail_permille and tail_factor now; calibrate the device \
+                   again, or leave the two out".into();
+    }
     match error.span().and_then(|span| text.get(..span.start)) {
         Some(before) if !before.is_empty() => {
             format!("line {}: {message}", before.matches('\n').count() + 1)
@@ -169,6 +173,12 @@ pub fn built_in_names() -> impl Iterator<Item = &'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_of_an_older_version_is_told_from_a_mistake() {
+        let error = DeviceFile::parse("name = \"x\"\n[ssd]\nstall_permille = 0\n").unwrap_err();
+        assert!(error.starts_with("line 3: an older kickcache wrote this file"), "{error}");
+    }
 
     #[test]
     fn every_built_in_device_can_be_read_and_written() {

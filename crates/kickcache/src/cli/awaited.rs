@@ -1,17 +1,15 @@
 //! A command that waits for its daemon, which goes on with what it was told if the command is interrupted.
 
-use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
-use std::time::Duration;
 
-use anyhow::{Context, anyhow};
+use anyhow::Context;
 use kickcache_daemon::control::client::ClientError;
 
-use crate::cli::exit::{Exit, Failure};
-use crate::interrupt::Interrupt;
+use crate::cli::exit::Failure;
+use crate::interrupt::{Interrupt, LOOK_EVERY};
 
-/// Time between two looks at how far the daemon is.
-const PAUSE: Duration = Duration::from_millis(100);
+/// What Ctrl-C does.
+const GOES_ON: &str = "interrupted; the daemon goes on with it, and `kickcache status` says how far it is";
 
 /// What is waited for.
 pub(super) struct Awaited {
@@ -19,12 +17,12 @@ pub(super) struct Awaited {
 }
 
 impl Awaited {
-    /// Listens for signals; `sentence` says what becomes of what the daemon was told.
+    /// Listens for signals.
     ///
     /// # Errors
     /// If the system refuses.
-    pub(super) fn new(sentence: &'static str) -> Result<Awaited, Failure> {
-        let interrupt = Interrupt::listen(sentence).context("cannot catch signals")?;
+    pub(super) fn new() -> Result<Awaited, Failure> {
+        let interrupt = Interrupt::listen(GOES_ON).context("cannot catch signals")?;
         Ok(Awaited { interrupt })
     }
 
@@ -35,20 +33,9 @@ impl Awaited {
     pub(super) fn answer<T: Send + 'static>(
         &self,
         ask: impl FnOnce() -> Result<T, ClientError> + Send + 'static,
-        mut look: impl FnMut(),
+        look: impl FnMut(),
     ) -> Result<T, Failure> {
-        let (sender, answer) = mpsc::channel();
-        // Nobody may be left to take it.
-        let ask = move || drop(sender.send(ask()));
-        thread::Builder::new().name("ask".into()).spawn(ask).context("cannot start a thread")?;
-        loop {
-            match answer.recv_timeout(PAUSE) {
-                Ok(answered) => return Ok(answered?),
-                Err(RecvTimeoutError::Timeout) => look(),
-                Err(RecvTimeoutError::Disconnected) => return Err(anyhow!("nobody asked the daemon").into()),
-            }
-            self.check()?;
-        }
+        Ok(self.interrupt.wait_watching(ask, look)??)
     }
 
     /// A pause between two looks.
@@ -56,11 +43,7 @@ impl Awaited {
     /// # Errors
     /// A signal came.
     pub(super) fn pause(&self) -> Result<(), Failure> {
-        thread::sleep(PAUSE);
-        self.check()
-    }
-
-    fn check(&self) -> Result<(), Failure> {
-        self.interrupt.check().map_err(|error| Failure { exit: Exit::Interrupted, error })
+        thread::sleep(LOOK_EVERY);
+        Ok(self.interrupt.check()?)
     }
 }

@@ -4,17 +4,20 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 
 use anyhow::anyhow;
-use indicatif::{ProgressBar, ProgressStyle};
 use kickcache_daemon::offline::change::repair;
 use kickcache_daemon::offline::check::{Findings, Verdict, VolumeFindings, blocks_in, check};
 use kickcache_daemon::shell_command::ShellCommand;
 use kickcache_units::{are, counted, show_bytes};
 
+use crate::cli::byte_bar::byte_bar;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::not_ours::with_notes;
 use crate::cli::options::StateOption;
 use crate::cli::standing::{Unused, bypassed_json, older_copy_json, print_needless, standing_json};
 use crate::cli::table::{Align, Cell, Colour, Table, Tone};
+
+/// How far it is.
+const BAR: &str = "checking {bar:30} {percent:>3} %  {bytes}/{total_bytes}  {bytes_per_sec}";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -131,7 +134,7 @@ impl CheckArgs {
     }
 
     fn check(&self) -> Result<Findings, Failure> {
-        let bar = progress_bar();
+        let bar = byte_bar(BAR);
         let found = check(&self.cache, &mut |done, whole| {
             bar.set_length(whole);
             bar.set_position(done);
@@ -139,18 +142,6 @@ impl CheckArgs {
         bar.finish_and_clear();
         Ok(found.map_err(|error| with_notes(error, &self.cache, &self.state.place()))?)
     }
-}
-
-/// On standard error, if that is a terminal.
-fn progress_bar() -> ProgressBar {
-    let bar = ProgressBar::new(0);
-    let style = ProgressStyle::with_template(
-        "checking {bar:30} {percent:>3} %  {bytes}/{total_bytes}  {bytes_per_sec}",
-    );
-    if let Ok(style) = style {
-        bar.set_style(style.progress_chars("█▉▊▋▌▍▎▏ "));
-    }
-    bar
 }
 
 fn end(findings: &Findings, unused: &Unused, next: &str) -> Result<(), Failure> {

@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 
 use anyhow::anyhow;
 use clap::builder::{OsStringValueParser as OriginParser, TypedValueParser as _};
-use indicatif::{ProgressBar, ProgressStyle};
 use kickcache_daemon::control::last_error::LastError;
 use kickcache_daemon::control::report::{CacheReport, Report, VolumeReport};
 use kickcache_daemon::offline::drain::{DrainOutcome, DrainPlan, Drained, OlderBlocks, drain};
@@ -15,10 +14,14 @@ use kickcache_daemon::plan::origin_source::OriginSource;
 use kickcache_daemon::plan::origin_timeout::OriginTimeout;
 use kickcache_units::{counted, show_bytes};
 
+use crate::cli::byte_bar::byte_bar;
 use crate::cli::exit::Failure;
 use crate::cli::not_ours::with_notes;
 use crate::cli::options::{ControlOption, StateOption};
 use crate::cli::status::show_damage;
+
+/// How far it is.
+const BAR: &str = "draining {bar:30} {percent:>3} %  {bytes}/{total_bytes}  {bytes_per_sec}";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -109,7 +112,7 @@ impl DrainArgs {
                 ..OriginClaims::default()
             },
         };
-        let bar = progress_bar();
+        let bar = byte_bar(BAR);
         let drained = drain(plan, &mut |done, whole| {
             bar.set_length(whole);
             bar.set_position(done);
@@ -207,18 +210,6 @@ fn obstacle(silent: Option<f64>, error: Option<&LastError>) -> Option<String> {
     }
     let error = error.filter(|error| error.seconds_ago < SAY_EVERY.as_secs_f64())?;
     Some(error.show())
-}
-
-/// On standard error, if that is a terminal.
-fn progress_bar() -> ProgressBar {
-    let bar = ProgressBar::new(0);
-    let style = ProgressStyle::with_template(
-        "draining {bar:30} {percent:>3} %  {bytes}/{total_bytes}  {bytes_per_sec}",
-    );
-    if let Ok(style) = style {
-        bar.set_style(style.progress_chars("█▉▊▋▌▍▎▏ "));
-    }
-    bar
 }
 
 /// Bytes that are dirty, or written back and not flushed.

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 use kickcache_daemon::control::client::Client;
 use kickcache_daemon::control::replacing_report::LeavingOutReport;
 use kickcache_daemon::control::report::Report;
@@ -12,11 +12,12 @@ use kickcache_daemon::whole_path::shown_path;
 use kickcache_units::show_bytes;
 
 use crate::cli::awaited::Awaited;
+use crate::cli::byte_bar::byte_bar;
 use crate::cli::exit::Failure;
 use crate::cli::options::ControlOption;
 
-/// What Ctrl-C does.
-const GOES_ON: &str = "interrupted; the daemon goes on with it, and `kickcache status` says how far it is";
+/// How far it is.
+const BAR: &str = "writing back {bar:30} {percent:>3} %  {bytes}/{total_bytes}  {bytes_per_sec}  {eta} left";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -60,7 +61,7 @@ impl LeaveOutArgs {
             abandon_dirty: self.abandon_dirty,
             dry_run: self.dry_run,
         };
-        let (client, awaited, bar) = (self.control.client(), Awaited::new(GOES_ON)?, progress_bar());
+        let (client, awaited, bar) = (self.control.client(), Awaited::new()?, byte_bar(BAR));
         let asker = client.clone();
         let answered = awaited.answer(move || asker.leave_out(order), || show(&client, &bar));
         bar.finish_and_clear();
@@ -87,18 +88,6 @@ fn show(client: &Client, bar: &ProgressBar) {
         bar.set_length(bytes);
         bar.set_position(bytes.saturating_sub(left_bytes));
     }
-}
-
-/// On standard error, if that is a terminal.
-fn progress_bar() -> ProgressBar {
-    let bar = ProgressBar::new(1);
-    let style = ProgressStyle::with_template(
-        "writing back {bar:30} {percent:>3} %  {bytes}/{total_bytes}  {bytes_per_sec}  {eta} left",
-    );
-    if let Ok(style) = style {
-        bar.set_style(style.progress_chars("█▉▊▋▌▍▎▏ "));
-    }
-    bar
 }
 
 fn told(DirtyVolume { volume, bytes }: &DirtyVolume) -> String {

@@ -62,7 +62,8 @@ pub(crate) fn try_out(outputs: &[Option<&Path>], inputs: &[&Path]) -> Result<(),
 /// # Errors
 /// A sentence that says so.
 pub(crate) fn check_apart(output: &Path, inputs: &[&Path]) -> Result<(), Failure> {
-    let identity = metadata(output).ok().and_then(|found| Identity::of(&found));
+    let stands = if output.as_os_str() == "-" { fs::metadata("/dev/stdout") } else { fs::metadata(output) };
+    let identity = stands.ok().and_then(|found| Identity::of(&found));
     read_as(identity, inputs).map_or(Ok(()), |input| Err(Failure::usage(over(output, input))))
 }
 
@@ -101,8 +102,12 @@ fn metadata(path: &Path) -> io::Result<Metadata> {
 }
 
 fn over(output: &Path, input: &Path) -> String {
-    let name = if input.as_os_str() == "-" { "standard input".into() } else { input.display().to_string() };
-    format!("{} would be written over {name}, which is read; name another file", output.display())
+    let name = |path: &Path, standard: &str| match path.as_os_str() == "-" {
+        true => standard.to_owned(),
+        false => path.display().to_string(),
+    };
+    let (output, input) = (name(output, "standard output"), name(input, "standard input"));
+    format!("{output} would be written over {input}, which is read; name another file")
 }
 
 /// Writes a page.

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 use kickcache_daemon::control::client::Client;
 use kickcache_daemon::control::replacing_report::{ReplacingReport, ReplacingStep};
 use kickcache_daemon::control::report::{CacheReport, Report};
@@ -13,11 +13,12 @@ use kickcache_daemon::whole_path::{shown_path, whole_path};
 use kickcache_units::{Size, show_bytes};
 
 use crate::cli::awaited::Awaited;
+use crate::cli::byte_bar::byte_bar;
 use crate::cli::exit::Failure;
 use crate::cli::options::{ControlOption, parse_cache_size};
 
-/// What Ctrl-C does.
-const GOES_ON: &str = "interrupted; the daemon goes on with it, and `kickcache status` says how far it is";
+/// How far it is.
+const BAR: &str = "{msg} {bar:30} {percent:>3} %  {bytes}/{total_bytes}  {bytes_per_sec}  {eta} left";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -70,7 +71,7 @@ impl ReplaceArgs {
             force: self.force,
             dry_run: self.dry_run,
         };
-        let (awaited, bar) = (Awaited::new(GOES_ON)?, progress_bar());
+        let (awaited, bar) = (Awaited::new()?, byte_bar(BAR));
         let asker = client.clone();
         let asked =
             awaited.answer(move || asker.replace(order), || show(&client, self.cache.as_deref(), &bar));
@@ -152,16 +153,4 @@ fn wait(
         show_progress(progress, bar);
         awaited.pause()?;
     }
-}
-
-/// On standard error, if that is a terminal.
-fn progress_bar() -> ProgressBar {
-    let bar = ProgressBar::new(1);
-    let style = ProgressStyle::with_template(
-        "{msg} {bar:30} {percent:>3} %  {bytes}/{total_bytes}  {bytes_per_sec}  {eta} left",
-    );
-    if let Ok(style) = style {
-        bar.set_style(style.progress_chars("█▉▊▋▌▍▎▏ "));
-    }
-    bar
 }

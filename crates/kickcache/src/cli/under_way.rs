@@ -5,6 +5,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use kickcache_daemon::control::ControlError;
+use kickcache_daemon::shell_command::ShellCommand;
 
 /// How long a change waits for the one before it.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -57,8 +58,9 @@ impl UnderWay {
     pub(super) fn check_device_stays(&self, device: String) -> Result<String, ControlError> {
         match self.leaving_out(&device) {
             Some(_) => Err(ControlError::Refused(format!(
-                "the cache device {device} is being left out: what is dirty there is written back first; `kickcache status` says how far \
-                 that is, try again when it has ended"
+                "the cache device {device} is being left out: what is dirty there is written back first; `{}` says how far that \
+                 is, try again when it has ended",
+                ShellCommand::new("status")
             ))),
             None => Ok(device),
         }

@@ -100,7 +100,7 @@ fn write_report(options: &Options, scale: &Scale, result: &DemoResult) -> anyhow
 }
 
 /// What is to be known before a difference is believed: each sentence with a space before it.
-pub(crate) fn warnings(result: &DemoResult) -> Vec<String> {
+pub(crate) fn warnings(result: &DemoResult) -> String {
     let spread = "Each was run once, so that ratios have no spread: what the seconds of a run differ by, its chart shows.";
     let warnings = report::conclusions::warnings(result);
     std::iter::once(spread.to_owned()).chain(warnings).map(|sentence| format!(" {sentence}")).collect()
@@ -112,7 +112,7 @@ fn page(scale: &Scale, result: &DemoResult) -> String {
         "{JOB_COUNT} jobs with {DEPTH} reads of 4 KiB in flight each, zipf {THETA} over {data}, through NBD. The slow \
          disk is simulated in real time: {}. The cache is a file of {cache}.{}",
         slow_disk::DESCRIPTION,
-        warnings(result).concat()
+        warnings(result)
     );
     Report { title: "kickcache demo", introduction: &introduction, runs: &result.runs }.html()
 }

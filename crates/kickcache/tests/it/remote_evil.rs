@@ -204,8 +204,10 @@ fn a_drain_without_a_daemon_that_waits_for_a_server_is_ended_by_a_signal() {
     let spec = daemon.kill();
     server.hang();
     let before = server.accepted();
-    let arguments = ["drain".into(), "--cache".into(), spec.cache.clone().into()];
-    let mut child = guarded(KICKCACHE, arguments.to_vec()).stderr(Stdio::null()).spawn().unwrap();
+    // As shells start what goes to the background.
+    let words = ["-c", "trap '' INT; exec \"$@\"", "sh", KICKCACHE, "drain", "--cache"].map(Into::into);
+    let arguments = words.into_iter().chain([spec.cache.clone().into()]).collect();
+    let mut child = guarded("sh", arguments).stderr(Stdio::null()).spawn().unwrap();
     let start = Instant::now();
     while server.accepted() == before {
         assert!(start.elapsed() < Duration::from_secs(20), "the drain does not begin");

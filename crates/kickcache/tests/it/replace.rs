@@ -43,16 +43,14 @@ fn replace_and_kill(daemon: Daemon, ledgers: &mut [Ledger], with: &Path, rng: &m
     let before = Duration::from_millis(rng.between(0, 400));
     let longest = [100_000, 400_000, 1_000_000][usize::try_from(rng.below(3)).unwrap()];
     let after = Duration::from_micros(rng.below(longest));
-    let begin = |daemon: &Daemon, done: &AtomicU64| {
+    let begin_soon = |daemon: &Daemon, done: &AtomicU64| {
         wait_for_writes(done, 100);
         thread::sleep(before);
-        let mut replace = Command::new(KICKCACHE);
-        replace.args(["replace", "--with"]).arg(with).arg("--control").arg(daemon.spec.control());
-        let replace = replace.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let replace = begin(daemon, with);
         thread::sleep(after);
         replace
     };
-    kill_under_writes(daemon, ledgers, begin, |mut replace| _ = replace.wait())
+    kill_under_writes(daemon, ledgers, begin_soon, |mut replace| _ = replace.wait())
 }
 
 /// The configuration names the first device all the time.

@@ -124,7 +124,7 @@ fn read(path: &Path) -> Result<Stored, Failure> {
     } else {
         check_version(&value, demo::RESULT_VERSION).map_err(wrong)?;
         let result: DemoResult = serde_json::from_value(value).map_err(unknown)?;
-        let warnings = crate::demo::warnings(&result).concat();
+        let warnings = crate::demo::warnings(&result);
         Stored {
             runs: result.runs,
             description: format!("{name}: kickcache demo, on a simulated slow disk.{warnings}"),

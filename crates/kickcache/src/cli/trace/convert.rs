@@ -79,9 +79,7 @@ struct Converted {
 
 impl ConvertArgs {
     pub(crate) fn run(&self, out: &mut dyn Write) -> Result<(), Failure> {
-        if self.output.as_os_str() != "-" {
-            output::check_apart(&self.output, &[&self.input])?;
-        }
+        output::check_apart(&self.output, &[&self.input])?;
         let bar = bar(&self.input);
         let mut trace = self.open(&bar)?;
         let converted = self.write_out(&mut trace, out)?;
