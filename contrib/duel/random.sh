@@ -9,16 +9,34 @@ stale() {
     fio --eta=never --name=stale --filename="$DEV" --direct=1 --ioengine=libaio --iodepth=8 --rw=$pass --bs=64k --offset=3500m --size=$((CACHE_MB * 5 / 4))m --output=/tmp/stale || cat /tmp/stale
     drain itself; done; sleep 2; }
 
-load() { # DATA RW: reads or writes of 4 KiB, two jobs of depth 8, zipf 1.2
-  half=$((CACHE_MB * $1 / 2)); rw=$2; rm -f /tmp/fio.*
-  # zipf depends on the name of the file: one name for all
-  rm -f /dev/duel; ln -s "$DEV" /dev/duel; step=0
-  while [ $step -lt "$STEPS" ]; do new=0; [ "$STEPS" = 1 ] || new=$((READS / STEPS * step / (STEPS - 1))); old=$((READS / STEPS - new)); set --
-    [ $old = 0 ] || set -- --name=duel --randseed="$SEED" --io_size=$((old / 2 * 4))k
-    [ $new = 0 ] || set -- "$@" --name=duel --randseed=$((SEED + 1)) --io_size=$((new / 2 * 4))k
-    depth=8; [ $old = 0 ] || [ $new = 0 ] || depth=4
-    fio --eta=never --name=global --filename=/dev/duel --direct=1 --ioengine=libaio --iodepth=$depth --numjobs=2 --rw="$rw" --bs=4k --random_distribution=zipf:1.2 \
-      --size=${half}m --offset_increment=${half}m --norandommap --group_reporting --output-format=json --output="/tmp/fio.$step" "$@" || cat "/tmp/fio.$step"
+half() { echo $((CACHE_MB * $1 / 2)); }
+
+# Reads or writes of 4 KiB by two jobs of depth 8, each on its half of the data. Where zipf scatters what is hot goes by the name of
+# the file: one name for all.
+requests() { log=/tmp/fio.$1; shift; fio --eta=never --name=duel --direct=1 --ioengine=libaio --iodepth=8 --group_reporting --output-format=json --output="$log" "$@" || cat "$log"; }
+
+load() { # DATA RW
+  file=/dev/duel; [ "$SEED" = 1 ] || file=$file$SEED
+  rm -f /tmp/fio.* $file; ln -s "$DEV" $file
+  [ "$STEPS" = 1 ] || { steps "$1" "$2"; return; }
+  requests 0 --filename=$file --numjobs=2 --rw="$2" --bs=4k --random_distribution=zipf:1.2 --size="$(half "$1")m" --offset_increment="$(half "$1")m" --norandommap --io_size=$((READS / 2 * 4))k
+}
+
+# Places, one a line, that a job asks for; fio gives the same again for the same NAME.
+drawn() { # NAME JOB DATA
+  fio --eta=never --name=drawn --filename="/tmp/$1$2.$SEED" --ioengine=null --rw=randread --bs=4k --random_distribution=zipf:1.2 --size="$(half "$3")m" --offset=$((($2 - 1) * $(half "$3")))m --norandommap \
+    --io_size=$((READS / 2 * 4))k --write_iolog=/tmp/drawn --output=/dev/null; awk '/ read /{print $(NF - 1)}' /tmp/drawn; rm -f /tmp/drawn; }
+
+# Each step goes on where the one before it ended, in both sets.
+steps() { # DATA RW
+  for job in 1 2; do
+    drawn old "$job" "$1" >/tmp/old; drawn new "$job" "$1" >/tmp/new
+    awk -v steps="$STEPS" -v count=$((READS / STEPS / 2)) -v file=$file -v verb="${2#rand}" -v to="/tmp/step.$job." 'BEGIN { for (step = 0; step < steps; step++) {
+      out = to step; print "fio version 2 iolog\n" file " add\n" file " open" >out; new = int(count * step / (steps - 1)); due = 0
+      for (i = 0; i < count; i++) { from = "/tmp/old"; due += new; if (due >= count) { due -= count; from = "/tmp/new" } getline place <from; print file, verb, place, 4096 >out }
+      print file " close" >out; close(out) } }'; done
+  step=0; while [ $step -lt "$STEPS" ]; do
+    requests $step --replay_no_stall=1 --read_iolog="/tmp/step.1.$step" --name=duel2 --direct=1 --ioengine=libaio --iodepth=8 --replay_no_stall=1 --read_iolog="/tmp/step.2.$step"
     step=$((step + 1)); done; }
 
 for case in $(echo "$CASES" | tr , ' '); do

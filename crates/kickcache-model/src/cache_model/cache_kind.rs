@@ -1,8 +1,9 @@
 //! Caches by the names that people give them, ready to run.
 
+use std::num::NonZeroU64;
 use std::str::FromStr;
 
-use kickcache_engine::config::Mode;
+use kickcache_engine::config::{EngineSettings, Mode, SequentialCutoff};
 use kickcache_engine::format::geometry::DEVICE_SIZE_MAX;
 use kickcache_engine::units::BLOCK_SIZE;
 
@@ -36,6 +37,15 @@ pub enum CacheKind {
     },
     /// A reference policy.
     Lru,
+}
+
+/// What is said to kickcache's engine beside sizes and mode; other caches are not told.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Tuning {
+    /// Sequential streams that pass it by.
+    pub sequential_cutoff: SequentialCutoff,
+    /// Bytes that may be written to the cache device a day.
+    pub write_budget: Option<NonZeroU64>,
 }
 
 /// Every name, and what it stands for.
@@ -80,7 +90,7 @@ impl CacheKind {
         }
     }
 
-    /// An empty one.
+    /// An empty one as it is by default.
     ///
     /// # Errors
     /// A sentence if the sizes are impossible.
@@ -90,6 +100,20 @@ impl CacheKind {
         origin_bytes: u64,
         seed: u64,
     ) -> Result<Box<dyn CacheModel>, String> {
+        self.start_tuned(cache_bytes, origin_bytes, seed, Tuning::default())
+    }
+
+    /// An empty one.
+    ///
+    /// # Errors
+    /// As [`CacheKind::start`].
+    pub fn start_tuned(
+        self,
+        cache_bytes: u64,
+        origin_bytes: u64,
+        seed: u64,
+        tuning: Tuning,
+    ) -> Result<Box<dyn CacheModel>, String> {
         if self != CacheKind::None && cache_bytes > DEVICE_SIZE_MAX {
             return Err(format!("a cache has at most {DEVICE_SIZE_MAX} bytes, this one {cache_bytes}"));
         }
@@ -97,10 +121,12 @@ impl CacheKind {
         Ok(match self {
             CacheKind::None => Box::new(Bare::default()),
             CacheKind::Kickcache(mode) => {
-                let change = |settings: &mut kickcache_engine::config::VolumeSettings| settings.mode = mode;
-                Box::new(
-                    Kickcache::new(cache_bytes, origin_bytes, change).map_err(|error| error.to_string())?,
-                )
+                let engine =
+                    EngineSettings { write_budget: tuning.write_budget, ..EngineSettings::default() };
+                let started = Kickcache::with(engine, cache_bytes, origin_bytes, |settings| {
+                    (settings.mode, settings.sequential_cutoff) = (mode, tuning.sequential_cutoff);
+                });
+                Box::new(started.map_err(|error| error.to_string())?)
             }
             CacheKind::DmCache(age, mode) => {
                 let shape =

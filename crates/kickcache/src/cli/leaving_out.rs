@@ -62,6 +62,8 @@ impl LeavingOut {
     /// # Errors
     /// It gets nowhere, or the server stops.
     pub(super) fn drain(&self) -> Result<(), ControlError> {
+        // Before anything is asked of a device: what fails at once counts.
+        let errors = self.left()?.errors;
         for named in &self.settings {
             self.served.handle.set_mode(&named.volume, Mode::Bypass).map_err(control_error)?;
         }
@@ -69,11 +71,11 @@ impl LeavingOut {
             DirtyFate::WrittenBack => STUCK_MAX,
             DirtyFate::Abandoned => STUCK_MAX_ABANDONED,
         };
-        let errors = self.left()?.errors;
         let (mut least, mut since) = (u64::MAX, Instant::now());
         loop {
             let left = self.left()?;
-            let is_rest = left.blocks <= REST_MAX && left.errors == errors && since.elapsed() >= REST_AFTER;
+            let is_sound = left.errors == errors && left.damaged == 0;
+            let is_rest = left.blocks <= REST_MAX && is_sound && since.elapsed() >= REST_AFTER;
             if left.blocks == 0 || is_rest {
                 return Ok(());
             }

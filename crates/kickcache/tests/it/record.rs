@@ -108,6 +108,9 @@ fn a_recording_simulates_to_the_hit_ratio_that_the_daemon_had() {
     tools::run("fio", arguments);
     let told = recorder.stop();
     let (hits, misses) = (daemon.volume_count("hit_blocks"), daemon.volume_count("miss_blocks"));
+    let status = daemon.status();
+    // What could not be kept, on a machine that is too busy for it, is missed again.
+    let late = misses.saturating_sub(daemon.volume_count("promoted_blocks"));
     daemon.stop();
     let found = info(&scratch.path("r.kct"));
     assert_eq!(
@@ -127,10 +130,10 @@ fn a_recording_simulates_to_the_hit_ratio_that_the_daemon_had() {
     let simulated: Value = serde_json::from_str(&tools::run(KICKCACHE, arguments)).unwrap();
     let missed = simulated["traces"][0]["sizes"][0]["exact"]["miss_ratio"].as_f64().unwrap();
     #[expect(clippy::cast_precision_loss, reason = "thousands")]
-    let real = misses as f64 / (hits + misses) as f64;
+    let (real, late) = (misses as f64 / (hits + misses) as f64, late as f64 / (hits + misses) as f64);
     assert_eq!(hits + misses, 16_000);
     assert!((0.1..0.9).contains(&real), "{real}: nothing is shown by this");
-    assert!((missed - real).abs() < 0.05, "simulated {missed}, real {real}");
+    assert!((real - late - 0.05..real + 0.05).contains(&missed), "simulated {missed}, real {real}: {status}");
 
     let mut arguments = words("simulate compare --size 32M --cache none,kickcache --depth 4 --trace");
     arguments.push(scratch.path("r.kct").into());

@@ -108,6 +108,23 @@ fn a_trace_is_replayed_at_its_times_faster_or_as_fast_as_it_goes() {
 }
 
 #[test]
+fn a_write_budget_is_kept_and_kickcaches_alone() {
+    need_kickcache!();
+    let desk = Desk::new();
+    let written = |words: &str| {
+        let run = format!(
+            "run --job mail.fio --device article-ssd --seconds 3 --cache kickcache --size 32M {words}"
+        );
+        desk.json(&run)[0]["cache_device"]["write_bytes"].as_u64().unwrap()
+    };
+    let (free, kept) = (written(""), written("--write-budget 64M/day"));
+    assert!(kept < 20 * MIB && free > 60 * MIB, "{kept} bytes written of {free}");
+    let words = "compare --job mail.fio --cache none,bcache --write-budget 64M/day";
+    let said = refused(words, &desk.arguments(words));
+    assert!(said.contains("--write-budget is for kickcache"), "{said}");
+}
+
+#[test]
 fn a_trace_is_counted_beside_reference_policies_and_drawn() {
     need_kickcache!();
     let desk = Desk::new();

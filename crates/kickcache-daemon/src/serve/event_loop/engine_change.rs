@@ -12,6 +12,7 @@ use kickcache_engine::engine::Phase;
 use kickcache_engine::format::superblock::VolumeRecord;
 use kickcache_engine::stats::{CacheHealth, Record};
 use kickcache_engine::time::{Duration, Instant};
+use kickcache_units::counted;
 
 use super::EventLoop;
 use crate::driver::device::BlockFile;
@@ -108,12 +109,25 @@ impl<E: CacheEngine> EventLoop<E> {
             (EngineStep::Quieting | EngineStep::Parting, _) => self.part_from_engine(now),
         }
         if self.engine_lease.change().is_some_and(|change| change.is_late(now)) {
-            let awaited = self.awaited(now);
-            let what = format!(
-                "what clients asked for has not come to its end after 5 s ({awaited}); see to that, then ask again"
-            );
+            let what = format!("{} after 5 s; see to that, then ask again", self.unfinished(now));
             self.keep_engine(now, &what);
         }
+    }
+
+    /// What a change of the engine that takes too long waits for.
+    fn unfinished(&self, now: Instant) -> String {
+        let is_draining = matches!(
+            &self.engine_lease,
+            EngineLease::Changing(EngineChange { step: EngineStep::Quieting, other, .. })
+                if matches!(other.kind, OtherKind::WithoutCache(DirtyFate::WrittenBack))
+        );
+        let unclean = self.unclean();
+        if !is_draining || unclean.is_empty() {
+            return format!("what clients asked for has not come to its end ({})", self.awaited(now));
+        }
+        let told = |unclean: &Unclean| format!("{} of {}", counted(unclean.blocks, "block"), unclean.volume);
+        let told: Vec<String> = unclean.iter().map(told).collect();
+        format!("{} cannot be written back", told.join(" and "))
     }
 
     fn quieten(&mut self, now: Instant, fate: DirtyFate) {

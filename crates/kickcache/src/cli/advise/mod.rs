@@ -17,7 +17,7 @@ use kickcache_daemon::plan::endurance::Endurance;
 use kickcache_engine::config::Mode;
 use kickcache_engine::format::geometry::DEVICE_SIZE_MIN;
 use kickcache_engine::units::BLOCK_SIZE;
-use kickcache_model::cache_model::cache_kind::CacheKind;
+use kickcache_model::cache_model::cache_kind::{CacheKind, Tuning};
 use kickcache_model::result::RunResult;
 use kickcache_units::{Size, show_bytes};
 
@@ -338,6 +338,7 @@ impl AdviseArgs {
         PlannedRun {
             choice,
             size: Size::from_bytes(bytes),
+            tuning: Tuning::default(),
             seed,
             load: load.clone(),
             origin: origin.clone(),

@@ -3,8 +3,10 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use kickcache_daemon::plan::cutoff::Cutoff;
+use kickcache_daemon::plan::write_budget::WriteBudget;
 use kickcache_engine::format::geometry::DEVICE_SIZE_MIN;
-use kickcache_model::cache_model::cache_kind::CacheKind;
+use kickcache_model::cache_model::cache_kind::{CacheKind, Tuning};
 use kickcache_model::device_model::device_file::{DeviceFile, built_in, built_in_names};
 use kickcache_model::result::RunResult;
 use kickcache_units::{Size, show_bytes};
@@ -26,6 +28,7 @@ Examples:
   kickcache simulate compare --job mail.fio --cache none,bcache,kickcache --size 4G,8G -o report.html
   kickcache simulate compare --job mail.fio --device my-disk.toml --cache-device my-ssd.toml --repeat 5
   kickcache simulate compare --trace vm.csv.xz --speed 4 --size 16G --json
+  kickcache simulate compare --trace vm.csv.xz --write-budget 50G/day
   kickcache simulate compare --trace vm.csv.xz --size 4G,16G --shard 0/2 --parquet 0.parquet
 
 A device is one of mirrored-5400, disk-7200, article-ssd, cloud-slow, cloud-fast-20g, cloud-fast-80g, network-disk,
@@ -49,6 +52,12 @@ struct Setup {
     /// The cache device
     #[arg(long, value_name = "NAME|FILE", default_value = "article-ssd")]
     cache_device: String,
+    /// Sequential streams that pass kickcache by, as `serve` has it [default: auto]
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
+    sequential_cutoff: Option<Cutoff>,
+    /// What may be written to a cache device of kickcache, as `serve` has it, such as 50G/day or 0.5dwpd
+    #[arg(long, value_name = "BUDGET", allow_hyphen_values = true)]
+    write_budget: Option<WriteBudget>,
     /// Seed of all random numbers
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -134,6 +143,7 @@ struct SizedCache {
 impl Setup {
     fn compare(&self, choices: &[CacheKind], sizes: &[Size], out: &mut dyn Write) -> Result<(), Failure> {
         let (origin, cache) = (find_device(&self.device)?, find_device(&self.cache_device)?);
+        self.check_tuned(choices)?;
         let load = self.load.look(self.seed)?;
         let names = SetupNames {
             load: load.description.clone(),
@@ -168,6 +178,29 @@ impl Setup {
         Ok(say_what_fell_behind(&load, &results, out)?)
     }
 
+    /// Refuses settings of a cache that is not simulated.
+    fn check_tuned(&self, choices: &[CacheKind]) -> Result<(), Failure> {
+        let given = [
+            self.sequential_cutoff.map(|_| "--sequential-cutoff"),
+            self.write_budget.map(|_| "--write-budget"),
+        ];
+        match given.into_iter().flatten().next() {
+            Some(flag) if !choices.iter().any(|choice| matches!(choice, CacheKind::Kickcache(_))) => {
+                Err(Failure::usage(format!(
+                    "{flag} is for kickcache, which is not among the caches; add it to --cache"
+                )))
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    fn tuning(&self, size: Size) -> Tuning {
+        Tuning {
+            sequential_cutoff: self.sequential_cutoff.unwrap_or_default().to_engine(),
+            write_budget: self.write_budget.map(|budget| budget.per_day(size.bytes())),
+        }
+    }
+
     fn plans(
         &self,
         caches: &[SizedCache],
@@ -181,6 +214,7 @@ impl Setup {
             plans.extend(seeds.map(|seed| PlannedRun {
                 choice,
                 size,
+                tuning: self.tuning(size),
                 seed,
                 load: load.clone(),
                 origin: origin.clone(),
@@ -230,7 +264,9 @@ fn check(plans: &[PlannedRun]) -> Result<(), Failure> {
             let (size, least) = (show_bytes(plan.size.bytes()), show_bytes(DEVICE_SIZE_MIN));
             return Err(Failure::usage(format!("a cache of {size} is too small; it needs {least} at least")));
         }
-        plan.choice.start(plan.size.bytes(), plan.load.volume_bytes, plan.seed).map_err(|error| {
+        let started =
+            plan.choice.start_tuned(plan.size.bytes(), plan.load.volume_bytes, plan.seed, plan.tuning);
+        started.map_err(|error| {
             Failure::usage(format!("{} cannot be simulated: {error}", plan.choice.name()))
         })?;
     }

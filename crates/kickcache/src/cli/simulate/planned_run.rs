@@ -1,7 +1,7 @@
 //! A run that a simulation makes.
 
 use kickcache_engine::time::Instant;
-use kickcache_model::cache_model::cache_kind::CacheKind;
+use kickcache_model::cache_model::cache_kind::{CacheKind, Tuning};
 use kickcache_model::device_model::device_file::DeviceFile;
 use kickcache_model::replay::bench::{Course, run};
 use kickcache_model::replay::devices::Devices;
@@ -16,6 +16,7 @@ use crate::cli::simulate::pool::Task;
 pub(crate) struct PlannedRun {
     pub(crate) choice: CacheKind,
     pub(crate) size: Size,
+    pub(crate) tuning: Tuning,
     pub(crate) seed: u64,
     pub(crate) load: Load,
     pub(crate) origin: DeviceFile,
@@ -56,7 +57,8 @@ impl PlannedRun {
         let mut opened = self.load.open(self.seed)?;
         let share = opened.share();
         let mut tell = |nanos: u64| progress(share.as_ref().map_or(nanos, |share| share()));
-        let mut model = self.choice.start(self.size.bytes(), self.load.volume_bytes, self.seed)?;
+        let (cache_bytes, volume_bytes) = (self.size.bytes(), self.load.volume_bytes);
+        let mut model = self.choice.start_tuned(cache_bytes, volume_bytes, self.seed, self.tuning)?;
         let origin = self.origin.start(self.seed.wrapping_add(1));
         let mut devices = match self.choice {
             CacheKind::None => Devices::bare(origin),
