@@ -40,6 +40,9 @@ pub struct Report {
     /// Volumes that were configured and are not served.
     #[serde(default)]
     pub unserved: Vec<UnservedReport>,
+    /// Whether the monitor, which opens devices for a daemon that root started with `--user`, has ended before it.
+    #[serde(default)]
+    pub monitor_ended: bool,
 }
 
 /// A volume that is not served.

@@ -209,6 +209,7 @@ fn report() -> Report {
         state_directory: None,
         caches: vec![cache],
         unserved: Vec::new(),
+        monitor_ended: false,
     }
 }
 

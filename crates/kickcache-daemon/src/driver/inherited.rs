@@ -1,6 +1,9 @@
 //! Sockets that the process was started with (systemd's socket activation).
 
-use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+use std::ffi::OsStr;
+use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::io::{FdFlags, fcntl_setfd};
@@ -24,16 +27,38 @@ pub struct InheritedSocket {
 /// The sockets that `LISTEN_FDS` and `LISTEN_PID` speak of, in order; empty if they do not mean this process, and
 /// from the second call on.
 pub fn inherited_sockets() -> Vec<InheritedSocket> {
-    let number = |name: &str| std::env::var(name).ok()?.parse::<RawFd>().ok();
-    let count = number("LISTEN_FDS").unwrap_or(0);
-    let is_ours = number("LISTEN_PID") == Some(rustix::process::getpid().as_raw_nonzero().get());
-    if !is_ours || !(1..=COUNT_MAX).contains(&count) || TAKEN.swap(true, Ordering::SeqCst) {
+    let count = count();
+    if count == 0 || TAKEN.swap(true, Ordering::SeqCst) {
         return Vec::new();
     }
     let names = std::env::var("LISTEN_FDNAMES").unwrap_or_default();
     let names = names.split(':').map(str::to_owned).chain(std::iter::repeat(String::new()));
     let sockets = (FIRST..FIRST + count).zip(names);
     sockets.filter_map(|(fd, name)| Some(InheritedSocket { name, fd: take(fd)? })).collect()
+}
+
+/// Where those are that have a path, whether they were taken or not.
+pub fn inherited_paths() -> Vec<PathBuf> {
+    (FIRST..FIRST + count()).filter_map(path_of).collect()
+}
+
+fn path_of(fd: RawFd) -> Option<PathBuf> {
+    // SAFETY: F_GETFD only looks whether the descriptor is open.
+    if unsafe { libc::fcntl(fd, libc::F_GETFD) } < 0 {
+        return None;
+    }
+    // SAFETY: it is open, and stays so while it is asked.
+    let address = rustix::net::getsockname(unsafe { BorrowedFd::borrow_raw(fd) }).ok()?;
+    let unix = rustix::net::SocketAddrUnix::try_from(address).ok()?;
+    Some(OsStr::from_bytes(unix.path_bytes()?).into())
+}
+
+/// Descriptors that were passed to this process.
+fn count() -> RawFd {
+    let number = |name: &str| std::env::var(name).ok()?.parse::<RawFd>().ok();
+    let is_ours = number("LISTEN_PID") == Some(rustix::process::getpid().as_raw_nonzero().get());
+    let count = number("LISTEN_FDS").unwrap_or(0);
+    if is_ours && (1..=COUNT_MAX).contains(&count) { count } else { 0 }
 }
 
 fn take(fd: RawFd) -> Option<OwnedFd> {

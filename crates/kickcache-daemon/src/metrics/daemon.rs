@@ -24,6 +24,11 @@ pub(super) const FAMILIES: &[Family<Scrape>] = &[
         values: Values::Gauge(|scrape| scrape.report.uptime_seconds),
     },
     Family {
+        name: "kickcache_monitor_ended",
+        help: "Whether the part of the daemon that is root has ended before it.",
+        values: Values::Gauge(|scrape| f64::from(u8::from(scrape.report.monitor_ended))),
+    },
+    Family {
         name: "kickcache_cache_up",
         help: "Whether the server of the cache device answered this scrape.",
         values: Values::Gauges(|scrape| {

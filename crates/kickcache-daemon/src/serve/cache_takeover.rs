@@ -16,7 +16,9 @@ use kickcache_engine::units::ByteExtent;
 use crate::driver::device::BlockFile;
 use crate::serve::background::Background;
 use crate::serve::cache_device::store_superblock;
-use crate::serve::cache_device::successor::{Successor, flush, note_replaced, read_part, write_part};
+use crate::serve::cache_device::successor::{
+    Successor, check_place, flush, note_replaced, read_part, write_part,
+};
 use crate::serve::config::StatePlace;
 use crate::serve::control::{TakeoverBegun, TakeoverStage};
 use crate::serve::core::engine_span;
@@ -267,12 +269,15 @@ impl CacheTakeover {
         })
     }
 
-    /// Flushes the new device.
+    /// Flushes the new device, and looks whether the next start will find it.
     ///
     /// # Errors
     /// If there is no thread for it.
     pub(crate) fn flush(&mut self, pair: Pair) -> io::Result<()> {
-        self.begin(move || TakeoverOutcome::Flushed(flush(&pair.new).map_err(ServeError::of_successor)))
+        self.begin(move || {
+            let flushed = flush(&pair.new).and_then(|()| check_place(&pair.new));
+            TakeoverOutcome::Flushed(flushed.map_err(ServeError::of_successor))
+        })
     }
 
     /// Notes on both devices which one is the cache.

@@ -76,8 +76,7 @@ impl<K: Ord + Clone> RateLimit<K> {
         let (kind, _) = self.kinds.iter().find(|(_, entry)| is_due(entry))?;
         let kind = kind.clone();
         let entry = self.kinds.remove(&kind)?;
-        let held = self.kinds.values().filter(|entry| entry.held > 0);
-        self.next = held.map(|entry| entry.began.plus(self.span)).min();
+        self.next = self.first_due();
         Some(HeldBack { held: entry.told(now), kind })
     }
 
@@ -93,6 +92,22 @@ impl<K: Ord + Clone> RateLimit<K> {
         kinds
             .filter(|(_, entry)| entry.held > 0)
             .map(move |(kind, entry)| HeldBack { held: entry.told(now), kind })
+    }
+
+    /// All that is held back of the kinds that are meant, due or not: they are not told again.
+    pub(crate) fn end_of(&mut self, now: Instant, is_meant: impl Fn(&K) -> bool) -> Vec<HeldBack<K>> {
+        let kinds = std::mem::take(&mut self.kinds).into_iter();
+        let (ended, kept): (BTreeMap<K, Kind>, BTreeMap<K, Kind>) =
+            kinds.partition(|(kind, _)| is_meant(kind));
+        self.kinds = kept;
+        self.next = self.first_due();
+        let held = ended.into_iter().filter(|(_, entry)| entry.held > 0);
+        held.map(|(kind, entry)| HeldBack { held: entry.told(now), kind }).collect()
+    }
+
+    fn first_due(&self) -> Option<Instant> {
+        let held = self.kinds.values().filter(|entry| entry.held > 0);
+        held.map(|entry| entry.began.plus(self.span)).min()
     }
 }
 
@@ -123,6 +138,18 @@ mod tests {
 
     fn said(limit: &mut RateLimit<&'static str>, now: Instant, kind: &'static str, lines: u32) -> usize {
         (0..lines).filter(|_| limit.allows(now, &kind)).count()
+    }
+
+    #[test]
+    fn what_is_held_back_of_some_kinds_can_be_told_early() {
+        let mut limit = limit();
+        for kind in ["a", "b"] {
+            while limit.allows(at(1), &kind) {}
+        }
+        let ended = limit.end_of(at(3), |kind| *kind == "a");
+        assert_eq!(ended.iter().map(|held| (held.kind, held.held.count)).collect::<Vec<_>>(), [("a", 1)]);
+        assert!(limit.end_of(at(3), |kind| *kind == "a").is_empty());
+        assert_eq!(limit.end(at(3)).map(|held| held.kind).collect::<Vec<_>>(), ["b"]);
     }
 
     #[test]

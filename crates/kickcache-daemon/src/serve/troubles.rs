@@ -99,6 +99,11 @@ impl Troubles {
         self.limit.end(now)
     }
 
+    /// What was only counted of a device that is about to go.
+    pub(crate) fn end_of(&mut self, now: Instant, device: Device) -> Vec<HeldBack<FaultKind>> {
+        self.limit.end_of(now, |kind| kind.device == device)
+    }
+
     /// The errors of a device so far.
     pub(crate) fn tally(&self, device: Device) -> Option<Tally> {
         self.tallies.iter().find(|(known, _)| *known == device).map(|(_, tally)| *tally)

@@ -63,6 +63,17 @@ impl ServiceMark {
     }
 }
 
+/// Whether these bytes are one copy of a mark that says "in service", of whatever device: with nothing else on a device, it is what
+/// remains of a format that did not come to its end.
+pub fn is_in_service_mark(bytes: &[u8]) -> bool {
+    let kind = || {
+        let mut reader = Reader::open(MARK_MAGIC, bytes.get(..MARK_BYTES)?)?;
+        reader.take_uuid()?;
+        reader.take_u8()
+    };
+    kind() == Some(IN_SERVICE)
+}
+
 fn decode_copy(bytes: &[u8], uuid: [u8; 16]) -> Option<ServiceMark> {
     let mut reader = Reader::open(MARK_MAGIC, bytes.get(..MARK_BYTES)?)?;
     if reader.take_uuid()? != uuid {

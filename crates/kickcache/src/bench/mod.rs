@@ -28,8 +28,6 @@ mod summary;
 mod target;
 mod wrong_arguments;
 
-use anyhow::Context;
-
 use crate::bench::job::JobSource;
 use crate::fio::child;
 use crate::interrupt::Interrupt;
@@ -54,13 +52,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<BenchResult> {
     let fio = child::version()?;
     let interrupt = Interrupt::listen("the bench was interrupted")?;
     let job = JobSource::read(&options.job)?;
-    let directory = tempfile::Builder::new().prefix("kickcache-bench-").tempdir();
-    let directory = directory.with_context(|| {
-        format!(
-            "no directory can be made in {} ($TMPDIR names another place)",
-            std::env::temp_dir().display()
-        )
-    })?;
+    let directory = child::folder("kickcache-bench-")?;
     // What a program leaves behind when it goes into the background is ours to count, and its parent is this process.
     let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
     let targets = prepare::targets(options, &job, directory.path(), &interrupt)?;

@@ -68,8 +68,10 @@ pub(crate) struct AddArgs {
     #[arg(long, value_enum)]
     admission: Option<AdmissionWord>,
     /// The origin has another path, or is another file there, with the content that the cache device knows
-    #[arg(long)]
-    origin_moved: bool,
+    ///
+    /// The name of the volume may follow, as in the messages that advise this: --origin-moved=vm1
+    #[arg(long, value_name = "VOLUME", num_args = 0..=1, require_equals = true)]
+    origin_moved: Option<Option<String>>,
     /// The origin was extended while nobody served it
     #[arg(long)]
     origin_grown: bool,
@@ -86,11 +88,18 @@ pub(crate) struct AddArgs {
 impl AddArgs {
     pub(crate) fn run(&self, out: &mut dyn Write) -> Result<(), Failure> {
         let name = self.volume_name()?;
+        if let Some(Some(moved)) = &self.origin_moved
+            && *moved != name
+        {
+            return Err(Failure::usage(format!(
+                "--origin-moved names {moved}, and {name} is to be added; name the same"
+            )));
+        }
         let client = self.control.client();
         client.add(VolumeToAdd {
             cache: whole_path(&self.cache),
             volume: Value::Object(self.table(&name)?),
-            origin_moved: self.origin_moved,
+            origin_moved: self.origin_moved.is_some(),
             origin_grown: self.origin_grown,
             force_origin: self.force_origin,
         })?;

@@ -50,6 +50,7 @@ use crate::cli::socket_activation::ActivationSockets;
 use crate::cli::start::{Served, Started, go_on_replacing, start_servers};
 use crate::cli::taking_in::{self, is_left_out};
 use crate::cli::unserved::{tell_again, tell_orphans};
+use kickcache_daemon::driver::rights::separation::has_monitor_ended;
 
 /// How long somebody who asks waits for a daemon that is starting.
 const START_MAX: Duration = Duration::from_secs(8);
@@ -279,11 +280,7 @@ impl Daemon {
         let _kept = self.changes.under_way().leave_all(served.cache.names())?;
         let what = format!("the cache device {with} is taken in");
         self.change(&what, |turn, started| turn.take_in(started, &served.cache.device, order))?;
-        tracing::info!(
-            event = "cache_taken_in",
-            device = with,
-            "{with} is the cache device now, and empty; {device} stays left out: name {with} in the configuration before the next start"
-        );
+        taking_in::tell(&with, device);
         Ok(taken_in)
     }
 
@@ -319,6 +316,7 @@ impl Daemon {
             state_directory: self.state.clone(),
             caches,
             unserved: unserved.map(UnservedReport::from).collect(),
+            monitor_ended: has_monitor_ended(),
         }
     }
 }

@@ -176,8 +176,8 @@ impl Left {
             damaged => format!(" ({} cannot be read from the cache device)", counted(damaged, "block")),
         };
         ControlError::Refused(format!(
-            "it stays, as {} cannot be written back{unreadable}; the log and the status show what is wrong: mend that, or say \
-             --abandon-dirty, which loses them",
+            "{} cannot be written back{unreadable}, so that the cache device stays; the log and the status show what is wrong: \
+             mend that, or say --abandon-dirty, which loses them",
             self.told.join(" and ")
         ))
     }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
 use kickcache_daemon::driver::device::AccessMode;
+use kickcache_daemon::driver::inherited::inherited_paths;
 use kickcache_daemon::driver::rights::account::Account;
 use kickcache_daemon::driver::rights::folders::{Purpose, give};
 use kickcache_daemon::driver::rights::grant::{Grant, Right};
@@ -42,11 +43,12 @@ pub(super) fn become_user(plan: &ServePlan, source: &PlanSource) -> anyhow::Resu
         let safe = check_file_of_root(file);
         safe.map_err(|why| anyhow!("{why}; what it names is opened with the rights of root: give it to root alone, or leave `user` out"))?;
     }
+    let passed: Vec<PathBuf> = inherited_paths().iter().map(|path| whole_path(path)).collect();
     for folder in socket_folders(plan) {
-        give(&folder, Purpose::Sockets, &account).map_err(|why| anyhow!(why))?;
+        give(&folder, Purpose::Sockets, &account, &passed).map_err(|why| anyhow!(why))?;
     }
     if let Some(state) = &plan.state {
-        give(&whole_path(state), Purpose::State, &account).map_err(|why| anyhow!(why))?;
+        give(&whole_path(state), Purpose::State, &account, &[]).map_err(|why| anyhow!(why))?;
     }
     let named_in = match source.path() {
         Some(file) => format!("{} (`may-open`)", file.display()),

@@ -97,6 +97,9 @@ impl ReplaceArgs {
         if self.json {
             return Ok(writeln!(out, "{}", serde_json::to_string_pretty(&replacing)?)?);
         }
+        if *bytes == 0 && with == device {
+            return Ok(writeln!(out, "{with} is the cache device again, and empty")?);
+        }
         if *bytes == 0 {
             return Ok(writeln!(
                 out,

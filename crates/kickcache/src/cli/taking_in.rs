@@ -71,6 +71,17 @@ pub(super) fn take_in(
     Ok(())
 }
 
+/// Says in the log that a device is taken in, where another one, or the same, was left out.
+pub(super) fn tell(with: &str, left_out: &str) {
+    let what = match with == left_out {
+        true => "again, and empty".to_owned(),
+        false => format!(
+            "now, and empty; {left_out} stays left out: name {with} in the configuration before the next start"
+        ),
+    };
+    tracing::info!(event = "cache_taken_in", device = with, "{with} is the cache device {what}");
+}
+
 fn formatting<'a>(order: &'a ReplacementOrder, state: &'a StatePlace) -> Formatting<'a> {
     let overwrite = if order.force { Overwrite::Allow } else { Overwrite::Refuse };
     Formatting { path: &order.with, size: order.size_bytes, overwrite, state }

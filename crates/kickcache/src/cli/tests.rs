@@ -107,6 +107,7 @@ fn bad_arguments_are_refused_with_a_sentence() {
         "serve --cache /c --origin /o --origin-changed=v",
         "serve --cache /c --origin /o --without-cache",
         "serve --cache /c --origin /o --without-cache=/d",
+        "add --cache /c --origin /o --origin-moved=v",
         &long,
         "mode vm1",
         "mode vm1 write-through-it",
@@ -189,6 +190,8 @@ fn bad_arguments_are_refused_with_a_sentence() {
             fine
         serve --cache /c --origin /o --without-cache=/d
             --without-cache names /d; there is only /c (Usage)
+        add --cache /c --origin /o --origin-moved=v
+            fine
         serve --cache /c --origin /o --nbd unix:/ppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppp
             error: invalid value 'unix:/ppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppp' for '--nbd <ADDRESS>': the socket path `/ppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppppp` has 108 bytes, a unix socket takes at most 107; choose a shorter one
         mode vm1

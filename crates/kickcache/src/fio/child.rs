@@ -7,6 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use tempfile::TempDir;
 
 /// How often fio is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -70,6 +71,7 @@ impl Fio<'_> {
             watch(begin.elapsed())?;
             anyhow::bail!("fio failed: {}", complaint(&complaints, &text));
         }
+        check_whole(&text, self.directory)?;
         Ok(text)
     }
 
@@ -88,6 +90,32 @@ impl Fio<'_> {
             std::thread::sleep(LOOK_EVERY);
         }
     }
+}
+
+/// fio ends well, too, where there was no room for its report.
+fn check_whole(report: &str, directory: &Path) -> anyhow::Result<()> {
+    if report.trim_end().ends_with('}') {
+        return Ok(());
+    }
+    anyhow::bail!(
+        "the report of fio in {} is cut short ({} bytes): make room there, or set TMPDIR to another directory",
+        directory.display(),
+        report.len()
+    )
+}
+
+/// A directory for what fio says and makes, which goes with the value.
+///
+/// # Errors
+/// A sentence that names the place.
+pub(crate) fn folder(prefix: &str) -> anyhow::Result<TempDir> {
+    tempfile::Builder::new().prefix(prefix).tempdir().with_context(|| {
+        let place = std::env::temp_dir();
+        format!(
+            "no directory for what fio says can be made in {}; set TMPDIR to another one",
+            place.display()
+        )
+    })
 }
 
 /// An argument that ends with a path.
@@ -123,5 +151,20 @@ impl Drop for Guard {
         }
         let _ = self.0.kill();
         let _ = self.0.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_that_had_no_room_is_told_from_one_that_is_whole() {
+        let directory = Path::new("/tmp/x");
+        assert!(check_whole("note: a line\n{\"jobs\": []}\n", directory).is_ok());
+        for cut in ["", "{\"jobs\": ["] {
+            let said = check_whole(cut, directory).unwrap_err().to_string();
+            assert!(said.contains("/tmp/x is cut short") && said.contains("TMPDIR"), "{said}");
+        }
     }
 }

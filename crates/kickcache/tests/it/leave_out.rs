@@ -190,7 +190,7 @@ fn another_device_is_taken_in_and_what_was_left_out_does_not_hide_it() {
     assert!(said.contains("would be taken in, empty"), "{said}");
     // It may come again, empty.
     let said = daemon.control(&["replace", "--with", old.to_str().unwrap()]);
-    assert!(said.contains("is the cache device now, and empty"), "{said}");
+    assert!(said.contains("is the cache device again, and empty"), "{said}");
     assert_eq!(cache(&daemon), (old.clone(), "good".into()));
     let mut client = daemon.connect();
     assert_eq!(client.read(0, 4096), [2; BLOCK]);

@@ -4,7 +4,7 @@ use std::fs::{DirEntry, File, Metadata};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, chownat, fchown, unlinkat};
 use rustix::process::{Gid, Uid};
@@ -22,11 +22,12 @@ pub enum Purpose {
 }
 
 /// Gives a folder to a user: it is made if it is missing, with those above it. One of root's is given away if it holds what it should
-/// hold; any other one stays as it is, and whether the user may write there shows later.
+/// hold; any other one stays as it is, and whether the user may write there shows later. `passed` are sockets that the process was
+/// started with: they are its own, wherever they are.
 ///
 /// # Errors
 /// A sentence.
-pub fn give(path: &Path, purpose: Purpose, account: &Account) -> Result<(), String> {
+pub fn give(path: &Path, purpose: Purpose, account: &Account, passed: &[PathBuf]) -> Result<(), String> {
     let failed = |error: io::Error| {
         format!("the folder {} cannot be given to the user {}: {error}", path.display(), account.name)
     };
@@ -57,13 +58,17 @@ pub fn give(path: &Path, purpose: Purpose, account: &Account) -> Result<(), Stri
         std::fs::read_dir(path).map_err(failed)?.collect::<Result<_, _>>().map_err(failed)?;
     // All of them before any is changed.
     for entry in &entries {
-        check_entry(&entry.path(), &entry.metadata().map_err(failed)?, purpose, account)?;
+        if !passed.contains(&entry.path()) {
+            check_entry(&entry.path(), &entry.metadata().map_err(failed)?, purpose, account)?;
+        }
     }
     for entry in &entries {
         let name = entry.file_name();
         match purpose {
             Purpose::State => chownat(&folder, &name, uid, gid, AtFlags::SYMLINK_NOFOLLOW),
-            Purpose::Sockets if entry.file_type().map_err(failed)?.is_socket() => {
+            Purpose::Sockets
+                if entry.file_type().map_err(failed)?.is_socket() && !passed.contains(&entry.path()) =>
+            {
                 unlinkat(&folder, &name, AtFlags::empty())
             }
             Purpose::Sockets => Ok(()),
@@ -112,9 +117,11 @@ fn check_entry(path: &Path, found: &Metadata, purpose: Purpose, account: &Accoun
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let is_note = ["origin-", "cache-", ".new-"].iter().any(|start| name.starts_with(start));
     let what = match purpose {
-        Purpose::State if is_note && found.is_file() => return Ok(()),
+        // One with another name may be anybody's.
+        Purpose::State if is_note && found.is_file() && found.nlink() == 1 => return Ok(()),
         Purpose::State => "which is no note of kickcache",
-        Purpose::Sockets if found.is_dir() => return Ok(()),
+        Purpose::Sockets if found.is_dir() && found.uid() == account.uid.as_raw() => return Ok(()),
+        Purpose::Sockets if found.is_dir() => "the folder of another daemon",
         Purpose::Sockets if !found.file_type().is_socket() => "which is no socket",
         Purpose::Sockets if is_dead(path) => return Ok(()),
         Purpose::Sockets => "the socket of a daemon that root started",

@@ -120,23 +120,23 @@ impl Monitor {
         Ok(Answer::Done)
     }
 
-    /// Refuses what is not granted, also by the configuration as it is now.
+    /// Refuses what is not granted by the configuration as it is now, or, where that cannot be read, as it was.
     fn check(&self, path: &Path, is_granted: impl Fn(&Grant) -> bool) -> Result<(), Refused> {
-        let known = self.granted.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let now = (self.reread)();
+        let known = {
+            let mut known = self.granted.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Ok(now) = &now {
+                known.clone_from(now);
+            }
+            known.clone()
+        };
         // Others are looked at only if it has another name: they may be devices that hang.
         let (named, others): (Vec<Grant>, Vec<Grant>) =
             known.into_iter().partition(|grant| grant.path == path);
         if named.iter().chain(&others).any(&is_granted) {
             return Ok(());
         }
-        let why = match (self.reread)() {
-            Ok(now) if now.iter().any(&is_granted) => {
-                *self.granted.lock().unwrap_or_else(PoisonError::into_inner) = now;
-                return Ok(());
-            }
-            Ok(_) => String::new(),
-            Err(why) => format!(" ({why})"),
-        };
+        let why = now.err().map(|why| format!(" ({why})")).unwrap_or_default();
         Err(Refused::Sentence(format!(
             "the user {} may not open it, and the monitor opens what is named{why}; name it in {}, or give the user rights to it",
             self.user, self.named_in

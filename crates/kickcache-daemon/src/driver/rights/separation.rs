@@ -3,6 +3,7 @@
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use nix::sys::signal::SigSet;
 use nix::unistd::{setgroups, setresgid, setresuid};
@@ -15,6 +16,9 @@ use crate::driver::rights::grant::Grant;
 use crate::driver::rights::monitor::Monitor;
 use crate::driver::rights::wire::Ends;
 
+/// What its end means.
+pub const MONITOR_ENDED: &str = "the monitor, the part of the daemon that is root, has ended: what is open is served on, and nothing \
+                                 else is opened that needs its rights; start the daemon again";
 /// What the monitor needs of the rights of root.
 const KEPT: CapabilitySet = CapabilitySet::DAC_OVERRIDE;
 
@@ -26,6 +30,14 @@ pub struct Granting {
     pub reread: Box<dyn Fn() -> Result<Vec<Grant>, String> + Send + Sync>,
     /// Where to name what may be opened, for messages.
     pub named_in: String,
+}
+
+/// Whether there was a monitor, and is no more.
+static ENDED: AtomicBool = AtomicBool::new(false);
+
+/// Whether the monitor has ended before the daemon.
+pub fn has_monitor_ended() -> bool {
+    ENDED.load(Ordering::Acquire)
 }
 
 /// The monitor, as its daemon knows it.
@@ -40,11 +52,8 @@ impl Separated {
     pub fn watch(self) -> io::Result<()> {
         let wait = move || {
             let _ = rustix::io::retry_on_intr(|| waitpid(Some(self.0), WaitOptions::empty()));
-            tracing::error!(
-                event = "monitor_ended",
-                "the monitor, the part of the daemon that is root, has ended: what is open is served on, and nothing else is opened that \
-                 needs its rights; start the daemon again"
-            );
+            ENDED.store(true, Ordering::Release);
+            tracing::error!(event = "monitor_ended", "{MONITOR_ENDED}");
         };
         std::thread::Builder::new().name("monitor-watch".into()).spawn(wait).map(drop)
     }

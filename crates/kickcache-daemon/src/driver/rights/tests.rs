@@ -239,13 +239,15 @@ fn the_highest_number_is_nobody() {
 }
 
 #[test]
-fn what_the_configuration_names_by_now_is_opened() {
+fn what_the_configuration_names_by_now_is_opened_and_nothing_else() {
     need_root!();
     let running = Running::start();
     assert!(running.is_refused("other"));
     let path = running.at("other");
     running.granted_later.lock().unwrap().push(Grant { path, right: Right::Write });
     assert!(running.write("other").is_ok());
+    running.granted_later.lock().unwrap().retain(|grant| !grant.path.ends_with("other"));
+    assert!(running.is_refused("other"));
 }
 
 #[test]
@@ -293,25 +295,50 @@ fn a_folder_is_given_away_with_what_belongs_into_it() {
     let account = Account::find("65534", Some("65534")).unwrap();
     let at = |name: &str| top.path().join(name);
     let owner = |name: &str| fs::symlink_metadata(at(name)).unwrap().uid();
-    give(&at("run/k"), Purpose::Sockets, &account).unwrap();
+    give(&at("run/k"), Purpose::Sockets, &account, &[]).unwrap();
     assert_eq!((owner("run"), owner("run/k")), (0, OTHER));
     fs::create_dir(at("state")).unwrap();
     fs::write(at("state/origin-a.json"), "{}").unwrap();
     fs::write(at("state/letters"), "").unwrap();
-    let refused = give(&at("state"), Purpose::State, &account).unwrap_err();
+    let refused = give(&at("state"), Purpose::State, &account, &[]).unwrap_err();
     assert!(refused.contains("letters, which is no note of kickcache"), "{refused}");
     assert_eq!((owner("state"), owner("state/origin-a.json")), (0, 0), "nothing is changed by half");
     fs::remove_file(at("state/letters")).unwrap();
-    give(&at("state"), Purpose::State, &account).unwrap();
+    give(&at("state"), Purpose::State, &account, &[]).unwrap();
     assert_eq!((owner("state"), owner("state/origin-a.json")), (OTHER, OTHER));
     // Its contents are the user's by now: root touches none of them.
     fs::write(at("state/cache-b.json"), "{}").unwrap();
-    give(&at("state"), Purpose::State, &account).unwrap();
+    give(&at("state"), Purpose::State, &account, &[]).unwrap();
     assert_eq!(owner("state/cache-b.json"), 0);
     // But for sockets of a daemon of root's that is gone.
     let served = UnixListener::bind(at("run/k/served")).unwrap();
     drop(UnixListener::bind(at("run/k/left")).unwrap());
-    give(&at("run/k"), Purpose::Sockets, &account).unwrap();
+    give(&at("run/k"), Purpose::Sockets, &account, &[]).unwrap();
     assert!(at("run/k/served").exists() && !at("run/k/left").exists());
     drop(served);
+}
+
+#[test]
+fn a_folder_with_what_is_anothers_is_not_given_away() {
+    need_root!();
+    let top = folder();
+    let account = Account::find("65534", Some("65534")).unwrap();
+    let at = |name: &str| top.path().join(name);
+    let owner = |name: &str| fs::symlink_metadata(at(name)).unwrap().uid();
+    let given = |name: &str, purpose, passed: &[PathBuf]| give(&at(name), purpose, &account, passed);
+    fs::create_dir_all(at("run/other")).unwrap();
+    let refused = given("run", Purpose::Sockets, &[]).unwrap_err();
+    assert!(refused.contains("run/other, the folder of another daemon"), "{refused}");
+    chown(at("run/other"), Some(OTHER), None).unwrap();
+    // Of a unit of sockets.
+    let _passed = UnixListener::bind(at("run/vm1.nbd")).unwrap();
+    assert!(given("run", Purpose::Sockets, &[]).unwrap_err().contains("vm1.nbd, the socket of a daemon"));
+    assert_eq!(owner("run"), 0);
+    given("run", Purpose::Sockets, &[at("run/vm1.nbd")]).unwrap();
+    assert_eq!((owner("run"), owner("run/vm1.nbd")), (OTHER, 0));
+    fs::create_dir(at("state")).unwrap();
+    fs::write(at("shadow"), "").unwrap();
+    fs::hard_link(at("shadow"), at("state/origin-a.json")).unwrap();
+    assert!(given("state", Purpose::State, &[]).unwrap_err().contains("origin-a.json, which is no note"));
+    assert_eq!(owner("shadow"), 0);
 }

@@ -29,7 +29,14 @@ pub(crate) fn extend(
 ) -> Result<Option<Extended>, ServeError> {
     let Some(planned) = plan(file, superblock, wanted)? else { return Ok(None) };
     if file.kind() == Kind::File {
-        allocate_to(file, planned.has, planned.size)?;
+        allocate_to(file, planned.has, planned.size).map_err(|error| match error {
+            // Of a device that serves, and goes on.
+            ServeError::CacheIo { source, .. } => {
+                let size = planned.size;
+                refuse(file, format!("it cannot be extended to {size} bytes: {source}; nothing is changed"))
+            }
+            other => other,
+        })?;
     }
     planned.look(file, superblock).map(Some)
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use kickcache_engine::error::Error;
 use kickcache_engine::format::geometry::{DEVICE_SIZE_MIN, SUPERBLOCK_AREA};
-use kickcache_engine::format::mark::ServiceMark;
+use kickcache_engine::format::mark::{MARK_BYTES, MARK_OFFSETS, ServiceMark, is_in_service_mark};
 use kickcache_engine::format::superblock::{Superblock, VolumeRecord};
 use kickcache_engine::units::VolumeSet;
 use kickcache_units::show_bytes;
@@ -422,19 +422,35 @@ fn format_open(file: BlockFile) -> Result<CacheDevice, ServeError> {
 }
 
 /// Whether a device holds nothing: a file nowhere, a block device in its first and its last MiB, where signatures of
-/// others are.
+/// others are. Service marks alone count as nothing in a file: a format writes them first.
 fn is_blank(file: &BlockFile) -> Result<bool, ServeError> {
     let area = usize::try_from(SUPERBLOCK_AREA).expect("1 MiB");
     let mut next = Some(0);
     while let Some(offset) = next {
-        let bytes = read(file, offset, area + 4096)
+        let mut bytes = read(file, offset, area + 4096)
             .map_err(|source| cache_io(file.path(), "look for old data", source))?;
+        if offset == 0 && file.kind() == Kind::File {
+            leave_marks_out(&mut bytes);
+        }
         if bytes.iter().any(|&byte| byte != 0) {
             return Ok(false);
         }
         next = next_to_look_at(file, offset + SUPERBLOCK_AREA);
     }
     Ok(true)
+}
+
+fn leave_marks_out(bytes: &mut [u8]) {
+    for offset in MARK_OFFSETS {
+        let Some(start) = usize::try_from(offset).ok().filter(|start| start + MARK_BYTES <= bytes.len())
+        else {
+            continue;
+        };
+        let mark = &mut bytes[start..start + MARK_BYTES];
+        if is_in_service_mark(mark) {
+            mark.fill(0);
+        }
+    }
 }
 
 /// Where data may stand from `offset` on; holes of a file are left out.

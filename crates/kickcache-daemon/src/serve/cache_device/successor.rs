@@ -1,6 +1,8 @@
 //! A device that is to take over from a cache device: looked at, emptied, copied to, and noted on both. All of it may wait for a device.
 
+use std::fs::Metadata;
 use std::io;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
 use kickcache_engine::format::mark::ServiceMark;
@@ -184,6 +186,30 @@ pub(crate) fn write_part(new: &BlockFile, part: ByteExtent, bytes: &[u8]) -> Res
 /// Makes durable what a device was given.
 pub(crate) fn flush(file: &BlockFile) -> Result<(), ServeError> {
     file.file().sync_data().map_err(|source| cache_io(file.path(), "flush", source))
+}
+
+/// Refuses a device that is not at its path any more: what it alone has would be out of reach after the next start.
+pub(crate) fn check_place(new: &BlockFile) -> Result<(), ServeError> {
+    let path = new.path();
+    let refuse = |what: &str| {
+        let what = format!("{what} while it was copied to, and it does not take over; replace it anew");
+        ServeError::Cache { path: path.into(), what }
+    };
+    let opened = new.file().metadata().map_err(|source| cache_io(path, "look at", source))?;
+    match access::metadata(path) {
+        Ok(found) if is_same(&found, &opened) => Ok(()),
+        Ok(_) => Err(refuse("something else came to this path")),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Err(refuse("it went from this path")),
+        Err(source) => Err(cache_io(path, "look at", source)),
+    }
+}
+
+fn is_same(one: &Metadata, other: &Metadata) -> bool {
+    match (one.file_type().is_block_device(), other.file_type().is_block_device()) {
+        (true, true) => one.rdev() == other.rdev(),
+        (false, false) => (one.dev(), one.ino()) == (other.dev(), other.ino()),
+        (true, false) | (false, true) => false,
+    }
 }
 
 /// The old device says that it was replaced, durably; then the new one that it is the cache. Gives what that says. `superblock` is the

@@ -2,7 +2,9 @@ use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
+use kickcache_engine::format::mark::{MARK_OFFSETS, ServiceMark};
 use kickcache_engine::format::superblock::SUPERBLOCK_OFFSETS;
+use kickcache_engine::units::VolumeSet;
 
 use super::*;
 use crate::plan::origin_claims::OriginClaims;
@@ -62,6 +64,26 @@ fn foreign_data_is_never_formatted() {
         let forced = CacheDevice::format(&path(&directory), SIZE, Overwrite::Refuse);
         assert!(refusal(forced).contains("it holds "), "{place}");
         assert!(std::fs::read(path(&directory)).unwrap() == before, "{place}");
+    }
+}
+
+#[test]
+fn a_format_of_a_file_that_was_cut_off_can_be_repeated() {
+    for count in [1, 2] {
+        let directory = directory();
+        let file = File::create(path(&directory)).unwrap();
+        file.set_len(16 << 20).unwrap();
+        let mark = ServiceMark::InService.encode([7; 16]);
+        for offset in &MARK_OFFSETS[..count] {
+            file.write_all_at(&mark, *offset).unwrap();
+        }
+        assert!(CacheDevice::open(&path(&directory), SIZE).unwrap().is_new);
+        // Of one that went out of service something may be left.
+        let out = ServiceMark::OutOfService { incomplete: VolumeSet::default() }.encode([7; 16]);
+        file.write_all_at(&vec![0; 1 << 20], 0).unwrap();
+        file.write_all_at(&out, MARK_OFFSETS[0]).unwrap();
+        let refused = refusal(CacheDevice::open(&path(&directory), SIZE));
+        assert!(refused.contains("not a kickcache cache"), "{refused}");
     }
 }
 

@@ -242,6 +242,7 @@ impl<E: CacheEngine> EventLoop<E> {
     fn end_leave(&mut self) -> Option<GoneVolume> {
         let begun = self.core.clock.now();
         let Leaving { id, index, .. } = self.leaving.take()?;
+        self.tell_last_of(begun, Device::Origin(id));
         self.frontends.part(&mut self.core, index);
         self.core.engine.remove_volume(id);
         let device = self.core.driver.remove(Device::Origin(id));

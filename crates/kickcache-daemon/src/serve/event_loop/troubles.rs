@@ -6,7 +6,7 @@ use kickcache_engine::time::{Duration, Instant};
 
 use super::EventLoop;
 use crate::driver::fault::Fault;
-use crate::serve::control::{Errors, Trouble};
+use crate::serve::control::{Errors, TakeoverStage, Trouble};
 use crate::serve::rate_limit::{Held, HeldBack};
 use crate::serve::troubles::{FaultKind, SILENT_MIN, Silence, Tally, show_cause};
 use crate::state::Completeness;
@@ -86,6 +86,13 @@ impl<E: CacheEngine> EventLoop<E> {
         }
     }
 
+    /// The same of a device that is about to go: it has no name later.
+    pub(super) fn tell_last_of(&mut self, now: Instant, device: Device) {
+        for HeldBack { kind, held } in self.troubles.end_of(now, device) {
+            self.tell_held(kind, held);
+        }
+    }
+
     fn tell_held(&self, kind: FaultKind, held: Held) {
         let Named { device, volume } = self.name_device(kind.device);
         tracing::error!(
@@ -123,9 +130,15 @@ impl<E: CacheEngine> EventLoop<E> {
     }
 
     pub(super) fn show_device(&self, device: Device) -> String {
-        match self.name_device(device) {
-            Named { device, volume: None } => format!("the cache device {device}"),
-            Named { device, volume: Some(volume) } => format!("{device}, the origin of {volume}"),
+        let is_over = self.takeover.stage() == Some(TakeoverStage::TakingOver);
+        match (self.name_device(device), &self.takeover.with) {
+            (Named { device: old, volume: None }, Some(with))
+                if is_over && device == Device::Cache && self.core.driver.is_idle(device) =>
+            {
+                format!("{with}, which takes over from the cache device {old},")
+            }
+            (Named { device, volume: None }, _) => format!("the cache device {device}"),
+            (Named { device, volume: Some(volume) }, _) => format!("{device}, the origin of {volume}"),
         }
     }
 

@@ -50,6 +50,7 @@ fn report() -> Report {
         state_directory: Some("/var/lib/kickcache".into()),
         caches: vec![cache()],
         unserved: vec![UnservedReport { name: "a".into(), why: "it is away".into() }],
+        monitor_ended: true,
     }
 }
 

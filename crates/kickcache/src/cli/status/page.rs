@@ -4,6 +4,7 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use kickcache_daemon::control::report::Report;
+use kickcache_daemon::driver::rights::separation::MONITOR_ENDED;
 use kickcache_daemon::shell_command::DaemonCommands;
 use kickcache_units::show_duration;
 
@@ -48,12 +49,15 @@ impl Page<'_> {
                 }
             }
         }
-        if !report.unserved.is_empty() {
+        if !report.unserved.is_empty() || report.monitor_ended {
             writeln!(out)?;
         }
         for volume in &report.unserved {
             let text = format!("{}: NOT SERVED: {}", volume.name, volume.why);
             self.line(out, &text, Tone::Bad, colour)?;
+        }
+        if report.monitor_ended {
+            self.line(out, MONITOR_ENDED, Tone::Bad, colour)?;
         }
         Ok(())
     }

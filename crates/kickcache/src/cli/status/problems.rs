@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use anyhow::anyhow;
 use kickcache_daemon::control::last_error::LastError;
 use kickcache_daemon::control::report::{HealthWord, Report};
+use kickcache_daemon::driver::rights::separation::MONITOR_ENDED;
 use kickcache_daemon::shell_command::DaemonCommands;
 use kickcache_units::{are, counted};
 
@@ -37,6 +38,7 @@ pub(super) fn problems(report: &Report, commands: &DaemonCommands) -> Vec<String
     }
     problems
         .extend(report.unserved.iter().map(|volume| format!("{}: NOT SERVED: {}", volume.name, volume.why)));
+    problems.extend(report.monitor_ended.then(|| MONITOR_ENDED.to_owned()));
     problems
 }
 

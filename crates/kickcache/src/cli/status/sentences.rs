@@ -258,7 +258,9 @@ pub(crate) fn show_damage(volume: &VolumeReport, device: &str) -> String {
         some => (format!("{} dirty blocks on {device} are", show_count(some)), "them"),
     };
     let which = show_extents(&extents, EXTENTS_SHOWN);
-    format!("{what} lost, as {which}; reads of {them} fail until all of a block is written anew")
+    let told: u64 = extents.iter().map(|extent| extent.length).sum();
+    let more = if told < volume.damaged_bytes { " and others" } else { "" };
+    format!("{what} lost, as {which}{more}; reads of {them} fail until all of a block is written anew")
 }
 
 fn show_silence(seconds: f64) -> String {

@@ -127,6 +127,7 @@ fn report(reads: u64) -> Report {
         state_directory: None,
         caches: vec![cache],
         unserved: Vec::new(),
+        monitor_ended: false,
     }
 }
 
@@ -332,6 +333,7 @@ fn a_check_lists_what_is_wrong_and_nothing_else() {
         &|report| report.unserved.push(UnservedReport { name: "x".into(), why: "y".into() }),
         "x: NOT SERVED: y",
     );
+    one(&|report| report.monitor_ended = true, "the monitor, the part of the daemon that is root, has ended");
     let long_ago = LastError { seconds_ago: 601.0, ..last_error(3) };
     let old = found(&|report| report.caches[0].volumes[0].origin_last_error = Some(long_ago.clone()));
     assert_eq!(old, [] as [&str; 0]);

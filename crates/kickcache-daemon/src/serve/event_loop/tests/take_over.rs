@@ -85,3 +85,25 @@ fn a_part_that_is_never_copied_ends_the_replacement_although_nobody_waits_for_it
     let why = event_loop.takeover.failure.clone().unwrap();
     assert!(why.contains("has not been copied") && why.contains("for 60 s"), "{why}");
 }
+
+#[test]
+fn a_device_that_went_from_its_path_does_not_take_over() {
+    for what in ["went", "came"] {
+        let directory = tempfile::tempdir_in("/var/tmp").unwrap();
+        let mut event_loop = copied_loop(&directory);
+        let pair = event_loop.takeover.pair.clone().unwrap();
+        std::fs::rename(pair.new.path(), directory.path().join("elsewhere")).unwrap();
+        if what == "came" {
+            std::fs::write(pair.new.path(), [0; 8]).unwrap();
+        }
+        event_loop.takeover.step = Some(TakeoverStep::Flushing);
+        event_loop.takeover.flush(pair).unwrap();
+        while event_loop.takeover.is_busy() {
+            event_loop.advance_takeover(at(1));
+        }
+        let why = event_loop.takeover.failure.clone().unwrap();
+        assert!(why.contains(what) && why.contains("does not take over"), "{why}");
+        let step = event_loop.takeover.step;
+        assert!(matches!(step, Some(TakeoverStep::GivenUp(_) | TakeoverStep::Forgetting)), "{step:?}");
+    }
+}

@@ -22,6 +22,7 @@ use crate::bench::{Data, Place, check_unused};
 use crate::cli::simulate::calibrate::fio_probe::{FioProbe, Submitted};
 use crate::cli::simulate::calibrate::probe::{Beside, Measured, Probe, READ_COUNT, READS, Runs, WRITES};
 use crate::cli::simulate::calibrate::simulated::Bench;
+use crate::fio::child::folder;
 
 pub(crate) use crate::cli::simulate::calibrate::simulated::cost;
 
@@ -43,7 +44,7 @@ pub(crate) fn calibrate(target: &str, data: Data) -> anyhow::Result<String> {
     if data == Data::Destroy {
         check_unused(&place)?;
     }
-    let directory = tempfile::Builder::new().prefix("kickcache-calibrate-").tempdir()?;
+    let directory = folder("kickcache-calibrate-")?;
     let fio = FioProbe { place: &place, directory: directory.path() };
     let bar = progress_bar(data);
     let Found { measured, access_cost } = measure(&fio, data, &bar)?;
