@@ -4,13 +4,17 @@
 //! hits that part each time. Two miniatures see the same sample of what is asked for: one takes everything in, as the
 //! cache does, the other one miss in 32. Where the second hits more, the cache does as it does.
 //!
+//! Within a pass of such a loop both miniatures take turns: it takes a large lead to hold main, and main is let go when it is used up. What
+//! fits into the cache would be kept out for long by that. So a second lead, half as large, ends it too: there the first miniature's hits
+//! count only on what comes back within as many accesses as there is room, as a loop longer than the cache never does.
+//!
 //! When the first is ahead again by far, the second begins empty, and what main was held for is stale. That takes a while: where what is kept
 //! out comes back at once, and what is held is not used at all, main is let go before ([`Returns`]).
 //!
 //! Sources: bimodal insertion and set duelling (Qureshi et al., *Adaptive Insertion Policies for High Performance Caching*,
 //! ISCA 2007), with miniatures in place of dedicated sets.
 
-use crate::policy::miniature::{BLOCKS_MAX, Intake, Miniature, Use};
+use crate::policy::miniature::{BLOCKS_MAX, Found, Intake, Miniature, Use};
 use crate::policy::returns::{Returned, Returns};
 use crate::units::{BlockKey, VolumeId};
 
@@ -20,13 +24,17 @@ const PART: u32 = 32;
 const SAMPLE_BITS_MIN: u32 = 5;
 /// Where the bits of a hash begin by which the sample is taken; ghost memory and index use others.
 const SAMPLE_SHIFT: u32 = 16;
-/// Hits by which holding must be ahead, in eighths of a miniature's blocks: within a pass of a loop both take turns.
-const LEAD_EIGHTHS: u64 = 3;
+/// Hits by which holding must be ahead, in eighths of a miniature's blocks: within a pass of a loop both take turns, and the
+/// usual one is ahead for a half of its blocks where the loop is half as long again as the cache.
+const LEAD_EIGHTHS: u64 = 6;
 const LEAD_MIN: u64 = 64;
-/// Before main is held for something, this many times as much.
-const FIRST: i64 = 2;
-/// This part of that behind, what is held is of no use.
-const BEHIND_SHARE: i64 = 3;
+/// This part of it is the lead over what comes back soon.
+const SOON_SHARE: i64 = 2;
+/// With fewer quarters of that left, what is kept out is remembered. Remembered always, what a database reads and then writes pushes out what
+/// is held.
+const DOUBT_QUARTERS: i64 = 3;
+/// This part of the lead behind, what is held is of no use.
+const BEHIND_SHARE: i64 = 6;
 /// Before main is held, this part of the usual hits does not count for it.
 const MARGIN_SHARE: i64 = 8;
 /// Miniatures have room for this part of what the real one has, whose segments waste some, in percent.
@@ -42,6 +50,8 @@ pub(crate) struct Hold {
     lead_max: i64,
     /// Hits by which it is.
     lead: i64,
+    /// Hits by which it is ahead of those of the usual one on what came back soon.
+    soon_lead: i64,
     is_on: bool,
     /// It was, and nothing has shown since that what is held is of no use.
     was_on: bool,
@@ -71,6 +81,7 @@ impl Hold {
             holding: Miniature::new(room, Intake::OneIn(PART)),
             lead_max: lead_max * MARGIN_SHARE,
             lead: 0,
+            soon_lead: 0,
             is_on: false,
             was_on: false,
             passed: 0,
@@ -90,6 +101,11 @@ impl Hold {
         self.is_on
     }
 
+    /// Whether main may soon be let go, for what comes back soon.
+    pub(crate) const fn is_in_doubt(&self) -> bool {
+        self.soon_lead * 4 < self.soon_lead_max() * DOUBT_QUARTERS
+    }
+
     /// A block was asked for.
     #[inline]
     pub(crate) fn observe(&mut self, key: BlockKey, how: Use) {
@@ -102,7 +118,8 @@ impl Hold {
     /// The block was there because it was read ahead, which neither miniature does, and a cache that holds main seldom.
     pub(crate) fn on_read_ahead(&mut self, key: BlockKey) {
         if key.hash() & self.sample == 0 {
-            self.lead = (self.lead - MARGIN_SHARE).max(-self.lead_max / BEHIND_SHARE);
+            self.lead = self.bound(self.lead - MARGIN_SHARE, self.lead_max);
+            self.soon_lead = self.bound(self.soon_lead - MARGIN_SHARE, self.soon_lead_max());
         }
     }
 
@@ -110,21 +127,29 @@ impl Hold {
     fn compare(&mut self, hash: u64, volume: VolumeId, how: Use) {
         let print = u32::try_from(hash >> 32).expect("32 bits");
         let usual = self.usual.access(print, how);
-        let holding = self.holding.access(print, how);
-        let margin = if self.was_on { 0 } else { i64::from(usual) };
-        let ahead = (i64::from(holding) - i64::from(usual)) * MARGIN_SHARE - margin;
-        let most = if self.was_on { self.lead_max } else { self.lead_max * FIRST };
-        self.lead = (self.lead + ahead).clamp(-self.lead_max / BEHIND_SHARE, most);
-        if self.lead == most && self.holding.is_full() {
-            (self.is_on, self.was_on, self.lead) = (true, true, self.lead_max);
-        } else if self.lead <= 0 && self.is_on {
-            self.is_on = false;
+        let holding = self.holding.access(print, how).is_hit();
+        let margin = if self.was_on { 0 } else { i64::from(usual.is_hit()) };
+        let ahead = |usual| (i64::from(holding) - i64::from(usual)) * MARGIN_SHARE;
+        self.lead = self.bound(self.lead + ahead(usual.is_hit()) - margin, self.lead_max);
+        self.soon_lead = self.bound(self.soon_lead + ahead(usual == Found::Soon), self.soon_lead_max());
+        if self.is_on && self.lead.min(self.soon_lead) <= 0 {
+            (self.is_on, self.lead, self.soon_lead) = (false, 0, 0);
             self.changed = Some(volume);
+        } else if !self.is_on && self.lead == self.lead_max && self.holding.is_full() {
+            (self.is_on, self.was_on, self.soon_lead) = (true, true, self.soon_lead_max());
         }
-        if self.lead == -self.lead_max / BEHIND_SHARE && self.was_on {
+        if self.lead.min(self.soon_lead) == -self.lead_max / BEHIND_SHARE && self.was_on {
             self.is_stale = true;
             self.begin_again();
         }
+    }
+
+    fn bound(&self, lead: i64, most: i64) -> i64 {
+        lead.clamp(-self.lead_max / BEHIND_SHARE, most)
+    }
+
+    const fn soon_lead_max(&self) -> i64 {
+        self.lead_max / SOON_SHARE
     }
 
     /// What is held is of no use.
@@ -137,7 +162,7 @@ impl Hold {
     pub(super) fn on_held_miss(&mut self, key: BlockKey, blocks: u32, hits: u64) -> Returned {
         let returned = self.returns.on_miss(key, blocks, hits);
         if matches!(returned, Returned::InVain { .. }) {
-            (self.is_on, self.lead) = (false, 0);
+            (self.is_on, self.lead, self.soon_lead) = (false, 0, 0);
             (self.changed, self.is_in_vain) = (Some(key.volume()), true);
             self.begin_again();
         }
@@ -207,9 +232,24 @@ mod tests {
     fn main_is_held_for_a_loop_longer_than_the_cache() {
         for tenths in [11, 15, 20, 40] {
             let mut hold = Hold::new(CAPACITY);
-            read(&mut hold, looped(CAPACITY * tenths / 10, 8));
+            read(&mut hold, looped(CAPACITY / 10 * tenths, 3));
             assert!(hold.is_on(), "{tenths}");
+            // Within a pass both miniatures take turns.
+            for pass in 4..=20 {
+                for part in 0..tenths {
+                    let blocks = CAPACITY / 10;
+                    read(&mut hold, part * blocks..(part + 1) * blocks);
+                    assert!(hold.is_on(), "{tenths}, pass {pass}");
+                }
+            }
         }
+    }
+
+    #[test]
+    fn main_is_let_go_soon_for_a_loop_that_fits() {
+        let mut hold = held();
+        read(&mut hold, (0..CAPACITY).map(|number| (1 << 30) + number % (CAPACITY / 2)));
+        assert!(!hold.is_on());
     }
 
     #[test]

@@ -16,6 +16,10 @@ use crate::queue::Queue;
 pub(crate) const BLOCKS_MAX: u64 = 4_096;
 /// Most hits that are counted, as the cache counts them.
 const HITS_MAX: u8 = 3;
+/// Blocks asked for in a tick, as a part of the room.
+const TICK_SHARE: u64 = 8;
+/// Ticks begin again after this many: what is asked for after eight capacities may look as if it came back soon.
+const TICKS: u64 = 64;
 /// Segments that the room is divided into, about as many as a small cache has.
 const SEGMENTS: u64 = 128;
 /// No entry.
@@ -30,11 +34,51 @@ pub(crate) enum Intake {
     OneIn(u32),
 }
 
+/// What a miniature had of a block that is asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Found {
+    Nothing,
+    /// It, which was asked for last before fewer others than there is room for.
+    Soon,
+    /// It, which was asked for last before that.
+    Late,
+}
+
+impl Found {
+    pub(crate) const fn is_hit(self) -> bool {
+        !matches!(self, Found::Nothing)
+    }
+}
+
 /// How a block was asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Use {
     Read,
     Write,
+}
+
+/// How a block was used: its hits, and the tick in which it was asked for last.
+#[derive(Clone, Copy, Default, Debug)]
+struct Uses(u8);
+
+const _: () = assert!(HITS_MAX == 3 && TICKS << 2 == 256);
+
+impl Uses {
+    const fn new(hits: u8, tick: u8) -> Uses {
+        Uses(tick << 2 | hits)
+    }
+
+    const fn hits(self) -> u8 {
+        self.0 & HITS_MAX
+    }
+
+    const fn tick(self) -> u8 {
+        self.0 >> 2
+    }
+
+    const fn with_hits(self, hits: u8) -> Uses {
+        Uses::new(hits, self.tick())
+    }
 }
 
 /// A block that is held, in the list of a queue and in the chain of those whose prints are alike.
@@ -91,7 +135,9 @@ struct Looked {
 pub(crate) struct Miniature {
     intake: Intake,
     entries: Vec<Entry>,
-    hits: Vec<u8>,
+    uses: Vec<Uses>,
+    /// Blocks that were asked for.
+    clock: u64,
     /// The first of each chain.
     chains: Vec<u16>,
     free: List,
@@ -114,7 +160,8 @@ impl Miniature {
         Miniature {
             intake,
             entries,
-            hits: vec![0; count],
+            uses: vec![Uses::default(); count],
+            clock: 0,
             chains: vec![NONE; count],
             free,
             is_full: false,
@@ -137,7 +184,7 @@ impl Miniature {
     }
 
     pub(crate) fn memory_bytes(&self) -> u64 {
-        let tables = self.entries.len() * size_of::<Entry>() + self.hits.len() + self.chains.len() * 2;
+        let tables = self.entries.len() * size_of::<Entry>() + self.uses.len() + self.chains.len() * 2;
         tables as u64 + self.departed.memory_bytes()
     }
 
@@ -151,17 +198,24 @@ impl Miniature {
         self.is_full
     }
 
-    /// A block is asked for; whether it was there.
-    pub(crate) fn access(&mut self, print: u32, how: Use) -> bool {
+    /// A block is asked for.
+    pub(crate) fn access(&mut self, print: u32, how: Use) -> Found {
+        self.clock += 1;
+        let now = self.tick();
         if let Some(entry) = self.find(print) {
-            let hits = &mut self.hits[usize::from(entry)];
-            *hits = (*hits + 1).min(HITS_MAX);
-            return true;
+            let uses = &mut self.uses[usize::from(entry)];
+            let age = (TICKS + u64::from(now) - u64::from(uses.tick())) % TICKS;
+            *uses = Uses::new((uses.hits() + 1).min(HITS_MAX), now);
+            return if age < TICK_SHARE { Found::Soon } else { Found::Late };
         }
         if let Some(queue) = self.place(print, how) {
             self.insert(print, queue);
         }
-        false
+        Found::Nothing
+    }
+
+    fn tick(&self) -> u8 {
+        u8::try_from(self.clock * TICK_SHARE / self.capacity() % TICKS).expect("below 64")
     }
 
     fn chain(&self, print: u32) -> usize {
@@ -202,7 +256,7 @@ impl Miniature {
         let chain = self.chain(print);
         self.entries[usize::from(entry)] = Entry { print, newer: NONE, alike: self.chains[chain] };
         self.chains[chain] = entry;
-        self.hits[usize::from(entry)] = 0;
+        self.uses[usize::from(entry)] = Uses::new(0, self.tick());
         match queue {
             Queue::Probation => self.probation.push(&mut self.entries, entry),
             Queue::Main => self.main.push(&mut self.entries, entry),
@@ -230,8 +284,9 @@ impl Miniature {
     fn reclaim_probation(&mut self) {
         for _ in 0..self.segment(&self.probation) {
             let Some(entry) = self.probation.pop(&self.entries) else { return };
-            if self.hits[usize::from(entry)] >= PROMOTION_HITS {
-                self.hits[usize::from(entry)] = 0;
+            let uses = &mut self.uses[usize::from(entry)];
+            if uses.hits() >= PROMOTION_HITS {
+                *uses = uses.with_hits(0);
                 self.main.push(&mut self.entries, entry);
             } else {
                 self.remove(entry, Queue::Probation);
@@ -243,7 +298,7 @@ impl Miniature {
     fn look(&self, first: u16, count: u64) -> Looked {
         (0..count).fold(Looked { hot: 0, next: first }, |looked, _| {
             let at = usize::from(looked.next);
-            Looked { hot: looked.hot + u64::from(self.hits[at] > 0), next: self.entries[at].newer }
+            Looked { hot: looked.hot + u64::from(self.uses[at].hits() > 0), next: self.entries[at].newer }
         })
     }
 
@@ -269,8 +324,8 @@ impl Miniature {
 
     fn keep_oldest(&mut self) {
         let Some(entry) = self.main.pop(&self.entries) else { return };
-        let hits = &mut self.hits[usize::from(entry)];
-        *hits = hits.saturating_sub(1);
+        let uses = &mut self.uses[usize::from(entry)];
+        *uses = uses.with_hits(uses.hits().saturating_sub(1));
         self.main.push(&mut self.entries, entry);
     }
 
@@ -280,7 +335,7 @@ impl Miniature {
         let hot = self.look(self.main.oldest, count).hot;
         let mut carried = carried_max(self.intake, hot, count);
         for _ in 0..count {
-            if carried > 0 && self.hits[usize::from(self.main.oldest)] > 0 {
+            if carried > 0 && self.uses[usize::from(self.main.oldest)].hits() > 0 {
                 carried -= 1;
                 self.keep_oldest();
             } else if let Some(entry) = self.main.pop(&self.entries) {
@@ -333,7 +388,8 @@ mod tests {
 
     /// Hits of a loop's last pass.
     fn last_pass(miniature: &mut Miniature, length: u32, passes: u32) -> usize {
-        let mut pass = || (0..length).filter(|number| miniature.access(print(*number), Use::Read)).count();
+        let mut pass =
+            || (0..length).filter(|number| miniature.access(print(*number), Use::Read).is_hit()).count();
         (1..passes).for_each(|_| {
             pass();
         });
@@ -362,7 +418,21 @@ mod tests {
             miniature.access(print(number), Use::Read);
         });
         miniature.access(print(5_000), Use::Write);
-        assert!(miniature.access(print(5_000), Use::Read));
+        assert!(miniature.access(print(5_000), Use::Read).is_hit());
+    }
+
+    #[test]
+    fn what_comes_back_before_as_much_as_there_is_room_for_is_soon() {
+        for (others, found) in [(900, Found::Soon), (1_100, Found::Late)] {
+            let mut miniature = Miniature::new(1_000, Intake::All);
+            (0..2).for_each(|_| {
+                miniature.access(print(0), Use::Read);
+            });
+            (0..others).for_each(|number| {
+                miniature.access(print(1 + number % 500), Use::Read);
+            });
+            assert_eq!(miniature.access(print(0), Use::Read), found, "{others}");
+        }
     }
 
     #[test]

@@ -172,12 +172,15 @@ fn lets_go(state: &mut State, volume: VolumeId, part: ByteExtent) -> bool {
     true
 }
 
-/// While main is held, few misses are promoted; these belong to it.
+/// While main is held, few misses are promoted; these belong to it. The others are remembered if it may soon be let go.
 fn choose_while_held(state: &mut State, volume: VolumeId, part: ByteExtent) -> Keep {
     let filled = state.volumes.get(volume).window.bytes() / BLOCK_SIZE;
     let count = blocks_of(part).len();
     let takes_in = state.retention.hold.takes_in(count as u64, filled);
     if !takes_in || !state.wear.allows(state.now, Rank::Unknown, count as u64) {
+        if state.retention.hold.is_in_doubt() {
+            blocks_of(part).for_each(|block| state.retention.remember(BlockKey::new(volume, block)));
+        }
         return Keep::Nothing;
     }
     let mut main = BlockSet::default();
@@ -253,9 +256,10 @@ mod tests {
     use core::num::NonZeroU64;
 
     use crate::config::{Admission, Mode, SequentialCutoff, VolumeSettings};
+    use crate::policy::miniature::Use;
     use crate::scene::Scene;
     use crate::time::Duration;
-    use crate::units::VolumeId;
+    use crate::units::{BlockIndex, BlockKey, VolumeId};
 
     #[test]
     fn bypass_reads_what_was_asked_for_and_keeps_nothing() {
@@ -295,6 +299,25 @@ mod tests {
         scene.settings(VolumeId::new(0)).admission = Admission::SecondTouch;
         scene.read(4096, 4096).0.unwrap();
         assert!(scene.is_cached(4096), "it was asked for before");
+    }
+
+    #[test]
+    fn what_is_kept_out_while_main_is_held_is_remembered_if_others_come_back_soon() {
+        let mut scene = Scene::new(Mode::WriteThrough);
+        let block = |number| BlockKey::new(VolumeId::new(0), BlockIndex::new(number));
+        let capacity = scene.engine.state.retention.capacity();
+        let observe = |scene: &mut Scene, number| {
+            scene.engine.state.retention.hold.observe(block(1_000 + number), Use::Read);
+        };
+        (0..6 * capacity).for_each(|number| observe(&mut scene, number % (2 * capacity)));
+        let is_known = |scene: &mut Scene, number: u64| {
+            scene.read(number * 4096, 4096).0.unwrap();
+            assert!(!scene.is_cached(number * 4096) && scene.engine.state.retention.hold.is_on());
+            scene.engine.state.retention.place(block(number)).is_some()
+        };
+        assert!(!is_known(&mut scene, 1));
+        (0..capacity * 3 / 4).for_each(|number| observe(&mut scene, 4 * capacity + number % (capacity / 2)));
+        assert!(is_known(&mut scene, 3));
     }
 
     #[test]
