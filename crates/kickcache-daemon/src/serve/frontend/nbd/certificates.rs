@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use kickcache_tls::rustls::{ServerConfig, ServerConnection};
+use kickcache_tls::rustls::ServerConfig;
+use kickcache_tls::rustls::server::UnbufferedServerConnection;
 use kickcache_tls::server::{Refreshed, ServerCertificates};
 
 /// How often the files are looked at.
@@ -34,10 +35,10 @@ impl Certificates {
     }
 
     /// TLS for a client.
-    pub(super) fn accept(&self) -> Option<ServerConnection> {
+    pub(super) fn accept(&self) -> Option<UnbufferedServerConnection> {
         let config = Arc::clone(&lock(&self.current));
         // It fails if the system gives no random numbers.
-        ServerConnection::new(config).ok()
+        UnbufferedServerConnection::new(config).ok()
     }
 }
 

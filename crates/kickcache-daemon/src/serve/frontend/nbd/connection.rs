@@ -8,7 +8,7 @@ use kickcache_engine::time::Instant;
 use kickcache_nbd::{Access, Command, CommandKind, Decoded, NbdErrno, ReplyHead, Session, Taken};
 use kickcache_tls::explain;
 use kickcache_tls::names::PeerNames;
-use kickcache_tls::rustls::ServerConnection;
+use kickcache_tls::rustls::server::UnbufferedServerConnection;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::driver::buffers::Buffers;
@@ -143,7 +143,7 @@ impl Connection {
     }
 
     /// Begins with TLS. What is owed in the clear must be sent.
-    pub(crate) fn start_tls(&mut self, connection: ServerConnection) {
+    pub(crate) fn start_tls(&mut self, connection: UnbufferedServerConnection) {
         assert!(self.outbox.is_empty() && self.input.unread().is_empty(), "the clear is behind it");
         self.tls = Some(Box::new(TlsStream::new(connection)));
     }

@@ -1,6 +1,6 @@
 //! Bytes that a client sent and nobody has looked at yet.
 
-use std::io::{IoSliceMut, Read};
+use std::io::IoSliceMut;
 use std::os::fd::AsFd;
 
 use rustix::io::Errno;
@@ -59,11 +59,11 @@ impl Input {
         self.bytes.len() - self.end
     }
 
-    /// Takes what a reader has at the moment; gives how many bytes.
-    pub(crate) fn take_from(&mut self, reader: &mut impl Read) -> usize {
-        let count = reader.read(&mut self.bytes[self.end..]).unwrap_or(0);
-        self.end += count;
-        count
+    /// Takes bytes, for which there must be room.
+    pub(crate) fn append(&mut self, bytes: &[u8]) {
+        let end = self.end + bytes.len();
+        self.bytes[self.end..end].copy_from_slice(bytes);
+        self.end = end;
     }
 
     /// Receives without blocking, `first` before the buffer.

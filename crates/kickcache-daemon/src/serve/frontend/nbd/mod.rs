@@ -11,6 +11,7 @@ mod input;
 pub(crate) mod key;
 pub(super) mod membership;
 mod outbox;
+mod outgoing;
 mod peer;
 pub(crate) mod request;
 mod securing;

@@ -75,7 +75,7 @@ impl Outbox {
         let count = {
             let mut slices = [IoSlice::new(&[]); STRETCHES_MAX];
             let filled = self.gather(&mut slices, buffers);
-            tls.encrypt(&slices[..filled])
+            tls.encrypt(&mut slices[..filled])
         };
         self.advance(count, buffers, &mut done);
         count

@@ -2,7 +2,7 @@
 
 use kickcache_nbd::{Access, TlsPolicy};
 use kickcache_tls::names::PeerNames;
-use kickcache_tls::rustls::ServerConnection;
+use kickcache_tls::rustls::server::UnbufferedServerConnection;
 
 use crate::serve::frontend::nbd::certificates::Certificates;
 use crate::serve::frontend::nbd::settings::NbdSettings;
@@ -26,7 +26,7 @@ impl Security {
     }
 
     /// TLS for a client, with the certificates of now.
-    pub(super) fn accept(&self) -> Option<ServerConnection> {
+    pub(super) fn accept(&self) -> Option<UnbufferedServerConnection> {
         self.certificates.as_ref()?.accept()
     }
 }
