@@ -190,6 +190,9 @@ pub struct VolumeReport {
     /// Requests of clients that waited for the cap on them.
     #[serde(default)]
     pub held_requests: u64,
+    /// Recordings of what clients ask for that run (`kickcache record`).
+    #[serde(default)]
+    pub recordings: u64,
     /// Bytes of the volume.
     pub size_bytes: u64,
     /// Bytes in the cache.
@@ -322,6 +325,8 @@ pub struct VolumeFacts {
     pub client_cap: ClientCap,
     /// Requests that waited for that.
     pub held_requests: u64,
+    /// Recordings of them.
+    pub recordings: u64,
 }
 
 impl CacheReport {
@@ -385,6 +390,7 @@ impl VolumeReport {
             mode: status.mode.into(),
             limits: LimitsReport::new(&status.settings, facts.client_cap, capacity),
             held_requests: facts.held_requests,
+            recordings: facts.recordings,
             size_bytes: status.size,
             cached_bytes: status.cached_blocks * BLOCK_SIZE,
             dirty_bytes: status.dirty_blocks * BLOCK_SIZE,

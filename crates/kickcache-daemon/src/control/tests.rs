@@ -148,6 +148,7 @@ fn volume_report() -> VolumeReport {
         mode: ModeWord::WriteBack,
         limits: Default::default(),
         held_requests: 0,
+        recordings: 0,
         size_bytes: 1 << 40,
         cached_bytes: 12 << 30,
         dirty_bytes: 1 << 20,

@@ -132,6 +132,11 @@ pub(super) const FAMILIES: &[Family<VolumeReport>] = &[
         values: Values::Counter(|volume| volume.held_requests),
     },
     Family {
+        name: "kickcache_volume_recordings",
+        help: "Recordings of what clients ask for that run.",
+        values: Values::Count(|volume| volume.recordings),
+    },
+    Family {
         name: "kickcache_volume_read_bytes",
         help: "Bytes that clients read.",
         values: Values::Counter(|volume| volume.counters.read_bytes),

@@ -197,6 +197,8 @@ pub struct ServerStatus {
     pub client_caps: Vec<ClientCap>,
     /// Requests of theirs that waited for that, in the same order.
     pub held_requests: Vec<u64>,
+    /// Recordings of what they are asked for, in the same order.
+    pub recordings: Vec<usize>,
     /// Where they are served, in the same order.
     pub served_at: Vec<ServedAt>,
 }

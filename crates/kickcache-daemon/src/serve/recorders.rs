@@ -41,6 +41,11 @@ impl Recorders {
         self.0.retain(|entry| entry.volume != volume);
     }
 
+    /// Those of a volume that run.
+    pub(crate) fn count(&self, volume: VolumeId) -> usize {
+        self.0.iter().filter(|entry| entry.volume == volume && entry.recorder.is_wanted()).count()
+    }
+
     /// Notes a request, if its volume is recorded.
     #[inline]
     pub(crate) fn note(&mut self, now: Instant, volume: VolumeId, operation: Operation, extent: ByteExtent) {
@@ -72,6 +77,7 @@ mod tests {
         let Ends { recorder, mut recording } = ring();
         let mut recorders = Recorders::default();
         assert!(recorders.add(Instant::from_nanos(50), VolumeId::new(1), recorder));
+        assert_eq!([0, 1].map(|volume| recorders.count(VolumeId::new(volume))), [0, 1]);
         let mut note = |volume, operation| {
             recorders.note(Instant::from_nanos(70), VolumeId::new(volume), operation, EXTENT);
         };
@@ -81,6 +87,8 @@ mod tests {
         let mut times = Vec::new();
         recording.take(10, |[at, ..]| times.push(at));
         assert_eq!(times, [20]);
+        drop(recording);
+        assert_eq!(recorders.count(VolumeId::new(1)), 0);
     }
 
     #[test]

@@ -61,6 +61,7 @@ fn report_of(
             sessions: status.sessions[index],
             client_cap: status.client_caps[index],
             held_requests: status.held_requests[index],
+            recordings: status.recordings[index] as u64,
             trouble: trouble(&status.origin_troubles[index], faults, Device::Origin(info.id)),
             name: info.name,
             origin: info.origin,

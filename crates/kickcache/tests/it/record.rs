@@ -100,6 +100,7 @@ fn a_recording_simulates_to_the_hit_ratio_that_the_daemon_had() {
     spec.extra = words("--fill-window-max 4K");
     let daemon = spec.start();
     let recorder = Recorder::start(&daemon, &scratch.path("r.kct"), &[]);
+    assert_eq!(daemon.volume_count("recordings"), 1);
     let mut arguments = words(
         "--name=r --ioengine=nbd --rw=randread --bs=4k --iodepth=4 --size=128M --number_ios=16000 --norandommap \
          --random_distribution=zipf:1.1 --output-format=json",

@@ -121,6 +121,7 @@ fn volume() -> VolumeReport {
             ..LimitsReport::default()
         },
         held_requests: 1,
+        recordings: 1,
         size_bytes: 1,
         cached_bytes: 1,
         dirty_bytes: 1,

@@ -159,6 +159,9 @@ pub(super) fn volume_sentences(cache: &CacheReport, volume: &VolumeReport, span:
     };
     let name = &volume.name;
     sentences.push((format!("{name}: {}{span}", gained(activity)), Tone::Plain));
+    if volume.recordings > 0 {
+        sentences.push(("  what it is asked for is being recorded".into(), Tone::Plain));
+    }
     let kinds = [("hits", &activity.hits), ("misses", &activity.misses), ("writes", &activity.writes)];
     let times: Vec<String> = kinds.into_iter().filter_map(|(kind, took)| show_took(kind, took)).collect();
     if !times.is_empty() {

@@ -34,6 +34,7 @@ fn volume(name: &str, mode: ModeWord, counters: VolumeCounters) -> VolumeReport 
         mode,
         limits: Default::default(),
         held_requests: 0,
+        recordings: 0,
         size_bytes: 1 << 40,
         cached_bytes: 12 << 30,
         dirty_bytes: 300 << 10,
