@@ -5,6 +5,7 @@
 
 pub mod bench;
 pub mod cache_model;
+pub mod cloud_duel;
 pub mod devices;
 pub mod duel;
 mod jobs;
