@@ -63,6 +63,18 @@ impl State {
         self.volumes.get_mut(volume).offload.origin.end_read(now, extent);
     }
 
+    /// The origin is given a writeback.
+    pub(crate) fn begin_metered_writeback(&mut self, volume: VolumeId, bytes: u64) {
+        let now = self.now;
+        self.volumes.get_mut(volume).offload.origin.begin_writeback(now, bytes);
+    }
+
+    /// It answered.
+    pub(crate) fn end_metered_writeback(&mut self, volume: VolumeId, bytes: u64) {
+        let now = self.now;
+        self.volumes.get_mut(volume).offload.origin.end_writeback(now, bytes);
+    }
+
     /// A write sets out on its route.
     pub(crate) fn meter_write(&mut self, slot: RequestSlot, route: Route) {
         let clock = self.clock();
@@ -72,7 +84,7 @@ impl State {
         let bytes = writing.extent.length;
         let source = match route {
             Route::Log => ServedBy::Cache,
-            Route::Around => ServedBy::Origin,
+            Route::Around | Route::Supersede => ServedBy::Origin,
             Route::LogThrough | Route::Through => return,
         };
         if bytes < LONG_WRITE || writing.source == WriteData::Zeroes || writing.metered.is_some() {
@@ -96,7 +108,7 @@ impl State {
         let Some(Metered { source, begun }) = writing.metered.take() else { return };
         let found = self.volumes.get_mut(volume);
         match source {
-            ServedBy::Origin => found.offload.origin.load.end(clock.now, bytes),
+            ServedBy::Origin => found.offload.origin.end_write(clock.now, bytes),
             ServedBy::Cache => {
                 if found.offload.end(clock, Began { kind: Kind::Write, at: begun }, bytes) {
                     found.offload.look(clock.now, served(&found.counters));

@@ -60,6 +60,10 @@ mod planted {
         GoneNotRecorded,
         /// A write around the log does not wait for the record.
         GoneNotAwaited,
+        /// A write that supersedes what only the log has is volatile at the origin.
+        SupersededByVolatile,
+        /// What the origin is about to supersede is written back meanwhile.
+        SupersededWrittenBack,
         /// A write is acknowledged when it joins a batch.
         AcknowledgedBeforeLanding,
         /// A flush does not reach the cache device.

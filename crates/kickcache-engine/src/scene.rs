@@ -169,12 +169,22 @@ impl Scene {
         self.end_all_held()
     }
 
-    fn end_all_held(&mut self) -> Vec<String> {
-        for Submission { id, operation } in core::mem::take(&mut self.held) {
-            let data = blank_device::data_of(&operation).expect("its end is waited for");
-            self.engine.handle_completion(self.now, Completion { id, result: Ok(data) });
-        }
+    /// Ends well what was held first, and keeps what begins like this from ending.
+    pub(crate) fn end_held_first_and_hold(&mut self, begin: &'static str) -> Vec<String> {
+        self.holding = Some(begin);
+        let first = self.held.remove(0);
+        self.end(first);
         self.run()
+    }
+
+    fn end_all_held(&mut self) -> Vec<String> {
+        core::mem::take(&mut self.held).into_iter().for_each(|held| self.end(held));
+        self.run()
+    }
+
+    fn end(&mut self, Submission { id, operation }: Submission) {
+        let data = blank_device::data_of(&operation).expect("its end is waited for");
+        self.engine.handle_completion(self.now, Completion { id, result: Ok(data) });
     }
 
     pub(crate) fn restart_origin(&mut self) -> Vec<String> {

@@ -6,12 +6,22 @@ use alloc::vec::Vec;
 use crate::ids::RequestSlot;
 use crate::units::{ByteExtent, VolumeId};
 
-/// An extent in which a write completes partial blocks, or for which it waits for room: other writes to it wait.
+/// Why other writes to an extent wait.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum LockReason {
+    /// A write completes partial blocks, or waits for room.
+    Prepared,
+    /// The origin takes a write of which the log has older blocks: nothing else may bring them there.
+    Replaced,
+}
+
+/// An extent of a write: other writes to it wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct WriteLock {
     pub(crate) holder: RequestSlot,
     pub(crate) volume: VolumeId,
     pub(crate) extent: ByteExtent,
+    pub(crate) reason: LockReason,
 }
 
 /// Requests that wait for what others have.
@@ -73,6 +83,13 @@ impl Waiters {
     pub(crate) fn is_locked(&self, volume: VolumeId, extent: ByteExtent) -> bool {
         self.locks.iter().any(|lock| lock.volume == volume && lock.extent.overlaps(extent))
     }
+
+    /// Whether the origin takes a write to it of which the log has older blocks.
+    pub(crate) fn is_replaced(&self, volume: VolumeId, extent: ByteExtent) -> bool {
+        let is_replaced = |lock: &WriteLock| lock.reason == LockReason::Replaced;
+        let overlaps = |lock: &WriteLock| lock.volume == volume && lock.extent.overlaps(extent);
+        self.locks.iter().any(|lock| is_replaced(lock) && overlaps(lock))
+    }
 }
 
 #[cfg(test)]
@@ -84,9 +101,9 @@ mod tests {
         let mut waiters = Waiters::default();
         let (volume, other) = (VolumeId::new(0), VolumeId::new(1));
         let extent = |start| ByteExtent { start, length: 4096 };
-        let holder = RequestSlot(7);
-        waiters.lock(WriteLock { holder, volume, extent: extent(8192) });
-        waiters.lock(WriteLock { holder, volume, extent: extent(0) });
+        let (holder, reason) = (RequestSlot(7), LockReason::Prepared);
+        waiters.lock(WriteLock { holder, volume, extent: extent(8192), reason });
+        waiters.lock(WriteLock { holder, volume, extent: extent(0), reason });
         let locked = |waiters: &Waiters| {
             [(volume, 8191), (volume, 12287), (volume, 12288), (volume, 0), (other, 8192)]
                 .map(|(volume, start)| waiters.is_locked(volume, extent(start)))

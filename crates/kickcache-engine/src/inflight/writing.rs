@@ -36,6 +36,8 @@ pub(crate) enum Route {
     LogThrough,
     /// To the origin alone, after what is cached of it is *gone*.
     Around,
+    /// To the origin alone, durably; then what the log holds of it that the origin lacked is *gone*.
+    Supersede,
     /// To the origin alone, partial blocks merged: the cache device is out of service.
     Through,
 }
@@ -107,6 +109,11 @@ pub(crate) enum WritePhase {
         /// It keeps its place in the origin's queue until then.
         ticket: Ticket,
     },
+    /// The origin has it durably: what the log has that is older is forgotten.
+    Superseding {
+        /// It keeps its place in the origin's queue until then.
+        ticket: Ticket,
+    },
     /// All is done but the reply.
     Ended,
 }
@@ -175,7 +182,7 @@ impl Writing {
     pub(crate) fn has_place(&self) -> bool {
         match self.phase {
             WritePhase::Logging(logging) => logging.ticket.is_some(),
-            WritePhase::AtOrigin(_) | WritePhase::Undoing { .. } => true,
+            WritePhase::AtOrigin(_) | WritePhase::Undoing { .. } | WritePhase::Superseding { .. } => true,
             WritePhase::Arrived | WritePhase::Merging { .. } | WritePhase::Ended => false,
         }
     }

@@ -10,6 +10,7 @@ use crate::config::{UNFLUSHED_BLOCKS_MAX, WRITEBACK_BACKOFF};
 use crate::device::{Device, DeviceError, DeviceOperation};
 use crate::format::journal::Fact;
 use crate::ids::RequestSlot;
+use crate::inflight::blocks::block_extent;
 use crate::inflight::origin_flush::Covered;
 use crate::inflight::purpose::Purpose;
 use crate::order::{DurableWaiter, Need};
@@ -97,6 +98,9 @@ fn end_unflushed(state: &mut State, copy: BlockCopy, state_now: SlotState) {
     if !state.cache.is_alive(copy) || state.cache.slots().state(location) != SlotState::Unflushed {
         return;
     }
+    // What the origin is about to have in its place is newer: clean, it could be the block after a power cut and not be later.
+    let is_replaced = state.waiters.is_replaced(key.volume(), block_extent(key.block()));
+    let state_now = if is_replaced { SlotState::Dirty } else { state_now };
     state.cache.set_state(location, state_now);
     if state_now != SlotState::Clean {
         return;

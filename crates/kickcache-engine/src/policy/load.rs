@@ -111,6 +111,11 @@ impl Load {
         self.in_flight.saturating_mul(self.pace) / SCALE
     }
 
+    /// Nanoseconds that a request of this many bytes keeps it busy.
+    pub(crate) fn each(&self, bytes: u64) -> u64 {
+        work_of(1, bytes).saturating_mul(self.pace) / SCALE
+    }
+
     /// Whether it does no more than it did when it had fewer in flight, as far as is known.
     pub(crate) fn is_at_its_limit(&self) -> bool {
         let below = self.levels[..self.level].iter().rev().find(|pace| **pace > 0);

@@ -33,6 +33,8 @@ struct Limit {
     area: u64,
     count: u64,
     bytes: u64,
+    /// Something was written back meanwhile: what the reads had to wait for is not the origin's limit of them.
+    is_disturbed: bool,
     /// Nanoseconds for each small read of an origin at its limit, 0 if not known, and when that was.
     small: u64,
     small_at: Instant,
@@ -62,7 +64,9 @@ impl Limit {
         }
         self.in_flight = self.in_flight.saturating_sub(1);
         if self.time >= WINDOW && self.count > 0 {
-            self.measure(now, least);
+            if !core::mem::take(&mut self.is_disturbed) {
+                self.measure(now, least);
+            }
             (self.time, self.area, self.count, self.bytes) = (0, 0, 0, 0);
         }
     }
@@ -80,7 +84,10 @@ impl Limit {
 /// The policy's memory of an origin. Its latencies are of the wall clock: what a late processor adds makes it look slower.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct OriginLoad {
-    pub(crate) load: Load,
+    /// What clients wait for.
+    load: Load,
+    /// Writebacks. They have a pace of their own: those of a rotating disk say nothing of its random reads.
+    writebacks: Load,
     /// A random read in flight that is timed: its first byte, and when it began.
     timed: Option<(u64, Instant)>,
     last_end: u64,
@@ -94,6 +101,41 @@ pub(crate) struct OriginLoad {
 }
 
 impl OriginLoad {
+    /// A client's write of this many bytes begins.
+    pub(crate) fn begin_write(&mut self, now: Instant, bytes: u64) {
+        self.load.begin(now, bytes);
+    }
+
+    pub(crate) fn end_write(&mut self, now: Instant, bytes: u64) {
+        self.load.end(now, bytes);
+    }
+
+    /// A writeback of this many bytes begins.
+    pub(crate) fn begin_writeback(&mut self, now: Instant, bytes: u64) {
+        self.writebacks.begin(now, bytes);
+        self.limit.is_disturbed = true;
+    }
+
+    pub(crate) fn end_writeback(&mut self, now: Instant, bytes: u64) {
+        self.writebacks.end(now, bytes);
+    }
+
+    /// Nanoseconds until a request of this many bytes more would be done, behind all that is in flight; nothing if that cannot be
+    /// known.
+    pub(crate) fn expected(&self, bytes: u64) -> Option<u64> {
+        (!self.load.is_unknown()).then(|| self.load.expected(bytes) + self.writebacks.backlog())
+    }
+
+    /// Nanoseconds until what is in flight is done.
+    pub(crate) fn backlog(&self) -> u64 {
+        self.load.backlog() + self.writebacks.backlog()
+    }
+
+    /// Whether it has nothing to do.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.load.is_idle() && self.writebacks.is_idle()
+    }
+
     /// A read of which the end will be told with the same extent.
     pub(crate) fn begin_read(&mut self, now: Instant, extent: ByteExtent) {
         self.load.begin(now, extent.length);
@@ -106,6 +148,7 @@ impl OriginLoad {
 
     pub(crate) fn end_read(&mut self, now: Instant, extent: ByteExtent) {
         self.load.end(now, extent.length);
+        self.limit.is_disturbed |= !self.writebacks.is_idle();
         self.limit.end(now, extent.length, self.least);
         let Some((_, begun)) = self.timed.take_if(|(start, _)| *start == extent.start) else { return };
         let nanos = now.since(begun).as_nanos();
@@ -194,9 +237,31 @@ mod tests {
         assert_eq!(origin.small_read(at(1_000)), None, "one in flight says nothing of what it can do");
         crowd(&mut origin, 1_000, (8, 4_000, 4096));
         assert_eq!(origin.small_read(at(2_000)), Some(4_000_000));
-        crowd(&mut origin, 2_000, (8, 12_000, 1 << 20));
-        assert_eq!(origin.small_read(at(3_000)), Some(4_000_000), "long reads are no small ones");
+        origin.begin_writeback(at(1_990), 256 << 10);
+        crowd(&mut origin, 2_000, (8, 12_000, 4096));
+        origin.end_writeback(at(2_950), 256 << 10);
+        crowd(&mut origin, 2_950, (1, 100, 4096));
+        assert_eq!(origin.small_read(at(2_960)), Some(4_000_000), "beside writeback it takes longer");
+        crowd(&mut origin, 2_970, (8, 12_000, 1 << 20));
+        assert_eq!(origin.small_read(at(3_970)), Some(4_000_000), "long reads are no small ones");
         assert_eq!(origin.small_read(at(602_000)), None, "ten minutes ago");
+    }
+
+    #[test]
+    fn a_read_is_expected_behind_what_is_written_back() {
+        let mut origin = OriginLoad::default();
+        crowd(&mut origin, 0, (1, 500, 4096));
+        let alone = origin.expected(4096).unwrap();
+        assert!((400_000..=600_000).contains(&alone), "{alone}");
+        for number in 0..40 {
+            origin.begin_writeback(at(1_000 + 20 * number), 256 << 10);
+            origin.end_writeback(at(1_010 + 20 * number), 256 << 10);
+        }
+        assert_eq!(origin.expected(4096), Some(alone), "nothing is written back");
+        (0..2).for_each(|_| origin.begin_writeback(at(2_000), 256 << 10));
+        assert!(!origin.is_idle());
+        let behind = origin.expected(4096).unwrap() - alone;
+        assert!((18_000_000..=22_000_000).contains(&behind), "two of 10 ms each: {behind}");
     }
 
     #[test]

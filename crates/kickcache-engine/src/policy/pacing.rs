@@ -19,7 +19,7 @@ use crate::units::BLOCK_SIZE;
 /// Foreground accesses between two writebacks at the low mark.
 const TURN_LOW: u64 = 64;
 /// Work of a cache device that is behind, for clients, between two writebacks at the low mark, in times the work of a writeback.
-const CACHE_TURN_LOW: u64 = 16;
+const CACHE_TURN_LOW: u64 = 64;
 
 /// What clients have the cache device do for a volume.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -219,8 +219,8 @@ mod tests {
         assert_eq!(pacing.choose(&view, 8), WritebackPace::Run(1), "the first");
         let start = Start { bytes: 64 * BLOCK_SIZE, ..Start::default() };
         pacing.on_start(start, &RateCap { bytes: None, requests: None });
-        // Half of the way to the high mark: 1 + 15 / 2 times.
-        let turn = 8 * work_of(64, 64 * BLOCK_SIZE);
+        // Half of the way to the high mark: 1 + 63 / 2 times.
+        let turn = 32 * work_of(64, 64 * BLOCK_SIZE);
         assert_eq!(pacing.choose(&View { cache: at(turn - 1), ..view }, 8), WritebackPace::GiveWay);
         assert_eq!(pacing.choose(&View { cache: at(turn), ..view }, 8), WritebackPace::Run(1));
         assert_eq!(pacing.choose(&View { cache: CacheWork::default(), ..view }, 8), WritebackPace::Run(1));

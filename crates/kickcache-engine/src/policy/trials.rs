@@ -94,8 +94,9 @@ pub(crate) struct Trials {
     asked: u64,
     /// The last span that went the usual way.
     usual: Option<Rate>,
-    /// When there was a backlog last.
+    /// When there was a backlog last, and the requests until then.
     seen: Instant,
+    seen_requests: u64,
     /// Requests that were spent for trials, or were saved too long.
     spent: u64,
     /// Spans since the last trial.
@@ -103,9 +104,9 @@ pub(crate) struct Trials {
 }
 
 impl Trials {
-    /// Whether the origin helps at the moment.
-    pub(crate) const fn is_on(&self) -> bool {
-        self.is_proven != self.is_trial
+    /// Whether the origin helps at the moment. A trial ends where there is no backlog any more.
+    pub(crate) fn is_on(&self, now: Instant) -> bool {
+        self.is_proven != (self.is_trial && now.since(self.seen).as_nanos() <= GAP)
     }
 
     pub(crate) const fn is_proven(&self) -> bool {
@@ -120,10 +121,12 @@ impl Trials {
     /// There is a backlog; gives the span if it is over.
     pub(crate) fn end_span(&mut self, now: Instant, served: Served) -> Option<Ended> {
         let rested = now.since(self.seen).as_nanos();
+        let requests = core::mem::replace(&mut self.seen_requests, served.requests);
         self.seen = now;
         if rested > GAP {
             self.is_proven &= rested <= FORGET;
-            self.spend(served.requests);
+            // What came since then was part of no trial.
+            self.spend(requests);
             (self.is_trial, self.usual) = (false, None);
             return Some(Ended { now, served, rate: None });
         }
@@ -151,9 +154,9 @@ impl Trials {
     /// The next span begins: a trial if it may be one and enough requests were saved for it.
     /// After a change nothing counts until a backlog of this many nanoseconds is done.
     pub(crate) fn begin_span(&mut self, span: Ended, backlog: u64, trial: TrialRule) {
-        let was_on = self.is_on();
+        let was_on = self.is_on(span.now);
         self.decide(&span, trial);
-        let lead = if self.is_on() == was_on { 0 } else { backlog.min(GAP) };
+        let lead = if self.is_on(span.now) == was_on { 0 } else { backlog.min(GAP) };
         (self.since, self.before) = (span.now.plus(Duration::from_nanos(lead)), span.served);
         self.asked = span.served.requests;
     }
@@ -194,8 +197,8 @@ mod tests {
         let (mut trials, mut served, mut on) = (Trials::default(), Served::default(), 0);
         for step in 0..spans * 50 {
             let now = Instant::ZERO.plus(Duration::from_millis(10 * step));
-            let rate = if trials.is_on() { with } else { without };
-            on += u64::from(trials.is_on());
+            let rate = if trials.is_on(now) { with } else { without };
+            on += u64::from(trials.is_on(now));
             served.requests += rate;
             served.work += rate;
             served.by_cache += without.min(rate);
@@ -210,6 +213,27 @@ mod tests {
     fn what_serves_more_is_kept() {
         let (with_origin, is_proven) = run(100, 150, 400);
         assert!(is_proven && with_origin > 200, "{with_origin} of 400");
+    }
+
+    #[test]
+    fn what_comes_when_there_is_no_backlog_is_part_of_no_trial() {
+        let (mut trials, mut served) = (Trials::default(), Served::default());
+        let mut pass = |trials: &mut Trials, millis: u64, requests: u64| {
+            served.requests += requests;
+            (served.work, served.by_cache) = (served.requests, served.requests);
+            let now = Instant::ZERO.plus(Duration::from_millis(millis));
+            if let Some(span) = trials.end_span(now, served) {
+                trials.begin_span(span, 0, TrialRule::Allowed);
+            }
+            now
+        };
+        // Two spans that are alike: a trial begins, and the load ends.
+        let ended = [(2_000, 2_000), (2_350, 10), (2_700, 10)]
+            .map(|(at, requests)| pass(&mut trials, at, requests))[2];
+        assert!(trials.is_on(ended), "the trial");
+        assert!(!trials.is_on(ended.plus(Duration::from_millis(1_100))), "nobody looks at it any more");
+        pass(&mut trials, 60_000, 100_000);
+        assert_eq!(trials.saved(102_020), 102_020 / PART, "none of these was part of it");
     }
 
     #[test]

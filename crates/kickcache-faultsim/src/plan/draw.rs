@@ -16,7 +16,7 @@ use crate::plan::latency::Latency;
 use crate::plan::load::{Shape, Weights};
 use crate::plan::mode::draw_mode;
 use crate::plan::pick::{pick, swarm};
-use crate::plan::{Plan, focus};
+use crate::plan::{Plan, focus, superseding};
 
 impl Plan {
     /// The plan of a seed.
@@ -107,6 +107,9 @@ fn draw_rare(plan: &mut Plan, random: &Random) {
     }
     if random.clone().below(8) == 4 {
         focus::budget_writes(plan, &mut random.clone());
+    }
+    if random.clone().below(24) == 10 {
+        superseding::draw(plan, &mut random.clone());
     }
     // Without a draw of its own: what follows stays as it is for each seed.
     if random.clone().below(8) == 0 {

@@ -3,6 +3,8 @@
 //! Invariants:
 //! * I-1: a write through the log goes to the origin only after its batch landed, durably if an older copy of a block
 //!   could come back; a write around the log only after *gone* is durable for what the cache held.
+//! * A block that only the log has stays there until the origin has what supersedes it, durably, and then becomes *gone*,
+//!   durably, before the client is told: after a power cut it is the one or the other, and never what the origin had before.
 //! * I-2: a write is acknowledged only after its batch landed, or the origin ended it.
 
 mod finish;
@@ -11,6 +13,7 @@ mod log;
 mod origin;
 mod part;
 mod route;
+mod supersede;
 mod undo;
 
 use crate::config::FILL_WINDOW_MAX;
@@ -27,9 +30,14 @@ pub(crate) fn begin(state: &mut State, slot: RequestSlot) {
     let pending = state.requests.get_mut(slot);
     let (volume, whole) = (pending.volume, pending.extent);
     let writing = pending.writing();
-    if let WritePhase::Undoing { .. } = writing.phase {
-        undo::undo(state, slot);
-        return;
+    match writing.phase {
+        WritePhase::Undoing { .. } => return undo::undo(state, slot),
+        WritePhase::Superseding { .. } => return supersede::supersede(state, slot),
+        WritePhase::Arrived
+        | WritePhase::Merging { .. }
+        | WritePhase::Logging(_)
+        | WritePhase::AtOrigin(_)
+        | WritePhase::Ended => {}
     }
     let (start, source) = (writing.extent.start, writing.source);
     let rest = ByteExtent { start, length: whole.end() - start };
@@ -47,7 +55,8 @@ pub(crate) fn begin(state: &mut State, slot: RequestSlot) {
     let route = state.choose_route(slot);
     state.meter_write(slot, route);
     let writing = state.requests.get_mut(slot).writing();
-    let needs_merge = route != Route::Around && writing.partial_blocks().next().is_some();
+    let is_whole = !matches!(route, Route::Around | Route::Supersede);
+    let needs_merge = is_whole && writing.partial_blocks().next().is_some();
     if needs_merge {
         writing.phase = WritePhase::Merging { route };
         lock::lock(state, slot);
@@ -81,6 +90,7 @@ fn take_route(state: &mut State, slot: RequestSlot, route: Route) {
             log::append(state, slot);
         }
         Route::Around => origin::go_around(state, slot),
+        Route::Supersede => origin::go_around_dirty(state, slot),
         Route::Through => origin::go_through(state, slot),
     }
 }
@@ -101,7 +111,7 @@ pub(crate) fn on_nothing_pending(state: &mut State, slot: RequestSlot) {
             take_route(state, slot, route);
         }
         WritePhase::Logging(logging) => log::on_logged(state, slot, logging),
-        WritePhase::AtOrigin(_) | WritePhase::Undoing { .. } => {
+        WritePhase::AtOrigin(_) | WritePhase::Undoing { .. } | WritePhase::Superseding { .. } => {
             unreachable!("a write that the origin has waits for it")
         }
         WritePhase::Ended => finish::end(state, slot),

@@ -1,5 +1,6 @@
 //! The origin's part of a write.
 
+use crate::cache::slots::SlotState;
 use crate::device::{Device, DeviceError, DeviceOperation, Memory, Piece, Pieces};
 use crate::ids::RequestSlot;
 use crate::inflight::blocks::blocks_of;
@@ -8,7 +9,7 @@ use crate::inflight::purpose::Purpose;
 use crate::inflight::requests::OriginPart;
 use crate::inflight::writing::{OriginTurn, Route, WriteData, WritePhase, Writing};
 use crate::order::DurableWaiter;
-use crate::path::write::{finish, lock, undo};
+use crate::path::write::{finish, lock, supersede, undo};
 use crate::pool::{Pool, page_piece};
 use crate::request::{Durability, Errno};
 use crate::state::State;
@@ -20,14 +21,31 @@ const WITNESSES_MAX: usize = 8;
 
 /// What the cache holds of the extent becomes *gone*; then the origin takes the write.
 pub(super) fn go_around(state: &mut State, slot: RequestSlot) {
+    let extent = state.requests.get_mut(slot).writing().extent;
+    forget_all(state, slot, extent);
+    wait_for_origin(state, slot, Route::Around);
+}
+
+/// What is clean of the extent becomes *gone*; then the origin takes the write, while what it lacks stays in the log.
+pub(super) fn go_around_dirty(state: &mut State, slot: RequestSlot) {
+    lock::lock_replaced(state, slot);
+    for key in state.keys(slot) {
+        if state.cache.state_of(key) == Some(SlotState::Clean) {
+            state.forget(key);
+        }
+    }
+    wait_for_origin(state, slot, Route::Supersede);
+}
+
+/// Takes a place among the accesses to the origin; the write is submitted when what was forgotten of it is *gone*.
+fn wait_for_origin(state: &mut State, slot: RequestSlot, route: Route) {
     let pending = state.requests.get_mut(slot);
     let volume = pending.volume;
     let extent = pending.writing().extent;
     state.volumes.get_mut(volume).counters.bypass_blocks += blocks_of(extent).len() as u64;
-    forget_all(state, slot, extent);
     state.fills.invalidate(volume, extent);
     let ticket = state.volumes.get_mut(volume).enqueue(extent, OriginAccess::Write);
-    let phase = WritePhase::AtOrigin(OriginTurn { route: Route::Around, ticket });
+    let phase = WritePhase::AtOrigin(OriginTurn { route, ticket });
     state.requests.get_mut(slot).writing().phase = phase;
     state.requests.add_pending(slot);
     if mutant!(GoneNotAwaited) {
@@ -54,7 +72,7 @@ pub(super) fn go_through(state: &mut State, slot: RequestSlot) {
     let extent = pending.writing().extent.widened_to_blocks();
     state.fills.invalidate(volume, extent);
     // Dirty blocks are forgotten when the origin has the write; until then nothing else brings them there.
-    lock::lock(state, slot);
+    lock::lock_replaced(state, slot);
     let ticket = state.volumes.get_mut(volume).enqueue(extent, OriginAccess::Write);
     let phase = WritePhase::AtOrigin(OriginTurn { route: Route::Through, ticket });
     state.requests.get_mut(slot).writing().phase = phase;
@@ -67,6 +85,9 @@ pub(crate) fn go_past_cache(state: &mut State, slot: RequestSlot, result: Result
     let writing = state.requests.get_mut(slot).writing();
     match (writing.phase, result) {
         (WritePhase::Undoing { ticket }, result) => undo::end_undoing(state, slot, ticket, result),
+        (WritePhase::Superseding { ticket }, result) => {
+            supersede::end_superseding(state, slot, ticket, result);
+        }
         (_, Ok(())) => submit(state, slot),
         (_, Err(_)) => end_origin_part(state, slot, result),
     }
@@ -78,10 +99,10 @@ pub(super) fn submit(state: &mut State, slot: RequestSlot) {
     let (id, volume, start) = (pending.id, pending.volume, pending.extent.start);
     let writing = pending.writing();
     let OriginTurn { route, ticket } = writing.at_origin();
-    let is_whole = route != Route::Around;
+    let is_whole = !matches!(route, Route::Around | Route::Supersede);
     let extent = if is_whole { writing.extent.widened_to_blocks() } else { writing.extent };
     let device = Device::Origin(volume);
-    let asked = writing.durability;
+    let asked = durability_asked(writing, route);
     let durability = state.volumes.get(volume).durability_without_copy(asked);
     let writing = state.requests.get_mut(slot).writing();
     let operation = if writing.source == WriteData::Zeroes && writing.merged.is_empty() {
@@ -95,6 +116,16 @@ pub(super) fn submit(state: &mut State, slot: RequestSlot) {
         DeviceOperation::Write { device, offset: extent.start, pieces, durability }
     };
     state.volumes.get_mut(volume).queue.set_ready(ticket, operation, Purpose::RequestWrite { request: slot });
+}
+
+/// How durable the origin must have a write when it ends it: one that supersedes what only the log has is kept by nobody else.
+fn durability_asked(writing: &Writing, route: Route) -> Durability {
+    match route {
+        Route::Supersede if !mutant!(SupersededByVolatile) => Durability::Durable,
+        Route::Supersede | Route::Log | Route::LogThrough | Route::Around | Route::Through => {
+            writing.durability
+        }
+    }
 }
 
 /// The memory of an extent: merged pages where blocks are partial, the payload between them, by its place in the volume.
@@ -116,7 +147,8 @@ pub(crate) fn on_origin(state: &mut State, slot: RequestSlot, result: Result<(),
     let (now, volume) = (state.now, state.requests.get(slot).volume);
     let is_out = state.device.is_out_of_service();
     let writing = state.requests.get_mut(slot).writing();
-    let (asked, extent, route) = (writing.durability, writing.extent, writing.at_origin().route);
+    let (extent, route) = (writing.extent, writing.at_origin().route);
+    let asked = durability_asked(writing, route);
     let found = state.volumes.get_mut(volume);
     match (result, found.durability_without_copy(asked)) {
         (Ok(()), Durability::Volatile) => {
@@ -126,7 +158,7 @@ pub(crate) fn on_origin(state: &mut State, slot: RequestSlot, result: Result<(),
             }
         }
         (Ok(()), Durability::Durable) => {
-            if route == Route::Around {
+            if matches!(route, Route::Around | Route::Supersede) {
                 let some = blocks_of(extent).take(WITNESSES_MAX);
                 some.for_each(|block| found.flush.witnesses.add_durable(block));
             }
@@ -154,16 +186,18 @@ fn end_origin_part(state: &mut State, slot: RequestSlot, result: Result<(), Errn
         undo::begin_undoing(state, slot, ticket);
         return;
     }
+    if route == Route::Supersede && result.is_ok() {
+        supersede::begin_superseding(state, slot, ticket);
+        return;
+    }
     state.requests.get_mut(slot).writing().phase = WritePhase::Ended;
     state.release_ticket(volume, ticket);
     finish::note_at_origin(state, slot, finish::AtOrigin::of(&result));
-    if route == Route::Through {
-        if result.is_ok() {
-            let extent = state.requests.get_mut(slot).writing().extent.widened_to_blocks();
-            forget_all(state, slot, extent);
-        }
-        lock::unlock(state, slot);
+    if route == Route::Through && result.is_ok() {
+        let extent = state.requests.get_mut(slot).writing().extent.widened_to_blocks();
+        forget_all(state, slot, extent);
     }
+    lock::unlock(state, slot);
     state.end_pending_with(slot, result);
 }
 

@@ -29,6 +29,9 @@ impl State {
         if self.prefers_around(slot) && self.may_go_around(slot) || self.is_kept_out(slot) {
             return Route::Around;
         }
+        if self.supersedes(slot) {
+            return Route::Supersede;
+        }
         let settings = self.volumes.get(volume).settings;
         let is_at_limit = self.dirty_share(volume) >= u64::from(settings.dirty_limit);
         if settings.mode == Mode::WriteBack && !is_at_limit {
@@ -83,6 +86,18 @@ impl State {
 
     fn may_go_around(&mut self, slot: RequestSlot) -> bool {
         is_aligned(self.part(slot)) && !self.must_be_logged(slot)
+    }
+
+    /// Whether a write is to go to the origin though the log has something of it that the origin lacks: one of whole blocks that
+    /// is done there sooner.
+    fn supersedes(&mut self, slot: RequestSlot) -> bool {
+        let volume = self.requests.get(slot).volume;
+        let writing = self.requests.get_mut(slot).writing();
+        let (extent, source) = (writing.extent, writing.source);
+        let is_whole = writing.partial_blocks().next().is_none();
+        let is_written_back = self.volumes.get(volume).settings.mode == Mode::WriteBack;
+        let may = is_written_back && source == WriteData::Payload && is_whole;
+        may && self.is_origin_sooner(volume, extent.length)
     }
 
     /// Whether the write budget has nothing left for a write that goes to the origin anyway. Others go into the log whatever it has.

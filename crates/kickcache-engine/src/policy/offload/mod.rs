@@ -2,8 +2,8 @@
 //!
 //! Time of the cache device is what passed while the thread slept with nothing to take: time in which the daemon waits
 //! for a processor makes no device slow. Where the cache device still has a backlog, short trials of a few requests
-//! tell whether the two devices serve more than one, and what serves more is kept. An origin of few requests a second, like
-//! a rotating disk, is left to misses once it was seen with many of them.
+//! tell whether the two devices serve more than one, and what serves more is kept. An origin of few requests a second beside
+//! the cache device's, like a rotating disk, is left to misses once it was seen with many of them.
 
 use crate::config::OriginOffload;
 use crate::policy::latencies::Latencies;
@@ -18,9 +18,12 @@ use crate::units::ByteExtent;
 const SLOW: u64 = 1_000_000;
 /// What it is asked for takes it this many nanoseconds: it is behind.
 const BEHIND: u64 = 2_000_000;
-/// An origin that takes this many nanoseconds for each small read at its limit is not asked for hits: all that it
-/// can do is little beside what a cache device does, and misses need it.
+/// An origin that takes this many nanoseconds for each small read at its limit, and this many times as long as the
+/// cache device, is not asked for hits: all that it can do is little beside what that one does, and misses need it.
 const SCARCE: u64 = 1_000_000;
+const SCARCE_TIMES: u64 = 2;
+/// Bytes of a small read.
+const SMALL: u64 = 4096;
 /// A cache device that is slow takes nothing new while one would wait for the origin at most this many times as long: when
 /// both have enough to do, what is brought in costs the cache device a write and is not served sooner.
 const BUSY_SHARE: u64 = 2;
@@ -79,6 +82,11 @@ impl Offload {
         CacheWork { is_behind: self.cache.backlog() >= BEHIND, done: self.cache.total() }
     }
 
+    /// Whether each small read keeps the cache device busy for so long that those that can be left out are.
+    pub(crate) fn is_cache_slow(&self) -> bool {
+        self.cache.each(SMALL) >= SLOW
+    }
+
     pub(crate) fn new(setting: OriginOffload) -> Offload {
         Offload {
             setting,
@@ -108,8 +116,10 @@ impl Offload {
         if cache < SLOW || !self.is_on(now, kind) {
             return ServedBy::Cache;
         }
-        let load = &self.origin.load;
-        let is_sooner = if load.is_unknown() { load.is_idle() } else { load.expected(bytes) < cache };
+        let is_sooner = match self.origin.expected(bytes) {
+            Some(origin) => origin < cache,
+            None => self.origin.is_idle(),
+        };
         if is_sooner { ServedBy::Origin } else { ServedBy::Cache }
     }
 
@@ -118,7 +128,7 @@ impl Offload {
             Kind::Read => self.suits_reads,
             Kind::Write => self.suits_writes,
         };
-        suits && self.trials.is_on() && !self.origin.is_avoided(now)
+        suits && self.trials.is_on(now) && !self.origin.is_avoided(now)
     }
 
     /// Whether the cache device has so much to do with what it holds that it is to take no more.
@@ -131,7 +141,7 @@ impl Offload {
                 waits >= SLOW
                     && self.is_on(now, Kind::Read)
                     && self.trials.is_proven()
-                    && waits * BUSY_SHARE >= self.origin.load.expected(bytes)
+                    && self.origin.expected(bytes).is_none_or(|origin| waits * BUSY_SHARE >= origin)
             }
         }
     }
@@ -167,7 +177,7 @@ impl Offload {
     /// The origin begins to take a long write.
     pub(crate) fn begin_origin_write(&mut self, now: Instant, bytes: u64) {
         self.begun = self.begun.wrapping_add(1);
-        self.origin.load.begin(now, bytes);
+        self.origin.begin_write(now, bytes);
     }
 
     /// The cache device has a backlog: what the clients were served so far moves the trials on.
@@ -175,13 +185,14 @@ impl Offload {
     pub(crate) fn look(&mut self, now: Instant, mut served: Served) {
         served.by_cache = self.cache.total();
         let Some(span) = self.trials.end_span(now, served) else { return };
-        let backlog = self.cache.backlog().max(self.origin.load.backlog());
+        let backlog = self.cache.backlog().max(self.origin.backlog());
         let random_read = self.origin.random_read(now);
         let suits = |latencies: &Latencies| {
             let p99 = latencies.p99(now);
             p99.is_some_and(|p99| random_read.is_none_or(|nanos| nanos <= p99))
         };
-        let is_scarce = self.origin.small_read(now).is_some_and(|nanos| nanos >= SCARCE);
+        let scarce = SCARCE.max(SCARCE_TIMES * self.cache.each(SMALL));
+        let is_scarce = self.origin.small_read(now).is_some_and(|nanos| nanos >= scarce);
         (self.suits_reads, self.suits_writes) = (suits(&self.reads) && !is_scarce, suits(&self.writes));
         let suits = self.suits_reads || self.suits_writes;
         let may_try = suits && self.cache.is_at_its_limit();

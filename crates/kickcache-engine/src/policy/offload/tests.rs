@@ -143,7 +143,7 @@ fn an_origin_that_is_slower_than_the_slowest_hits_is_not_asked() {
     scene.before = u64::from(u32::MAX);
     let outcome = scene.run();
     // Nothing is known of it before the first trial, which takes at most what was saved.
-    assert!(outcome.origin <= 4_096 && !outcome.offload.trials.is_on(), "{outcome:?}");
+    assert!(outcome.origin <= 4_096 && !outcome.offload.trials.is_proven(), "{outcome:?}");
     let mut offload = outcome.offload;
     (0..100).for_each(|number| {
         offload.begin_origin_read(Instant::from_nanos(10 * SECOND), extent(number));
@@ -159,6 +159,15 @@ fn an_origin_of_few_requests_a_second_is_left_to_misses() {
     let outcome = Scene::new(Device::Cap(1_100), Device::Cap(3_300)).run();
     assert!(outcome.origin < 200, "{outcome:?}");
     assert_eq!(outcome.turned_away, 0);
+    // Caps of 800 and 300 a second.
+    assert!(Scene::new(Device::Cap(1_250), Device::Cap(3_333)).run().origin < 200);
+}
+
+#[test]
+fn an_origin_of_few_requests_a_second_helps_a_cache_device_that_has_few_itself() {
+    // Caps of 700 and 610 a second.
+    let outcome = Scene::new(Device::Cap(1_430), Device::Cap(1_640)).run();
+    assert!(outcome.cache > 6_500 && outcome.origin > 4_500, "{outcome:?}");
 }
 
 #[test]

@@ -1,0 +1,167 @@
+//! A long write that goes to the origin though the log has blocks of it that the origin lacks.
+//!
+//! They stay until the origin has the write durably, and nothing else brings them there meanwhile. What is clean is *gone*
+//! first: else a power cut could leave it older than the origin. No block of the extent becomes clean on the way.
+
+use crate::ids::{RequestSlot, Ticket};
+use crate::inflight::blocks::blocks_of;
+use crate::inflight::writing::WritePhase;
+use crate::order::DurableWaiter;
+use crate::path::write::lock;
+use crate::request::Errno;
+use crate::state::State;
+use crate::units::BlockKey;
+
+/// The origin has the write durably. It keeps its place until nothing of the log is older: what is read behind it and cached is what
+/// it wrote.
+pub(super) fn begin_superseding(state: &mut State, slot: RequestSlot, ticket: Ticket) {
+    let writing = state.requests.get_mut(slot).writing();
+    writing.earlier.clear();
+    writing.phase = WritePhase::Superseding { ticket };
+    supersede(state, slot);
+}
+
+/// Forgets what the log has of the extent; the client is told when that is durable.
+pub(super) fn supersede(state: &mut State, slot: RequestSlot) {
+    if state.device.is_journal_full() {
+        state.stall(slot);
+        return;
+    }
+    let volume = state.requests.get(slot).volume;
+    let extent = state.requests.get_mut(slot).writing().extent;
+    for key in blocks_of(extent).map(|block| BlockKey::new(volume, block)) {
+        let Some(location) = state.cache.find(key) else { continue };
+        if state.cache.slots().state(location).is_not_clean() {
+            let copy = state.cache.copy_at(key, location);
+            state.requests.get_mut(slot).writing().earlier.push(copy);
+        }
+        state.forget(key);
+    }
+    state.wait_gone(DurableWaiter::Around(slot));
+}
+
+/// What was superseded is forgotten durably, or that cannot be: a restart may find it again or not.
+pub(super) fn end_superseding(
+    state: &mut State,
+    slot: RequestSlot,
+    ticket: Ticket,
+    result: Result<(), Errno>,
+) {
+    let pending = state.requests.get_mut(slot);
+    let volume = pending.volume;
+    let writing = pending.writing();
+    let older = core::mem::take(&mut writing.earlier);
+    writing.phase = WritePhase::Ended;
+    if result.is_err() {
+        older.into_iter().for_each(|copy| state.bring_back(copy.key, copy.location));
+    }
+    state.release_ticket(volume, ticket);
+    lock::unlock(state, slot);
+    state.end_pending_with(slot, result);
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::string::String;
+    use alloc::vec::Vec;
+
+    use crate::config::{Mode, OriginOffload};
+    use crate::device::DeviceError;
+    use crate::policy::offload::Offload;
+    use crate::request::{Durability, Errno, Operation};
+    use crate::scene::Scene;
+    use crate::time::Duration;
+    use crate::units::VolumeId;
+
+    const LENGTH: u64 = 128 << 10;
+    const WRITE: Operation = Operation::Write(Durability::Volatile);
+
+    /// The next request of a client that may go to the origin goes there.
+    fn prefer_origin(scene: &mut Scene) {
+        let offload = Offload::new(OriginOffload::Forced);
+        scene.engine.state.volumes.get_mut(VolumeId::new(0)).offload = offload;
+    }
+
+    /// An extent of which the log has what the origin lacks, and which the next long write passes by.
+    fn dirty() -> Scene {
+        let mut scene = Scene::new(Mode::WriteBack);
+        scene.write(0, LENGTH).0.unwrap();
+        prefer_origin(&mut scene);
+        scene
+    }
+
+    #[test]
+    fn what_only_the_log_has_is_gone_when_the_origin_has_what_supersedes_it() {
+        let mut scene = dirty();
+        let (result, seen) = scene.write(0, LENGTH);
+        assert_eq!((result, scene.not_clean(), scene.is_cached(0)), (Ok(()), (0, 0), false));
+        assert_eq!(seen[..3], ["origin write 0+131072, durable", "cache log 0", "cache flush"]);
+        assert!(!scene.flush().1.contains(&"origin flush".into()), "the origin has it durably");
+    }
+
+    #[test]
+    fn what_is_clean_of_it_is_gone_before() {
+        let mut scene = Scene::new(Mode::WriteBack);
+        scene.write(0, LENGTH / 2).0.unwrap();
+        scene.drain();
+        scene.write(LENGTH / 2, LENGTH / 2).0.unwrap();
+        prefer_origin(&mut scene);
+        let seen = scene.write(0, LENGTH).1;
+        assert_eq!(seen[..2], ["cache log 0", "cache flush"]);
+        let write = seen.iter().position(|line| line == "origin write 0+131072, durable").unwrap();
+        assert_eq!(seen[write + 1..][..2], ["cache log 0", "cache flush"], "the rest of it");
+    }
+
+    #[test]
+    fn until_then_it_is_what_reads_find_and_neither_written_back_nor_clean_nor_written_to() {
+        let mut scene = Scene::new(Mode::WriteBack);
+        scene.write(0, LENGTH).0.unwrap();
+        scene.hold("origin flush");
+        scene.drain();
+        prefer_origin(&mut scene);
+        scene.hold("origin");
+        scene.begin(WRITE, 0, LENGTH);
+        assert_eq!(scene.not_clean(), (0, 32));
+        scene.end_held_first_and_hold("origin write");
+        let seen: Vec<String> = scene.drain();
+        assert!(!seen.iter().any(|line| line.starts_with("origin write")), "{seen:?}");
+        assert_eq!(scene.not_clean(), (32, 0), "what the flush covered is dirty again");
+        assert_eq!(scene.read(0, 8192).1, ["cache read 8192"]);
+        scene.begin(WRITE, 8192, 4096);
+        scene.pass(Duration::from_millis(100));
+        assert_eq!(scene.take_reply(), None, "it waits for the one before");
+        scene.end_held();
+        assert_eq!([scene.take_reply(), scene.take_reply()], [Some(Ok(())), Some(Ok(()))]);
+        assert_eq!([0, 8192].map(|start| scene.is_cached(start)), [false, true]);
+    }
+
+    #[test]
+    fn what_the_origin_refused_supersedes_nothing() {
+        let mut scene = dirty();
+        scene.fail("origin write", DeviceError::Io);
+        let (result, seen) = scene.write(0, LENGTH);
+        assert_eq!((result, scene.not_clean()), (Err(Errno::Io), (32, 0)), "{seen:?}");
+        scene.heal();
+        assert!(scene.drain().iter().any(|line| line == "origin write 0+131072"), "nothing holds it back");
+    }
+
+    #[test]
+    fn what_cannot_be_forgotten_durably_is_on_record_before_the_client_is_told() {
+        let mut scene = dirty();
+        scene.fail("cache log 0", DeviceError::Io);
+        let (result, seen) = scene.write(0, LENGTH);
+        assert_eq!(result, Ok(()));
+        let place = |wanted: &str| seen.iter().position(|line| line == wanted).unwrap();
+        assert!(place("origin write 0+131072, durable") < place("note"), "{seen:?}");
+        assert_eq!((scene.not_clean(), scene.is_cached(0)), ((0, 0), false));
+    }
+
+    #[test]
+    fn parts_of_blocks_and_short_writes_go_into_the_log() {
+        for (start, length) in [(512, LENGTH), (0, 32 << 10)] {
+            let mut scene = dirty();
+            let seen = scene.write(start, length).1;
+            assert!(!seen.iter().any(|line| line.starts_with("origin write")), "{seen:?}");
+        }
+    }
+}
