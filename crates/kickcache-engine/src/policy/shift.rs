@@ -2,7 +2,8 @@
 //! candidates. If new blocks soon serve the volume well and those of before do not, what nobody used leaves first.
 //!
 //! A scan is a sudden change too, and so is a phase of a program that soon comes back to what it used before: hits
-//! prove that the new blocks are what the volume works with, misses prove nothing. Hits of before are not forgotten.
+//! prove that the new blocks are what the volume works with, misses prove nothing. Hits of before are not forgotten. Of a
+//! working set larger than the cache hits are fewer, and prove it later.
 
 use alloc::collections::VecDeque;
 
@@ -18,6 +19,11 @@ const HITS_FOR_A_MISS: u64 = 3;
 const NEW_FOR_AN_OLD: u64 = 16;
 /// Blocks asked for after which hits prove nothing any more, as a part of the cache's capacity.
 const LENGTH_SHARE: u64 = 4;
+/// Blocks asked for after which fewer hits are a proof too, as a part of the cache's capacity: with at most this many misses for
+/// each, and at most one in this many of a candidate.
+const LATE_SHARE: u64 = 2;
+const LATE_MISSES_FOR_A_HIT: u64 = 2;
+const LATE_NEW_FOR_AN_OLD: u64 = 64;
 /// Blocks asked for after which a shift without a proof ends, in capacities of the cache.
 const LENGTH: u64 = 2;
 
@@ -98,17 +104,28 @@ impl Shift {
 
     /// The next candidate, once it is proven that new blocks serve the volume well.
     pub(crate) fn take_candidate(&mut self, asked: Asked, capacity: u64) -> Option<SegmentIndex> {
-        let Asked { hits, misses } = asked.since(self.since);
-        self.is_proven |= hits + misses <= capacity / LENGTH_SHARE
-            && hits >= capacity / HITS_SHARE
-            && hits >= misses * HITS_FOR_A_MISS
-            && self.old_hits * NEW_FOR_AN_OLD <= hits;
+        let asked = asked.since(self.since);
+        let Asked { hits, misses } = asked;
+        self.is_proven |= self.is_early_proof(asked, capacity) || self.is_late_proof(asked, capacity);
         let candidate = if self.is_proven { self.candidates.pop_front() } else { None };
         if candidate.is_none() && (self.is_proven || hits + misses > capacity * LENGTH) {
             (self.volume, self.is_proven) = (None, false);
             self.candidates.clear();
         }
         candidate
+    }
+
+    fn is_early_proof(&self, Asked { hits, misses }: Asked, capacity: u64) -> bool {
+        hits + misses <= capacity / LENGTH_SHARE
+            && hits >= capacity / HITS_SHARE
+            && hits >= misses * HITS_FOR_A_MISS
+            && self.old_hits * NEW_FOR_AN_OLD <= hits
+    }
+
+    fn is_late_proof(&self, Asked { hits, misses }: Asked, capacity: u64) -> bool {
+        hits + misses >= capacity / LATE_SHARE
+            && hits * LATE_MISSES_FOR_A_HIT >= misses
+            && self.old_hits * LATE_NEW_FOR_AN_OLD <= hits
     }
 
     /// Whether a candidate is stale, and leaves: blocks of it were used so often since, this many of them live.
@@ -161,6 +178,18 @@ mod tests {
         assert_eq!((shift.take_candidate(asked, 25_600), shift.volume()), (None, None));
         shift.prove();
         assert_eq!(shift.take_candidate(asked, 25_600), None, "there is no shift");
+    }
+
+    #[test]
+    fn fewer_hits_prove_it_later_unless_old_blocks_are_used() {
+        let (early, late) = (Asked { hits: 5_000, misses: 9_000 }, Asked { hits: 6_000, misses: 9_000 });
+        let mut shift = begun();
+        assert_eq!(shift.take_candidate(early, 25_600), None);
+        assert_eq!(shift.take_candidate(late, 25_600), Some(SegmentIndex::new(3)));
+        let mut shift = begun();
+        (0..79).for_each(|_| shift.on_old_hit(VolumeId::new(0)));
+        assert_eq!(shift.take_candidate(late, 25_600), None);
+        assert_eq!(begun().take_candidate(Asked { hits: 4_000, misses: 14_000 }, 25_600), None, "too few");
     }
 
     #[test]
