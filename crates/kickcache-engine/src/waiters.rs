@@ -81,14 +81,16 @@ impl Waiters {
 
     /// Whether a write holds back others to an extent.
     pub(crate) fn is_locked(&self, volume: VolumeId, extent: ByteExtent) -> bool {
-        self.locks.iter().any(|lock| lock.volume == volume && lock.extent.overlaps(extent))
+        self.locks_on(volume, extent).next().is_some()
     }
 
     /// Whether the origin takes a write to it of which the log has older blocks.
     pub(crate) fn is_replaced(&self, volume: VolumeId, extent: ByteExtent) -> bool {
-        let is_replaced = |lock: &WriteLock| lock.reason == LockReason::Replaced;
-        let overlaps = |lock: &WriteLock| lock.volume == volume && lock.extent.overlaps(extent);
-        self.locks.iter().any(|lock| is_replaced(lock) && overlaps(lock))
+        self.locks_on(volume, extent).any(|lock| lock.reason == LockReason::Replaced)
+    }
+
+    fn locks_on(&self, volume: VolumeId, extent: ByteExtent) -> impl Iterator<Item = &WriteLock> {
+        self.locks.iter().filter(move |lock| lock.volume == volume && lock.extent.overlaps(extent))
     }
 }
 

@@ -12,6 +12,7 @@
 //!
 //! Start with `cli/mod.rs`.
 
+mod bar;
 mod bench;
 pub mod cli;
 pub mod demo;

@@ -43,8 +43,7 @@ pub fn inherited_paths() -> Vec<PathBuf> {
 }
 
 fn path_of(fd: RawFd) -> Option<PathBuf> {
-    // SAFETY: F_GETFD only looks whether the descriptor is open.
-    if unsafe { libc::fcntl(fd, libc::F_GETFD) } < 0 {
+    if !is_open(fd) {
         return None;
     }
     // SAFETY: it is open, and stays so while it is asked.
@@ -61,9 +60,13 @@ fn count() -> RawFd {
     if is_ours && (1..=COUNT_MAX).contains(&count) { count } else { 0 }
 }
 
-fn take(fd: RawFd) -> Option<OwnedFd> {
+fn is_open(fd: RawFd) -> bool {
     // SAFETY: F_GETFD only looks whether the descriptor is open.
-    if unsafe { libc::fcntl(fd, libc::F_GETFD) } < 0 {
+    unsafe { libc::fcntl(fd, libc::F_GETFD) >= 0 }
+}
+
+fn take(fd: RawFd) -> Option<OwnedFd> {
+    if !is_open(fd) {
         return None;
     }
     // SAFETY: it is open, the starter gave it to this process for this purpose, and it is taken once.

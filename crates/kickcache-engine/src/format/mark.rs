@@ -66,27 +66,31 @@ impl ServiceMark {
 /// Whether these bytes are one copy of a mark that says "in service", of whatever device: with nothing else on a device, it is what
 /// remains of a format that did not come to its end.
 pub fn is_in_service_mark(bytes: &[u8]) -> bool {
-    let kind = || {
-        let mut reader = Reader::open(MARK_MAGIC, bytes.get(..MARK_BYTES)?)?;
-        reader.take_uuid()?;
-        reader.take_u8()
-    };
-    kind() == Some(IN_SERVICE)
+    parse_copy(bytes).is_some_and(|copy| copy.mark == ServiceMark::InService)
+}
+
+/// One copy of a mark.
+struct MarkCopy {
+    uuid: [u8; 16],
+    mark: ServiceMark,
 }
 
 fn decode_copy(bytes: &[u8], uuid: [u8; 16]) -> Option<ServiceMark> {
+    parse_copy(bytes).filter(|copy| copy.uuid == uuid).map(|copy| copy.mark)
+}
+
+fn parse_copy(bytes: &[u8]) -> Option<MarkCopy> {
     let mut reader = Reader::open(MARK_MAGIC, bytes.get(..MARK_BYTES)?)?;
-    if reader.take_uuid()? != uuid {
-        return None;
-    }
+    let uuid = reader.take_uuid()?;
     let kind = reader.take_u8()?;
     reader.take_u8()?;
     let incomplete = VolumeSet::from_bits(u16::from_le_bytes(reader.take(2)?.try_into().ok()?));
-    match kind {
-        IN_SERVICE => Some(ServiceMark::InService),
-        OUT_OF_SERVICE => Some(ServiceMark::OutOfService { incomplete }),
-        _ => None,
-    }
+    let mark = match kind {
+        IN_SERVICE => ServiceMark::InService,
+        OUT_OF_SERVICE => ServiceMark::OutOfService { incomplete },
+        _ => return None,
+    };
+    Some(MarkCopy { uuid, mark })
 }
 
 #[cfg(test)]

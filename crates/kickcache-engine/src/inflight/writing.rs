@@ -42,6 +42,13 @@ pub(crate) enum Route {
     Through,
 }
 
+impl Route {
+    /// Whether the origin has the write as it is, and the log nothing of it.
+    pub(crate) const fn passes_log(self) -> bool {
+        matches!(self, Route::Around | Route::Supersede)
+    }
+}
+
 /// A block that a write put into the log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Written {

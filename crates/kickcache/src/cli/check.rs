@@ -9,7 +9,7 @@ use kickcache_daemon::offline::check::{Findings, Verdict, VolumeFindings, blocks
 use kickcache_daemon::shell_command::ShellCommand;
 use kickcache_units::{are, counted, show_bytes};
 
-use crate::cli::byte_bar::byte_bar;
+use crate::bar::bar;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::not_ours::with_notes;
 use crate::cli::options::StateOption;
@@ -134,7 +134,7 @@ impl CheckArgs {
     }
 
     fn check(&self) -> Result<Findings, Failure> {
-        let bar = byte_bar(BAR);
+        let bar = bar(1, BAR);
         let found = check(&self.cache, &mut |done, whole| {
             bar.set_length(whole);
             bar.set_position(done);

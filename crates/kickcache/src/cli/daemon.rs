@@ -14,6 +14,7 @@ use kickcache_daemon::control::{
 };
 use kickcache_daemon::driver::inherited::inherited_sockets;
 use kickcache_daemon::driver::io_engine::IoEngine;
+use kickcache_daemon::driver::rights::separation::has_monitor_ended;
 use kickcache_daemon::metrics::scrape::{MetricsTarget, Scrape};
 use kickcache_daemon::metrics::server::MetricsServer;
 use kickcache_daemon::plan::ServePlan;
@@ -50,7 +51,6 @@ use crate::cli::socket_activation::ActivationSockets;
 use crate::cli::start::{Served, Started, go_on_replacing, start_servers};
 use crate::cli::taking_in::{self, is_left_out};
 use crate::cli::unserved::{tell_again, tell_orphans};
-use kickcache_daemon::driver::rights::separation::has_monitor_ended;
 
 /// How long somebody who asks waits for a daemon that is starting.
 const START_MAX: Duration = Duration::from_secs(8);

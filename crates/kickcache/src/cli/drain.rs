@@ -14,7 +14,7 @@ use kickcache_daemon::plan::origin_source::OriginSource;
 use kickcache_daemon::plan::origin_timeout::OriginTimeout;
 use kickcache_units::{counted, show_bytes};
 
-use crate::cli::byte_bar::byte_bar;
+use crate::bar::bar;
 use crate::cli::exit::Failure;
 use crate::cli::not_ours::with_notes;
 use crate::cli::options::{ControlOption, StateOption};
@@ -112,7 +112,7 @@ impl DrainArgs {
                 ..OriginClaims::default()
             },
         };
-        let bar = byte_bar(BAR);
+        let bar = bar(1, BAR);
         let drained = drain(plan, &mut |done, whole| {
             bar.set_length(whole);
             bar.set_position(done);

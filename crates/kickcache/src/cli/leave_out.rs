@@ -11,8 +11,8 @@ use kickcache_daemon::control::wire::{DirtyVolume, LeaveOutOrder, LeftOut};
 use kickcache_daemon::whole_path::shown_path;
 use kickcache_units::show_bytes;
 
+use crate::bar::bar;
 use crate::cli::awaited::Awaited;
-use crate::cli::byte_bar::byte_bar;
 use crate::cli::exit::Failure;
 use crate::cli::options::ControlOption;
 
@@ -61,7 +61,7 @@ impl LeaveOutArgs {
             abandon_dirty: self.abandon_dirty,
             dry_run: self.dry_run,
         };
-        let (client, awaited, bar) = (self.control.client(), Awaited::new()?, byte_bar(BAR));
+        let (client, awaited, bar) = (self.control.client(), Awaited::new()?, bar(1, BAR));
         let asker = client.clone();
         let answered = awaited.answer(move || asker.leave_out(order), || show(&client, &bar));
         bar.finish_and_clear();

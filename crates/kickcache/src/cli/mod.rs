@@ -5,7 +5,6 @@ mod advise;
 mod awaited;
 mod bench;
 mod bench_table;
-mod byte_bar;
 mod cache_report;
 mod changes;
 mod check;

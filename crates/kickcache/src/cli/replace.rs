@@ -12,8 +12,8 @@ use kickcache_daemon::control::wire::{ReplacementOrder, Replacing};
 use kickcache_daemon::whole_path::{shown_path, whole_path};
 use kickcache_units::{Size, show_bytes};
 
+use crate::bar::bar;
 use crate::cli::awaited::Awaited;
-use crate::cli::byte_bar::byte_bar;
 use crate::cli::exit::Failure;
 use crate::cli::options::{ControlOption, parse_cache_size};
 
@@ -71,7 +71,7 @@ impl ReplaceArgs {
             force: self.force,
             dry_run: self.dry_run,
         };
-        let (awaited, bar) = (Awaited::new()?, byte_bar(BAR));
+        let (awaited, bar) = (Awaited::new()?, bar(1, BAR));
         let asker = client.clone();
         let asked =
             awaited.answer(move || asker.replace(order), || show(&client, self.cache.as_deref(), &bar));

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 
+use crate::bar::bar;
 use crate::demo::load::Glance;
 
 /// Times in which the live rate is measured.
@@ -23,11 +24,7 @@ const NOTHING: Glance = Glance { elapsed: Duration::ZERO, operations: Some(0) };
 impl Progress {
     /// A bar for runs of so long in all; on standard error, if that is a terminal.
     pub(crate) fn new(whole: Duration) -> Progress {
-        let bar = ProgressBar::new(millis(whole));
-        let style = ProgressStyle::with_template("{msg:<26} {bar:30} {percent:>3} %  {prefix:>13}");
-        if let Ok(style) = style {
-            bar.set_style(style.progress_chars("█▉▊▋▌▍▎▏ "));
-        }
+        let bar = bar(millis(whole), "{msg:<26} {bar:30} {percent:>3} %  {prefix:>13}");
         Progress { bar, before: Duration::ZERO, last: NOTHING }
     }
 

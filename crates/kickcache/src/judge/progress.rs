@@ -3,7 +3,9 @@
 use std::io::IsTerminal;
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
+
+use crate::bar::bar;
 
 /// How often a terminal sees that time passes.
 const TICK: Duration = Duration::from_millis(500);
@@ -18,10 +20,8 @@ impl Progress {
     /// A bar for this many rounds at most, if standard error is a terminal.
     pub fn new(rounds_max: usize) -> Progress {
         let make = || {
-            let bar = ProgressBar::new(u64::try_from(rounds_max).unwrap_or(u64::MAX));
-            if let Ok(style) = ProgressStyle::with_template("{elapsed} {bar:12} {wide_msg}") {
-                bar.set_style(style.progress_chars("█▉▊▋▌▍▎▏ "));
-            }
+            let length = u64::try_from(rounds_max).unwrap_or(u64::MAX);
+            let bar = bar(length, "{elapsed} {bar:12} {wide_msg}");
             bar.set_message("the first round");
             bar.enable_steady_tick(TICK);
             bar

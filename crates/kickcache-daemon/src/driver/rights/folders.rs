@@ -54,21 +54,18 @@ pub fn give(path: &Path, purpose: Purpose, account: &Account, passed: &[PathBuf]
     }
     let uid = Some(Uid::from_raw(account.uid.as_raw()));
     let gid = Some(Gid::from_raw(account.gid.as_raw()));
-    let entries: Vec<DirEntry> =
+    let mut entries: Vec<DirEntry> =
         std::fs::read_dir(path).map_err(failed)?.collect::<Result<_, _>>().map_err(failed)?;
+    entries.retain(|entry| !passed.contains(&entry.path()));
     // All of them before any is changed.
     for entry in &entries {
-        if !passed.contains(&entry.path()) {
-            check_entry(&entry.path(), &entry.metadata().map_err(failed)?, purpose, account)?;
-        }
+        check_entry(&entry.path(), &entry.metadata().map_err(failed)?, purpose, account)?;
     }
     for entry in &entries {
         let name = entry.file_name();
         match purpose {
             Purpose::State => chownat(&folder, &name, uid, gid, AtFlags::SYMLINK_NOFOLLOW),
-            Purpose::Sockets
-                if entry.file_type().map_err(failed)?.is_socket() && !passed.contains(&entry.path()) =>
-            {
+            Purpose::Sockets if entry.file_type().map_err(failed)?.is_socket() => {
                 unlinkat(&folder, &name, AtFlags::empty())
             }
             Purpose::Sockets => Ok(()),

@@ -137,13 +137,13 @@ fn names(path: &Path) -> VecDeque<OsString> {
 
 /// What tells one thing from another one, whatever its name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Identity {
+pub(crate) enum Identity {
     Block(u64),
     Inode { device: u64, inode: u64 },
 }
 
 impl Identity {
-    pub(super) fn of(metadata: &Metadata) -> Identity {
+    pub(crate) fn of(metadata: &Metadata) -> Identity {
         match metadata.file_type().is_block_device() {
             true => Identity::Block(metadata.rdev()),
             false => Identity::Inode { device: metadata.dev(), inode: metadata.ino() },

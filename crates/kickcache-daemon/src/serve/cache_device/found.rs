@@ -442,12 +442,10 @@ fn is_blank(file: &BlockFile) -> Result<bool, ServeError> {
 
 fn leave_marks_out(bytes: &mut [u8]) {
     for offset in MARK_OFFSETS {
-        let Some(start) = usize::try_from(offset).ok().filter(|start| start + MARK_BYTES <= bytes.len())
-        else {
-            continue;
-        };
-        let mark = &mut bytes[start..start + MARK_BYTES];
-        if is_in_service_mark(mark) {
+        let start = usize::try_from(offset).expect("in the first MiB");
+        if let Some(mark) = bytes.get_mut(start..start + MARK_BYTES)
+            && is_in_service_mark(mark)
+        {
             mark.fill(0);
         }
     }

@@ -1,8 +1,6 @@
 //! A device that is to take over from a cache device: looked at, emptied, copied to, and noted on both. All of it may wait for a device.
 
-use std::fs::Metadata;
 use std::io;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
 use kickcache_engine::format::mark::ServiceMark;
@@ -12,6 +10,7 @@ use kickcache_engine::units::ByteExtent;
 
 use crate::driver::device::{AccessMode, BlockFile, Emptiness, check_different};
 use crate::driver::rights::access;
+use crate::driver::rights::trusted_path::Identity;
 use crate::serve::cache_device::device::random_uuid;
 use crate::serve::cache_device::found::check_format;
 use crate::serve::cache_device::io::{cache_io, read, write};
@@ -197,18 +196,10 @@ pub(crate) fn check_place(new: &BlockFile) -> Result<(), ServeError> {
     };
     let opened = new.file().metadata().map_err(|source| cache_io(path, "look at", source))?;
     match access::metadata(path) {
-        Ok(found) if is_same(&found, &opened) => Ok(()),
+        Ok(found) if Identity::of(&found) == Identity::of(&opened) => Ok(()),
         Ok(_) => Err(refuse("something else came to this path")),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Err(refuse("it went from this path")),
         Err(source) => Err(cache_io(path, "look at", source)),
-    }
-}
-
-fn is_same(one: &Metadata, other: &Metadata) -> bool {
-    match (one.file_type().is_block_device(), other.file_type().is_block_device()) {
-        (true, true) => one.rdev() == other.rdev(),
-        (false, false) => (one.dev(), one.ino()) == (other.dev(), other.ino()),
-        (true, false) | (false, true) => false,
     }
 }
 

@@ -4,8 +4,9 @@ use alloc::vec::Vec;
 
 use crate::cache::BlockCopy;
 use crate::cache::slots::SlotState;
-use crate::ids::RequestSlot;
+use crate::ids::{RequestSlot, Ticket};
 use crate::inflight::writing::{WritePhase, Written};
+use crate::request::Errno;
 use crate::state::State;
 use crate::task::Task;
 use crate::units::ByteExtent;
@@ -37,6 +38,24 @@ pub(super) fn note_at_origin(state: &mut State, slot: RequestSlot, at_origin: At
             }
         }
     }
+}
+
+/// What a write had forgotten is so durably, or is brought back, as that cannot be; its place is free.
+pub(super) fn end_forgetting(
+    state: &mut State,
+    slot: RequestSlot,
+    ticket: Ticket,
+    result: Result<(), Errno>,
+) {
+    let pending = state.requests.get_mut(slot);
+    let volume = pending.volume;
+    let writing = pending.writing();
+    let forgotten = core::mem::take(&mut writing.earlier);
+    writing.phase = WritePhase::Ended;
+    if result.is_err() {
+        forgotten.into_iter().for_each(|copy| state.bring_back(copy.key, copy.location));
+    }
+    state.release_ticket(volume, ticket);
 }
 
 /// A write, or a part of write-zeroes, is done.

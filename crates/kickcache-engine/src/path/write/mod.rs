@@ -55,8 +55,7 @@ pub(crate) fn begin(state: &mut State, slot: RequestSlot) {
     let route = state.choose_route(slot);
     state.meter_write(slot, route);
     let writing = state.requests.get_mut(slot).writing();
-    let is_whole = !matches!(route, Route::Around | Route::Supersede);
-    let needs_merge = is_whole && writing.partial_blocks().next().is_some();
+    let needs_merge = !route.passes_log() && writing.partial_blocks().next().is_some();
     if needs_merge {
         writing.phase = WritePhase::Merging { route };
         lock::lock(state, slot);

@@ -99,8 +99,7 @@ pub(super) fn submit(state: &mut State, slot: RequestSlot) {
     let (id, volume, start) = (pending.id, pending.volume, pending.extent.start);
     let writing = pending.writing();
     let OriginTurn { route, ticket } = writing.at_origin();
-    let is_whole = !matches!(route, Route::Around | Route::Supersede);
-    let extent = if is_whole { writing.extent.widened_to_blocks() } else { writing.extent };
+    let extent = if route.passes_log() { writing.extent } else { writing.extent.widened_to_blocks() };
     let device = Device::Origin(volume);
     let asked = durability_asked(writing, route);
     let durability = state.volumes.get(volume).durability_without_copy(asked);
@@ -158,7 +157,7 @@ pub(crate) fn on_origin(state: &mut State, slot: RequestSlot, result: Result<(),
             }
         }
         (Ok(()), Durability::Durable) => {
-            if matches!(route, Route::Around | Route::Supersede) {
+            if route.passes_log() {
                 let some = blocks_of(extent).take(WITNESSES_MAX);
                 some.for_each(|block| found.flush.witnesses.add_durable(block));
             }

@@ -12,7 +12,7 @@ use crate::policy::miniature::Use;
 use crate::policy::passage::{Piece, Way};
 use crate::policy::wear::Rank;
 use crate::state::State;
-use crate::units::{BLOCK_SIZE, BlockKey, ByteExtent, SECTOR_SIZE};
+use crate::units::{BLOCK_SIZE, BlockKey, ByteExtent, SECTOR_SIZE, VolumeId};
 
 /// Of what a volume has in the log, the part that waits for the origin's flush alone and makes that urgent at the dirty
 /// limit.
@@ -74,12 +74,9 @@ impl State {
         match settings.mode {
             Mode::WriteAround | Mode::Bypass => true,
             Mode::WriteThrough | Mode::WriteBack => {
-                let is_sooner = |state: &State| {
-                    settings.mode == Mode::WriteBack && state.is_origin_sooner(volume, extent.length)
-                };
                 source == WriteData::Zeroes
                     || stream > 0 && self.passes_by(slot, settings.sequential_cutoff, stream)
-                    || is_sooner(self)
+                    || self.is_sooner_past_log(volume, extent)
             }
         }
     }
@@ -94,10 +91,15 @@ impl State {
         let volume = self.requests.get(slot).volume;
         let writing = self.requests.get_mut(slot).writing();
         let (extent, source) = (writing.extent, writing.source);
-        let is_whole = writing.partial_blocks().next().is_none();
-        let is_written_back = self.volumes.get(volume).settings.mode == Mode::WriteBack;
-        let may = is_written_back && source == WriteData::Payload && is_whole;
-        may && self.is_origin_sooner(volume, extent.length)
+        source == WriteData::Payload
+            && self.is_sooner_past_log(volume, extent)
+            && self.requests.get_mut(slot).writing().partial_blocks().next().is_none()
+    }
+
+    /// Whether a write that the log would take is done sooner at the origin.
+    fn is_sooner_past_log(&self, volume: VolumeId, extent: ByteExtent) -> bool {
+        self.volumes.get(volume).settings.mode == Mode::WriteBack
+            && self.is_origin_sooner(volume, extent.length)
     }
 
     /// Whether the write budget has nothing left for a write that goes to the origin anyway. Others go into the log whatever it has.

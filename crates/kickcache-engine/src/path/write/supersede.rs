@@ -4,13 +4,11 @@
 //! first: else a power cut could leave it older than the origin. No block of the extent becomes clean on the way.
 
 use crate::ids::{RequestSlot, Ticket};
-use crate::inflight::blocks::blocks_of;
 use crate::inflight::writing::WritePhase;
 use crate::order::DurableWaiter;
-use crate::path::write::lock;
+use crate::path::write::{finish, lock};
 use crate::request::Errno;
 use crate::state::State;
-use crate::units::BlockKey;
 
 /// The origin has the write durably. It keeps its place until nothing of the log is older: what is read behind it and cached is what
 /// it wrote.
@@ -27,9 +25,7 @@ pub(super) fn supersede(state: &mut State, slot: RequestSlot) {
         state.stall(slot);
         return;
     }
-    let volume = state.requests.get(slot).volume;
-    let extent = state.requests.get_mut(slot).writing().extent;
-    for key in blocks_of(extent).map(|block| BlockKey::new(volume, block)) {
+    for key in state.keys(slot) {
         let Some(location) = state.cache.find(key) else { continue };
         if state.cache.slots().state(location).is_not_clean() {
             let copy = state.cache.copy_at(key, location);
@@ -47,15 +43,7 @@ pub(super) fn end_superseding(
     ticket: Ticket,
     result: Result<(), Errno>,
 ) {
-    let pending = state.requests.get_mut(slot);
-    let volume = pending.volume;
-    let writing = pending.writing();
-    let older = core::mem::take(&mut writing.earlier);
-    writing.phase = WritePhase::Ended;
-    if result.is_err() {
-        older.into_iter().for_each(|copy| state.bring_back(copy.key, copy.location));
-    }
-    state.release_ticket(volume, ticket);
+    finish::end_forgetting(state, slot, ticket, result);
     lock::unlock(state, slot);
     state.end_pending_with(slot, result);
 }

@@ -38,15 +38,7 @@ pub(super) fn undo(state: &mut State, slot: RequestSlot) {
 
 /// What a refused write put into the log is forgotten durably, or that cannot be.
 pub(super) fn end_undoing(state: &mut State, slot: RequestSlot, ticket: Ticket, result: Result<(), Errno>) {
-    let pending = state.requests.get_mut(slot);
-    let volume = pending.volume;
-    let writing = pending.writing();
-    let own = core::mem::take(&mut writing.earlier);
-    writing.phase = WritePhase::Ended;
-    if result.is_err() {
-        own.into_iter().for_each(|copy| state.bring_back(copy.key, copy.location));
-    }
-    state.release_ticket(volume, ticket);
+    finish::end_forgetting(state, slot, ticket, result);
     state.end_pending(slot);
 }
 
