@@ -5,6 +5,7 @@ use std::path::Path;
 use crate::plan::ServePlan;
 use crate::plan::cache_spec::CacheSpec;
 use crate::plan::exposure::Exposure;
+use crate::plan::frontends::ublk;
 use crate::plan::plan_change::PlanChange;
 use crate::plan::setting::Setting;
 use crate::plan::taken::{Taken, check_free};
@@ -193,7 +194,10 @@ fn added(served: &ServePlan, cache: &CacheSpec, volume: &VolumeSpec) -> Result<P
 
 fn volume_difference(served: &VolumeSpec, wanted: &VolumeSpec) -> Result<Vec<PlanChange>, Unchangeable> {
     let volume = &wanted.name;
-    if let Some(Change { key, before, after }) = changes(served.fixed(), wanted.fixed()).next() {
+    // A block device comes or goes; one that stays is as it was made.
+    let device_stays = served.served_by().ublk.id.is_some() == wanted.served_by().ublk.id.is_some();
+    let stays = |change: &Change| device_stays || !ublk::KEYS.contains(&change.key);
+    if let Some(Change { key, before, after }) = changes(served.fixed(), wanted.fixed()).find(stays) {
         return Err(Unchangeable::Volume { volume: volume.clone(), key, before, after });
     }
     let settings = changes(served.changeable(), wanted.changeable());
@@ -276,8 +280,6 @@ mod tests {
         assert!(origin.contains("volume b: `origin` is /dev/b here and /dev/x in the file"), "{origin}");
         let access = with("name = \"b\"", "name = \"b\"\nread-only = true");
         assert!(access.contains("`read-only` is false here and true in the file"), "{access}");
-        let ublk = with("name = \"b\"", "name = \"b\"\nublk = true");
-        assert!(ublk.contains("`ublk` is not set here and any in the file"), "{ublk}");
         let size = with("device = \"/dev/fast\"", "device = \"/dev/fast\"\nsize = \"20G\"");
         assert!(size.contains("`size` of the cache device /dev/fast is not set here and 20 GiB"), "{size}");
         let cache = with("/dev/fast", "/dev/faster");
@@ -286,6 +288,19 @@ mod tests {
         assert!(tls.contains("`tls` is off here and on in the file"), "{tls}");
         let level = with("[[cache]]", "log-level = \"warn\"\n[[cache]]");
         assert!(level.contains("`log-level` is info here and warn in the file"), "{level}");
+    }
+
+    #[test]
+    fn a_block_device_comes_and_goes_and_one_that_stays_is_as_it_was_made() {
+        let with = FILE.replace("name = \"b\"", "name = \"b\"\nublk = true\nublk-depth = 16");
+        assert_eq!(told(&with), ["b: block device (ublk) added"]);
+        let back = difference(&plan(&with), &plan(FILE)).unwrap();
+        assert_eq!(
+            back.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            ["b: block device (ublk) removed"]
+        );
+        let other = difference(&plan(&with), &plan(&with.replace("16", "32"))).unwrap_err().to_string();
+        assert!(other.contains("`ublk-depth` is 16 here and 32 in the file"), "{other}");
     }
 
     #[test]

@@ -32,11 +32,6 @@ pub fn only_volume(cache: &Path) -> String {
 
 /// Why a volume stays that has these sessions.
 pub fn in_use(volume: &str, sessions: Sessions, clients: Clients) -> Option<String> {
-    if sessions.ublk > 0 {
-        let what = "it is a block device of this host (ublk), which is removed when the daemon stops: stop that, and take the \
-                    volume out of its configuration";
-        return Some(what.into());
-    }
     let connected = sessions.nbd + sessions.vhost_user;
     let is_in_the_way = connected > 0 && clients == Clients::Respected;
     is_in_the_way.then(|| {

@@ -85,6 +85,7 @@ impl VolumeSpec {
         let served_by = self.served_by();
         let nbd = served_by.nbd.addresses().iter().map(|address| format!("nbd {address}"));
         let guest = served_by.vhost_user.path.iter().map(|path| format!("vhost-user {}", path.display()));
-        nbd.chain(guest).collect()
+        let ublk = served_by.ublk.id.map(|_| "block device (ublk)".into());
+        nbd.chain(guest).chain(ublk).collect()
     }
 }

@@ -13,7 +13,9 @@ use crate::plan::volume_spec::VolumeSpec;
 use crate::serve::cache_device::{attach, store_superblock};
 use crate::serve::config::StatePlace;
 use crate::serve::error::ServeError;
+use crate::serve::frontend::check_path;
 use crate::serve::frontend::open_places::OpenPlaces;
+use crate::serve::known_volume::KnownVolume;
 use crate::serve::membership::{Held, Joining, Lease, Members, MembershipOrder};
 use crate::serve::notes::Notes;
 use crate::serve::open_volume::OpenVolume;
@@ -33,7 +35,8 @@ pub(crate) struct Surroundings {
     pub(crate) stop_wish: StopWish,
 }
 
-/// A volume that was looked at and can be served; nothing was changed for it but that its sockets are open.
+/// A volume that was looked at and can be served; nothing was changed for it but that its sockets are open, and
+/// its block device is made.
 pub struct ReadyVolume {
     volume: OpenVolume,
     places: OpenPlaces,
@@ -47,7 +50,7 @@ pub(crate) fn prepare(
 ) -> Result<ReadyVolume, ServeError> {
     let Surroundings { cache: path, state, exposure, stop_wish, .. } = surroundings;
     let members: Members = asked.ask(MembershipOrder::Members)??;
-    refuse_ublk(spec)?;
+    check_apart(spec, &members)?;
     let mut volume = open_held(spec, state, stop_wish)?;
     if let Some(origin) = volume.origin.local() {
         check_different(&members.cache, origin)?;
@@ -55,18 +58,17 @@ pub(crate) fn prepare(
     }
     check_late(&mut volume, spec, &members.superblock, path, state)?;
     compare(asked, &mut volume, &members, state)?;
-    let places = OpenPlaces::open(spec, None, &members.addresses, *exposure)?;
+    let mut places = OpenPlaces::open(spec, None, &members.addresses, *exposure)?;
+    let (identity, size, access) = (volume.known_as.clone(), volume.size, volume.access);
+    places.open_device(spec, None, &KnownVolume { identity, size, access }, members.io_engine)?;
     Ok(ReadyVolume { volume, places })
 }
 
-/// The kernel's driver is asked when a daemon starts.
-fn refuse_ublk(spec: &VolumeSpec) -> Result<(), ServeError> {
-    if spec.served_by().ublk.id.is_none() {
-        return Ok(());
-    }
-    let what = "it is to be a block device of this host (ublk), which is made when the daemon starts; leave that out, or stop \
-                the daemon and start it again";
-    Err(ServeError::Volume { name: spec.name.clone(), what: what.into() })
+/// Refuses an origin on a block device that this daemon serves.
+fn check_apart(spec: &VolumeSpec, members: &Members) -> Result<(), ServeError> {
+    let own: Vec<_> = members.volumes.iter().map(|member| member.volume.identity.clone()).collect();
+    let refuse = |what| ServeError::Volume { name: spec.name.clone(), what };
+    spec.origin.path().map_or(Ok(()), |path| check_path(path, &own).map_err(refuse))
 }
 
 /// What the cache device holds of it from earlier must be of this origin, and may not be dirty behind one that takes no writes.

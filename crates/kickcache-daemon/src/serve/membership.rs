@@ -4,6 +4,7 @@
 //! One at a time changes the superblock: who has a [`Lease`] writes it, and the loop takes over what was written when the lease
 //! ends.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
@@ -13,11 +14,13 @@ use kickcache_engine::units::VolumeId;
 
 use crate::driver::device::BlockFile;
 use crate::driver::executor::Parted;
+use crate::driver::io_engine::IoEngine;
 use crate::plan::Exposure;
 use crate::plan::address::NbdAddress;
 use crate::plan::removal::{Clients, DirtyFate};
 use crate::serve::error::ServeError;
 use crate::serve::frontend::open_places::OpenPlaces;
+use crate::serve::known_volume::KnownVolume;
 use crate::serve::open_volume::OpenVolume;
 use crate::serve::served_volumes::Volume;
 
@@ -49,6 +52,23 @@ pub(crate) struct Members {
     pub(crate) origins: Vec<Arc<BlockFile>>,
     /// Addresses that volumes may share.
     pub(crate) addresses: Vec<NbdAddress>,
+    pub(crate) volumes: Vec<Member>,
+    /// How devices are driven.
+    pub(crate) io_engine: IoEngine,
+}
+
+impl Members {
+    /// That of a name.
+    pub(crate) fn member(&self, name: &str) -> Option<&Member> {
+        self.volumes.iter().find(|member| member.volume.identity.name == name)
+    }
+}
+
+/// A volume that is served.
+pub(crate) struct Member {
+    pub(crate) volume: KnownVolume,
+    /// The block device of this host that it is.
+    pub(crate) block_device: Option<PathBuf>,
 }
 
 /// What the cache device has of a volume that is not served.
@@ -100,13 +120,16 @@ pub(crate) struct PlaceOrder {
     pub(crate) name: String,
     pub(crate) added: OpenPlaces,
     pub(crate) removed: Vec<NbdAddress>,
-    pub(crate) guests: GuestsPlace,
+    /// The socket for virtual machines.
+    pub(crate) guests: PlaceFate,
+    /// The block device of this host.
+    pub(crate) device: PlaceFate,
     pub(crate) exposure: Exposure,
 }
 
-/// What becomes of the socket for virtual machines.
+/// What becomes of a place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum GuestsPlace {
+pub(crate) enum PlaceFate {
     Stays,
     Goes,
 }

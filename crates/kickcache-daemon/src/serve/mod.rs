@@ -23,6 +23,7 @@ pub(crate) mod frontend;
 pub mod joining;
 mod journal_note;
 pub mod known_origin;
+pub mod known_volume;
 mod leaving;
 mod leaving_out;
 pub mod lost_superblock;

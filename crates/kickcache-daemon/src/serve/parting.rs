@@ -1,10 +1,12 @@
 //! A volume goes while its server serves others: the part that is not the loop's.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::serve::cache_device::store_superblock;
 use crate::serve::error::ServeError;
-use crate::serve::membership::{LeaveOrder, Left, MembershipOrder};
+use crate::serve::frontend::{check_unused, wait_until_gone};
+use crate::serve::membership::{LeaveOrder, Left, Members, MembershipOrder};
 use crate::serve::notes::Notes;
 
 /// A volume that is gone.
@@ -23,6 +25,15 @@ pub(crate) trait AskLoop {
     ) -> Result<T, ServeError>;
 }
 
+/// Refuses a volume that is a block device which somebody has open; gives the device.
+fn check_device(asked: &impl AskLoop, name: &str) -> Result<Option<PathBuf>, ServeError> {
+    let members: Members = asked.ask(MembershipOrder::Members)??;
+    let device = members.member(name).and_then(|member| member.block_device.clone());
+    let refuse = |what| ServeError::Volume { name: name.into(), what };
+    device.iter().try_for_each(|path| check_unused(path)).map_err(refuse)?;
+    Ok(device)
+}
+
 /// Lets go of a volume: its blocks first, durably, then its name, then what is noted of it.
 ///
 /// # Errors
@@ -33,6 +44,7 @@ pub(crate) fn part(
     notes: Option<&Arc<Notes>>,
 ) -> Result<PartedVolume, ServeError> {
     let name = order.name.clone();
+    let device = check_device(asked, &name)?;
     let Left { id, lost_blocks, mut lease } = asked.ask(|answer| MembershipOrder::Leave(order, answer))??;
     lease.superblock.volumes.retain(|record| record.id != id);
     let stored = store_superblock(&lease.cache, &mut lease.superblock);
@@ -40,6 +52,9 @@ pub(crate) fn part(
     let gone = asked.ask(|answer| MembershipOrder::EndLeave(superblock, answer))?;
     // Closes the origin: whoever reads that the volume is gone can open it.
     drop(gone);
+    if let Some(path) = device {
+        wait_until_gone(&path);
+    }
     let noted = notes.map_or(Ok(()), |notes| notes.part(id));
     if let Err(error) = noted {
         tracing::warn!(event = "record_failed", "cannot record that {name} is gone: {error}");

@@ -1,12 +1,13 @@
-//! Other places for a volume that is served: sockets are opened before the loop is asked.
+//! Other places for a volume that is served: sockets are opened, and block devices made, before the loop is asked.
 
 use crate::plan::Exposure;
 use crate::plan::address::NbdAddress;
 use crate::plan::volume_spec::VolumeSpec;
 use crate::serve::error::ServeError;
+use crate::serve::frontend::check_unused;
 use crate::serve::frontend::open_places::OpenPlaces;
 use crate::serve::joining::Surroundings;
-use crate::serve::membership::{GuestsPlace, Members, MembershipOrder, PlaceOrder};
+use crate::serve::membership::{Members, MembershipOrder, PlaceFate, PlaceOrder};
 use crate::serve::parting::AskLoop;
 
 /// Places that are ready to be used.
@@ -14,7 +15,8 @@ pub struct ReadyPlaces {
     name: String,
     added: OpenPlaces,
     removed: Vec<NbdAddress>,
-    guests: GuestsPlace,
+    guests: PlaceFate,
+    device: PlaceFate,
     exposure: Exposure,
 }
 
@@ -29,16 +31,25 @@ impl ReadyPlaces {
         let members: Members = asked.ask(MembershipOrder::Members)??;
         let exposure = surroundings.exposure;
         let (old, new) = (before.served_by(), wanted.served_by());
-        let added = OpenPlaces::open(wanted, Some(before), &members.addresses, exposure)?;
+        let mut added = OpenPlaces::open(wanted, Some(before), &members.addresses, exposure)?;
         let is_gone = |address: &&NbdAddress| !new.nbd.addresses().contains(address);
         let removed = old.nbd.addresses().iter().filter(is_gone).cloned().collect();
         let has_moved = old.vhost_user.path.is_some() && old.vhost_user.path != new.vhost_user.path;
-        let guests = if has_moved { GuestsPlace::Goes } else { GuestsPlace::Stays };
-        Ok(ReadyPlaces { name: wanted.name.clone(), added, removed, guests, exposure })
+        let guests = if has_moved { PlaceFate::Goes } else { PlaceFate::Stays };
+        let goes = old.ublk.id.is_some() && new.ublk.id.is_none();
+        let device = if goes { PlaceFate::Goes } else { PlaceFate::Stays };
+        if let Some(member) = members.member(&wanted.name) {
+            if let Some(path) = member.block_device.as_ref().filter(|_| goes) {
+                let refuse = |what| ServeError::Volume { name: wanted.name.clone(), what };
+                check_unused(path).map_err(refuse)?;
+            }
+            added.open_device(wanted, Some(before), &member.volume, members.io_engine)?;
+        }
+        Ok(ReadyPlaces { name: wanted.name.clone(), added, removed, guests, device, exposure })
     }
 
     pub(crate) fn into_order(self) -> PlaceOrder {
-        let ReadyPlaces { name, added, removed, guests, exposure } = self;
-        PlaceOrder { name, added, removed, guests, exposure }
+        let ReadyPlaces { name, added, removed, guests, device, exposure } = self;
+        PlaceOrder { name, added, removed, guests, device, exposure }
     }
 }

@@ -1,10 +1,11 @@
 //! Whether somebody uses a device or a file that the bench would write to. `--destroy-data` gives up data, not these.
 
 use std::fs::{self, OpenOptions};
+use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use kickcache_daemon::driver::device::sysfs::loop_file;
 use kickcache_daemon::driver::device::{AccessMode, BlockFile, Emptiness, OpenError};
 use rustix::fs::OFlags;
@@ -22,9 +23,9 @@ pub(crate) fn check_unused(place: &Place) -> anyhow::Result<()> {
     if metadata.file_type().is_block_device() {
         let flags = i32::try_from(OFlags::EXCL.bits()).unwrap_or(0);
         let opened = OpenOptions::new().read(true).write(true).custom_flags(flags).open(path);
-        opened.with_context(|| {
-            format!("{} is in use (mounted, or a part of another device)", path.display())
-        })?;
+        if opened.is_err_and(|error| error.kind() == io::ErrorKind::ResourceBusy) {
+            bail!("{} is in use (mounted, or a part of another device); name another target", path.display());
+        }
     }
     let swaps = fs::read_to_string("/proc/swaps").unwrap_or_default();
     if let Some(user) = user_of(path, Path::new("/sys/block"), &swaps)? {
@@ -35,6 +36,10 @@ pub(crate) fn check_unused(place: &Place) -> anyhow::Result<()> {
         Ok(_) => Ok(()),
         Err(OpenError::Busy { .. }) => bail!(
             "{} is locked by another program, as by a daemon that serves it; name another target",
+            path.display()
+        ),
+        Err(OpenError::ReadOnly { source, .. }) => bail!(
+            "{} cannot be written ({source}); make it writable, or leave out --destroy-data",
             path.display()
         ),
         Err(error) => Err(error.into()),

@@ -133,7 +133,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 fn is_leaving(volume: &str) -> ControlError {
     ControlError::Refused(format!(
-        "volume {volume} is being removed, or its cache device left out: what is dirty of it is written back first; wait for that"
+        "volume {volume} is being removed, or its cache device left out: what is dirty of it is written back first; \
+         `kickcache status` shows how far that is (`kickcache drain {volume} --wait` waits for it)"
     ))
 }
 

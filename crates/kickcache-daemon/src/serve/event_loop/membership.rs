@@ -15,9 +15,11 @@ use crate::driver::device::BlockFile;
 use crate::plan::removal::{DirtyFate, in_use, only_volume};
 use crate::serve::core::LoopPhase;
 use crate::serve::error::ServeError;
+use crate::serve::known_volume::KnownVolume;
 use crate::serve::leaving::{Answer, Leaving, LeavingStep};
 use crate::serve::membership::{
-    GoneVolume, GuestsPlace, Held, Joining, Lease, LeaveOrder, Left, Members, MembershipOrder, PlaceOrder,
+    GoneVolume, Held, Joining, Lease, LeaveOrder, Left, Member, Members, MembershipOrder, PlaceFate,
+    PlaceOrder,
 };
 use crate::serve::open_volume::Served;
 use crate::serve::origin::SAMPLES_MAX;
@@ -78,7 +80,14 @@ impl<E: CacheEngine> EventLoop<E> {
             cache,
             origins: origins.filter_map(|device| self.core.driver.shared_file(device)).collect(),
             addresses: self.frontends.addresses(),
+            volumes: self.core.volumes.indices().map(|index| self.member(index)).collect(),
+            io_engine: self.core.driver.io_engine(),
         })
+    }
+
+    fn member(&self, index: usize) -> Member {
+        let block_device = self.frontends.served_at(index).ublk.map(Into::into);
+        Member { volume: KnownVolume::of(&self.core.volumes[index]), block_device }
     }
 
     fn lease(&self) -> Result<Lease, ServeError> {
@@ -256,10 +265,10 @@ impl<E: CacheEngine> EventLoop<E> {
     }
 
     fn change_places(&mut self, order: PlaceOrder) -> Result<(), ServeError> {
-        let PlaceOrder { name, added, removed, guests, exposure } = order;
+        let PlaceOrder { name, added, removed, guests, device, exposure } = order;
         self.volume_id(&name)?;
         let Some(index) = self.core.volumes.index_of(&name) else { return Ok(()) };
-        let goes = guests == GuestsPlace::Goes;
+        let goes = guests == PlaceFate::Goes;
         if goes && self.frontends.sessions(index).vhost_user > 0 {
             let what = "a virtual machine is connected to the socket that is to go; stop that first".into();
             return Err(ServeError::Volume { name, what });
@@ -268,6 +277,9 @@ impl<E: CacheEngine> EventLoop<E> {
         removed.iter().for_each(|address| self.frontends.part_from(&mut self.core, index, address));
         if goes {
             self.frontends.part_from_guests(&mut self.core, index);
+        }
+        if device == PlaceFate::Goes {
+            self.frontends.part_from_host(&mut self.core, index);
         }
         self.frontends.join(&mut self.core, index, added);
         Ok(())

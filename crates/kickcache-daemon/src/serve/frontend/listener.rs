@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::Mode;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
-use rustix::process::umask;
+use rustix::process::{geteuid, umask};
 
 use crate::places;
 use crate::plan::Exposure;
@@ -213,10 +213,41 @@ fn open_unix(path: PathBuf) -> Result<Listener, ServeError> {
     check_length(&path)?;
     let name = path.display().to_string();
     make_room(&path, &name)?;
-    let failed = |source: io::Error| error(&name, source);
+    let failed = |source: io::Error| error(&name, why_no_socket(&path, &source));
     let socket = bind_unix(&path).map_err(failed)?;
-    let made = identity(&path).map_err(|source| error(&name, source))?;
+    let made = identity(&path).map_err(failed)?;
     Ok(Listener { socket, address: name, made: Some((path, made)), kind: SocketKind::Unix })
+}
+
+/// Why there can be no socket, and what to do.
+fn why_no_socket(path: &Path, source: &io::Error) -> String {
+    let folder = path.parent().unwrap_or(path).display();
+    match source.kind() {
+        io::ErrorKind::PermissionDenied => format!(
+            "the user of this daemon (number {}) may not make a socket in {folder} ({source}); give the folder to it, let it pass through \
+             those above, or choose another path",
+            geteuid()
+        ),
+        io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::StorageFull => {
+            format!("no socket can be made in {folder} ({source}); choose another path")
+        }
+        _ => source.to_string(),
+    }
+}
+
+/// Why nobody can listen at an address, and what to do.
+fn why_no_listener(source: &io::Error) -> String {
+    let advice = match source.kind() {
+        io::ErrorKind::AddrInUse => "; another process listens there: stop it, or choose another port",
+        io::ErrorKind::AddrNotAvailable => {
+            "; this machine has no such address: name one of its own (`ip address`)"
+        }
+        io::ErrorKind::PermissionDenied => {
+            "; ports below 1024 need CAP_NET_BIND_SERVICE: choose a higher one"
+        }
+        _ => "",
+    };
+    format!("{source}{advice}")
 }
 
 /// Removes a socket that nobody serves; refuses everything else that is in the way.
@@ -224,7 +255,7 @@ fn make_room(path: &Path, name: &str) -> Result<(), ServeError> {
     let metadata = match std::fs::symlink_metadata(path) {
         Ok(metadata) => metadata,
         Err(found) if found.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(found) => return Err(error(name, found)),
+        Err(found) => return Err(error(name, why_no_socket(path, &found))),
     };
     if !metadata.file_type().is_socket() {
         return Err(error(
@@ -255,9 +286,9 @@ fn bind_unix(path: &Path) -> io::Result<OwnedFd> {
 
 fn open_tcp(address: SocketAddr, exposure: Exposure) -> Result<Listener, ServeError> {
     check_exposure(address, exposure)?;
-    let failed = |source: io::Error| error(&address.to_string(), source);
+    let failed = |source: io::Error| error(&address.to_string(), why_no_listener(&source));
     let listener = std::net::TcpListener::bind(address).map_err(failed)?;
-    listener.set_nonblocking(true).map_err(|source| error(&address.to_string(), source))?;
+    listener.set_nonblocking(true).map_err(failed)?;
     let address = listener.local_addr().map_or_else(|_| address.to_string(), |bound| bound.to_string());
     Ok(Listener { socket: listener.into(), address, made: None, kind: SocketKind::Tcp })
 }
@@ -346,6 +377,20 @@ mod tests {
         let refused = open(&path).unwrap_err().to_string();
         assert!(refused.contains("not a socket"), "{refused}");
         assert_eq!(std::fs::read(&path).unwrap(), b"precious");
+    }
+
+    #[test]
+    fn what_is_in_the_way_is_told_with_what_to_do() {
+        let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = NbdAddress::Tcp { host: "127.0.0.1".into(), port: taken.local_addr().unwrap().port() };
+        let refused = Listener::open(Place::Address(address), Exposure::LocalOnly).unwrap_err().to_string();
+        assert!(refused.contains("another process listens there"), "{refused}");
+        let elsewhere = NbdAddress::Tcp { host: "192.0.2.1".into(), port: 0 };
+        let refused =
+            Listener::open(Place::Address(elsewhere), Exposure::InsecureTcp).unwrap_err().to_string();
+        assert!(refused.contains("this machine has no such address"), "{refused}");
+        let denied = why_no_socket(Path::new("/srv/s"), &io::ErrorKind::PermissionDenied.into());
+        assert!(denied.contains("may not make a socket in /srv"), "{denied}");
     }
 
     #[test]

@@ -25,6 +25,8 @@ pub(crate) mod open_places;
 pub(crate) mod ublk;
 pub(crate) mod vhost_user;
 
+use std::path::Path;
+
 use kickcache_engine::cache_engine::CacheEngine;
 use kickcache_engine::request::Reply;
 use kickcache_engine::time::Instant;
@@ -44,9 +46,10 @@ use crate::serve::frontend::listener::{Place, VolumePlace};
 use crate::serve::frontend::nbd::Nbd;
 use crate::serve::frontend::nbd::settings::NbdSettings;
 use crate::serve::frontend::open_places::OpenPlaces;
+use crate::serve::frontend::ublk::controls::Controls;
 use crate::serve::frontend::ublk::place::UblkPlace;
 use crate::serve::frontend::ublk::waiting::Starting;
-use crate::serve::frontend::ublk::{Ublk, own_device, waiting};
+use crate::serve::frontend::ublk::{Ublk, own_device, removal, waiting};
 use crate::serve::frontend::vhost_user::{GuestPlace, VhostUser};
 use crate::serve::requests::InFlight;
 use crate::serve::volume_identity::VolumeIdentity;
@@ -69,6 +72,27 @@ pub(crate) fn check_volume(volume: &VolumeSpec, exposure: Exposure) -> Result<()
     let served_by = volume.served_by();
     served_by.nbd.addresses().iter().try_for_each(|address| listener::check(address, exposure))?;
     served_by.vhost_user.path.iter().try_for_each(|path| listener::check_path(path))
+}
+
+/// Refuses a path on a block device that one of these volumes is.
+///
+/// # Errors
+/// A sentence.
+pub(crate) fn check_path(path: &Path, own: &[VolumeIdentity]) -> Result<(), String> {
+    own_device::check_path(path, own)
+}
+
+/// Refuses a block device that somebody has open.
+///
+/// # Errors
+/// A sentence.
+pub(crate) fn check_unused(device: &Path) -> Result<(), String> {
+    removal::check_unused(device)
+}
+
+/// Waits until a block device that its volume has left is gone, or somebody keeps it for long.
+pub(crate) fn wait_until_gone(device: &Path) {
+    removal::wait_until_gone(&Controls::default(), device);
 }
 
 /// Refuses a volume that outlived its daemon and would be left behind by this start; `earlier` is what its origin was served as
@@ -222,15 +246,22 @@ impl Frontends {
 
     /// Serves the volume of an index at more places, which are ready.
     pub(crate) fn join<E>(&mut self, core: &mut Core<E>, volume: usize, places: OpenPlaces) {
-        let OpenPlaces { nbd, guest } = places;
+        let OpenPlaces { nbd, guest, ublk } = places;
         nbd.into_iter().for_each(|open| self.nbd.join(core, volume, open));
         guest.into_iter().for_each(|guest| self.vhost_user.join(core, volume, guest));
+        ublk.into_iter().for_each(|open| self.ublk.join(core, volume, open));
     }
 
     /// Does not serve the volume of an index any more, neither here nor there.
-    pub(crate) fn part<E>(&mut self, core: &mut Core<E>, volume: usize) {
+    pub(crate) fn part<E: CacheEngine>(&mut self, core: &mut Core<E>, volume: usize) {
         self.nbd.part(core, volume, None);
         self.vhost_user.part(core, volume);
+        self.ublk.part(core, volume);
+    }
+
+    /// The volume of an index is no block device of the host any more; nobody has it open.
+    pub(crate) fn part_from_host<E: CacheEngine>(&mut self, core: &mut Core<E>, volume: usize) {
+        self.ublk.part(core, volume);
     }
 
     /// Does not serve the volume of an index on an NBD address any more; connections go on.
@@ -247,18 +278,22 @@ impl Frontends {
     pub(crate) fn hide<E: CacheEngine>(&mut self, core: &mut Core<E>, volume: usize) {
         self.nbd.hide(core, volume);
         self.vhost_user.hide(core, volume);
+        self.ublk.hide(volume);
     }
 
     /// Serves it again.
     pub(crate) fn show<E>(&mut self, core: &mut Core<E>, volume: usize) {
         self.nbd.show(core);
         self.vhost_user.show(core, volume);
+        self.ublk.show(volume);
     }
 
     /// Ends the clients of the volume of an index that have their replies; gives whether none is left.
     pub(crate) fn end_quiet<E: CacheEngine>(&mut self, core: &mut Core<E>, volume: usize) -> bool {
         self.nbd.end_quiet(core, volume);
-        self.nbd.session_count(volume) == 0 && self.vhost_user.has_ended(volume)
+        self.nbd.session_count(volume) == 0
+            && self.vhost_user.has_ended(volume)
+            && self.ublk.has_ended(volume)
     }
 
     /// Addresses that volumes may share.

@@ -1,18 +1,25 @@
-//! Where a volume is to be served, with sockets that are open: they are opened before the loop is asked, as that may wait.
+//! Where a volume is to be served, with sockets that are open and a block device that is made: before the loop is asked, as that
+//! may wait.
 
+use crate::driver::io_engine::IoEngine;
 use crate::plan::Exposure;
 use crate::plan::address::NbdAddress;
 use crate::plan::volume_spec::VolumeSpec;
 use crate::serve::error::ServeError;
 use crate::serve::frontend::listener::{self, Listener, Place};
 use crate::serve::frontend::nbd::membership::OpenAddress;
+use crate::serve::frontend::ublk::controls::Controls;
+use crate::serve::frontend::ublk::open_ublk::OpenUblk;
+use crate::serve::frontend::ublk::place::{NOBODY, UblkPlace};
 use crate::serve::frontend::vhost_user::port::OpenGuest;
+use crate::serve::known_volume::KnownVolume;
 
 /// Where a volume is to be served.
 #[derive(Default)]
 pub(crate) struct OpenPlaces {
     pub(super) nbd: Vec<OpenAddress>,
     pub(super) guest: Option<OpenGuest>,
+    pub(crate) ublk: Option<OpenUblk>,
 }
 
 impl OpenPlaces {
@@ -44,6 +51,24 @@ impl OpenPlaces {
             places.guest = Some(OpenGuest { listener, block_size: spec.frontends.guest_block_bytes() });
         }
         Ok(places)
+    }
+
+    /// Makes the block device that `spec` wants, unless the volume was one before.
+    ///
+    /// # Errors
+    /// [`ServeError::Volume`].
+    pub(crate) fn open_device(
+        &mut self,
+        spec: &VolumeSpec,
+        before: Option<&VolumeSpec>,
+        volume: &KnownVolume,
+        io_engine: IoEngine,
+    ) -> Result<(), ServeError> {
+        let was_one = before.is_some_and(|before| before.served_by().ublk.id.is_some());
+        if let Some(place) = UblkPlace::of(spec, NOBODY).filter(|_| !was_one) {
+            self.ublk = Some(OpenUblk::open(&Controls::default(), &place, volume, io_engine)?);
+        }
+        Ok(())
     }
 
     /// Opens what was to be shared and is not there any more; `is_there` knows.

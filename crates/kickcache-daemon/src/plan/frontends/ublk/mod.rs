@@ -10,7 +10,7 @@ use crate::plan::frontends::ublk::id::{ANY, Choice, UblkId};
 use crate::plan::frontends::ublk::queues::{QueueCount, QueueDepth};
 
 /// Keys in a configuration file.
-pub(super) const KEYS: &[&str] = &[ID, QUEUES, DEPTH];
+pub(in crate::plan) const KEYS: &[&str] = &[ID, QUEUES, DEPTH];
 const ID: &str = "ublk";
 const QUEUES: &str = "ublk-queues";
 const DEPTH: &str = "ublk-depth";

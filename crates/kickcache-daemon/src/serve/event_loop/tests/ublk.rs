@@ -4,13 +4,16 @@ use kickcache_engine::time::Duration;
 
 use super::*;
 use crate::plan::frontends::ublk::id::UblkId;
+use crate::serve::frontend::open_places::OpenPlaces;
 use crate::serve::frontend::ublk::Ublk;
 use crate::serve::frontend::ublk::abi::{
-    COMMIT_AND_FETCH, END_USER_RECOVERY, FETCH, IoDescription, START_DEV, UPDATE_SIZE,
+    COMMIT_AND_FETCH, DEL_DEV_ASYNC, END_USER_RECOVERY, FETCH, IoDescription, START_DEV, UPDATE_SIZE,
 };
 use crate::serve::frontend::ublk::fake_kernel::FakeKernel;
 use crate::serve::frontend::ublk::key::UblkKey;
+use crate::serve::frontend::ublk::open_ublk::OpenUblk;
 use crate::serve::frontend::ublk::place::UblkPlace;
+use crate::serve::known_volume::KnownVolume;
 
 /// A number that no test of a host's devices uses.
 const ID: u32 = 63;
@@ -275,4 +278,96 @@ fn a_device_that_nobody_uses_goes_with_its_daemon() {
     let kernel = scene.kernel.clone();
     drop(scene);
     assert!(kernel.known().devices.is_empty());
+}
+
+impl Scene {
+    /// A device that waits for the loop.
+    fn open(&self, id: UblkId) -> OpenUblk {
+        let volume = KnownVolume::of(&self.event_loop.core.volumes[0]);
+        let io_engine = self.event_loop.core.driver.io_engine();
+        OpenUblk::open(&self.kernel.controls(), &UblkPlace { id, ..PLACE }, &volume, io_engine).unwrap()
+    }
+
+    fn part(&mut self) {
+        let EventLoop { core, frontends, .. } = &mut self.event_loop;
+        frontends.part_from_host(core, 0);
+    }
+
+    /// The kernel ends all tags of the device.
+    fn end_tags(&mut self) {
+        for (queue, tag) in (0..8).map(|at| (at / 4, at % 4)) {
+            let EventLoop { core, frontends, .. } = &mut self.event_loop;
+            let key = WatchKey::Ublk(UblkKey { device: 0, queue, tag });
+            frontends.on_command(core, key, -libc::ENODEV);
+        }
+    }
+}
+
+#[test]
+fn a_volume_becomes_another_device_while_it_is_served() {
+    let Some(mut scene) = Scene::new(|_, _| {}) else { return };
+    scene.wait_for_kernel(START_DEV);
+    scene.part();
+    scene.wait_for_kernel(DEL_DEV_ASYNC);
+    assert_eq!(scene.event_loop.frontends.served_at(0).ublk, None);
+    scene.end_tags();
+    assert_eq!(scene.event_loop.frontends.served_at(0).ublk_removed, None, "nobody else removed it");
+    assert_eq!(scene.kernel.known().unlocked, NONE);
+    scene.kernel.known().done.clear();
+    let before = scene.event_loop.core.driver.given_commands.len();
+    let open = scene.open(UblkId::Number(5));
+    let EventLoop { core, frontends, .. } = &mut scene.event_loop;
+    let mut places = OpenPlaces::default();
+    places.ublk = Some(open);
+    frontends.join(core, 0, places);
+    assert_eq!(core.driver.given_commands.len(), before + 8, "all tags are fetched");
+    assert_eq!(
+        core.driver.given_commands[before].0,
+        WatchKey::Ublk(UblkKey { device: 0, queue: 0, tag: 0 }).bits()
+    );
+    scene.wait_for_kernel(START_DEV);
+    assert_eq!(scene.event_loop.frontends.served_at(0).ublk.as_deref(), Some("/dev/ublkb5"));
+    let kernel = scene.kernel.clone();
+    drop(scene);
+    assert!(kernel.known().devices.is_empty());
+}
+
+#[test]
+fn what_a_device_that_may_go_asks_for_waits_until_that_is_known() {
+    let Some(mut scene) = Scene::new(|_, _| {}) else { return };
+    scene.wait_for_kernel(START_DEV);
+    scene.event_loop.frontends.ublk.hide(0);
+    scene.ask(0, 0, asks(READ, 0, 8));
+    assert!(scene.event_loop.core.requests.is_empty(), "it is not begun");
+    scene.event_loop.frontends.ublk.show(0);
+    assert_eq!(scene.answers(1), [Answer { queue: 0, tag: 0, result: 4096 }]);
+    scene.event_loop.frontends.ublk.hide(0);
+    scene.ask(0, 1, asks(READ, 0, 8));
+    scene.part();
+    scene.ask(0, 2, asks(READ, 0, 8));
+    let failed = |tag| Answer { queue: 0, tag, result: -libc::EIO };
+    assert_eq!(
+        scene.answers(3)[1..],
+        [failed(1), failed(2)],
+        "the kernel waits for each of them before it lets go"
+    );
+}
+
+#[test]
+fn a_volume_stays_while_its_device_has_something_in_flight() {
+    let Some(mut scene) = Scene::new(|_, _| {}) else { return };
+    scene.ask(0, 0, asks(READ, 0, 8));
+    assert!(!scene.event_loop.frontends.ublk.has_ended(0));
+    scene.answers(1);
+    assert!(scene.event_loop.frontends.ublk.has_ended(0));
+}
+
+#[test]
+fn a_device_that_no_loop_takes_goes_again() {
+    let Some(scene) = Scene::new(|_, _| {}) else { return };
+    let open = scene.open(UblkId::Number(5));
+    assert!(scene.kernel.known().devices.contains_key(&5));
+    drop(open);
+    scene.wait_for_kernel(DEL_DEV_ASYNC);
+    assert!(!scene.kernel.known().devices.contains_key(&5));
 }

@@ -10,12 +10,13 @@ use super::control::{Control, Removal};
 use super::cookie::{cookie, is_of};
 use super::key::UblkKey;
 use super::parameters::{LogicalBlock, Writes, parameters};
-use super::place::UblkPlace;
+use super::place::{NOBODY, UblkPlace};
 use super::queue::Queue;
 use super::state::{DeviceState, is_stuck_unused, stuck};
+use crate::driver::device::AccessMode;
 use crate::driver::memory::Allocator;
 use crate::plan::frontends::ublk::id::UblkId;
-use crate::serve::served_volumes::Volume;
+use crate::serve::known_volume::KnownVolume;
 use crate::serve::volume_identity::VolumeIdentity;
 
 /// Why a device has its file and its queues.
@@ -33,11 +34,15 @@ pub(super) enum Begun {
 
 /// A device.
 pub(super) struct UblkDevice {
-    /// The volume's index.
+    /// The volume's index, or [`NOBODY`].
     pub(super) volume: usize,
     pub(super) id: u32,
     pub(super) begun: Begun,
     served: Option<Served>,
+    /// Requests of its that the engine has.
+    pub(super) in_flight: usize,
+    /// What it asks for waits.
+    pub(super) is_hidden: bool,
     /// What the kernel takes its size to be, in sectors of 512 bytes, and what its requests are multiples of.
     pub(super) sectors: u64,
     block: LogicalBlock,
@@ -47,6 +52,8 @@ pub(super) struct UblkDevice {
 struct Served {
     file: File,
     queues: Vec<Queue>,
+    /// The memory of the queues.
+    _memory: Allocator,
     /// Tags by which no more requests come.
     ended: usize,
 }
@@ -68,21 +75,19 @@ impl UblkDevice {
     pub(super) fn open(
         control: &mut Control,
         place: &UblkPlace,
-        volume: &Volume,
-        allocator: &mut Allocator,
+        volume: &KnownVolume,
     ) -> Result<UblkDevice, String> {
         if let Some(info) = find_own(control, place.id, &volume.identity)? {
             // Who has to end first may take long, and needs the lock for that.
             wait_for_end(control, info.device_id)?;
         }
-        control.alone(|control| UblkDevice::open_alone(control, place, volume, allocator))
+        control.alone(|control| UblkDevice::open_alone(control, place, volume))
     }
 
     fn open_alone(
         control: &mut Control,
         place: &UblkPlace,
-        volume: &Volume,
-        allocator: &mut Allocator,
+        volume: &KnownVolume,
     ) -> Result<UblkDevice, String> {
         let (info, begun) = match find(control, place.id, &volume.identity)? {
             Some(info) => {
@@ -95,7 +100,7 @@ impl UblkDevice {
             }
             None => (add(control, place, volume)?, Begun::Added),
         };
-        let opened = open_queues(control, place, &info, begun, allocator);
+        let opened = open_queues(control, place, &info, begun);
         if opened.is_err() && begun == Begun::Added {
             // Nobody has it open: it was never started.
             let _ = control.remove(info.device_id);
@@ -127,6 +132,11 @@ impl UblkDevice {
     /// All queues.
     pub(super) fn queues(&self) -> &[Queue] {
         self.served.as_ref().map_or(&[], |served| &served.queues)
+    }
+
+    /// Whether nothing is left of it: its number among the devices is free.
+    pub(super) fn is_gone(&self) -> bool {
+        self.volume == NOBODY && self.served.is_none()
     }
 
     /// Whether the kernel gives requests by some tag.
@@ -161,7 +171,6 @@ fn open_queues(
     place: &UblkPlace,
     info: &DeviceInfo,
     begun: Begun,
-    allocator: &mut Allocator,
 ) -> Result<UblkDevice, String> {
     let id = info.device_id;
     if info.request_bytes_max > REQUEST_BYTES_MAX {
@@ -175,11 +184,13 @@ fn open_queues(
     };
     let known = control.parameters(id).map_err(failed("it does not tell its parameters"))?.basic;
     let file = control.open_node(id).map_err(failed("its character device cannot be opened"))?;
-    let queues = (0..info.queue_count).map(|number| Queue::open(number, info, &file, allocator));
+    let mut memory = Allocator::default();
+    let queues = (0..info.queue_count).map(|number| Queue::open(number, info, &file, &mut memory));
     let queues = queues.collect::<Result<_, _>>().map_err(failed("its queues cannot be mapped"))?;
     let block = LogicalBlock::of_shift(known.logical_block_shift);
-    let served = Some(Served { file, queues, ended: 0 });
-    Ok(UblkDevice { volume: place.volume, id, begun, served, sectors: known.device_sectors, block })
+    let served = Some(Served { file, queues, _memory: memory, ended: 0 });
+    let (volume, sectors) = (place.volume, known.device_sectors);
+    Ok(UblkDevice { volume, id, begun, served, in_flight: 0, is_hidden: false, sectors, block })
 }
 
 /// A device that was started, and which the volume would be served as.
@@ -252,13 +263,13 @@ fn clear(control: &mut Control, id: u32, wanted: UblkId) -> Result<(), String> {
 }
 
 /// Refuses to go on with a device that promises something else.
-fn check_same(control: &mut Control, info: &DeviceInfo, volume: &Volume) -> Result<(), String> {
+fn check_same(control: &mut Control, info: &DeviceInfo, volume: &KnownVolume) -> Result<(), String> {
     let id = info.device_id;
     let known = control
         .parameters(id)
         .map_err(|error| format!("/dev/ublkb{id} does not tell its parameters: {error}"))?
         .basic;
-    let sectors = LogicalBlock::of_shift(known.logical_block_shift).sectors_of(volume.info.size);
+    let sectors = LogicalBlock::of_shift(known.logical_block_shift).sectors_of(volume.size);
     if known.device_sectors > sectors {
         return Err(format!(
             "/dev/ublkb{id} has {} sectors, and the volume {sectors}: whoever has it open would write behind its end; unmount and \
@@ -266,7 +277,7 @@ fn check_same(control: &mut Control, info: &DeviceInfo, volume: &Volume) -> Resu
             known.device_sectors
         ));
     }
-    if volume.info.read_only && known.attributes & READ_ONLY == 0 {
+    if volume.access == AccessMode::ReadOnly && known.attributes & READ_ONLY == 0 {
         return Err(format!(
             "/dev/ublkb{id} may be written to, and the volume is read-only; remove it (kickcache ublk remove {id})"
         ));
@@ -275,7 +286,7 @@ fn check_same(control: &mut Control, info: &DeviceInfo, volume: &Volume) -> Resu
 }
 
 /// A device that is taken over stays as it was made, whatever the settings say now.
-fn tell_differences(control: &mut Control, info: &DeviceInfo, place: &UblkPlace, volume: &Volume) {
+fn tell_differences(control: &mut Control, info: &DeviceInfo, place: &UblkPlace, volume: &KnownVolume) {
     let (id, queues, depth) = (info.device_id, info.queue_count, info.queue_depth);
     if (queues, depth) != (place.queues, place.depth) {
         let (wanted, wanted_depth) = (place.queues, place.depth);
@@ -294,7 +305,7 @@ fn tell_differences(control: &mut Control, info: &DeviceInfo, place: &UblkPlace,
              served again"
         );
     }
-    if basic.attributes & READ_ONLY != 0 && !volume.info.read_only {
+    if basic.attributes & READ_ONLY != 0 && volume.access == AccessMode::ReadWrite {
         tracing::info!(
             event = "ublk_differs",
             "/dev/ublkb{id} stays read-only, as it was made; it can be written to when it is removed and served again"
@@ -324,8 +335,8 @@ fn take_over(control: &mut Control, id: u32) -> Result<(), String> {
     control.begin_recovery(id).map_err(|error| format!("/dev/ublkb{id} cannot be taken over: {error}"))
 }
 
-fn add(control: &mut Control, place: &UblkPlace, volume: &Volume) -> Result<DeviceInfo, String> {
-    let writes = if volume.info.read_only { Writes::Refused } else { Writes::Allowed };
+fn add(control: &mut Control, place: &UblkPlace, volume: &KnownVolume) -> Result<DeviceInfo, String> {
+    let writes = if volume.access == AccessMode::ReadOnly { Writes::Refused } else { Writes::Allowed };
     let block = if place.block_bytes == 512 { LogicalBlock::Bytes512 } else { LogicalBlock::Bytes4096 };
     let wanted = DeviceInfo {
         queue_count: place.queues,
@@ -353,7 +364,7 @@ fn add(control: &mut Control, place: &UblkPlace, volume: &Volume) -> Result<Devi
             "/dev/ublkb{id} has {got} queues instead of {wanted}: the kernel gives no more than there are processors"
         );
     }
-    let promised = parameters(volume.info.size, added.request_bytes_max, block, writes);
+    let promised = parameters(volume.size, added.request_bytes_max, block, writes);
     control.set_parameters(id, promised).map_err(|error| {
         let _ = control.remove(id);
         format!("/dev/ublkb{id} does not take its parameters: {error}")
@@ -363,37 +374,29 @@ fn add(control: &mut Control, place: &UblkPlace, volume: &Volume) -> Result<Devi
 
 #[cfg(test)]
 mod tests {
-    use kickcache_engine::units::VolumeId;
-
     use super::super::abi::{self, IoDescription};
     use super::super::fake_kernel::{FakeKernel, LIVE, NOBODY, QUIESCED};
     use super::*;
-    use crate::driver::device::ZeroSpeed;
-    use crate::serve::volume_info::VolumeInfo;
 
     const PLACE: UblkPlace = UblkPlace { volume: 0, id: UblkId::Any, queues: 2, depth: 8, block_bytes: 512 };
 
     struct Scene {
         kernel: FakeKernel,
-        volume: Volume,
-        allocator: Allocator,
+        volume: KnownVolume,
         _nodes: tempfile::TempDir,
     }
 
     impl Scene {
         fn new() -> Scene {
             let nodes = tempfile::tempdir().unwrap();
-            let (id, size) = (VolumeId::new(0), 1 << 20);
-            let info = VolumeInfo { name: "v".into(), id, size, origin: "file:/o".into(), read_only: false };
             let identity = VolumeIdentity::of_origin("v", "file:/o");
-            let volume =
-                Volume { info, identity, zeroes: ZeroSpeed::Slow, allowed: Vec::new(), _locks: Vec::new() };
+            let volume = KnownVolume { identity, size: 1 << 20, access: AccessMode::ReadWrite };
             let kernel = FakeKernel::new(nodes.path());
-            Scene { kernel, volume, allocator: Allocator::default(), _nodes: nodes }
+            Scene { kernel, volume, _nodes: nodes }
         }
 
         fn open(&mut self, place: &UblkPlace) -> Result<UblkDevice, String> {
-            UblkDevice::open(&mut self.kernel.control(), place, &self.volume, &mut self.allocator)
+            UblkDevice::open(&mut self.kernel.control(), place, &self.volume)
         }
 
         fn refused(&mut self, place: &UblkPlace) -> String {
@@ -512,10 +515,10 @@ mod tests {
     fn a_device_that_promises_too_much_is_not_taken_over() {
         let mut scene = Scene::new();
         scene.left();
-        scene.volume.info.size = 512 << 10;
+        scene.volume.size = 512 << 10;
         assert!(scene.refused(&PLACE).contains("has 2048 sectors, and the volume 1024"));
-        scene.volume.info.size = 1 << 20;
-        scene.volume.info.read_only = true;
+        scene.volume.size = 1 << 20;
+        scene.volume.access = AccessMode::ReadOnly;
         assert!(scene.refused(&PLACE).contains("may be written to"));
         assert!(scene.kernel.known().done.is_empty());
     }

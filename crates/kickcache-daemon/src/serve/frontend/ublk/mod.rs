@@ -21,11 +21,14 @@ mod exclusive;
 pub(crate) mod fake_kernel;
 pub(crate) mod in_use;
 pub(crate) mod key;
+mod membership;
+pub(crate) mod open_ublk;
 pub(crate) mod own_device;
 pub(crate) mod parameters;
 pub(crate) mod place;
 mod process;
 mod queue;
+pub(crate) mod removal;
 pub(crate) mod request;
 mod scheduler;
 mod starter;
@@ -47,14 +50,15 @@ use self::device::{Begun, Left, UblkDevice};
 use self::device_user::DeviceUser;
 use self::in_use::user_of;
 use self::key::UblkKey;
-use self::place::UblkPlace;
+use self::open_ublk::OpenUblk;
+use self::place::{NOBODY, UblkPlace};
 use self::request::{UblkMemory, UblkRequest};
 use crate::driver::buffers::Bound;
-use crate::driver::io_engine::IoEngine;
 use crate::serve::complaints::NO_MEMORY;
 use crate::serve::core::{Asked, Core};
 use crate::serve::error::ServeError;
 use crate::serve::frontend::kinds::{Pending, WatchKey};
+use crate::serve::known_volume::KnownVolume;
 use crate::serve::served_volumes::Volume;
 
 /// The ublk front end.
@@ -84,23 +88,15 @@ impl Ublk {
     ) -> Result<Ublk, ServeError> {
         let mut ublk = Ublk::default();
         ublk.controls = controls;
+        let io_engine = core.driver.io_engine();
         for place in places {
-            let volume = &core.volumes[place.volume];
-            let name = volume.info.name.clone();
-            let refuse =
-                |what: String| ServeError::Volume { name: name.clone(), what: format!("--ublk: {what}") };
-            if core.driver.io_engine() == IoEngine::Threads {
-                return Err(refuse(
-                    "ublk needs io_uring, and devices are driven by threads; say --io-engine io_uring".into(),
-                ));
-            }
-            let mut control = ublk.controls.open().map_err(refuse)?;
+            let volume = KnownVolume::of(&core.volumes[place.volume]);
             // Nothing is warned of that does not come to pass.
+            let device = OpenUblk::open(&ublk.controls, place, &volume, io_engine)?.into_device();
             if ublk.devices.is_empty() {
-                process::prepare();
+                process::take_part_in_io();
             }
-            let allocator = &mut core.driver.buffers().allocator;
-            ublk.devices.push(UblkDevice::open(&mut control, place, volume, allocator).map_err(refuse)?);
+            ublk.devices.push(device);
         }
         Ok(ublk)
     }
@@ -125,16 +121,20 @@ impl Ublk {
         if std::mem::replace(&mut self.is_started, true) {
             return;
         }
-        for (index, device) in self.devices.iter().enumerate() {
-            let index = u16::try_from(index).expect("few volumes");
-            for (number, queue) in (0..).zip(device.queues()) {
-                for tag in 0..queue.depth() {
-                    let key = WatchKey::Ublk(UblkKey { device: index, queue: number, tag });
-                    core.driver.command(key.bits(), device.fd(), FETCH, queue.command(tag, 0).bytes());
-                }
+        (0..self.devices.len()).for_each(|index| self.fetch(core, index));
+    }
+
+    /// Fetches requests of all tags of a device, and has it started.
+    fn fetch<E>(&self, core: &mut Core<E>, index: usize) {
+        let device = &self.devices[index];
+        let index = u16::try_from(index).expect("few volumes");
+        for (number, queue) in (0..).zip(device.queues()) {
+            for tag in 0..queue.depth() {
+                let key = WatchKey::Ublk(UblkKey { device: index, queue: number, tag });
+                core.driver.command(key.bits(), device.fd(), FETCH, queue.command(tag, 0).bytes());
             }
-            self.start_aside(device, &core.volumes[device.volume]);
         }
+        self.start_aside(device, &core.volumes[device.volume]);
     }
 
     /// Has a device started, which takes as long as the loop needs to fetch its requests, and reads its partition table.
@@ -180,16 +180,17 @@ impl Ublk {
     /// be served otherwise, and what they were told must reach their origins.
     fn on_end<E>(&mut self, core: &Core<E>, key: UblkKey, ended: i32) {
         let device = &mut self.devices[usize::from(key.device)];
-        let (path, name) = (device.path(), &core.volumes[device.volume].info.name);
+        let (path, name) = (device.path(), core.volumes.name(device.volume));
         let path = path.display();
         match device.end_tag() {
-            Left::Others if !self.is_closed => tracing::error!(
+            Left::Others if !self.is_closed && device.volume != NOBODY => tracing::error!(
                 event = "ublk_lost",
                 "{path}, which was {name}, was removed by somebody else ({}): {name} is no block device any more; what was \
                  acknowledged is kept; to make it one again, stop this daemon and serve it again",
                 std::io::Error::from_raw_os_error(-ended)
             ),
             Left::Others | Left::Some => {}
+            Left::Nothing if device.volume == NOBODY => {}
             Left::Nothing => {
                 tracing::info!(event = "ublk_removed", "{path}, which was removed, was let go of");
             }
@@ -205,6 +206,12 @@ impl Ublk {
 
     fn begin_or_hold<E: CacheEngine>(&mut self, core: &mut Core<E>, key: UblkKey) {
         let device = &mut self.devices[usize::from(key.device)];
+        if device.volume == NOBODY {
+            return self.answer(core, key, -libc::EIO);
+        }
+        if device.is_hidden {
+            return self.held.push(key);
+        }
         let description = device.queue(key).description(key.tag);
         let volume = &core.volumes[device.volume].info;
         let (operation, extent) = (operation(&description), extent(&description, volume.size));
@@ -239,6 +246,7 @@ impl Ublk {
         }
         let memory = if is_lent { UblkMemory::Tag } else { UblkMemory::Own };
         let bytes = if has_payload { i32::try_from(extent.length).expect("at most 256 KiB") } else { 0 };
+        device.in_flight += 1;
         let pending = Pending::Ublk(UblkRequest { key, bytes, memory });
         core.begin(&Asked { id: request, volume: id, operation, extent }, pending);
     }
@@ -252,6 +260,7 @@ impl Ublk {
     ) {
         let UblkRequest { key, bytes, memory } = request;
         let device = &mut self.devices[usize::from(key.device)];
+        device.in_flight -= 1;
         match memory {
             UblkMemory::Tag => {
                 device.queue(key).give_back(key.tag, core.driver.buffers().take_back(reply.id));
@@ -308,7 +317,7 @@ impl Drop for Ublk {
     /// next daemon.
     fn drop(&mut self) {
         for device in self.devices.drain(..).filter(UblkDevice::is_served) {
-            let (id, path) = (device.id, device.path());
+            let (id, path, is_leaving) = (device.id, device.path(), device.volume == NOBODY);
             drop(device);
             let end =
                 self.controls.open().and_then(|mut control| control.alone(|control| end(control, id, &path)));
@@ -323,6 +332,8 @@ impl Drop for Ublk {
                     "{shown} stays, as {by} has it open; its requests wait until the volume is served again, or it is removed \
                      (kickcache ublk remove {id})"
                 ),
+                // Whoever was at it has done it.
+                Err(_) if is_leaving => {}
                 Err(error) => tracing::warn!(event = "ublk_left", "{shown} cannot be removed: {error}"),
             }
         }

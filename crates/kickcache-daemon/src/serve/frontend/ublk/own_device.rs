@@ -30,14 +30,20 @@ fn check_devices(cache: &CacheSpec) -> Result<(), String> {
         Some(VolumeIdentity::of_origin(&volume.name, &origin))
     });
     let own: Vec<VolumeIdentity> = own.collect();
-    let host = Host { sys: "/sys".into(), mounts: "/proc/self/mountinfo".into() };
     let origins = cache.volumes.iter().filter_map(|volume| volume.origin.path());
-    for path in origins.chain([cache.device.as_path()]) {
-        for id in host.ublk_below(path) {
-            let info = Control::open().ok().and_then(|mut control| control.info(id).ok().flatten());
-            if info.is_some_and(|info| own.iter().any(|volume| is_of(&info, volume))) {
-                return Err(refusal(path, id));
-            }
+    origins.chain([cache.device.as_path()]).try_for_each(|path| check_path(path, &own))
+}
+
+/// Refuses a path on a device that one of these volumes is.
+///
+/// # Errors
+/// A sentence.
+pub(crate) fn check_path(path: &Path, own: &[VolumeIdentity]) -> Result<(), String> {
+    let host = Host { sys: "/sys".into(), mounts: "/proc/self/mountinfo".into() };
+    for id in host.ublk_below(path) {
+        let info = Control::open().ok().and_then(|mut control| control.info(id).ok().flatten());
+        if info.is_some_and(|info| own.iter().any(|volume| is_of(&info, volume))) {
+            return Err(refusal(path, id));
         }
     }
     Ok(())

@@ -3,6 +3,9 @@
 use crate::plan::frontends::ublk::id::UblkId;
 use crate::plan::volume_spec::VolumeSpec;
 
+/// The index of no volume: of a device that is not served yet, or not any more.
+pub(crate) const NOBODY: usize = usize::MAX;
+
 /// Which device a volume is.
 pub(crate) struct UblkPlace {
     /// The volume's index.

@@ -1,12 +1,20 @@
 //! What a process owes that stands below a file system: it must not wait for memory that only its own device could free.
 
+use std::sync::Once;
+
 use rustix::mm::{MlockAllFlags, mlockall};
 
-/// Number 57 of `linux/prctl.h`: the process takes part in I/O, and allocations of the kernel for it must not wait for I/O.
+/// Number 57 of `linux/prctl.h`: the thread takes part in I/O, and allocations of the kernel for it must not wait for I/O.
 const PR_SET_PART_OF_IO: libc::c_int = 57;
 
-/// Keeps the process's memory, as it comes into use, and tells the kernel what it is. Warns of what is not permitted.
-pub(super) fn prepare() {
+/// Keeps the process's memory, as it comes into use, from the first time on; that takes a while where there is much. Warns where it
+/// is not permitted.
+pub(super) fn keep_memory() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(keep);
+}
+
+fn keep() {
     let flags = MlockAllFlags::CURRENT | MlockAllFlags::FUTURE | MlockAllFlags::ONFAULT;
     if let Err(error) = mlockall(flags) {
         tracing::warn!(
@@ -15,7 +23,11 @@ pub(super) fn prepare() {
              LimitMEMLOCK, or grant CAP_IPC_LOCK"
         );
     }
-    // SAFETY: this call changes a property of the process, and takes no pointers.
+}
+
+/// Tells the kernel what this thread and those that it starts are. Warns where that is not permitted.
+pub(super) fn take_part_in_io() {
+    // SAFETY: this call changes a property of the thread, and takes no pointers.
     let refused = unsafe { libc::prctl(PR_SET_PART_OF_IO, 1, 0, 0, 0) };
     if refused != 0 {
         tracing::warn!(

@@ -1,0 +1,65 @@
+//! Volumes that come and go.
+
+use kickcache_engine::cache_engine::CacheEngine;
+
+use super::device::UblkDevice;
+use super::open_ublk::OpenUblk;
+use super::place::NOBODY;
+use super::removal::{remove, tell_removed};
+use super::{Ublk, process};
+use crate::serve::core::Core;
+
+impl Ublk {
+    /// The volume of an index is this device.
+    pub(in crate::serve::frontend) fn join<E>(&mut self, core: &mut Core<E>, volume: usize, open: OpenUblk) {
+        if self.devices.is_empty() {
+            process::take_part_in_io();
+        }
+        let mut device = open.into_device();
+        device.volume = volume;
+        let index = match self.devices.iter().position(UblkDevice::is_gone) {
+            Some(free) => {
+                self.devices[free] = device;
+                free
+            }
+            None => {
+                self.devices.push(device);
+                self.devices.len() - 1
+            }
+        };
+        self.fetch(core, index);
+    }
+
+    /// Begins nothing more of what the device of the volume of an index asks for.
+    pub(crate) fn hide(&mut self, volume: usize) {
+        self.devices_of(volume).for_each(|device| device.is_hidden = true);
+    }
+
+    /// Goes on with it.
+    pub(crate) fn show(&mut self, volume: usize) {
+        self.devices_of(volume).for_each(|device| device.is_hidden = false);
+    }
+
+    /// Whether nothing is in flight for the device of the volume of an index.
+    pub(crate) fn has_ended(&self, volume: usize) -> bool {
+        let mut devices = self.devices.iter().filter(|device| device.volume == volume);
+        devices.all(|device| device.in_flight == 0)
+    }
+
+    /// The volume of an index is no block device any more: what the kernel still asks for ends with an error, and it lets go.
+    pub(in crate::serve::frontend) fn part<E: CacheEngine>(&mut self, core: &mut Core<E>, volume: usize) {
+        let controls = self.controls.clone();
+        for device in self.devices_of(volume) {
+            device.volume = NOBODY;
+            if device.is_served() {
+                let (id, path) = (device.id, device.path());
+                controls.aside(move |control| remove(control, id), move |done| tell_removed(&path, done));
+            }
+        }
+        self.take_requests(core);
+    }
+
+    fn devices_of(&mut self, volume: usize) -> impl Iterator<Item = &mut UblkDevice> {
+        self.devices.iter_mut().filter(move |device| device.volume == volume)
+    }
+}

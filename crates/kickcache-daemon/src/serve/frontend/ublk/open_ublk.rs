@@ -1,0 +1,58 @@
+//! A device that is made, or taken over, and not served yet: that may wait for the kernel, so it is not the loop's work.
+
+use super::controls::Controls;
+use super::device::{Begun, UblkDevice};
+use super::place::UblkPlace;
+use super::process;
+use super::removal::{remove, tell_removed};
+use crate::driver::io_engine::IoEngine;
+use crate::serve::error::ServeError;
+use crate::serve::known_volume::KnownVolume;
+
+/// A device that waits for the loop. Without one it goes again, if it was made for this.
+pub(crate) struct OpenUblk {
+    device: Option<UblkDevice>,
+    controls: Controls,
+}
+
+impl OpenUblk {
+    /// Makes the device of a volume, or takes it over.
+    ///
+    /// # Errors
+    /// [`ServeError::Volume`].
+    pub(crate) fn open(
+        controls: &Controls,
+        place: &UblkPlace,
+        volume: &KnownVolume,
+        io_engine: IoEngine,
+    ) -> Result<OpenUblk, ServeError> {
+        let name = &volume.identity.name;
+        let refuse =
+            |what: String| ServeError::Volume { name: name.clone(), what: format!("--ublk: {what}") };
+        if io_engine == IoEngine::Threads {
+            return Err(refuse(
+                "ublk needs io_uring, and devices are driven by threads; say --io-engine io_uring".into(),
+            ));
+        }
+        let mut control = controls.open().map_err(refuse)?;
+        process::keep_memory();
+        let device = UblkDevice::open(&mut control, place, volume).map_err(refuse)?;
+        Ok(OpenUblk { device: Some(device), controls: controls.clone() })
+    }
+
+    /// The device, for the loop.
+    pub(super) fn into_device(mut self) -> UblkDevice {
+        self.device.take().expect("it is taken once")
+    }
+}
+
+impl Drop for OpenUblk {
+    fn drop(&mut self) {
+        let Some(device) = self.device.take() else { return };
+        let (id, begun, path) = (device.id, device.begun, device.path());
+        drop(device);
+        if begun == Begun::Added {
+            self.controls.aside(move |control| remove(control, id), move |done| tell_removed(&path, done));
+        }
+    }
+}

@@ -1,0 +1,23 @@
+//! What others than the loop know of a volume.
+
+use crate::driver::device::AccessMode;
+use crate::serve::served_volumes::Volume;
+use crate::serve::volume_identity::VolumeIdentity;
+
+/// What others than the loop know of a volume.
+#[derive(Clone, Debug)]
+pub(crate) struct KnownVolume {
+    /// By which it is known again after a restart.
+    pub(crate) identity: VolumeIdentity,
+    /// Bytes.
+    pub(crate) size: u64,
+    pub(crate) access: AccessMode,
+}
+
+impl KnownVolume {
+    /// That of a volume that is served.
+    pub(crate) fn of(volume: &Volume) -> KnownVolume {
+        let access = if volume.info.read_only { AccessMode::ReadOnly } else { AccessMode::ReadWrite };
+        KnownVolume { identity: volume.identity.clone(), size: volume.info.size, access }
+    }
+}
