@@ -37,15 +37,16 @@ pub fn give(path: &Path, purpose: Purpose, account: &Account, passed: &[PathBuf]
             Untrusted::Io(error) => Err(failed(error)),
         };
     }
-    let walked = match walk(path) {
-        Ok(walked) => walked,
+    match std::fs::DirBuilder::new().mode(0o700).create(path) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(failed(error)),
+        Ok(()) | Err(_) => {}
+    }
+    match walk(path) {
+        Ok(_) => {}
         // Others than root may change it already.
         Err(Untrusted::Folder(_)) if purpose == Purpose::Sockets => return clear(path).map_err(failed),
         Err(Untrusted::Folder(_)) => return Ok(()),
         Err(Untrusted::Io(error)) => return Err(failed(error)),
-    };
-    if walked.found.is_none() {
-        std::fs::DirBuilder::new().mode(0o700).create(path).map_err(failed)?;
     }
     let folder = File::open(path).map_err(failed)?;
     let metadata = folder.metadata().map_err(failed)?;

@@ -297,6 +297,11 @@ fn a_folder_is_given_away_with_what_belongs_into_it() {
     let owner = |name: &str| fs::symlink_metadata(at(name)).unwrap().uid();
     give(&at("run/k"), Purpose::Sockets, &account, &[]).unwrap();
     assert_eq!((owner("run"), owner("run/k")), (0, OTHER));
+    // As /tmp is.
+    fs::create_dir(at("shared")).unwrap();
+    fs::set_permissions(at("shared"), fs::Permissions::from_mode(0o1777)).unwrap();
+    give(&at("shared/k"), Purpose::Sockets, &account, &[]).unwrap();
+    assert_eq!((owner("shared"), owner("shared/k")), (0, OTHER));
     fs::create_dir(at("state")).unwrap();
     fs::write(at("state/origin-a.json"), "{}").unwrap();
     fs::write(at("state/letters"), "").unwrap();
