@@ -5,7 +5,7 @@ use crate::units::{BLOCK_SIZE, BlockIndex, ByteExtent};
 /// The blocks that an extent touches.
 pub(crate) fn blocks_of(
     extent: ByteExtent,
-) -> impl DoubleEndedIterator<Item = BlockIndex> + ExactSizeIterator {
+) -> impl DoubleEndedIterator<Item = BlockIndex> + ExactSizeIterator + Clone {
     let first = extent.start / BLOCK_SIZE;
     let count = extent.end().div_ceil(BLOCK_SIZE) - first;
     (0..usize::try_from(count).expect("fits the address space"))

@@ -24,6 +24,9 @@ use crate::units::{BLOCK_SIZE, BlockKey, Checksum, Location};
 /// CRC32C of 4096 zero bytes.
 const ZERO_BLOCK_CHECKSUM: Checksum = Checksum::new(0x98f9_4189);
 
+/// Blocks of a long write that are looked for in memory side by side: one after the other costs a wait for each.
+const WARMED_MAX: usize = 32;
+
 /// Whether an older copy of a block could come back after a power cut.
 fn may_resurface(state: &State, key: BlockKey) -> bool {
     (!state.device.order.is_durable(state.device.newest_gone()) && !mutant!(GoneResurfaces))
@@ -95,7 +98,15 @@ fn append_blocks(state: &mut State, slot: RequestSlot) -> bool {
             state.device.log.keep_together(queue, count.min(BATCH_BLOCKS_MAX));
         }
     }
-    blocks_of(extent).skip(done).all(|block| append_block(state, slot, BlockKey::new(volume, block)))
+    let blocks = blocks_of(extent).skip(done);
+    let is_long = blocks.len() > 1;
+    blocks.clone().enumerate().all(|(at, block)| {
+        if is_long && at.is_multiple_of(WARMED_MAX) {
+            let next = blocks.clone().skip(at).take(WARMED_MAX);
+            state.cache.warm(next.map(|block| BlockKey::new(volume, block)));
+        }
+        append_block(state, slot, BlockKey::new(volume, block))
+    })
 }
 
 /// Appends a block; `false` if the log has no room for it now.
