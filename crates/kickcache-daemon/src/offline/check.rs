@@ -311,8 +311,7 @@ impl Check<'_> {
             }
             Some(_) => self.unfinished(segment, &batches, &blocks),
             None => {
-                let head = summary.get(..BLOCK_BYTES).unwrap_or_default();
-                self.segments.damaged_summaries += u64::from(is_ours(head, SUMMARY_MAGIC, superblock));
+                self.segments.damaged_summaries += u64::from(is_ours(summary, SUMMARY_MAGIC, superblock));
                 self.unfinished(segment, &batches, &blocks);
             }
         }
@@ -412,9 +411,14 @@ impl Check<'_> {
     }
 }
 
-/// Whether a block that cannot be decoded was written by this cache, as its magic number or its uuid says.
-fn is_ours(block: &[u8], magic: [u8; 8], superblock: &Superblock) -> bool {
-    let mut reader = Reader::bare(block);
+/// Whether what cannot be decoded was written by this cache, as its magic number or its uuid says; by its uuid alone if
+/// it is whole: what a cache of another layout left here is not damaged.
+fn is_ours(bytes: &[u8], magic: [u8; 8], superblock: &Superblock) -> bool {
+    if let Some(mut whole) = Reader::open(magic, bytes) {
+        whole.take_u32();
+        return whole.take_uuid().is_some_and(|uuid| uuid == superblock.uuid);
+    }
+    let mut reader = Reader::bare(bytes);
     let starts = reader.take(8).is_some_and(|found| found == magic);
     reader.take(8);
     starts || reader.take_uuid().is_some_and(|uuid| uuid == superblock.uuid)

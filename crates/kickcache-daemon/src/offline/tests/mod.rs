@@ -8,6 +8,9 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use image::{Ending, Image};
+use kickcache_engine::format::bytes::Writer;
+use kickcache_engine::format::journal::{JOURNAL_MAGIC, JournalBlock};
+use kickcache_engine::units::BLOCK_BYTES;
 
 use super::change::repair;
 use super::check::{Findings, Verdict, check};
@@ -53,6 +56,31 @@ fn a_damaged_journal_makes_clean_blocks_suspect_and_a_repair_drops_them() {
     let after = look(&path);
     assert_eq!(after.verdict, Verdict::Good);
     assert_eq!((after.volumes[0].clean_blocks, after.volumes[0].dirty_blocks), (0, dirty));
+}
+
+/// A block of another cache, which a device of this layout cannot decode, where the next block of the journal goes.
+#[test]
+fn what_a_cache_of_another_layout_left_is_no_damage() {
+    let image = Image::make(Ending::Cut);
+    let path = image.cache();
+    let metadata = Metadata::read(open(&path)).unwrap();
+    let number = metadata.engine().journal_span().end - 1;
+    let geometry = metadata.superblock().geometry;
+    drop(metadata);
+    let before = look(&path);
+    let mut block = Writer::new(JOURNAL_MAGIC, BLOCK_BYTES);
+    block.put_u32(1);
+    block.put(&[7; 16]);
+    let block = block.finish();
+    assert_eq!(JournalBlock::decode(&block, &geometry), None);
+    let file = File::options().write(true).open(&path).unwrap();
+    file.write_all_at(&block, (1 << 20) + number % 64 * 4096).unwrap();
+    let after = look(&path);
+    assert_eq!(after.verdict, Verdict::Good);
+    assert_eq!(
+        (after.journal.damaged_needed.len(), after.journal.damaged_unneeded),
+        (0, before.journal.damaged_unneeded)
+    );
 }
 
 #[test]
