@@ -233,7 +233,7 @@ pub(crate) struct ServeArgs {
     tls: Option<TlsWord>,
     /// Folder with ca-cert.pem, server-cert.pem and server-key.pem, as nbdkit and QEMU have it
     ///
-    /// Looked at for each client: new files are used from then on, without a restart.
+    /// Looked at each second: clients that come after that get what is new, without a restart.
     #[arg(long, value_name = "DIR")]
     tls_certificates: Option<PathBuf>,
     /// Whether NBD clients with TLS need a certificate of an authority in ca-cert.pem [default: on]

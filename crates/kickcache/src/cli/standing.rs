@@ -134,7 +134,7 @@ pub(super) fn bypassed_json(bypassed: &[Outdated]) -> Value {
 /// Says that the device is an older copy, if it is.
 pub(super) fn print_older_copy(out: &mut dyn Write, copy: Option<&OlderCopy>) -> io::Result<()> {
     let Some(copy) = copy else { return Ok(()) };
-    writeln!(out, "\nolder copy: a daemon refuses it. {copy}")
+    writeln!(out, "\nolder copy: a daemon refuses it; {copy}")
 }
 
 /// The same for programs.

@@ -50,10 +50,10 @@ Examples:
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, arg_required_else_help = true, args_conflicts_with_subcommands = true)]
 pub(crate) struct SimulateArgs {
-    /// Measure a device, a file or an NBD export with 20 s of reads by fio, and print a device file that describes it
+    /// Measure a device, a file or an NBD export with 45 s of reads by fio, and print a device file that describes it
     #[arg(long, value_name = "DEVICE|FILE|URI")]
     calibrate: Option<String>,
-    /// Measure writes, too, for 10 s more; what the device holds is lost
+    /// Measure writes, too, for 30 s more; what the device holds is lost
     #[arg(long, requires = "calibrate")]
     destroy_data: bool,
     #[command(subcommand)]
