@@ -7,9 +7,11 @@ use alloc::vec::Vec;
 
 use crate::cache::BlockCopy;
 use crate::ids::RequestSlot;
+use crate::inflight::blocks::block_extent;
 use crate::inflight::origin_witnesses::OriginWitnesses;
 use crate::task::Task;
 use crate::time::Instant;
+use crate::units::ByteExtent;
 
 /// What a flush covers once the cache device is out of service.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -196,6 +198,13 @@ impl OriginFlush {
             blocks.append(&mut self.flushing);
         }
         blocks
+    }
+
+    /// No flush makes the blocks of an extent clean that it was to, nor the one in flight.
+    pub(crate) fn let_go(&mut self, extent: ByteExtent) {
+        let is_left = |copy: &BlockCopy| !block_extent(copy.key.block()).overlaps(extent);
+        self.gathering.retain(is_left);
+        self.flushing.retain(is_left);
     }
 
     /// Whether a flush failed that clients should know of; the one who asks is the one who is told.

@@ -192,9 +192,11 @@ fn end_origin_part(state: &mut State, slot: RequestSlot, result: Result<(), Errn
     state.requests.get_mut(slot).writing().phase = WritePhase::Ended;
     state.release_ticket(volume, ticket);
     finish::note_at_origin(state, slot, finish::AtOrigin::of(&result));
-    if route == Route::Through && result.is_ok() {
-        let extent = state.requests.get_mut(slot).writing().extent.widened_to_blocks();
-        forget_all(state, slot, extent);
+    let extent = state.requests.get_mut(slot).writing().extent.widened_to_blocks();
+    match (route, &result) {
+        (Route::Through, Ok(())) => forget_all(state, slot, extent),
+        (Route::Through | Route::Supersede, Err(_)) => supersede::keep_refused(state, volume, extent),
+        (Route::Log | Route::LogThrough | Route::Around, _) | (Route::Supersede, Ok(())) => {}
     }
     lock::unlock(state, slot);
     state.end_pending_with(slot, result);

@@ -86,7 +86,8 @@ impl State {
     }
 
     /// Whether a write is to go to the origin though the log has something of it that the origin lacks: one of whole blocks that
-    /// is done there sooner.
+    /// is done there sooner. What is not durable in the log keeps it from that: a power cut could bring an older copy back, and
+    /// one that is called clean.
     fn supersedes(&mut self, slot: RequestSlot) -> bool {
         let volume = self.requests.get(slot).volume;
         let writing = self.requests.get_mut(slot).writing();
@@ -94,6 +95,13 @@ impl State {
         source == WriteData::Payload
             && self.is_sooner_past_log(volume, extent)
             && self.requests.get_mut(slot).writing().partial_blocks().next().is_none()
+            && !self.keys(slot).any(|key| self.is_volatile(key))
+    }
+
+    /// Whether the log has something of a block that the origin lacks, and a power cut could take it.
+    fn is_volatile(&self, key: BlockKey) -> bool {
+        let found = self.older_copy(self.cache.find(key));
+        found.is_some_and(|location| !self.is_durable(location))
     }
 
     /// Whether a write that the log would take is done sooner at the origin.

@@ -1,14 +1,17 @@
 //! A long write that goes to the origin though the log has blocks of it that the origin lacks.
 //!
-//! They stay until the origin has the write durably, and nothing else brings them there meanwhile. What is clean is *gone*
+//! They stay, durable, until the origin has the write durably, and nothing else brings them there meanwhile. What is clean is *gone*
 //! first: else a power cut could leave it older than the origin. No block of the extent becomes clean on the way.
 
+use crate::cache::slots::SlotState;
 use crate::ids::{RequestSlot, Ticket};
+use crate::inflight::blocks::blocks_of;
 use crate::inflight::writing::WritePhase;
 use crate::order::DurableWaiter;
 use crate::path::write::{finish, lock};
 use crate::request::Errno;
 use crate::state::State;
+use crate::units::{BlockKey, ByteExtent, VolumeId};
 
 /// The origin has the write durably. It keeps its place until nothing of the log is older: what is read behind it and cached is what
 /// it wrote.
@@ -44,8 +47,27 @@ pub(super) fn end_superseding(
     result: Result<(), Errno>,
 ) {
     finish::end_forgetting(state, slot, ticket, result);
+    let (now, volume) = (state.now, state.requests.get(slot).volume);
+    let found = state.volumes.get_mut(volume);
+    if found.draining {
+        // Nothing may be left to write back: the origin's flush ends the drain.
+        found.flush.on_write(now);
+    }
     lock::unlock(state, slot);
     state.end_pending_with(slot, result);
+}
+
+/// The origin refused a write of an extent, and may have parts of it: what it had from the log there is dirty again, whatever a
+/// flush says.
+pub(super) fn keep_refused(state: &mut State, volume: VolumeId, extent: ByteExtent) {
+    state.volumes.get_mut(volume).flush.let_go(extent);
+    for key in blocks_of(extent).map(|block| BlockKey::new(volume, block)) {
+        if let Some(location) = state.cache.find(key)
+            && state.cache.slots().state(location) == SlotState::Unflushed
+        {
+            state.cache.set_state(location, SlotState::Dirty);
+        }
+    }
 }
 
 #[cfg(test)]
@@ -70,10 +92,11 @@ mod tests {
         scene.engine.state.volumes.get_mut(VolumeId::new(0)).offload = offload;
     }
 
-    /// An extent of which the log has what the origin lacks, and which the next long write passes by.
+    /// An extent of which the log has what the origin lacks, durably, and which the next long write passes by.
     fn dirty() -> Scene {
         let mut scene = Scene::new(Mode::WriteBack);
         scene.write(0, LENGTH).0.unwrap();
+        scene.flush().0.unwrap();
         prefer_origin(&mut scene);
         scene
     }
@@ -93,6 +116,7 @@ mod tests {
         scene.write(0, LENGTH / 2).0.unwrap();
         scene.drain();
         scene.write(LENGTH / 2, LENGTH / 2).0.unwrap();
+        scene.flush().0.unwrap();
         prefer_origin(&mut scene);
         let seen = scene.write(0, LENGTH).1;
         assert_eq!(seen[..2], ["cache log 0", "cache flush"]);
@@ -145,11 +169,56 @@ mod tests {
     }
 
     #[test]
+    fn what_a_power_cut_could_take_from_the_log_is_not_superseded() {
+        let mut scene = Scene::new(Mode::WriteBack);
+        scene.write(0, LENGTH).0.unwrap();
+        scene.drain();
+        scene.write(8192, 4096).0.unwrap();
+        prefer_origin(&mut scene);
+        let seen = scene.write(0, LENGTH).1;
+        assert!(
+            !seen.iter().any(|line| line.starts_with("origin write")),
+            "an older copy is called clean: {seen:?}"
+        );
+    }
+
+    #[test]
     fn parts_of_blocks_and_short_writes_go_into_the_log() {
         for (start, length) in [(512, LENGTH), (0, 32 << 10)] {
             let mut scene = dirty();
             let seen = scene.write(start, length).1;
             assert!(!seen.iter().any(|line| line.starts_with("origin write")), "{seen:?}");
         }
+    }
+
+    #[test]
+    fn what_the_origin_refused_does_not_leave_clean_what_it_may_have_damaged() {
+        let mut scene = Scene::new(Mode::WriteBack);
+        scene.write(0, LENGTH).0.unwrap();
+        scene.hold("origin flush");
+        scene.drain();
+        assert_eq!(scene.not_clean(), (0, 32));
+        prefer_origin(&mut scene);
+        scene.fail("origin write", DeviceError::Io);
+        assert_eq!(scene.write(0, LENGTH).0, Err(Errno::Io));
+        assert_eq!(scene.not_clean(), (32, 0));
+        scene.heal();
+        assert!(scene.drain().contains(&"origin write 0+131072".into()));
+        scene.end_held_first_and_hold("origin flush");
+        assert_eq!(scene.not_clean(), (0, 32), "that flush began before it was written once more");
+        scene.end_held();
+        assert_eq!(scene.not_clean(), (0, 0));
+    }
+
+    #[test]
+    fn a_drain_ends_when_the_last_dirty_blocks_are_superseded() {
+        let mut scene = dirty();
+        scene.hold("origin write");
+        scene.begin(WRITE, 0, LENGTH);
+        scene.drain();
+        let is_draining = |scene: &Scene| scene.engine.status().volumes[0].is_draining;
+        assert!(is_draining(&scene));
+        scene.end_held();
+        assert_eq!((scene.not_clean(), is_draining(&scene)), ((0, 0), false));
     }
 }
