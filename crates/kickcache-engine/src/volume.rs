@@ -36,6 +36,8 @@ pub(crate) struct Volume {
     pub(crate) hand: Hand,
     pub(crate) offload: Offload,
     pub(crate) counters: VolumeCounters,
+    /// First hits of blocks that were read ahead, right behind a block that was asked for (part of the hits).
+    pub(crate) scanned_blocks: u64,
     /// When the last request of a client came.
     pub(crate) last_request: Instant,
     /// When the first block became dirty since none was; the start, for what was dirty then.
@@ -60,6 +62,12 @@ impl Volume {
     /// What reads asked for so far.
     pub(crate) const fn asked(&self) -> Asked {
         Asked { hits: self.counters.hit_blocks, misses: self.counters.miss_blocks }
+    }
+
+    /// The same, without hits that a scan has as well, as it is read ahead.
+    pub(crate) const fn used(&self) -> Asked {
+        let Asked { hits, misses } = self.asked();
+        Asked { hits: hits - self.scanned_blocks, misses }
     }
 
     /// Takes a place among the accesses to the origin for a client.
@@ -99,6 +107,7 @@ impl Volume {
             hand: Hand::new(),
             offload,
             counters: VolumeCounters::default(),
+            scanned_blocks: 0,
             last_request: now,
             dirty_since: now,
             foreground_total: 0,

@@ -2,8 +2,8 @@
 //! candidates. If new blocks soon serve the volume well and those of before do not, what nobody used leaves first.
 //!
 //! A scan is a sudden change too, and so is a phase of a program that soon comes back to what it used before: hits
-//! prove that the new blocks are what the volume works with, misses prove nothing. Hits of before are not forgotten. Of a
-//! working set larger than the cache hits are fewer, and prove it later.
+//! prove that the new blocks are what the volume works with, misses prove nothing. Nor do hits of what was read ahead, block after
+//! block, which a scan has as well. Hits of before are not forgotten. Of a working set larger than the cache hits are fewer, and prove it later.
 
 use alloc::collections::VecDeque;
 

@@ -10,7 +10,7 @@ use crate::policy::miniature::Use;
 use crate::pool::page_memory;
 use crate::request::{Errno, Operation};
 use crate::state::State;
-use crate::units::{BLOCK_LENGTH, BLOCK_SIZE, BlockKey, ByteExtent, Location};
+use crate::units::{BLOCK_LENGTH, BLOCK_SIZE, BlockIndex, BlockKey, ByteExtent, Location};
 
 /// Serves the blocks that stand together from `location` on; gives where the rest of the request begins.
 pub(super) fn serve_hit(
@@ -77,7 +77,18 @@ fn touch(state: &mut State, key: BlockKey, location: Location) {
         state.retention.hold.on_read_ahead(key);
         volume.counters.prefetch_hit_blocks += 1;
         volume.window.on_useful(state.cache.slots().key(location).block());
+        if follows_what_was_asked_for(state, key) {
+            state.volumes.get_mut(key.volume()).scanned_blocks += 1;
+        }
     }
+}
+
+/// Whether the block before this one is cached, and was asked for.
+fn follows_what_was_asked_for(state: &State, key: BlockKey) -> bool {
+    let before =
+        key.block().get().checked_sub(1).map(|block| BlockKey::new(key.volume(), BlockIndex::new(block)));
+    let location = before.and_then(|before| state.cache.find(before));
+    location.is_some_and(|location| !state.cache.slots().is_prefetched(location))
 }
 
 /// Copies a part of a block that stands in memory.
@@ -149,8 +160,10 @@ fn submit_part(state: &mut State, slot: RequestSlot, key: BlockKey, location: Lo
 mod tests {
     use crate::config::Mode;
     use crate::device::DeviceError;
+    use crate::policy::shift::Asked;
     use crate::request::Errno;
     use crate::scene::Scene;
+    use crate::units::VolumeId;
 
     #[test]
     fn blocks_that_stand_together_are_one_read_and_a_part_of_one_is_a_whole_block() {
@@ -160,6 +173,21 @@ mod tests {
         assert_eq!(scene.read(4096 + 512, 1024).1, ["cache read 4096"]);
         scene.write(4096, 4096).0.unwrap();
         assert_eq!(scene.read(0, 16384).1, ["cache read 4096", "cache read 4096", "cache read 8192"]);
+    }
+
+    #[test]
+    fn a_scan_that_is_read_ahead_is_no_use_of_the_cache() {
+        let mut scene = Scene::new(Mode::WriteThrough);
+        (0..16).for_each(|number| scene.read(number * 4096, 4096).0.unwrap());
+        let volume = VolumeId::new(0);
+        assert_eq!(scene.engine.counters(volume).hit_blocks, 15);
+        let used = |scene: &Scene| scene.engine.state.volumes.get(volume).used();
+        assert_eq!(used(&scene), Asked { hits: 0, misses: 1 });
+        scene.read(4096, 4096).0.unwrap();
+        assert_eq!(used(&scene), Asked { hits: 1, misses: 1 });
+        // Not one block after the other.
+        (16..32).step_by(2).for_each(|number| scene.read(number * 4096, 4096).0.unwrap());
+        assert_eq!(used(&scene), Asked { hits: 8, misses: 2 });
     }
 
     #[test]

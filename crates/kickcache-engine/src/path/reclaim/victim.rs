@@ -113,8 +113,8 @@ fn stale_candidate(state: &mut State) -> Option<SegmentIndex> {
     begin_shift(state);
     let capacity = state.retention.capacity();
     while let Some(volume) = state.reclaim.shift.volume() {
-        let asked = asked_of(state, volume)?;
-        let Some(segment) = state.reclaim.shift.take_candidate(asked, capacity) else { break };
+        let used = used_of(state, volume)?;
+        let Some(segment) = state.reclaim.shift.take_candidate(used, capacity) else { break };
         let newest = state.device.order.newest();
         state.volumes.get_mut(volume).window.on_room(newest);
         let found = state.cache.segments().get(segment);
@@ -144,17 +144,17 @@ fn begin_shift(state: &mut State) {
 /// Makes all segments candidates, if that is wanted.
 fn make_candidates(state: &mut State) {
     let Some(Wanted { volume, before }) = state.reclaim.shift.take_wanted() else { return };
-    let Some(asked) = asked_of(state, volume) else { return };
+    let Some(used) = used_of(state, volume) else { return };
     let queues = [Queue::Main, Queue::Probation].into_iter();
     let is_old = |segment: &SegmentIndex| state.cache.segments().get(*segment).last_sequence <= before;
     let all: VecDeque<_> =
         queues.flat_map(|queue| state.cache.segments().oldest_first(queue)).filter(is_old).collect();
     all.iter().for_each(|segment| state.cache.segment_mut(*segment).used_since = Some(0));
-    state.reclaim.shift.begin(volume, asked, all);
+    state.reclaim.shift.begin(volume, used, all);
 }
 
-fn asked_of(state: &State, volume: VolumeId) -> Option<Asked> {
-    state.volumes.find(volume).map(Volume::asked)
+fn used_of(state: &State, volume: VolumeId) -> Option<Asked> {
+    state.volumes.find(volume).map(Volume::used)
 }
 
 /// Whether most of a segment is a volume's.
