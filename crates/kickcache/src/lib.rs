@@ -5,7 +5,8 @@
 //! * `bench`: fio on named targets, in turns, with a verdict.
 //! * [`demo`]: a cached disk beside its parts, measured on this machine.
 //! * [`judge`]: whether a command is worse than another one; verdicts for `git bisect run`.
-//! * `fio`: fio as a child process, its report and its logs; `interrupt`, `process_times`, `timeline`: what measurements share.
+//! * `fio`: fio as a child process, its report and its logs; `interrupt`, `process_times`, `timeline`: what measurements share; `whole_file`: how
+//!   results and pages are written.
 //!
 //! Invariants: nothing here serves or opens a volume itself. Commands make a plan for `kickcache_daemon`, ask a daemon over
 //! its control socket, or call its offline tools; simulations are those of `kickcache_model`.
@@ -21,3 +22,4 @@ mod interrupt;
 pub mod judge;
 mod process_times;
 mod timeline;
+mod whole_file;

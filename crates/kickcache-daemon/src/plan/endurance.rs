@@ -25,6 +25,9 @@ impl FromStr for Endurance {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Endurance, String> {
+        if text.bytes().all(|byte| byte.is_ascii_digit()) {
+            return Err(format!("`{text}` has no unit; an endurance is such as 600TBW"));
+        }
         let size = text.strip_suffix(['W', 'w']).unwrap_or(text);
         let size: Size = size.parse().map_err(|error| format!("{error}; an endurance is such as 600TBW"))?;
         let nothing = || format!("`{text}` is nothing; an endurance is such as 600TBW");
@@ -58,7 +61,7 @@ mod tests {
             ["600TBW", "600TB", "1T"].map(bytes),
             [600_000_000_000_000, 600_000_000_000_000, 1 << 40].map(Ok)
         );
-        for text in ["", "0", "ever", "-1TBW"] {
+        for text in ["", "0", "600", "ever", "-1TBW"] {
             assert!(text.parse::<Endurance>().unwrap_err().ends_with("such as 600TBW"), "{text}");
         }
     }

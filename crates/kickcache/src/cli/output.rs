@@ -8,6 +8,7 @@ use std::path::Path;
 use anyhow::Context;
 
 use crate::cli::exit::Failure;
+use crate::whole_file;
 
 /// What a file is, whatever its name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -112,7 +113,8 @@ fn over(output: &Path, input: &Path) -> String {
 
 /// Writes a page.
 pub(crate) fn write(path: &Path, page: &str) -> anyhow::Result<()> {
-    fs::write(path, page).with_context(|| format!("the report {} cannot be written", path.display()))?;
+    whole_file::write(path, page)
+        .with_context(|| format!("the report {} cannot be written", path.display()))?;
     eprintln!("The report is in {}.", path.display());
     Ok(())
 }
@@ -122,7 +124,8 @@ pub(crate) fn write(path: &Path, page: &str) -> anyhow::Result<()> {
 /// # Errors
 /// If the file cannot be written; its name is in the error.
 pub(crate) fn write_result(path: &Path, json: &str) -> anyhow::Result<()> {
-    fs::write(path, json).with_context(|| format!("the result {} cannot be written", path.display()))?;
+    whole_file::write(path, json)
+        .with_context(|| format!("the result {} cannot be written", path.display()))?;
     eprintln!("The result is in {}.", path.display());
     Ok(())
 }

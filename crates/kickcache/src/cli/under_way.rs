@@ -133,8 +133,9 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 fn is_leaving(volume: &str) -> ControlError {
     ControlError::Refused(format!(
-        "volume {volume} is being removed, or its cache device left out: what is dirty of it is written back first; \
-         `kickcache status` shows how far that is (`kickcache drain {volume} --wait` waits for it)"
+        "volume {volume} is being removed, or its cache device left out: what is dirty of it is written back first; wait for that \
+         ({})",
+        ShellCommand::new("drain").word(volume).word("--wait")
     ))
 }
 

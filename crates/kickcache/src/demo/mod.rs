@@ -35,6 +35,7 @@ use crate::demo::result::{DemoResult, Phase, PhaseResult, RESULT_VERSION, Settin
 use crate::demo::workload::{DEPTH, JOB_COUNT, Scale, THETA};
 use crate::fio::child;
 use crate::interrupt::Interrupt;
+use crate::whole_file;
 
 /// Time of a run with a cache, unless something else is asked for.
 pub const SECONDS: u64 = 14;
@@ -95,7 +96,7 @@ fn run_at(options: &Options, scale: Scale, out: &mut dyn Write) -> anyhow::Resul
 /// Writes the page that was asked for, if any.
 fn write_report(options: &Options, scale: &Scale, result: &DemoResult) -> anyhow::Result<()> {
     let Some(path) = &options.report else { return Ok(()) };
-    std::fs::write(path, page(scale, result))
+    whole_file::write(path, &page(scale, result))
         .with_context(|| format!("the report {} cannot be written", path.display()))
 }
 

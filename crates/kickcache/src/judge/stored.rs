@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::judge::failure::NoVerdict;
 use crate::judge::metric::{Metric, Worse};
+use crate::whole_file;
 use kickcache_model::statistics::median;
 use kickcache_model::statistics::sequential::margin::Margin;
 use kickcache_model::statistics::sequential::median_error::median_error;
@@ -88,7 +89,7 @@ impl StoredResult {
     /// If the file cannot be written.
     pub fn write(&self, path: &Path) -> Result<(), NoVerdict> {
         let text = serde_json::to_string_pretty(self).expect("numbers and texts") + "\n";
-        fs::write(path, text)
+        whole_file::write(path, &text)
             .map_err(|error| NoVerdict::stop(format!("{} cannot be written: {error}", path.display())))
     }
 

@@ -12,7 +12,7 @@ use kickcache_units::show_count;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::options::parse_format;
 use crate::cli::output;
-use crate::cli::trace::whole_file::WholeFile;
+use crate::whole_file::WholeFile;
 
 const EXAMPLES: &str = "\
 Examples:

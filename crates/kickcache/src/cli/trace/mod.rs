@@ -3,7 +3,6 @@
 mod convert;
 mod info;
 pub(crate) mod spool;
-mod whole_file;
 
 use std::io::Write;
 

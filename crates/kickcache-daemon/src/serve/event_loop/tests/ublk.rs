@@ -365,6 +365,7 @@ fn a_volume_stays_while_its_device_has_something_in_flight() {
 #[test]
 fn a_device_that_no_loop_takes_goes_again() {
     let Some(scene) = Scene::new(|_, _| {}) else { return };
+    scene.wait_for_kernel(START_DEV);
     let open = scene.open(UblkId::Number(5));
     assert!(scene.kernel.known().devices.contains_key(&5));
     drop(open);

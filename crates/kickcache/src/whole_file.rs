@@ -12,6 +12,19 @@ use tempfile::{NamedTempFile, TempPath};
 /// What everybody may do with it, but for the umask.
 const MODE: u32 = 0o666;
 
+/// Writes a file that is whole or not there; what is no regular file, such as a pipe, is written as it is.
+///
+/// # Errors
+/// If it cannot be written. What was there before is there then.
+pub(crate) fn write(path: &Path, text: &str) -> io::Result<()> {
+    if path.metadata().is_ok_and(|found| !found.is_file()) {
+        return std::fs::write(path, text);
+    }
+    let mut file = WholeFile::for_path(path)?;
+    io::Write::write_all(&mut file, text.as_bytes())?;
+    file.finish(path)
+}
+
 /// It has no name while it is written, so that nothing is left of it whatever ends the process; on a file system without
 /// such files, it has one that only `kill -9` leaves behind.
 pub(crate) struct WholeFile {
@@ -75,4 +88,29 @@ fn link(file: &File, folder: &Path) -> io::Result<TempPath> {
     let unnamed = format!("/proc/self/fd/{}", file.as_raw_fd());
     let link = |name: &Path| Ok(linkat(CWD, &unnamed, CWD, name, AtFlags::SYMLINK_FOLLOW)?);
     named().make_in(folder, link).map(NamedTempFile::into_temp_path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_there_stays_where_there_is_no_room() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("page");
+        write(&path, "old").unwrap();
+        // A disk that is full.
+        let full = WholeFile {
+            folder: folder.path().into(),
+            file: File::options().write(true).open("/dev/full").unwrap(),
+            name: None,
+        };
+        assert!(io::Write::write_all(&mut { full }, b"new").is_err());
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "old");
+        write(&path, "new").unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "new");
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing else is left");
+        write(Path::new("/dev/null"), "anything").unwrap();
+        assert!(!Path::new("/dev/null").metadata().unwrap().is_file());
+    }
 }
