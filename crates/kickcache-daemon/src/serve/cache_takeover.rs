@@ -1,7 +1,7 @@
 //! A device that takes over from the cache device: made ready, copied to, flushed and noted by threads, as each step may wait for a disk.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex};
@@ -275,7 +275,8 @@ impl CacheTakeover {
     /// If there is no thread for it.
     pub(crate) fn flush(&mut self, pair: Pair) -> io::Result<()> {
         self.begin(move || {
-            let flushed = flush(&pair.new).and_then(|()| check_place(&pair.new));
+            let flushed =
+                flush(&pair.new).and_then(|()| check_place(&pair.new, Path::new(&pair.called.path)));
             TakeoverOutcome::Flushed(flushed.map_err(ServeError::of_successor))
         })
     }

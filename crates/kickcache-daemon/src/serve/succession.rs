@@ -10,8 +10,12 @@ use crate::driver::device::{AccessMode, BlockFile, Emptiness};
 use crate::driver::rights::access;
 use crate::plan::cache_spec::{CacheService, CacheSpec};
 use crate::serve::cache_device::store_superblock;
+use crate::serve::config::StatePlace;
 use crate::serve::error::ServeError;
 use crate::serve::missed_device::any_superblock_at;
+use crate::serve::older_copy::noted_start;
+use crate::state::uuid_text;
+use crate::whole_path::{real_path, whole_path};
 
 /// Longest chain of devices that took over from one another.
 const LENGTH_MAX: usize = 64;
@@ -31,6 +35,8 @@ pub struct Followed {
 struct Link {
     old: At,
     new: At,
+    /// Whether the new device does not know it yet.
+    is_to_complete: bool,
 }
 
 /// A device, and what it says or is to say.
@@ -106,12 +112,35 @@ pub(crate) fn check_awaited(device: &Path, with: &Path) -> Result<(), ServeError
 
 impl Link {
     fn between(old: At, new: At) -> Option<Link> {
-        let superblock = match succession(&old.superblock, &new.superblock) {
+        let found = succession(&old.superblock, &new.superblock);
+        let superblock = match found {
             Succession::New => new.superblock,
             Succession::NewToComplete => old.superblock.succeeded(),
             Succession::Old | Succession::Unrelated => return None,
         };
-        Some(Link { old, new: At { superblock, ..new } })
+        let is_to_complete = found == Succession::NewToComplete;
+        Some(Link { old, new: At { superblock, ..new }, is_to_complete })
+    }
+
+    /// Refuses a new device that does not know that it took over, although it is on record that it did: the one that did was complete
+    /// before that, and this is a copy from when it was copied to.
+    fn check_no_copy(&self, place: &StatePlace) -> Result<(), ServeError> {
+        let Link { old, new, is_to_complete } = self;
+        if !is_to_complete || noted_start(place, &new.superblock) < new.superblock.starts {
+            return Ok(());
+        }
+        let record =
+            place.store().and_then(|store| store.cache(&uuid_text(new.superblock.uuid)).ok().flatten());
+        let right = record.map(|record| record.path).unwrap_or_default();
+        let right = match real_path(&new.path) == right || whole_path(&new.path) == right {
+            true => "bring back what was there".to_owned(),
+            false => format!("name {}, which did, or bring it back", right.display()),
+        };
+        let what = format!(
+            "this is a copy of the device that took over from {}, made before it did: what was written since is not on it; {right}",
+            old.path.display()
+        );
+        Err(ServeError::Cache { path: new.path.clone(), what })
     }
 
     /// What a dead process wrote may be lost yet: both superblocks are written again, durably, the old one first.
@@ -127,12 +156,13 @@ impl Link {
 /// Has a cache device of a plan be the one that is the cache.
 ///
 /// # Errors
-/// If that cannot be made durable.
-pub fn find_cache(cache: &mut CacheSpec) -> Result<(), ServeError> {
+/// If that cannot be made durable, or it is a copy from before it took over.
+pub fn find_cache(cache: &mut CacheSpec, state: &StatePlace) -> Result<(), ServeError> {
     if cache.service != CacheService::InService {
         return Ok(());
     }
     let Followed { device, successor, links } = follow(&cache.device);
+    links.iter().try_for_each(|link| link.check_no_copy(state))?;
     links.iter().try_for_each(Link::make_durable)?;
     if device != cache.device {
         tracing::info!(
@@ -155,6 +185,7 @@ mod tests {
     use kickcache_engine::format::takeover::Other;
 
     use super::*;
+    use crate::state::{CacheRecord, StateStore};
 
     const SIZE: u64 = 8 << 20;
 
@@ -215,7 +246,7 @@ mod tests {
             Two::write(&two.old, &replaced);
             Two::write(&two.new, &incomplete);
             let mut cache = CacheSpec::new(named, Vec::new());
-            find_cache(&mut cache).unwrap();
+            find_cache(&mut cache, &StatePlace::NotKept).unwrap();
             assert_eq!((&cache.device, &cache.successor), (&two.new, &None));
             let found = any_superblock_at(&two.new).unwrap();
             assert_eq!((found.takeover, found.starts), (Takeover::None, 2));
@@ -225,6 +256,27 @@ mod tests {
         // Another device at its place is not taken for it.
         Two::write(&two.new, &Superblock::new([2; 16], SIZE).unwrap());
         assert_eq!(follow(&two.old).device, two.old);
+    }
+
+    #[test]
+    fn a_copy_of_the_new_device_from_before_it_took_over_is_refused_once_that_is_on_record() {
+        let two = Two::new();
+        let state = two.old.with_file_name("state");
+        let (store, place) = (StateStore::new(&state), StatePlace::Directory(state));
+        Two::write(&two.old, &superblock().with_takeover(Takeover::Replaced(Two::other(&two.new))));
+        Two::write(&two.new, &superblock().with_takeover(Takeover::Incomplete(Two::other(&two.old))));
+        store.keep_cache(&CacheRecord::new(&superblock().succeeded(), "/right".into())).unwrap();
+        for named in [&two.old, &two.new] {
+            let refused = find_cache(&mut CacheSpec::new(named, Vec::new()), &place).unwrap_err().to_string();
+            assert!(refused.contains("is a copy of the device that took over from"), "{refused}");
+            assert!(refused.ends_with("name /right, which did, or bring it back"), "{refused}");
+        }
+        let found = any_superblock_at(&two.new).unwrap();
+        assert!(matches!(found.takeover, Takeover::Incomplete(_)), "nothing is changed");
+        // Cut off before that was on record, it is the device itself.
+        store.keep_cache(&CacheRecord::new(&superblock(), two.old.clone())).unwrap();
+        find_cache(&mut CacheSpec::new(&two.old, Vec::new()), &place).unwrap();
+        assert_eq!(any_superblock_at(&two.new).unwrap().takeover, Takeover::None);
     }
 
     #[test]

@@ -191,9 +191,9 @@ pub(super) fn start_servers(
     refusals.leave_silent(&mut plan.caches, silent)?;
     let mut unserved = tell_unserved(&mut plan)?;
     for cache in &mut plan.caches {
-        let found = find_cache(cache).map_err(anyhow::Error::from);
+        let found = find_cache(cache, &state).map_err(anyhow::Error::from);
         let found = found.and_then(|()| Ok(find_taken_in(cache, &state)?));
-        let found = found.and_then(|()| Ok(find_cache(cache)?));
+        let found = found.and_then(|()| Ok(find_cache(cache, &state)?));
         found.or_else(|error| refusals.leave_all(cache, error))?;
     }
     unserved.extend(tell_unserved(&mut plan)?);

@@ -187,20 +187,29 @@ pub(crate) fn flush(file: &BlockFile) -> Result<(), ServeError> {
     file.file().sync_data().map_err(|source| cache_io(file.path(), "flush", source))
 }
 
-/// Refuses a device that is not at its path any more: what it alone has would be out of reach after the next start.
-pub(crate) fn check_place(new: &BlockFile) -> Result<(), ServeError> {
-    let path = new.path();
-    let refuse = |what: &str| {
+/// Refuses a device that is not whole at its path any more, nor at the one that it is called by: what it alone has would be out of
+/// reach after the next start.
+pub(crate) fn check_place(new: &BlockFile, called: &Path) -> Result<(), ServeError> {
+    let refuse = |path: &Path, what: &str| {
         let what = format!("{what} while it was copied to, and it does not take over; replace it anew");
         ServeError::Cache { path: path.into(), what }
     };
-    let opened = new.file().metadata().map_err(|source| cache_io(path, "look at", source))?;
-    match access::metadata(path) {
-        Ok(found) if Identity::of(&found) == Identity::of(&opened) => Ok(()),
-        Ok(_) => Err(refuse("something else came to this path")),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Err(refuse("it went from this path")),
-        Err(source) => Err(cache_io(path, "look at", source)),
+    let look = |source| cache_io(new.path(), "look at", source);
+    let opened = new.file().metadata().map_err(look)?;
+    if new.size_today().map_err(look)? < new.size() {
+        return Err(refuse(new.path(), "it was cut short"));
     }
+    for path in [new.path(), called] {
+        match access::metadata(path) {
+            Ok(found) if Identity::of(&found) == Identity::of(&opened) => {}
+            Ok(_) => return Err(refuse(path, "something else came to this path")),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Err(refuse(path, "it went from this path"));
+            }
+            Err(source) => return Err(cache_io(path, "look at", source)),
+        }
+    }
+    Ok(())
 }
 
 /// The old device says that it was replaced, durably; then the new one that it is the cache. Gives what that says. `superblock` is the
@@ -215,4 +224,27 @@ pub(crate) fn note_replaced(
     let mut complete = superblock.succeeded();
     store_superblock(new, &mut complete)?;
     Ok(complete)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_takes_over_only_where_it_is_whole_by_both_of_its_names() {
+        let folder = tempfile::tempdir_in("/var/tmp").unwrap();
+        let (path, link) = (folder.path().join("new"), folder.path().join("link"));
+        std::fs::write(&path, vec![0; 8192]).unwrap();
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        let new = BlockFile::open(&link, AccessMode::ReadWrite, Emptiness::Refused).unwrap();
+        let refused = || check_place(&new, &link).err().map(|error| error.to_string()).unwrap_or_default();
+        assert_eq!(refused(), "");
+        new.file().set_len(4096).unwrap();
+        assert!(refused().contains("it was cut short while it was copied to"), "{}", refused());
+        new.file().set_len(8192).unwrap();
+        std::fs::remove_file(&link).unwrap();
+        assert!(refused().contains("link: it went from this path"), "{}", refused());
+        std::fs::write(&link, vec![0; 8192]).unwrap();
+        assert!(refused().contains("something else came to this path"), "{}", refused());
+    }
 }
