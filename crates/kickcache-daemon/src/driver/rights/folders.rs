@@ -2,11 +2,13 @@
 
 use std::fs::{DirEntry, File, Metadata};
 use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, chownat, fchown, unlinkat};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 use rustix::process::{Gid, Uid};
 
 use crate::driver::rights::account::Account;
@@ -91,9 +93,17 @@ fn clear(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether nobody serves a socket.
+/// Whether nobody serves a socket. One at which many wait already is served by somebody, who is not waited for.
 fn is_dead(path: &Path) -> bool {
-    UnixStream::connect(path).is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
+    connect_at_once(path).is_err_and(|error| error == Errno::CONNREFUSED)
+}
+
+/// Connects to a socket, if there is room for one more.
+pub(super) fn connect_at_once(path: &Path) -> Result<OwnedFd, Errno> {
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    connect(&socket, &SocketAddrUnix::new(path)?)?;
+    Ok(socket)
 }
 
 fn is_roots_alone(metadata: &Metadata) -> bool {

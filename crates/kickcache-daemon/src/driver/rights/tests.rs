@@ -15,7 +15,7 @@ use tempfile::TempDir;
 
 use super::access::ask_at;
 use super::account::Account;
-use super::folders::{Purpose, give};
+use super::folders::{Purpose, connect_at_once, give};
 use super::grant::{Grant, Right};
 use super::monitor::Monitor;
 use super::trusted_path::{Untrusted, check_file_of_root, walk};
@@ -320,7 +320,14 @@ fn a_folder_is_given_away_with_what_belongs_into_it() {
     drop(UnixListener::bind(at("run/k/left")).unwrap());
     give(&at("run/k"), Purpose::Sockets, &account, &[]).unwrap();
     assert!(at("run/k/served").exists() && !at("run/k/left").exists());
-    drop(served);
+    // Nor is one waited for who takes nobody in.
+    let mut waiting = Vec::new();
+    while let Ok(one) = connect_at_once(&at("run/k/served")) {
+        waiting.push(one);
+    }
+    give(&at("run/k"), Purpose::Sockets, &account, &[]).unwrap();
+    assert!(at("run/k/served").exists());
+    drop((waiting, served));
 }
 
 #[test]
