@@ -195,7 +195,7 @@ fn added(served: &ServePlan, cache: &CacheSpec, volume: &VolumeSpec) -> Result<P
 fn volume_difference(served: &VolumeSpec, wanted: &VolumeSpec) -> Result<Vec<PlanChange>, Unchangeable> {
     let volume = &wanted.name;
     // A block device comes or goes; one that stays is as it was made.
-    let device_stays = served.served_by().ublk.id.is_some() == wanted.served_by().ublk.id.is_some();
+    let device_stays = served.frontends.has_host_device() == wanted.frontends.has_host_device();
     let stays = |change: &Change| device_stays || !ublk::KEYS.contains(&change.key);
     if let Some(Change { key, before, after }) = changes(served.fixed(), wanted.fixed()).find(stays) {
         return Err(Unchangeable::Volume { volume: volume.clone(), key, before, after });

@@ -7,7 +7,7 @@ use kickcache_engine::format::superblock::Superblock;
 
 use crate::serve::config::StatePlace;
 use crate::shell_command::ShellCommand;
-use crate::state::uuid_text;
+use crate::state::{CacheRecord, uuid_text};
 use crate::whole_path::{real_path, whole_path};
 
 /// An older copy of a cache device: what was written since is not on it.
@@ -57,24 +57,31 @@ impl fmt::Display for OlderCopy {
 
 /// Whether a cache device is older than what is noted of it; `None` if nothing is noted, or it carries no number.
 pub fn older_copy(place: &StatePlace, superblock: &Superblock, path: &Path) -> Option<OlderCopy> {
-    let store = place.store()?;
-    let record = store.cache(&uuid_text(superblock.uuid)).ok().flatten()?;
+    let record = record_of(place, superblock)?;
     let (found, noted) = (superblock.starts, record.starts);
     if found == 0 || found >= noted {
         return None;
     }
-    let note = store.cache_note(&record.uuid);
+    let note = place.store()?.cache_note(&record.uuid);
     let volumes = superblock.volumes.iter().map(|record| record.name.clone()).collect();
-    let newer = Some(record.path).filter(|newer| *newer != real_path(path) && *newer != whole_path(path));
+    let newer = elsewhere(record, path);
     Some(OlderCopy { path: path.into(), state: place.clone(), volumes, found, noted, note, newer })
+}
+
+/// What is noted of a cache device.
+pub(crate) fn record_of(place: &StatePlace, superblock: &Superblock) -> Option<CacheRecord> {
+    // A note that cannot be read may say that it is out of service, and is refused as such.
+    place.store()?.cache(&uuid_text(superblock.uuid)).ok().flatten()
 }
 
 /// The number of the last start of a cache device that is noted; 0 if none is.
 pub(crate) fn noted_start(place: &StatePlace, superblock: &Superblock) -> u64 {
-    let Some(store) = place.store() else { return 0 };
-    // A note that cannot be read may say that it is out of service, and is refused as such.
-    let record = store.cache(&uuid_text(superblock.uuid));
-    record.ok().flatten().map_or(0, |record| record.starts)
+    record_of(place, superblock).map_or(0, |record| record.starts)
+}
+
+/// Where a cache device was that is noted, if that is not at `path`.
+pub(crate) fn elsewhere(record: CacheRecord, path: &Path) -> Option<PathBuf> {
+    Some(record.path).filter(|noted| *noted != real_path(path) && *noted != whole_path(path))
 }
 
 #[cfg(test)]

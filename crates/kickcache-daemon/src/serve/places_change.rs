@@ -36,7 +36,7 @@ impl ReadyPlaces {
         let removed = old.nbd.addresses().iter().filter(is_gone).cloned().collect();
         let has_moved = old.vhost_user.path.is_some() && old.vhost_user.path != new.vhost_user.path;
         let guests = if has_moved { PlaceFate::Goes } else { PlaceFate::Stays };
-        let goes = old.ublk.id.is_some() && new.ublk.id.is_none();
+        let goes = old.has_host_device() && !new.has_host_device();
         let device = if goes { PlaceFate::Goes } else { PlaceFate::Stays };
         if let Some(member) = members.member(&wanted.name) {
             if let Some(path) = member.block_device.as_ref().filter(|_| goes) {

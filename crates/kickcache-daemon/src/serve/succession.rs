@@ -13,9 +13,8 @@ use crate::serve::cache_device::store_superblock;
 use crate::serve::config::StatePlace;
 use crate::serve::error::ServeError;
 use crate::serve::missed_device::any_superblock_at;
-use crate::serve::older_copy::noted_start;
-use crate::state::uuid_text;
-use crate::whole_path::{real_path, whole_path};
+use crate::serve::older_copy::{elsewhere, record_of};
+use crate::state::CacheRecord;
 
 /// Longest chain of devices that took over from one another.
 const LENGTH_MAX: usize = 64;
@@ -126,15 +125,14 @@ impl Link {
     /// before that, and this is a copy from when it was copied to.
     fn check_no_copy(&self, place: &StatePlace) -> Result<(), ServeError> {
         let Link { old, new, is_to_complete } = self;
-        if !is_to_complete || noted_start(place, &new.superblock) < new.superblock.starts {
+        if !is_to_complete {
             return Ok(());
         }
-        let record =
-            place.store().and_then(|store| store.cache(&uuid_text(new.superblock.uuid)).ok().flatten());
-        let right = record.map(|record| record.path).unwrap_or_default();
-        let right = match real_path(&new.path) == right || whole_path(&new.path) == right {
-            true => "bring back what was there".to_owned(),
-            false => format!("name {}, which did, or bring it back", right.display()),
+        let has_taken_over = |record: &CacheRecord| record.starts >= new.superblock.starts;
+        let Some(record) = record_of(place, &new.superblock).filter(has_taken_over) else { return Ok(()) };
+        let right = match elsewhere(record, &new.path) {
+            None => "bring back what was there".to_owned(),
+            Some(right) => format!("name {}, which did, or bring it back", right.display()),
         };
         let what = format!(
             "this is a copy of the device that took over from {}, made before it did: what was written since is not on it; {right}",
@@ -185,7 +183,7 @@ mod tests {
     use kickcache_engine::format::takeover::Other;
 
     use super::*;
-    use crate::state::{CacheRecord, StateStore};
+    use crate::state::StateStore;
 
     const SIZE: u64 = 8 << 20;
 

@@ -404,7 +404,7 @@ fn has_other_rooms(known: &CacheSpec, wanted: &CacheSpec) -> bool {
 
 fn has_same_places(known: &VolumeSpec, wanted: &VolumeSpec) -> bool {
     let (known, wanted) = (known.served_by(), wanted.served_by());
-    let have_same_device = known.ublk.id.is_some() == wanted.ublk.id.is_some();
+    let have_same_device = known.has_host_device() == wanted.has_host_device();
     known.nbd == wanted.nbd && known.vhost_user == wanted.vhost_user && have_same_device
 }
 

@@ -118,7 +118,7 @@ impl FrontendSpecs {
     }
 
     /// Whether it is a block device of the host.
-    pub(super) fn has_host_device(&self) -> bool {
+    pub fn has_host_device(&self) -> bool {
         self.ublk.is_reachable()
     }
 

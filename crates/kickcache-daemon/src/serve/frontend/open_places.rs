@@ -64,7 +64,7 @@ impl OpenPlaces {
         volume: &KnownVolume,
         io_engine: IoEngine,
     ) -> Result<(), ServeError> {
-        let was_one = before.is_some_and(|before| before.served_by().ublk.id.is_some());
+        let was_one = before.is_some_and(|before| before.frontends.has_host_device());
         if let Some(place) = UblkPlace::of(spec, NOBODY).filter(|_| !was_one) {
             self.ublk = Some(OpenUblk::open(&Controls::default(), &place, volume, io_engine)?);
         }

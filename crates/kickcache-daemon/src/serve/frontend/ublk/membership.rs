@@ -5,19 +5,25 @@ use kickcache_engine::cache_engine::CacheEngine;
 use super::device::UblkDevice;
 use super::open_ublk::OpenUblk;
 use super::place::NOBODY;
-use super::removal::{remove, tell_removed};
+use super::removal::remove_aside;
 use super::{Ublk, process};
 use crate::serve::core::Core;
 
 impl Ublk {
     /// The volume of an index is this device.
     pub(in crate::serve::frontend) fn join<E>(&mut self, core: &mut Core<E>, volume: usize, open: OpenUblk) {
+        let mut device = open.into_device();
+        device.volume = volume;
+        let index = self.insert(device);
+        self.fetch(core, index);
+    }
+
+    /// A place for a device; gives its index.
+    pub(super) fn insert(&mut self, device: UblkDevice) -> usize {
         if self.devices.is_empty() {
             process::take_part_in_io();
         }
-        let mut device = open.into_device();
-        device.volume = volume;
-        let index = match self.devices.iter().position(UblkDevice::is_gone) {
+        match self.devices.iter().position(UblkDevice::is_gone) {
             Some(free) => {
                 self.devices[free] = device;
                 free
@@ -26,8 +32,7 @@ impl Ublk {
                 self.devices.push(device);
                 self.devices.len() - 1
             }
-        };
-        self.fetch(core, index);
+        }
     }
 
     /// Begins nothing more of what the device of the volume of an index asks for.
@@ -52,8 +57,7 @@ impl Ublk {
         for device in self.devices_of(volume) {
             device.volume = NOBODY;
             if device.is_served() {
-                let (id, path) = (device.id, device.path());
-                controls.aside(move |control| remove(control, id), move |done| tell_removed(&path, done));
+                remove_aside(&controls, device.id, device.path());
             }
         }
         self.take_requests(core);

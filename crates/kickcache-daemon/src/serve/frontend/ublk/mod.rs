@@ -92,11 +92,8 @@ impl Ublk {
         for place in places {
             let volume = KnownVolume::of(&core.volumes[place.volume]);
             // Nothing is warned of that does not come to pass.
-            let device = OpenUblk::open(&ublk.controls, place, &volume, io_engine)?.into_device();
-            if ublk.devices.is_empty() {
-                process::take_part_in_io();
-            }
-            ublk.devices.push(device);
+            let open = OpenUblk::open(&ublk.controls, place, &volume, io_engine)?;
+            ublk.insert(open.into_device());
         }
         Ok(ublk)
     }

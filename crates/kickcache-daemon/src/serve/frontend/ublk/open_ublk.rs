@@ -4,7 +4,7 @@ use super::controls::Controls;
 use super::device::{Begun, UblkDevice};
 use super::place::UblkPlace;
 use super::process;
-use super::removal::{remove, tell_removed};
+use super::removal::remove_aside;
 use crate::driver::io_engine::IoEngine;
 use crate::serve::error::ServeError;
 use crate::serve::known_volume::KnownVolume;
@@ -52,7 +52,7 @@ impl Drop for OpenUblk {
         let (id, begun, path) = (device.id, device.begun, device.path());
         drop(device);
         if begun == Begun::Added {
-            self.controls.aside(move |control| remove(control, id), move |done| tell_removed(&path, done));
+            remove_aside(&self.controls, id, path);
         }
     }
 }

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::control::Control;
 use super::cookie::is_of;
+use super::removal::number_in;
 use crate::driver::device::sysfs::{loop_file, number};
 use crate::plan::cache_spec::CacheSpec;
 use crate::serve::error::ServeError;
@@ -78,7 +79,7 @@ impl Host {
                 continue;
             }
             let name = device.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-            found.extend(name.strip_prefix("ublkb").and_then(|digits| digits.parse::<u32>().ok()));
+            found.extend(number_in(name));
             left.extend(self.below(&device));
         }
         found

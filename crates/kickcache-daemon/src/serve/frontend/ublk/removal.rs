@@ -1,10 +1,9 @@
 //! A device goes while its daemon goes on.
 
-use std::fmt::Display;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use super::control::{Control, Removal};
+use super::control::Control;
 use super::controls::Controls;
 use super::in_use::user_of;
 
@@ -19,24 +18,27 @@ pub(crate) fn check_unused(path: &Path) -> Result<(), String> {
 
 /// Waits until a device that is being removed is gone, or somebody keeps it for long.
 pub(crate) fn wait_until_gone(controls: &Controls, path: &Path) {
-    let name = path.to_str().and_then(|path| path.strip_prefix("/dev/ublkb"));
-    let id = name.and_then(|digits| digits.parse().ok());
+    let id = path.file_name().and_then(|name| number_in(name.to_str()?));
     if let (Some(id), Ok(mut control)) = (id, controls.open()) {
         control.wait_until_gone(id);
     }
 }
 
-/// Deletes a device that nobody uses; its server has yet to let go of it.
-pub(super) fn remove(control: &mut Control, id: u32) -> io::Result<Removal> {
-    let alone = control.alone(|control| control.remove_later(id).map_err(|error| error.to_string()));
-    alone.map_err(io::Error::other)
+/// The number of a device that has this name.
+pub(super) fn number_in(name: &str) -> Option<u32> {
+    name.strip_prefix("ublkb")?.parse().ok()
 }
 
-/// Says what became of that.
-pub(super) fn tell_removed(path: &Path, done: Result<Removal, impl Display>) {
-    let path = path.display();
-    match done {
-        Ok(_) => tracing::info!(event = "ublk_removed", "{path} was removed"),
-        Err(error) => tracing::warn!(event = "ublk_left", "{path} cannot be removed: {error}"),
-    }
+/// Has a device deleted that nobody uses; its server has yet to let go of it.
+pub(super) fn remove_aside(controls: &Controls, id: u32, path: PathBuf) {
+    let work = move |control: &mut Control| {
+        let alone = control.alone(|control| control.remove_later(id).map_err(|error| error.to_string()));
+        alone.map_err(io::Error::other)
+    };
+    controls.aside(work, move |done| match done {
+        Ok(_) => tracing::info!(event = "ublk_removed", "{} was removed", path.display()),
+        Err(error) => {
+            tracing::warn!(event = "ublk_left", "{} cannot be removed: {error}", path.display());
+        }
+    });
 }
