@@ -12,7 +12,7 @@ use crate::format::durable_blocks::DurableBlocks;
 use crate::format::superblock::Superblock;
 use crate::request::{Reply, Request};
 use crate::samples::Sample;
-use crate::stats::{CacheHealth, GrowthPhase, Record, Status, Wear};
+use crate::stats::{CacheHealth, GrowthPhase, Record, Status, Wear, WearHistory};
 use crate::time::{Duration, Instant};
 use crate::units::{BlockIndex, BlockKey, Location, VolumeId};
 
@@ -112,6 +112,10 @@ pub trait CacheEngine {
     /// See [`Engine::wear`].
     fn wear(&self, _now: Instant) -> Wear {
         Wear::default()
+    }
+    /// See [`Engine::wear_history`].
+    fn wear_history(&self, _now: Instant) -> WearHistory {
+        WearHistory::default()
     }
     /// See [`Engine::set_write_budget`].
     fn set_write_budget(&mut self, _now: Instant, _budget: Option<NonZeroU64>) {}
@@ -291,6 +295,10 @@ impl CacheEngine for Engine {
 
     fn wear(&self, now: Instant) -> Wear {
         Engine::wear(self, now)
+    }
+
+    fn wear_history(&self, now: Instant) -> WearHistory {
+        Engine::wear_history(self, now)
     }
 
     fn set_write_budget(&mut self, now: Instant, budget: Option<NonZeroU64>) {

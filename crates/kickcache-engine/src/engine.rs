@@ -23,6 +23,7 @@ use crate::path::{
 use crate::policy::offload::Offload;
 use crate::request::{Errno, Operation, ReadFrom, Reply, Request};
 use crate::state::State;
+use crate::stats::WearHistory;
 use crate::task::Task;
 use crate::time::{Duration, Instant, earlier};
 use crate::units::{BLOCK_SIZE, VolumeId};
@@ -431,6 +432,13 @@ impl Engine {
     pub fn set_write_budget(&mut self, now: Instant, budget: Option<NonZeroU64>) {
         self.state.now = now;
         self.state.wear.set_budget(now, budget);
+    }
+
+    /// Counts what was written to the cache device before the engine was opened: a history that ended so long before the zero of the
+    /// engine's clock.
+    pub fn remember_wear(&mut self, now: Instant, history: &WearHistory, ago: Duration) {
+        self.state.now = now;
+        self.state.wear.remember(now, history, ago);
     }
 
     /// Until then nothing that is read of a volume is promoted; what is cached is served, and writes go on as its mode says. A time

@@ -201,6 +201,24 @@ pub struct Wear {
     pub given_up: GivenUp,
 }
 
+/// What was written to the cache device lately, to be remembered by whoever opens the engine next.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct WearHistory {
+    /// Quarters of an hour, the oldest first, at most a day; the last one is under way.
+    pub slots: Vec<WearSlot>,
+    /// Bytes that the write budget permits at once; less than 0 if it was exceeded.
+    pub credit: i64,
+}
+
+/// A quarter of an hour.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct WearSlot {
+    /// Bytes written.
+    pub written: u64,
+    /// Blocks that would have been written without a budget.
+    pub wanted: u64,
+}
+
 /// State of the engine.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Status {

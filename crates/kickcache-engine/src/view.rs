@@ -10,7 +10,9 @@ use crate::policy::miniature::Use;
 use crate::policy::passage::{Piece, Way};
 use crate::queue::Queue;
 use crate::request::Operation;
-use crate::stats::{CacheCounters, CacheHealth, Record, Status, VolumeCounters, VolumeStatus, Wear};
+use crate::stats::{
+    CacheCounters, CacheHealth, Record, Status, VolumeCounters, VolumeStatus, Wear, WearHistory,
+};
 use crate::time::Instant;
 use crate::units::{BlockIndex, BlockKey, ByteExtent, VolumeId};
 
@@ -47,6 +49,11 @@ impl Engine {
             volumes: state.volumes.ids().map(|volume| self.volume_status(volume)).collect(),
             damaged: self.damaged_blocks(),
         }
+    }
+
+    /// What was written to the cache device lately, for [`Engine::remember_wear`] of the next engine.
+    pub fn wear_history(&self, now: Instant) -> WearHistory {
+        self.state.wear.history(now)
     }
 
     /// What was written to the cache device in the last day, and may be.

@@ -1,9 +1,10 @@
-//! Notes about volumes that no reply waits for, kept by a thread, one after the other: the state directory may lie on a disk
+//! Notes that no reply waits for, kept by a thread, one after the other: the state directory may lie on a disk
 //! that hangs.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use kickcache_engine::stats::WearHistory;
 use kickcache_engine::units::VolumeId;
 
 use crate::serve::background::Background;
@@ -29,6 +30,8 @@ pub(crate) enum Note {
         /// All volumes of the device.
         known: Vec<String>,
     },
+    /// What was written to the cache device lately.
+    Wear(WearHistory),
 }
 
 impl NoteQueue {
@@ -43,7 +46,7 @@ impl NoteQueue {
         !self.is_busy && self.waiting.is_empty()
     }
 
-    /// As [`Notes::note_completeness`] or [`Notes::note_newest`], off the loop.
+    /// As [`Notes::note_completeness`], [`Notes::note_newest`] or [`Notes::note_wear`], off the loop.
     pub(crate) fn add(&mut self, notes: &Arc<Notes>, note: Note) {
         self.waiting.push_back(note);
         self.go_on(notes);
@@ -60,13 +63,14 @@ impl NoteQueue {
             let keep = move || match note {
                 Note::Completeness(volume, completeness) => kept.note_completeness(volume, completeness),
                 Note::Newest { newest, known } => kept.note_newest(newest, known),
+                Note::Wear(history) => kept.note_wear(&history),
             };
             match self.background.begin(keep) {
                 Ok(()) => self.is_busy = true,
                 Err(error) => {
                     tracing::warn!(
                         event = "record_failed",
-                        "cannot record which volumes are dirty: no thread can be started ({error})"
+                        "cannot keep a record in the state directory: no thread can be started ({error})"
                     );
                 }
             }

@@ -26,6 +26,7 @@ use crate::serve::engine_change::EngineLease;
 use crate::serve::error::{RefusedVolume, ServeError};
 use crate::serve::event_loop::EventLoop;
 use crate::serve::event_loop::dirty_notes::WhileServed;
+use crate::serve::event_loop::wear_notes::WearNotes;
 use crate::serve::frontend::nbd::settings::NbdSettings;
 use crate::serve::frontend::{Addresses, Frontends};
 use crate::serve::journal_note::JournalNote;
@@ -87,6 +88,7 @@ pub(crate) fn start(
         damaged: Vec::new(),
         control,
         note_queue: NoteQueue::new(Arc::clone(&wakeup)),
+        wear_notes: WearNotes::default(),
         resizes: Resizes::new(Arc::clone(&wakeup)),
         growth: CacheGrowth::new(Arc::clone(&wakeup)),
         takeover: CacheTakeover::new(Arc::clone(&wakeup), config.cache.device),
@@ -102,6 +104,7 @@ pub(crate) fn start(
         curve_turn: 0,
         commands: DaemonCommands { state: config.state, control: config.control },
     };
+    event_loop.remember_wear();
     event_loop.recover()?;
     event_loop.begin_times();
     event_loop.compare_origins(service, &changed)?;

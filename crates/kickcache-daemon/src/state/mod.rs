@@ -1,7 +1,7 @@
 //! The state directory: what must be known when a cache device is missing or cannot be read.
 //!
 //! One file an origin says which cache device it was served with, and whether that may hold blocks which the origin lacks.
-//! One file a cache device says whether it is out of service. Files are JSON, replaced whole and synced. An export that is
+//! One file a cache device says whether it is out of service, and another one what was written to it lately. Files are JSON, replaced whole and synced. An export that is
 //! served has a lock.
 
 mod file_identity;
@@ -9,6 +9,7 @@ mod origin_lock;
 mod owner;
 mod record;
 mod store;
+mod wear_record;
 
 use std::path::PathBuf;
 
@@ -18,6 +19,7 @@ pub use self::record::{
     CacheRecord, CompleteCache, Completeness, NewestBlocks, OriginRecord, OutOfService, uuid_text,
 };
 pub use self::store::{Origins, StateError, StateStore};
+pub use self::wear_record::WearRecord;
 
 /// Names another state directory.
 pub const STATE_VARIABLE: &str = "KICKCACHE_STATE";

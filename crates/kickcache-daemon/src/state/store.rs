@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::origin_lock::OriginLock;
 use super::owner::keep_owner;
 use super::record::{CacheRecord, OriginRecord, VERSION};
+use super::wear_record::WearRecord;
 use crate::driver::device::AccessMode;
 use crate::places;
 
@@ -176,6 +177,22 @@ impl StateStore {
         self.replace(&self.cache_path(&record.uuid), record)
     }
 
+    /// What was written to a cache device before its last end.
+    ///
+    /// # Errors
+    /// If the file is there and cannot be read.
+    pub fn wear(&self, uuid: &str) -> Result<Option<WearRecord>, StateError> {
+        read(&self.wear_path(uuid))
+    }
+
+    /// Keeps a record, durably.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn keep_wear(&self, record: &WearRecord) -> Result<(), StateError> {
+        self.replace(&self.wear_path(&record.uuid), record)
+    }
+
     /// Forgets an origin.
     ///
     /// # Errors
@@ -190,6 +207,7 @@ impl StateStore {
     /// # Errors
     /// If a record cannot be replaced or removed.
     pub fn forget_cache(&self, uuid: &str) -> Result<(), StateError> {
+        self.remove(&self.wear_path(uuid))?;
         for record in self.origins()?.records.into_iter().filter(|record| record.cache_uuid == uuid) {
             self.keep_origin(&OriginRecord { may_be_dirty: false, ..record })?;
         }
@@ -242,10 +260,17 @@ impl StateStore {
         self.directory.join(format!("cache-{uuid}.json"))
     }
 
+    fn wear_path(&self, uuid: &str) -> PathBuf {
+        self.directory.join(format!("wear-{uuid}.json"))
+    }
+
     fn replace(&self, path: &Path, record: &impl Serialize) -> Result<(), StateError> {
         let fail = |action| move |source| StateError::Io { action, path: path.into(), source };
-        if let Some(what) = places::fault(&self.directory).filter(|_| !self.directory.exists()) {
-            return Err(StateError::Place { path: self.directory.clone(), what });
+        let place = |what| Err(StateError::Place { path: self.directory.clone(), what });
+        match std::fs::metadata(&self.directory) {
+            Ok(found) if !found.is_dir() => return place("it is no directory".into()),
+            Ok(_) => {}
+            Err(_) => places::fault(&self.directory).map_or(Ok(()), place)?,
         }
         let made = DirBuilder::new().recursive(true).mode(0o700).create(&self.directory);
         made.map_err(|source| StateError::Io { action: "make", path: self.directory.clone(), source })?;

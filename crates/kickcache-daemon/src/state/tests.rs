@@ -1,5 +1,8 @@
+use std::time::Duration;
+
 use kickcache_engine::format::geometry::DEVICE_SIZE_MIN;
 use kickcache_engine::format::superblock::Superblock;
+use kickcache_engine::stats::{WearHistory, WearSlot};
 use rustix::fs::{CWD, FileType, Mode};
 
 use super::*;
@@ -135,5 +138,23 @@ fn a_directory_that_cannot_be_made_is_named() {
     for path in [folder.path().join("file"), folder.path().join("file/x"), "/proc/state".into()] {
         let error = StateStore::new(&path).keep_cache(&cache()).unwrap_err().to_string();
         assert!(error.contains(path.to_str().unwrap()), "{error}");
+        assert_eq!(error.contains("it is no directory"), path.ends_with("file"), "{error}");
     }
+}
+
+#[test]
+fn what_was_written_lately_is_kept_until_its_device_is_forgotten() {
+    let (_folder, store) = store();
+    let slots = vec![WearSlot { written: 4096, wanted: 1 }, WearSlot { written: 0, wanted: 2 }];
+    let history = WearHistory { slots, credit: -7 };
+    let record = WearRecord::new(&cache().uuid, &history);
+    store.keep_wear(&record).unwrap();
+    let found = store.wear(&cache().uuid).unwrap().unwrap();
+    assert_eq!((found.history(), found.age() < Duration::from_secs(600)), (history, true));
+    let earlier = WearRecord { at: record.at - 7_200, ..record.clone() };
+    assert!(earlier.age() >= Duration::from_secs(7_200));
+    let later = WearRecord { at: record.at + 7_200, ..record };
+    assert_eq!(later.age(), Duration::ZERO, "the clock was set back");
+    store.forget_cache(&cache().uuid).unwrap();
+    assert_eq!(store.wear(&cache().uuid).unwrap(), None);
 }

@@ -130,6 +130,11 @@ impl Load {
         self.pace == 0
     }
 
+    /// Requests that ended in the window under way.
+    pub(crate) const fn ended(&self) -> u32 {
+        self.ended
+    }
+
     /// Work that ended so far.
     pub(crate) const fn total(&self) -> u64 {
         self.total + self.work

@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use crate::bad_input;
 use crate::client::{Client, FLUSH, READ, Request};
-use crate::daemon::{Spec, VOLUME};
+use crate::daemon::{Daemon, Spec, VOLUME};
+use crate::damaged_notes::note;
 use crate::need_kickcache;
 use crate::scratch::{MIB, Scratch};
 
@@ -133,4 +134,29 @@ fn a_volume_has_no_more_of_the_cache_than_its_room_and_the_cache_no_less_than_is
         assert!(Instant::now() < deadline, "{} too much", cached());
         std::thread::sleep(Duration::from_millis(20));
     }
+}
+
+#[test]
+fn what_was_written_in_a_day_counts_after_a_restart_unless_its_note_is_damaged() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let spec = limited(&scratch, "write-back", "--write-budget 64M/day");
+    let wear = |daemon: &Daemon| daemon.status()["caches"][0]["wear"].clone();
+    let daemon = spec.start();
+    let mut client = daemon.connect();
+    (0..24).for_each(|number| client.write(number * MIB, &[7; 1 << 20]));
+    client.flush();
+    let before = wear(&daemon);
+    assert_eq!(before["given_up"], "everything", "{before}");
+    drop(client);
+    daemon.stop();
+    let daemon = spec.start();
+    let after = wear(&daemon);
+    assert!(after["day_bytes"].as_u64() >= before["day_bytes"].as_u64(), "{before}, then {after}");
+    assert_eq!(after["given_up"], "everything", "{after}");
+    daemon.stop();
+    std::fs::write(note("wear-"), "{").unwrap();
+    let daemon = spec.start();
+    assert!(daemon.log().contains("what was written to the cache device in the last day counts as nothing"));
+    assert_eq!(wear(&daemon)["given_up"], "nothing");
 }

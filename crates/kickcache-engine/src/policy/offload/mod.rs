@@ -157,7 +157,7 @@ impl Offload {
     #[inline]
     pub(crate) fn end(&mut self, clock: Clock, Began { kind, at }: Began, bytes: u64) -> bool {
         let nanos = clock.device.since(at).as_nanos();
-        if nanos >= SLOW || self.begun.is_multiple_of(SAMPLED) {
+        if nanos >= SLOW || self.cache.ended().is_multiple_of(SAMPLED) {
             let latencies = match kind {
                 Kind::Read => &mut self.reads,
                 Kind::Write => &mut self.writes,

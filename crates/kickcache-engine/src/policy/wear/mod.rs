@@ -9,18 +9,21 @@
 //!   has its turn.
 //! * There is credit for a part of a day at first, so that an empty cache fills.
 //! * What clients write waits for nothing, but takes from the credit as well.
+//! * What was written before a restart counts, if somebody remembers it ([`Wear::history`], [`Wear::remember`]).
 
 use core::num::NonZeroU64;
 
 use crate::config::FILL_WINDOW_MIN;
 use crate::policy::departed::Noted;
-use crate::stats::GivenUp;
+use crate::stats::{GivenUp, WearHistory, WearSlot};
 use crate::time::{Duration, Instant};
 
 /// Slots of a day.
 const SLOTS: usize = 96;
 const DAY: u64 = 86_400_000_000_000;
 const SLOT: u64 = DAY / SLOTS as u64;
+/// The number of the slot in which the clock is zero: there may be a day before it.
+const ZERO: u64 = SLOTS as u64;
 /// Credit is at most this part of the budget.
 const CREDIT_SHARE: i64 = 4;
 /// Less credit than this part of the budget makes strict.
@@ -56,24 +59,15 @@ impl Rank {
     }
 }
 
-/// What happened in a slot.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-struct Slot {
-    /// Bytes.
-    written: u64,
-    /// Blocks.
-    wanted: u64,
-}
-
 /// See the module.
 #[derive(Clone, Debug)]
 pub(crate) struct Wear {
     budget: Option<NonZeroU64>,
     /// The last day, a ring.
-    slots: [Slot; SLOTS],
+    slots: [WearSlot; SLOTS],
     /// Bytes written in it.
     day: u64,
-    /// The slot under way, counted from the clock's zero, and the first one.
+    /// The slot under way, and the first one of which anything is known.
     number: u64,
     first: u64,
     /// Bytes.
@@ -89,10 +83,10 @@ pub(crate) struct Wear {
 
 impl Wear {
     pub(crate) fn new(now: Instant, budget: Option<NonZeroU64>) -> Wear {
-        let number = now.as_nanos() / SLOT;
+        let number = Self::number(now);
         let mut wear = Wear {
             budget: None,
-            slots: [Slot::default(); SLOTS],
+            slots: [WearSlot::default(); SLOTS],
             day: 0,
             number,
             first: number,
@@ -129,18 +123,51 @@ impl Wear {
 
     /// Bytes written in the day up to now.
     pub(crate) fn day_bytes(&self, now: Instant) -> u64 {
-        let passed = (now.as_nanos() / SLOT).saturating_sub(self.number);
+        let passed = Self::number(now).saturating_sub(self.number);
         let kept = SLOTS.saturating_sub(usize::try_from(passed).unwrap_or(SLOTS));
-        (0..kept as u64)
-            .filter_map(|age| self.number.checked_sub(age))
-            .map(|slot| self.slot(slot).written)
-            .sum()
+        (0..kept as u64).map(|age| self.slot(self.number - age).written).sum()
     }
 
     /// How much of that day was counted.
     pub(crate) fn counted(&self, now: Instant) -> Duration {
-        let start = Instant::from_nanos(self.first * SLOT);
-        Duration::from_nanos(now.since(start).as_nanos().min(DAY))
+        let passed = (Self::number(now) - self.first) * SLOT + now.as_nanos() % SLOT;
+        Duration::from_nanos(passed.min(DAY))
+    }
+
+    /// What was counted up to now.
+    pub(crate) fn history(&self, now: Instant) -> WearHistory {
+        let mut then = self.clone();
+        then.pass(now);
+        let first = then.first.max(then.number + 1 - SLOTS as u64);
+        let slots = (first..=then.number).map(|number| then.slot(number)).collect();
+        WearHistory { slots, credit: then.credit }
+    }
+
+    /// Counts what is in a history that ended so long before the clock's zero, beside what was counted since. It is taken for as young as
+    /// it can be.
+    pub(crate) fn remember(&mut self, now: Instant, history: &WearHistory, ago: Duration) {
+        self.pass(now);
+        let last = ZERO.saturating_sub(ago.as_nanos() / SLOT);
+        for (age, slot) in history.slots.iter().rev().enumerate() {
+            let Some(number) =
+                last.checked_sub(age as u64).filter(|number| number + SLOTS as u64 > self.number)
+            else {
+                break;
+            };
+            let known = &mut self.slots[Self::place(number)];
+            known.written = known.written.saturating_add(slot.written);
+            known.wanted = known.wanted.saturating_add(slot.wanted);
+            self.day = self.day.saturating_add(slot.written);
+            self.first = self.first.min(number);
+        }
+        if let Some(budget) = self.bytes() {
+            let part = i128::from(budget) * i128::from(ago.as_nanos().min(DAY)) / i128::from(DAY);
+            let gained = i64::try_from(part).expect("at most a day's budget");
+            self.credit = self.credit.min(history.credit.saturating_add(gained));
+        }
+        self.begin_slot();
+        self.given = self.due(now);
+        self.bound_credit();
     }
 
     /// What is given up now, in part or whole.
@@ -224,13 +251,13 @@ impl Wear {
 
     /// Slots go by.
     fn pass(&mut self, now: Instant) {
-        let number = now.as_nanos() / SLOT;
+        let number = Self::number(now);
         if number <= self.number {
             return;
         }
         if number - self.number > SLOTS as u64 {
             self.number = number - SLOTS as u64;
-            self.slots = [Slot::default(); SLOTS];
+            self.slots = [WearSlot::default(); SLOTS];
             self.day = 0;
         }
         while self.number < number {
@@ -251,7 +278,8 @@ impl Wear {
     }
 
     fn due(&self, now: Instant) -> u64 {
-        let passed = u128::from(now.as_nanos().saturating_sub(self.number * SLOT).min(SLOT));
+        let start = (self.number - ZERO) * SLOT;
+        let passed = u128::from(now.as_nanos().saturating_sub(start).min(SLOT));
         u64::try_from(u128::from(self.rate) * passed / u128::from(SLOT)).expect("at most the rate")
     }
 
@@ -292,12 +320,16 @@ impl Wear {
         self.slots.iter().map(|slot| slot.wanted).sum::<u64>() / known.max(1)
     }
 
+    const fn number(now: Instant) -> u64 {
+        ZERO + now.as_nanos() / SLOT
+    }
+
     /// Slots a day apart share a place.
-    fn slot(&self, number: u64) -> Slot {
+    fn slot(&self, number: u64) -> WearSlot {
         self.slots[Self::place(number)]
     }
 
-    fn slot_mut(&mut self) -> &mut Slot {
+    fn slot_mut(&mut self) -> &mut WearSlot {
         &mut self.slots[Self::place(self.number)]
     }
 
@@ -307,130 +339,4 @@ impl Wear {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const BUDGET: u64 = 96 << 20;
-    const BLOCK: u64 = 4096;
-
-    fn at(seconds: u64) -> Instant {
-        Instant::from_nanos(seconds * 1_000_000_000)
-    }
-
-    fn wear() -> Wear {
-        Wear::new(Instant::ZERO, NonZeroU64::new(BUDGET))
-    }
-
-    /// Lets a block of a rank ask to come in so often between two hours; gives the bytes that were written for that.
-    fn ask(wear: &mut Wear, rank: Rank, hours: core::ops::Range<u64>, each_second: u64) -> u64 {
-        let mut written = 0;
-        for second in hours.start * 3_600..hours.end * 3_600 {
-            for _ in 0..each_second {
-                if wear.allows(at(second), rank, 1) {
-                    wear.on_written(at(second), BLOCK);
-                    written += BLOCK;
-                }
-            }
-        }
-        written
-    }
-
-    fn is_within(bytes: u64, percent: core::ops::RangeInclusive<u64>) -> bool {
-        percent.contains(&(bytes * 100 / BUDGET))
-    }
-
-    #[test]
-    fn a_day_of_demand_takes_the_budget_and_each_day_after_it_as_well() {
-        let mut wear = wear();
-        for day in 0..3 {
-            let written = ask(&mut wear, Rank::Unknown, day * 24..(day + 1) * 24, 1);
-            assert!(is_within(written, 95..=100), "day {day}: {written}");
-        }
-        assert!(is_within(wear.day_bytes(at(72 * 3_600)), 95..=100));
-    }
-
-    #[test]
-    fn an_empty_cache_fills_from_a_quarter_of_a_day_at_once_and_the_rest_lasts_for_the_day() {
-        let mut wear = wear();
-        let first = ask(&mut wear, Rank::Unknown, 0..1, 20);
-        assert!(is_within(first, 24..=30), "{first}");
-        let hours: alloc::vec::Vec<u64> =
-            (1..20).map(|hour| ask(&mut wear, Rank::Unknown, hour..hour + 1, 20)).collect();
-        assert!(hours.iter().all(|bytes| is_within(*bytes, 1..=5)), "{hours:?}");
-    }
-
-    #[test]
-    fn what_is_wanted_at_the_same_time_of_each_day_has_the_budget_then() {
-        let mut wear = wear();
-        let day = |wear: &mut Wear, day: u64| ask(wear, Rank::Unknown, day * 24 + 8..day * 24 + 16, 5);
-        let first = day(&mut wear, 0);
-        let second = day(&mut wear, 1);
-        assert!(first < second && is_within(second, 94..=101), "{first}, then {second}");
-    }
-
-    #[test]
-    fn ranks_are_given_up_one_after_the_other() {
-        let mut wear = wear();
-        assert_eq!((wear.given_up(at(0)), wear.window(at(0), 1 << 20)), (GivenUp::Nothing, 1 << 20));
-        let mut seen = alloc::vec::Vec::new();
-        for _ in 0..BUDGET / 4 / BLOCK {
-            wear.on_written(at(0), BLOCK);
-            seen.push(wear.given_up(at(0)));
-            if seen.last() == Some(&GivenUp::UnknownBlocks) {
-                assert_eq!(wear.window(at(0), 1 << 20), 4096, "nothing is left of read-ahead");
-                assert_eq!(wear.part(at(0), Rank::LongAgo), WHOLE);
-            }
-        }
-        seen.dedup();
-        let all = [
-            GivenUp::Nothing,
-            GivenUp::ReadAhead,
-            GivenUp::UnknownBlocks,
-            GivenUp::KnownBlocks,
-            GivenUp::Everything,
-        ];
-        assert_eq!(seen, all);
-        assert!(!wear.allows(at(0), Rank::JustNow, 1));
-    }
-
-    #[test]
-    fn known_blocks_come_in_where_unknown_ones_take_more_than_there_is() {
-        let mut wear = wear();
-        ask(&mut wear, Rank::Unknown, 0..12, 5);
-        let known = (0..1_000).filter(|_| wear.allows(at(12 * 3_600), Rank::JustNow, 1)).count();
-        assert_eq!(known, 1_000);
-    }
-
-    #[test]
-    fn writes_of_clients_beyond_the_budget_leave_nothing_for_others_until_the_day_has_passed() {
-        let mut wear = wear();
-        wear.on_written(at(10), 2 * BUDGET);
-        assert_eq!(ask(&mut wear, Rank::JustNow, 0..23, 1), 0);
-        assert!(ask(&mut wear, Rank::JustNow, 24..30, 1) > 0);
-    }
-
-    #[test]
-    fn a_budget_that_comes_later_knows_what_was_written_before() {
-        let mut wear = Wear::new(Instant::ZERO, None);
-        assert!(wear.allows(at(0), Rank::Unknown, 1));
-        wear.on_written(at(60), BUDGET);
-        assert_eq!(wear.window(at(60), 1 << 20), 1 << 20);
-        wear.set_budget(at(60), NonZeroU64::new(BUDGET));
-        assert!(!wear.allows(at(60), Rank::Unknown, 1));
-        wear.set_budget(at(60), NonZeroU64::new(8 * BUDGET));
-        assert!(!wear.allows(at(60), Rank::Unknown, 1), "credit comes with time");
-        assert!(wear.allows(at(3_600), Rank::Unknown, 1));
-        wear.set_budget(at(60), None);
-        assert!(wear.allows(at(60), Rank::Unknown, 1));
-    }
-
-    #[test]
-    fn a_day_is_the_last_24_hours_also_where_nothing_was_asked_for() {
-        let mut wear = Wear::new(at(7_200), None);
-        wear.on_written(at(7_300), 5);
-        wear.on_written(at(7_200 + 12 * 3_600), 7);
-        assert_eq!([14, 26, 38].map(|hour| wear.day_bytes(at(hour * 3_600))), [12, 7, 0]);
-        assert_eq!(wear.counted(at(5 * 3_600)).as_nanos() / 1_000_000_000, 3 * 3_600);
-        assert_eq!(wear.counted(at(50 * 3_600)).as_nanos(), DAY);
-    }
-}
+mod tests;

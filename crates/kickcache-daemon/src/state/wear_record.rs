@@ -1,0 +1,44 @@
+//! What was written to a cache device lately, for its next start.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use kickcache_engine::stats::{WearHistory, WearSlot};
+use serde::{Deserialize, Serialize};
+
+use super::record::VERSION;
+
+/// What was written to a cache device in a day.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct WearRecord {
+    /// Version of the file.
+    pub version: u32,
+    /// Drawn when the device was formatted.
+    pub uuid: String,
+    /// When that was, in seconds since 1970.
+    pub at: u64,
+    /// Bytes that its write budget permitted at once.
+    pub credit: i64,
+    /// Quarters of an hour, the oldest first: bytes that were written, and blocks that would have been without a budget.
+    pub slots: Vec<(u64, u64)>,
+}
+
+impl WearRecord {
+    /// The record of a cache device as of now.
+    pub fn new(uuid: &str, history: &WearHistory) -> WearRecord {
+        let at = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs());
+        let slots = history.slots.iter().map(|slot| (slot.written, slot.wanted)).collect();
+        WearRecord { version: VERSION, uuid: uuid.into(), at, credit: history.credit, slots }
+    }
+
+    /// As the engine knows it.
+    pub fn history(&self) -> WearHistory {
+        let slot = |&(written, wanted): &(u64, u64)| WearSlot { written, wanted };
+        WearHistory { slots: self.slots.iter().map(slot).collect(), credit: self.credit }
+    }
+
+    /// How long ago it was; not at all if the clock was set back.
+    pub fn age(&self) -> Duration {
+        let at = UNIX_EPOCH.checked_add(Duration::from_secs(self.at)).unwrap_or(UNIX_EPOCH);
+        SystemTime::now().duration_since(at).unwrap_or_default()
+    }
+}
