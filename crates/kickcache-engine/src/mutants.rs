@@ -62,10 +62,6 @@ mod planted {
         GoneNotAwaited,
         /// A write that supersedes what only the log has is volatile at the origin.
         SupersededByVolatile,
-        /// What only a volatile part of the log has is superseded at the origin.
-        VolatileSuperseded,
-        /// What the origin refused leaves blocks clean that it may have damaged there.
-        RefusedLeavesClean,
         /// What the origin is about to supersede is written back meanwhile.
         SupersededWrittenBack,
         /// A write is acknowledged when it joins a batch.

@@ -95,7 +95,7 @@ impl State {
         source == WriteData::Payload
             && self.is_sooner_past_log(volume, extent)
             && self.requests.get_mut(slot).writing().partial_blocks().next().is_none()
-            && (mutant!(VolatileSuperseded) || !self.keys(slot).any(|key| self.is_volatile(key)))
+            && !self.keys(slot).any(|key| self.is_volatile(key))
     }
 
     /// Whether the log has something of a block that the origin lacks, and a power cut could take it.
