@@ -58,3 +58,4 @@ mod times;
 mod troubles;
 pub(crate) mod volume_identity;
 mod volume_info;
+mod wear_notes;

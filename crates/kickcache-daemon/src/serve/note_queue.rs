@@ -4,11 +4,11 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use kickcache_engine::stats::WearHistory;
 use kickcache_engine::units::VolumeId;
 
 use crate::serve::background::Background;
 use crate::serve::notes::Notes;
+use crate::serve::wear_notes::{WearNote, WearNotes};
 use crate::state::{Completeness, NewestBlocks};
 use crate::wakeup::Wakeup;
 
@@ -17,6 +17,8 @@ pub(crate) struct NoteQueue {
     background: Background<()>,
     waiting: VecDeque<Note>,
     is_busy: bool,
+    /// Which notes of the cache device's wear come when.
+    pub(crate) wear: WearNotes,
 }
 
 /// What is to be noted.
@@ -31,14 +33,14 @@ pub(crate) enum Note {
         known: Vec<String>,
     },
     /// What was written to the cache device lately.
-    Wear(WearHistory),
+    Wear(WearNote),
 }
 
 impl NoteQueue {
     /// Nothing to note.
     pub(crate) fn new(wakeup: Arc<Wakeup>) -> NoteQueue {
         let background = Background::new(wakeup);
-        NoteQueue { background, waiting: VecDeque::new(), is_busy: false }
+        NoteQueue { background, waiting: VecDeque::new(), is_busy: false, wear: WearNotes::default() }
     }
 
     /// Whether all notes are kept.
@@ -46,7 +48,7 @@ impl NoteQueue {
         !self.is_busy && self.waiting.is_empty()
     }
 
-    /// As [`Notes::note_completeness`], [`Notes::note_newest`] or [`Notes::note_wear`], off the loop.
+    /// As [`Notes::note_completeness`], [`Notes::note_newest`] or [`WearNote::keep`], off the loop.
     pub(crate) fn add(&mut self, notes: &Arc<Notes>, note: Note) {
         self.waiting.push_back(note);
         self.go_on(notes);
@@ -63,7 +65,7 @@ impl NoteQueue {
             let keep = move || match note {
                 Note::Completeness(volume, completeness) => kept.note_completeness(volume, completeness),
                 Note::Newest { newest, known } => kept.note_newest(newest, known),
-                Note::Wear(history) => kept.note_wear(&history),
+                Note::Wear(note) => note.keep(&kept),
             };
             match self.background.begin(keep) {
                 Ok(()) => self.is_busy = true,

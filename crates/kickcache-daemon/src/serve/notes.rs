@@ -2,13 +2,11 @@
 //! blocks which the origin lacks, and whether it is out of service.
 
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use kickcache_engine::config::Mode;
 use kickcache_engine::format::superblock::Superblock;
-use kickcache_engine::stats::WearHistory;
 use kickcache_engine::units::{VolumeId, VolumeSet};
 
 use crate::driver::device::AccessMode;
@@ -19,7 +17,7 @@ use crate::serve::error::{RefusedVolume, ServeError};
 use crate::serve::missed_device::{self, new_cache};
 use crate::state::{
     CacheRecord, CompleteCache, Completeness, FileIdentity, NewestBlocks, OriginRecord, OutOfService,
-    StateError, StateStore, WearRecord, uuid_text,
+    StateError, StateStore, uuid_text,
 };
 use crate::whole_path::whole_path;
 
@@ -39,8 +37,6 @@ pub(crate) struct Notes {
     is_last: bool,
     /// All volumes of the cache device, for who notes that it is out of service.
     names: Names,
-    /// Whether it was told that what was written lately cannot be noted.
-    is_wear_unkept: AtomicBool,
 }
 
 /// The names of volumes by their numbers; they come and go.
@@ -218,15 +214,7 @@ impl Notes {
         let names = superblock.volumes.iter().map(|record| (record.id, record.name.clone())).collect();
         let names = Arc::new(Mutex::new(names));
         let cache = Arc::new(Mutex::new(cache));
-        let notes = Notes {
-            store,
-            cache,
-            cache_before,
-            volumes: Mutex::default(),
-            is_last,
-            names,
-            is_wear_unkept: AtomicBool::default(),
-        };
+        let notes = Notes { store, cache, cache_before, volumes: Mutex::default(), is_last, names };
         let noted = volumes.iter().map(|(id, volume)| notes.noted(*id, volume)).collect();
         *notes.lock() = noted;
         notes.keep_all().map_err(|error| unnoted(place, path, &error))?;
@@ -467,32 +455,9 @@ impl Notes {
         }
     }
 
-    /// Notes what was written to the cache device lately.
-    pub(crate) fn note_wear(&self, history: &WearHistory) {
-        let Some(Ok(store)) = &self.store else { return };
-        let kept = store.keep_wear(&WearRecord::new(&self.cache().uuid, history));
-        if let Err(error) = &kept
-            && !self.is_wear_unkept.load(Ordering::Relaxed)
-        {
-            tracing::warn!(
-                event = "record_failed",
-                "cannot record what was written to the cache device in the last day; it counts as nothing after the next start: \
-                 {error}"
-            );
-        }
-        self.is_wear_unkept.store(kept.is_err(), Ordering::Relaxed);
-    }
-
-    /// What was written to the cache device before this start, if that was noted.
-    pub(crate) fn wear(&self) -> Option<WearRecord> {
-        let Some(Ok(store)) = &self.store else { return None };
-        store.wear(&self.cache().uuid).unwrap_or_else(|error| {
-            tracing::warn!(
-                event = "record_unreadable",
-                "what was written to the cache device in the last day counts as nothing: {error}"
-            );
-            None
-        })
+    /// Where notes are kept.
+    pub(crate) fn store(&self) -> Option<&StateStore> {
+        self.store.as_ref()?.as_ref().ok()
     }
 
     fn keep(&self, store: &StateStore, volume: &Noted) -> Result<(), StateError> {
@@ -504,7 +469,7 @@ impl Notes {
         })
     }
 
-    fn cache(&self) -> CacheRecord {
+    pub(crate) fn cache(&self) -> CacheRecord {
         self.cache.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 

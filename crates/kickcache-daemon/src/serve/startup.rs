@@ -26,7 +26,6 @@ use crate::serve::engine_change::EngineLease;
 use crate::serve::error::{RefusedVolume, ServeError};
 use crate::serve::event_loop::EventLoop;
 use crate::serve::event_loop::dirty_notes::WhileServed;
-use crate::serve::event_loop::wear_notes::WearNotes;
 use crate::serve::frontend::nbd::settings::NbdSettings;
 use crate::serve::frontend::{Addresses, Frontends};
 use crate::serve::journal_note::JournalNote;
@@ -88,7 +87,6 @@ pub(crate) fn start(
         damaged: Vec::new(),
         control,
         note_queue: NoteQueue::new(Arc::clone(&wakeup)),
-        wear_notes: WearNotes::default(),
         resizes: Resizes::new(Arc::clone(&wakeup)),
         growth: CacheGrowth::new(Arc::clone(&wakeup)),
         takeover: CacheTakeover::new(Arc::clone(&wakeup), config.cache.device),
@@ -104,7 +102,6 @@ pub(crate) fn start(
         curve_turn: 0,
         commands: DaemonCommands { state: config.state, control: config.control },
     };
-    event_loop.remember_wear();
     event_loop.recover()?;
     event_loop.begin_times();
     event_loop.compare_origins(service, &changed)?;
@@ -138,8 +135,28 @@ fn open_driver(
 }
 
 impl<E: CacheEngine> EventLoop<E> {
+    /// A read-only origin cannot take what the cache holds for it.
+    fn check_read_only(&self) -> Result<(), ServeError> {
+        let status = self.core.engine.status();
+        for volume in self.core.volumes.iter().filter(|volume| volume.info.read_only) {
+            let found = status.volumes.iter().find(|found| found.volume == volume.info.id);
+            let dirty = found.map_or(0, |found| found.dirty_blocks);
+            if dirty > 0 {
+                let what = format!(
+                    "the cache holds {} of it that its origin lacks; serve it writable and drain it before serving it read-only",
+                    counted(dirty, "dirty block")
+                );
+                return Err(ServeError::Volume { name: volume.info.name.clone(), what });
+            }
+        }
+        Ok(())
+    }
+}
+
+impl EventLoop<Engine> {
     /// Lets the engine read its log back.
     fn recover(&mut self) -> Result<(), ServeError> {
+        self.remember_wear();
         let began = self.core.clock.now();
         while self.core.engine.phase() == Phase::Recovering {
             let now = self.core.clock.now();
@@ -168,25 +185,6 @@ impl<E: CacheEngine> EventLoop<E> {
         Ok(())
     }
 
-    /// A read-only origin cannot take what the cache holds for it.
-    fn check_read_only(&self) -> Result<(), ServeError> {
-        let status = self.core.engine.status();
-        for volume in self.core.volumes.iter().filter(|volume| volume.info.read_only) {
-            let found = status.volumes.iter().find(|found| found.volume == volume.info.id);
-            let dirty = found.map_or(0, |found| found.dirty_blocks);
-            if dirty > 0 {
-                let what = format!(
-                    "the cache holds {} of it that its origin lacks; serve it writable and drain it before serving it read-only",
-                    counted(dirty, "dirty block")
-                );
-                return Err(ServeError::Volume { name: volume.info.name.clone(), what });
-            }
-        }
-        Ok(())
-    }
-}
-
-impl EventLoop<Engine> {
     /// Checks what the cache holds against what was said about the origins.
     fn check_cached(&mut self, changed: &[VolumeId]) -> Result<(), ServeError> {
         let blocks: u64 = self.core.engine.status().volumes.iter().map(|volume| volume.cached_blocks).sum();

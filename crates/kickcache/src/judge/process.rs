@@ -2,8 +2,10 @@
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
+use std::ops::RangeInclusive;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -21,6 +23,10 @@ use crate::judge::failure::RunFailure;
 /// How long a command may take to end when it is asked to.
 const END_MAX: Duration = Duration::from_secs(5);
 const LOOK_EVERY: Duration = Duration::from_millis(10);
+/// How often it is looked whether a command goes on for too long, or prints too much.
+const OVERSEE_EVERY: Duration = Duration::from_millis(100);
+/// Exit codes by which a shell says that what it ran died by a signal.
+const SIGNALLED: RangeInclusive<i32> = 129..=192;
 /// The most that a command may print.
 const OUTPUT_BYTES_MAX: u64 = 64 << 20;
 
@@ -42,41 +48,76 @@ pub struct Run {
 pub(crate) fn run(command: &CommandLine, interrupt: &Interrupt) -> Result<Run, RunFailure> {
     check_interrupt(interrupt)?;
     let system = |error: &dyn std::fmt::Display| RunFailure::Start(error.to_string());
-    let mut output = tempfile::tempfile().map_err(|error| system(&error))?;
-    let mut complaints = tempfile::tempfile().map_err(|error| system(&error))?;
+    let (mut output, mut complaints) = (temporary()?, temporary()?);
     let stdio = |file: &File| file.try_clone().map(Stdio::from).map_err(|error| system(&error));
     let mut process = command.process();
     process.stdin(Stdio::null()).stdout(stdio(&output)?).stderr(stdio(&complaints)?).process_group(0);
     let cpu_before = cpu_of_children();
     let begun = Instant::now();
     let mut child = process.spawn().map_err(|error| system(&error))?;
-    let status = wait(&mut child, interrupt).map_err(|error| system(&error))?;
+    let status = wait(&mut child, interrupt, [&output, &complaints]).map_err(|error| system(&error))?;
     let wall = begun.elapsed();
-    check_interrupt(interrupt)?;
     let cpu = cpu_of_children().saturating_sub(cpu_before);
+    end_group(Pid::from_child(&child));
+    check_interrupt(interrupt)?;
+    if [&output, &complaints].into_iter().any(prints_too_much) {
+        let what = format!("it printed more than {} MiB", OUTPUT_BYTES_MAX >> 20);
+        return Err(RunFailure::Failed(what));
+    }
     check(status, &last_line(&mut complaints))?;
     let output = text(&mut output).map_err(RunFailure::Failed)?;
     Ok(Run { output, wall, cpu })
 }
 
-/// Waits for a command, or ends it when a signal comes.
-fn wait(child: &mut Child, interrupt: &Interrupt) -> std::io::Result<ExitStatus> {
+fn temporary() -> Result<File, RunFailure> {
+    let told = |error| {
+        let folder = std::env::temp_dir();
+        RunFailure::Start(format!("no file can be made in {} for what it prints: {error}", folder.display()))
+    };
+    tempfile::tempfile().map_err(told)
+}
+
+/// Waits for a command, or ends it when a signal comes, and if it prints without end. What it has started and left behind is asked
+/// to end.
+fn wait(child: &mut Child, interrupt: &Interrupt, printed: [&File; 2]) -> std::io::Result<ExitStatus> {
     let group = Pid::from_child(child);
     interrupt.watch(group);
     // Not reaped yet, so that its number is nobody else's while a signal may still be sent to it.
-    let waited = loop {
-        match waitid(WaitId::Pid(group), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT) {
-            Err(Errno::INTR) => {}
-            other => break other,
-        }
-    };
+    let has_ended = AtomicBool::new(false);
+    let waited = thread::scope(|scope| {
+        let overseer = scope.spawn(|| oversee(group, interrupt, printed, &has_ended));
+        let waited = loop {
+            match waitid(WaitId::Pid(group), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT) {
+                Err(Errno::INTR) => {}
+                other => break other,
+            }
+        };
+        has_ended.store(true, Ordering::Release);
+        overseer.thread().unpark();
+        waited
+    });
     interrupt.unwatch();
     waited?;
-    let status = child.wait()?;
-    if interrupt.signal().is_some() {
-        end_group(group);
+    let _ = kill_process_group(group, Signal::TERM);
+    child.wait()
+}
+
+/// Kills a command that prints too much, or goes on after it was asked to end.
+fn oversee(group: Pid, interrupt: &Interrupt, printed: [&File; 2], has_ended: &AtomicBool) {
+    let mut asked: Option<Instant> = None;
+    while !has_ended.load(Ordering::Acquire) {
+        thread::park_timeout(OVERSEE_EVERY);
+        if interrupt.signal().is_some() {
+            asked.get_or_insert_with(Instant::now);
+        }
+        if asked.is_some_and(|asked| asked.elapsed() > END_MAX) || printed.into_iter().any(prints_too_much) {
+            let _ = kill_process_group(group, Signal::KILL);
+        }
     }
-    Ok(status)
+}
+
+fn prints_too_much(file: &File) -> bool {
+    file.metadata().is_ok_and(|found| found.len() > OUTPUT_BYTES_MAX)
 }
 
 fn check_interrupt(interrupt: &Interrupt) -> Result<(), RunFailure> {
@@ -112,17 +153,13 @@ fn check(status: ExitStatus, complaint: &str) -> Result<(), RunFailure> {
     match (status.code(), status.signal()) {
         (Some(0), _) => Ok(()),
         (Some(code @ (126 | 127)), _) => Err(RunFailure::Start(format!("exit code {code}{said}"))),
-        (Some(code), _) if code >= 128 => Err(died(code - 128)),
+        (Some(code), _) if SIGNALLED.contains(&code) => Err(died(code - 128)),
         (Some(code), _) => Err(RunFailure::Failed(format!("exit code {code}{said}"))),
         (None, signal) => Err(died(signal.unwrap_or(0))),
     }
 }
 
 fn text(file: &mut File) -> Result<String, String> {
-    let length = file.metadata().map_err(|error| error.to_string())?.len();
-    if length > OUTPUT_BYTES_MAX {
-        return Err(format!("it printed {length} bytes; at most {OUTPUT_BYTES_MAX} are read"));
-    }
     let mut bytes = Vec::new();
     file.seek(SeekFrom::Start(0))
         .and_then(|_| file.read_to_end(&mut bytes))

@@ -50,6 +50,9 @@ fn exit_codes_are_what_a_bisection_understands() {
             "cannot be judged: the new command failed: exit code 3: oops",
         ),
         (125, "echo 100", "exit 125", "exit code 125"),
+        (125, "echo 100", "exit 255", "the new command failed: exit code 255"),
+        (125, "echo 100", "yes", "the new command failed: it printed more than 64 MiB"),
+        (125, "echo 100", "yes >&2", "the new command failed: it printed more than 64 MiB"),
         (125, "echo 100", "echo fast", "the last line that it printed, `fast`, is not a number"),
         (125, "echo 100", "echo 0", "only numbers above 0 can be compared"),
         (128, "echo 100", "./no-such-program", "stopped: the new command cannot be started: exit code 127"),
@@ -199,6 +202,39 @@ fn an_interrupt_ends_the_command_and_all_that_it_started() {
         assert!(begun.elapsed() < Duration::from_secs(60), "the sleeper lives on");
         thread::sleep(Duration::from_millis(5));
     }
+}
+
+#[test]
+fn a_command_that_ignores_an_interrupt_is_killed() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let line = "trap '' TERM INT HUP; echo > begun; sleep 1000; sleep 1000";
+    let mut judge = Command::new(KICKCACHE);
+    judge.args(["judge", "--against", line, "--metric", "time", "--shell", "--", line]);
+    let mut judge = judge.current_dir(scratch.dir()).stderr(Stdio::null()).spawn().unwrap();
+    let begun = Instant::now();
+    while !scratch.path("begun").exists() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "it did not start");
+        thread::sleep(Duration::from_millis(5));
+    }
+    kill_process(Pid::from_child(&judge), Signal::INT).unwrap();
+    let ended = loop {
+        assert!(begun.elapsed() < Duration::from_secs(120), "it waits for ever");
+        match judge.try_wait().unwrap() {
+            Some(status) => break status,
+            None => thread::sleep(Duration::from_millis(20)),
+        }
+    };
+    assert_eq!(ended.code(), Some(130));
+}
+
+#[test]
+fn what_a_round_leaves_behind_is_ended_before_the_next_one() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let line = "if [ -e pid ] && kill -0 $(cat pid); then exit 7; fi; sleep 1000 & echo $! > pid; echo 100";
+    let output = judge(&scratch, line, &[], line);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
 }
 
 #[test]

@@ -400,6 +400,13 @@ fn a_damaged_trace_is_converted_as_far_as_it_makes_sense_and_the_exit_code_says_
         assert_eq!(fs::read_to_string(scratch.path("out.csv")).unwrap(), format!("{head}{good}"));
         fs::remove_file(scratch.path("out.csv")).unwrap();
     }
+    fs::write(scratch.path("out.csv"), "kept").unwrap();
+    let mut arguments = words("trace convert --to csv --from msr");
+    arguments.extend([scratch.path("t.csv").into(), "-o".into(), scratch.path("out.csv").into()]);
+    let output = tools::output(KICKCACHE, &arguments);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(2) && said.contains("nothing in it makes sense"), "{said}");
+    assert_eq!(fs::read_to_string(scratch.path("out.csv")).unwrap(), "kept");
 }
 
 #[test]

@@ -6,11 +6,14 @@ use std::fs;
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::bad_input::refused;
-use crate::daemon::KICKCACHE;
+use crate::daemon::{KICKCACHE, guarded};
 use crate::scratch::{MIB, Scratch};
 use crate::{need_kickcache, need_tools, tools};
 
@@ -303,4 +306,32 @@ fn a_file_is_measured_by_fio_and_its_description_simulates() {
     fs::write(desk.path("measured.toml"), text).unwrap();
     let table = desk.simulate("run --job mail.fio --cache none --device measured.toml --seconds 1");
     assert!(table.contains("measured"), "{table}");
+}
+
+#[test]
+fn a_calibration_that_is_interrupted_leaves_nothing_behind() {
+    need_kickcache!();
+    need_tools!("fio", "pgrep");
+    let scratch = Scratch::new();
+    let (data, temporary) = (scratch.path("data"), scratch.path("tmp"));
+    fs::write(&data, vec![7; 32 << 20]).unwrap();
+    fs::create_dir(&temporary).unwrap();
+    let mut calibration = guarded(KICKCACHE, vec!["simulate".into(), "--calibrate".into(), data.into()]);
+    let output = calibration.env("TMPDIR", &temporary).stderr(Stdio::piped()).spawn().unwrap();
+    let runs = || tools::output("pgrep", ["-f".as_ref(), temporary.as_os_str()]).status.success();
+    let begun = Instant::now();
+    while !runs() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "fio did not start");
+        thread::sleep(Duration::from_millis(20));
+    }
+    kill_process(Pid::from_child(&output), Signal::TERM).unwrap();
+    let output = output.wait_with_output().unwrap();
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(130) && error.contains("was interrupted"), "{error}");
+    let ended = Instant::now();
+    while runs() {
+        assert!(ended.elapsed() < Duration::from_millis(1_500), "fio lives on");
+        thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!(fs::read_dir(&temporary).unwrap().count(), 0);
 }

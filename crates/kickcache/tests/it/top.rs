@@ -3,6 +3,10 @@
 use std::io::{Read, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
 
 use crate::daemon::{KICKCACHE, Spec, guarded};
 use crate::scratch::{MIB, Scratch};
@@ -45,6 +49,40 @@ fn it_shows_a_volume_and_its_details_and_leaves_the_terminal_as_it_was() {
     keys.write_all(b"q").unwrap();
     read_until(&mut terminal, "\x1b[?1049l");
     assert!(script.wait().unwrap().success());
+}
+
+#[test]
+fn a_signal_leaves_the_terminal_as_it_was_also_while_the_daemon_hangs() {
+    need_kickcache!();
+    need_tools!("script", "stty", "pkill");
+    let scratch = Scratch::new();
+    let daemon = Spec::new(&scratch, &scratch.sparse("origin", 16 * MIB), "write-back", "16M").start();
+    for (hangs, ending) in [(false, Some("TERM")), (true, Some("HUP")), (true, None)] {
+        let mut script = in_terminal(&daemon.spec.control()).spawn().unwrap();
+        let (mut keys, mut terminal) = (script.stdin.take().unwrap(), script.stdout.take().unwrap());
+        read_until(&mut terminal, "write-back");
+        if hangs {
+            daemon.signal(Signal::STOP);
+            thread::sleep(Duration::from_millis(1_500));
+        }
+        let begun = Instant::now();
+        match ending {
+            Some(signal) => {
+                let words = [
+                    "-x",
+                    &format!("--signal={signal}"),
+                    "-f",
+                    &format!("{KICKCACHE} top --every 1 --control {}", daemon.spec.control().display()),
+                ];
+                assert!(guarded("pkill", words.map(Into::into).to_vec()).status().unwrap().success());
+            }
+            None => keys.write_all(b"q").unwrap(),
+        }
+        read_until(&mut terminal, "\x1b[?1049l");
+        assert!(begun.elapsed() < Duration::from_secs(5), "it waited for the daemon");
+        daemon.signal(Signal::CONT);
+        assert_eq!(script.wait().unwrap().code(), Some(if ending.is_some() { 130 } else { 0 }));
+    }
 }
 
 #[test]

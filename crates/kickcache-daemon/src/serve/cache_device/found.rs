@@ -16,6 +16,7 @@ use rustix::fs::{FallocateFlags, fallocate};
 use crate::driver::device::{AccessMode, BlockFile, Emptiness, Kind, OpenError};
 use crate::driver::rights::access;
 use crate::places;
+use crate::serve::cache_device::above::check_nothing_above;
 use crate::serve::cache_device::device::{CacheDevice, random_uuid};
 use crate::serve::cache_device::io::{cache_io, read};
 use crate::serve::cache_device::made::Made;
@@ -74,6 +75,7 @@ impl Found {
                 Ok(Found::Ours(Box::new(CacheDevice::of(file, superblock))))
             }
             Err(Error::NoSuperblock { .. }) if file.kind() == Kind::File && is_blank(&file)? => {
+                check_nothing_above(&file)?;
                 check_size(&file)?;
                 tell_size(&file, size);
                 Ok(Found::Free { file, is_blank_file: true })
@@ -214,6 +216,7 @@ fn look_to_format(
     }
     let file = open(path)?;
     let refuse = |what| Err(ServeError::Cache { path: path.into(), what });
+    check_nothing_above(&file)?;
     let old = decode(&read_copies(&file)?, &file).ok();
     let incomplete = old.as_ref().and_then(|old| out_of_service(&file, old, noted.incomplete));
     let is_worthless = incomplete.is_some_and(|volumes| volumes.is_empty());

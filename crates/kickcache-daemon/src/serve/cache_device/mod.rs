@@ -1,5 +1,6 @@
 //! The cache device: its superblock read, a new one formatted, volumes attached.
 
+mod above;
 mod attach;
 mod device;
 mod extend;

@@ -1,6 +1,7 @@
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
+use std::process::Command;
 
 use kickcache_engine::format::mark::{MARK_OFFSETS, ServiceMark};
 use kickcache_engine::format::superblock::SUPERBLOCK_OFFSETS;
@@ -48,6 +49,28 @@ fn a_new_file_needs_a_sensible_size() {
     assert!(refusal(CacheDevice::open(&path(&directory), Some(4096))).contains("4096"));
     assert!(refusal(CacheDevice::open(&path(&directory), Some(u64::MAX))).contains("needs"));
     assert!(!path(&directory).exists(), "a refused file is not left behind");
+}
+
+#[test]
+fn a_file_below_a_loop_device_is_not_formatted_whatever_is_given_up() {
+    let directory = directory();
+    let path = path(&directory);
+    std::fs::write(&path, vec![0; 16 << 20]).unwrap();
+    let made = Command::new("losetup").args(["--show", "-f"]).arg(&path).output();
+    let Some(made) = made.ok().filter(|made| made.status.success()) else {
+        return eprintln!("skipped: loop devices cannot be made here (not root?)");
+    };
+    let device = PathBuf::from(String::from_utf8(made.stdout).unwrap().trim());
+    let said = [
+        refusal(CacheDevice::open(&path, None)),
+        refusal(CacheDevice::format(&path, None, Overwrite::Refuse)),
+        refusal(CacheDevice::format(&path, None, Overwrite::Allow)),
+    ];
+    let detached = Command::new("losetup").arg("-d").arg(&device).status();
+    assert!(detached.unwrap().success());
+    let wanted = format!("the device {} lies on it; detach that first", device.display());
+    assert!(said.iter().all(|said| said.contains(&wanted)), "{said:?}");
+    assert!(std::fs::read(&path).unwrap().iter().all(|byte| *byte == 0), "nothing was written");
 }
 
 #[test]

@@ -12,7 +12,7 @@ mod membership;
 mod resize;
 mod take_over;
 mod troubles;
-pub(crate) mod wear_notes;
+mod wear;
 
 use std::os::fd::AsFd;
 use std::path::PathBuf;
@@ -36,7 +36,6 @@ use crate::serve::control::Control;
 use crate::serve::core::{Core, LoopPhase};
 use crate::serve::engine_change::EngineLease;
 use crate::serve::error::ServeError;
-use crate::serve::event_loop::wear_notes::WearNotes;
 use crate::serve::frontend::Frontends;
 use crate::serve::frontend::after::After;
 use crate::serve::frontend::kinds::WatchKey;
@@ -74,7 +73,6 @@ pub(crate) struct EventLoop<E> {
     pub(crate) troubles: Troubles,
     pub(crate) notes: Option<Arc<Notes>>,
     pub(crate) note_queue: NoteQueue,
-    pub(crate) wear_notes: WearNotes,
     pub(crate) resizes: Resizes,
     pub(crate) growth: CacheGrowth,
     pub(crate) takeover: CacheTakeover,
@@ -263,7 +261,7 @@ impl<E: CacheEngine> EventLoop<E> {
         let leaving = self.leaving.as_ref().and_then(|leaving| leaving.poll_timeout(self.core.now));
         let late = earlier(earlier(late, leaving), self.engine_lease.poll_timeout(self.core.now));
         let log = earlier(log, self.core.throttles.poll_timeout());
-        let log = earlier(log, self.notes.is_some().then(|| self.wear_notes.poll_timeout()));
+        let log = earlier(log, self.notes.is_some().then(|| self.note_queue.wear.poll_timeout()));
         let others = [goodbye, self.frontends.poll_timeout(), self.core.accept_again, log, trouble, late];
         self.core.engine.poll_timeout().into_iter().chain(others.into_iter().flatten()).min()
     }

@@ -16,7 +16,7 @@ pub(crate) enum End {
     Time,
     /// Its only file is full.
     Full,
-    /// The daemon stopped.
+    /// The daemon serves the volume no more.
     Stopped,
     /// The disk of the file is nearly full.
     DiskFull {
@@ -36,7 +36,7 @@ impl End {
             End::Asked => "it was asked to end",
             End::Time => "its time is over",
             End::Full => "the file has reached --size-max",
-            End::Stopped => "the daemon stopped",
+            End::Stopped => "the daemon serves the volume no more",
             End::DiskFull { .. } => "the disk is nearly full",
             End::Failed(_) => "a file could not be written",
             End::Gone(_) => "the daemon is gone",

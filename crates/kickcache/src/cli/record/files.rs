@@ -39,14 +39,10 @@ pub(crate) struct RecordingFiles {
 impl RecordingFiles {
     /// Refuses names that something has already.
     pub(crate) fn refuse_existing(path: &Path, bounds: Bounds) -> Result<(), Failure> {
-        let taken =
-            (0..bounds.file_count).map(|age| name(path, age)).find(|name| name.symlink_metadata().is_ok());
-        match taken {
+        let is_there = |name: &PathBuf| name.symlink_metadata().is_ok();
+        match (0..bounds.file_count).map(|age| name(path, age)).find(is_there) {
             None => Ok(()),
-            Some(taken) => Err(Failure::usage(format!(
-                "{} exists, and a recording is written over nothing; name another file, or remove it",
-                taken.display()
-            ))),
+            Some(found) => Err(taken(&found)),
         }
     }
 
@@ -114,6 +110,11 @@ impl RecordingFiles {
     }
 
     fn rotate(&mut self) -> Result<(), End> {
+        // Younger ones are of this recording.
+        let oldest = name(&self.path, self.header.part + 1);
+        if self.header.part + 1 < self.bounds.file_count && oldest.symlink_metadata().is_ok() {
+            return Err(End::Failed(taken(&oldest)));
+        }
         for age in (1..self.bounds.file_count).rev() {
             let (from, to) = (name(&self.path, age - 1), name(&self.path, age));
             if from.exists() {
@@ -157,6 +158,13 @@ fn name(path: &Path, age: u32) -> PathBuf {
     name.into()
 }
 
+fn taken(path: &Path) -> Failure {
+    let path = path.display();
+    Failure::usage(format!(
+        "{path} exists, and a recording is written over nothing; name another file, or remove it"
+    ))
+}
+
 /// Only its owner may read it: it tells what is done on a disk, and when.
 fn create(path: &Path) -> Result<File, Failure> {
     let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
@@ -190,6 +198,19 @@ mod tests {
         assert_eq!(files.bytes(), 5 * header + 260);
         let oldest = fs::read(folder.path().join("r.2")).unwrap();
         assert_eq!(u32::from_le_bytes(oldest[32..36].try_into().unwrap()), 2, "the part");
+    }
+
+    #[test]
+    fn what_came_in_its_way_meanwhile_ends_it_and_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut files = files(folder.path(), 3);
+        (0..2).for_each(|_| files.write(&[1; 90]).unwrap());
+        fs::write(folder.path().join("r.2"), "precious").unwrap();
+        let Err(End::Failed(failure)) = files.write(&[1; 90]) else { panic!("it goes on") };
+        assert!(failure.sentence().contains("r.2 exists, and a recording is written over nothing"));
+        assert_eq!(fs::read_to_string(folder.path().join("r.2")).unwrap(), "precious");
+        let header = RecordingHeader::default().to_bytes().len() as u64;
+        assert_eq!(sizes(folder.path())[..2], [header + 90; 2]);
     }
 
     #[test]

@@ -36,7 +36,7 @@ A recording ends when this command ends, however it does, when the daemon stops,
 is nearly full. What was written until then can be read. docs/trace-format.md tells the format.
 
 Exit codes:
-  0  it was recorded until it was to end, or the daemon stopped
+  0  it was recorded until it was to end, or the daemon served it no more
   1  it ended before: the disk is nearly full, a file cannot be written, or the daemon is gone
   2  an argument is wrong
   3  no daemon answers at the control socket";

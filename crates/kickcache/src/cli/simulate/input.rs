@@ -6,6 +6,7 @@ use std::path::Path;
 
 use kickcache_model::trace_file::Format;
 use kickcache_model::trace_file::survey::{Survey, survey};
+use kickcache_units::counted;
 
 use crate::cli::exit::Failure;
 
@@ -29,7 +30,8 @@ pub(crate) fn survey_trace(name: &str, path: &Path, format: Option<Format>) -> R
     let survey = survey(path, format)
         .map_err(|error| Failure::usage(format!("the trace {name} cannot be used: {error}")))?;
     if survey.bad_lines > 0 {
-        eprintln!("{name}: {} lines were left out, such as:", survey.bad_lines);
+        let parts = counted(survey.bad_lines, "part");
+        eprintln!("{name}: left out {parts} that made no sense, such as:");
         survey.first_bad_lines.iter().for_each(|line| eprintln!("  {line}"));
     }
     if survey.touches == 0 {

@@ -1,8 +1,9 @@
 //! `kickcache top`: the volumes of a daemon in a terminal, moving.
 //!
 //! * `board`: what is known, and which part of it is looked at; `volume_line`: a volume of it.
-//! * `view`: how it looks; `keys`: what keys do.
+//! * `view`: how it looks; `keys`: what keys do; `asking`: where the answers come from.
 
+mod asking;
 mod board;
 mod keys;
 #[cfg(test)]
@@ -19,9 +20,11 @@ use ratatui::crossterm::event::{self, Event};
 
 use crate::cli::exit::Failure;
 use crate::cli::options::{ControlOption, parse_seconds};
+use crate::cli::top::asking::Asking;
 use crate::cli::top::board::Board;
 use crate::cli::top::keys::{Wish, wish};
 use crate::cli::top::view::draw;
+use crate::interrupt::{Interrupt, LOOK_EVERY};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -52,35 +55,47 @@ impl TopArgs {
         if !io::stdout().is_terminal() || !io::stdin().is_terminal() {
             return Err(anyhow!("`top` needs a terminal; use `kickcache status --watch` here").into());
         }
+        let interrupt = Interrupt::listen("`top` was ended by a signal")?;
         let mut board = Board::default();
         // Who has no daemon hears it in the terminal as it was.
-        board.take(Instant::now(), self.control.client().status()?);
-        let ended = self.follow(ratatui::try_init()?, &mut board);
+        let client = self.control.client();
+        board.take(Instant::now(), interrupt.wait_for(move || Ok(client.status()))??);
+        let ended = self.follow(ratatui::try_init()?, &mut board, &interrupt);
         ratatui::try_restore()?;
-        Ok(ended?)
+        ended?;
+        Ok(interrupt.check()?)
     }
 
-    fn follow(&self, mut terminal: DefaultTerminal, board: &mut Board) -> io::Result<()> {
-        let mut due = Instant::now() + self.every;
-        loop {
-            terminal.draw(|frame| draw(frame, board))?;
-            let span = due.saturating_duration_since(Instant::now());
-            if event::poll(span)?
-                && let Event::Key(key) = event::read()?
-            {
-                match wish(key) {
-                    Some(Wish::End) => return Ok(()),
-                    Some(Wish::Look(look)) => board.turn(look),
-                    None => {}
+    fn follow(
+        &self,
+        mut terminal: DefaultTerminal,
+        board: &mut Board,
+        interrupt: &Interrupt,
+    ) -> io::Result<()> {
+        let mut asking = Asking::new(self.every);
+        let mut is_drawn = false;
+        while interrupt.signal().is_none() {
+            if !std::mem::replace(&mut is_drawn, true) {
+                terminal.draw(|frame| draw(frame, board))?;
+            }
+            if event::poll(LOOK_EVERY)? {
+                is_drawn = false;
+                if let Event::Key(key) = event::read()? {
+                    match wish(key) {
+                        Some(Wish::End) => return Ok(()),
+                        Some(Wish::Look(look)) => board.turn(look),
+                        None => {}
+                    }
                 }
             }
-            if Instant::now() >= due {
-                match self.control.client().status() {
+            if let Some(answer) = asking.poll(|| self.control.client()) {
+                is_drawn = false;
+                match answer {
                     Ok(report) => board.take(Instant::now(), report),
                     Err(error) => board.miss(error.to_string()),
                 }
-                due = Instant::now() + self.every;
             }
         }
+        Ok(())
     }
 }

@@ -39,7 +39,7 @@ pub(crate) struct ConvertArgs {
     /// The trace; `-` is standard input
     #[arg(value_name = "IN")]
     input: PathBuf,
-    /// Where it goes; `-` is standard output. What stands there is replaced when all is well
+    /// Where it goes; `-` is standard output. What stands there is replaced once all was read
     #[arg(short, long, value_name = "OUT")]
     output: PathBuf,
     /// The format to write
@@ -160,6 +160,10 @@ impl ConvertArgs {
         }
         writer.lose(trace.lost() - lost).map_err(|error| self.unwritable(error))?;
         let count = writer.count();
+        if count == 0 && bad > 0 {
+            let what = "nothing in it makes sense; say what format it has (--from), or name another one";
+            return Err(Failure::usage(format!("the trace {} cannot be used: {what}", self.input.display())));
+        }
         let (out, lacks) = writer.finish().map_err(|error| self.unwritable(error))?;
         Ok((out, Converted { count, lacks, bad }))
     }

@@ -108,7 +108,6 @@ fn toy_loop(
         damaged: Vec::new(),
         control,
         note_queue: NoteQueue::new(Arc::clone(&wakeup)),
-        wear_notes: WearNotes::default(),
         resizes: Resizes::new(Arc::clone(&wakeup)),
         growth: CacheGrowth::new(Arc::clone(&wakeup)),
         takeover: CacheTakeover::new(Arc::clone(&wakeup), origin.into()),

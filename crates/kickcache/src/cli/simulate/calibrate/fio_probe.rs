@@ -10,6 +10,7 @@ use crate::bench::Place;
 use crate::cli::simulate::calibrate::probe::{Measured, Probe};
 use crate::fio::child::Fio;
 use crate::fio::report;
+use crate::interrupt::Interrupt;
 
 /// Seconds of each run.
 pub(super) const SECONDS: u64 = 2;
@@ -23,6 +24,8 @@ pub(super) struct FioProbe<'a> {
     pub(super) place: &'a Place,
     /// For what fio leaves behind.
     pub(super) directory: &'a Path,
+    /// Ends it.
+    pub(super) interrupt: &'a Interrupt,
 }
 
 /// What a probe gives.
@@ -61,7 +64,7 @@ impl FioProbe<'_> {
         let all = common.chain([runtime.as_str()]).chain(options.iter().copied());
         let arguments = all.map(|option| format!("--{option}").into()).collect();
         let longest = Some(Duration::from_secs(seconds) + GRACE);
-        Fio { arguments, directory: self.directory, longest }.run(&mut |_| Ok(()))
+        Fio { arguments, directory: self.directory, longest }.run(&mut |_| self.interrupt.check())
     }
 }
 

@@ -23,6 +23,7 @@ use crate::cli::simulate::calibrate::fio_probe::{FioProbe, Submitted};
 use crate::cli::simulate::calibrate::probe::{Beside, Measured, Probe, READ_COUNT, READS, Runs, WRITES};
 use crate::cli::simulate::calibrate::simulated::Bench;
 use crate::fio::child::folder;
+use crate::interrupt::Interrupt;
 
 pub(crate) use crate::cli::simulate::calibrate::simulated::cost;
 
@@ -37,23 +38,30 @@ const SHOWN: Duration = Duration::from_secs(3);
 /// Measures a device, a file or an export; gives the text of a device file. Writes only what may be destroyed.
 ///
 /// # Errors
-/// If it cannot be used, or fio fails.
+/// If it cannot be used, or fio fails, or a signal comes.
 pub(crate) fn calibrate(target: &str, data: Data) -> anyhow::Result<String> {
     let place = find(target)?;
     let bytes = size(target, &place)?;
     if data == Data::Destroy {
         check_unused(&place)?;
     }
+    let interrupt = Interrupt::listen("the calibration was interrupted")?;
     let directory = folder("kickcache-calibrate-")?;
-    let fio = FioProbe { place: &place, directory: directory.path() };
+    let fio = FioProbe { place: &place, directory: directory.path(), interrupt: &interrupt };
     let bar = progress_bar(data);
-    let Found { measured, access_cost } = measure(&fio, data, &bar)?;
+    let found = measure(&fio, data, &bar)?;
     bar.finish_and_clear();
-    let bench = Bench { bytes, access_cost, shortest: FITTED };
-    let kind = fit::describe(&measured, &bench);
-    let given = Bench { shortest: SHOWN, ..bench }.runs(&kind, &measured);
-    let device = DeviceFile { name: format!("{target}, measured"), access_cost: Some(access_cost), kind };
-    Ok(format!("{}{}", remarks(target, &measured, &given, kind), device.text()))
+    let target = target.to_owned();
+    interrupt.wait_for(move || Ok(described(&target, bytes, &found)))
+}
+
+/// The text of a device file.
+fn described(target: &str, bytes: u64, Found { measured, access_cost }: &Found) -> String {
+    let bench = Bench { bytes, access_cost: *access_cost, shortest: FITTED };
+    let kind = fit::describe(measured, &bench);
+    let given = Bench { shortest: SHOWN, ..bench }.runs(&kind, measured);
+    let device = DeviceFile { name: format!("{target}, measured"), access_cost: Some(*access_cost), kind };
+    format!("{}{}", remarks(target, measured, &given, kind), device.text())
 }
 
 /// What the rounds found.

@@ -1,0 +1,37 @@
+//! What was written to the cache device lately: noted now and then, and counted after the next start.
+
+use kickcache_engine::cache_engine::CacheEngine;
+use kickcache_engine::engine::Engine;
+use kickcache_engine::time::{Duration, Instant};
+
+use super::EventLoop;
+use crate::serve::note_queue::Note;
+use crate::serve::wear_notes::noted_wear;
+
+impl<E: CacheEngine> EventLoop<E> {
+    /// Notes it now and then. What waits for a state directory that hangs does not become more.
+    pub(super) fn note_wear_when_due(&mut self, now: Instant) {
+        if self.note_queue.wear.is_due(now) && self.note_queue.is_empty() {
+            self.note_wear(now);
+        }
+    }
+
+    /// Notes it, if anything was written.
+    pub(super) fn note_wear(&mut self, now: Instant) {
+        let Some(notes) = &self.notes else { return };
+        let history = self.core.engine.wear_history(now);
+        if let Some(note) = self.note_queue.wear.learn(history) {
+            self.note_queue.add(notes, Note::Wear(note));
+        }
+    }
+}
+
+impl EventLoop<Engine> {
+    /// Counts what was noted before this start.
+    pub(crate) fn remember_wear(&mut self) {
+        let Some(record) = self.notes.as_ref().and_then(|notes| noted_wear(notes)) else { return };
+        let now = self.core.clock.now();
+        let ago = u64::try_from(record.age().as_nanos()).unwrap_or(u64::MAX).saturating_sub(now.as_nanos());
+        self.core.engine.remember_wear(now, &record.history(), Duration::from_nanos(ago));
+    }
+}

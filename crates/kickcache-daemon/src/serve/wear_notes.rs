@@ -1,0 +1,101 @@
+//! What was written to the cache device lately, noted for the next start: a write budget's day does not begin anew with the daemon.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use kickcache_engine::stats::WearHistory;
+use kickcache_engine::time::{Duration, Instant};
+
+use crate::serve::notes::Notes;
+use crate::state::WearRecord;
+
+/// A kill loses what was counted in such a span at most.
+const NOTE_EVERY: Duration = Duration::from_millis(60_000);
+
+/// When it is noted next.
+#[derive(Default)]
+pub(crate) struct WearNotes {
+    due: Instant,
+    /// Bytes of a day, as noted last.
+    noted: u64,
+    /// Whether it was told that nothing can be noted.
+    is_unkept: Arc<AtomicBool>,
+}
+
+/// What is to be noted.
+pub(crate) struct WearNote {
+    history: WearHistory,
+    is_unkept: Arc<AtomicBool>,
+}
+
+impl WearNotes {
+    /// When [`WearNotes::is_due`] says so.
+    pub(crate) fn poll_timeout(&self) -> Instant {
+        self.due
+    }
+
+    /// Whether it is time to look.
+    pub(crate) fn is_due(&mut self, now: Instant) -> bool {
+        let is_due = now >= self.due;
+        if is_due {
+            self.due = now.plus(NOTE_EVERY);
+        }
+        is_due
+    }
+
+    /// What is to be noted of a history, if that is something new.
+    pub(crate) fn learn(&mut self, history: WearHistory) -> Option<WearNote> {
+        let written = history.slots.iter().map(|slot| slot.written).sum();
+        let is_new = std::mem::replace(&mut self.noted, written) != written;
+        is_new.then(|| WearNote { history, is_unkept: Arc::clone(&self.is_unkept) })
+    }
+}
+
+impl WearNote {
+    /// Keeps it. That this fails is told once.
+    pub(crate) fn keep(&self, notes: &Notes) {
+        let Some(store) = notes.store() else { return };
+        let kept = store.keep_wear(&WearRecord::new(&notes.cache().uuid, &self.history));
+        let was_told = self.is_unkept.swap(kept.is_err(), Ordering::Relaxed);
+        if let (Err(error), false) = (kept, was_told) {
+            tracing::warn!(
+                event = "record_failed",
+                "cannot record what was written to the cache device in the last day; it counts as nothing after the next start: \
+                 {error}"
+            );
+        }
+    }
+}
+
+/// What was noted before this start.
+pub(crate) fn noted_wear(notes: &Notes) -> Option<WearRecord> {
+    notes.store()?.wear(&notes.cache().uuid).unwrap_or_else(|error| {
+        tracing::warn!(
+            event = "record_unreadable",
+            "what was written to the cache device in the last day counts as nothing: {error}"
+        );
+        None
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use kickcache_engine::stats::WearSlot;
+
+    use super::*;
+
+    #[test]
+    fn what_was_written_is_noted_once_a_minute() {
+        let at = |seconds: u64| Instant::from_nanos(seconds * 1_000_000_000);
+        let history =
+            |written| WearHistory { slots: vec![WearSlot { written, wanted: 0 }], ..WearHistory::default() };
+        let mut notes = WearNotes::default();
+        assert_eq!(
+            [1, 2, 60, 61, 62].map(|second| notes.is_due(at(second))),
+            [true, false, false, true, false]
+        );
+        assert_eq!(notes.poll_timeout(), at(121));
+        let is_new = [0, 5, 5, 6].map(|written| notes.learn(history(written)).is_some());
+        assert_eq!(is_new, [false, true, false, true]);
+    }
+}
