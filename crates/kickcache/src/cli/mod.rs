@@ -87,7 +87,8 @@ Examples:
 Exit codes:
   0  success
   1  failure; the message on standard error says why
-  2  an argument or a key of the configuration file is wrong (a file that cannot be read is 1)
+  2  an argument or a key of the configuration file is wrong, or a file that it names: a trace,
+     a result, prices
   3  no daemon answers at the control socket
   4, 5, 6  `check` found damage: see `kickcache check --help`
   7  `check` or `inspect` found a cache device that no daemon uses: out of service, or an older

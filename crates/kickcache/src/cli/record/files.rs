@@ -204,13 +204,13 @@ mod tests {
     fn what_came_in_its_way_meanwhile_ends_it_and_stays() {
         let folder = tempfile::tempdir().unwrap();
         let mut files = files(folder.path(), 3);
-        (0..2).for_each(|_| files.write(&[1; 90]).unwrap());
+        (0..2).for_each(|_| files.write(&[1; 50]).unwrap());
         fs::write(folder.path().join("r.2"), "precious").unwrap();
-        let Err(End::Failed(failure)) = files.write(&[1; 90]) else { panic!("it goes on") };
+        let Err(End::Failed(failure)) = files.write(&[1; 50]) else { panic!("it goes on") };
         assert!(failure.sentence().contains("r.2 exists, and a recording is written over nothing"));
         assert_eq!(fs::read_to_string(folder.path().join("r.2")).unwrap(), "precious");
         let header = RecordingHeader::default().to_bytes().len() as u64;
-        assert_eq!(sizes(folder.path())[..2], [header + 90; 2]);
+        assert_eq!(sizes(folder.path())[..2], [header + 50; 2]);
     }
 
     #[test]
