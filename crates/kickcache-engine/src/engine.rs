@@ -194,7 +194,7 @@ impl Engine {
             Purpose::SegmentDiscard { segment } => reclaim::open::on_discarded(state, segment, done),
             Purpose::CacheFlush => land::on_cache_flush(state, done),
             Purpose::OriginFlush { volume } => flush::on_origin_flush(state, volume, done),
-            Purpose::WritebackRead { writeback, run } => writeback::on_read(state, writeback, run, result),
+            Purpose::WritebackRead { parts } => writeback::on_read(state, &parts, result),
             Purpose::WritebackWrite { writeback } => writeback::on_written(state, writeback, done),
             Purpose::Reinsert { first, pages } => reclaim::on_read(state, first, &pages, result),
             Purpose::Probe => state.on_probed(done),

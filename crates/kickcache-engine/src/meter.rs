@@ -63,6 +63,18 @@ impl State {
         self.volumes.get_mut(volume).offload.origin.end_read(now, extent);
     }
 
+    /// The cache device begins to read blocks for writeback.
+    pub(crate) fn begin_metered_writeback_read(&mut self, volume: VolumeId, count: usize) {
+        let clock = self.clock();
+        self.volumes.get_mut(volume).offload.begin_writeback_read(clock, count as u64 * BLOCK_SIZE);
+    }
+
+    /// It has.
+    pub(crate) fn end_metered_writeback_read(&mut self, volume: VolumeId, count: usize) {
+        let clock = self.clock();
+        self.volumes.get_mut(volume).offload.end_writeback_read(clock, count as u64 * BLOCK_SIZE);
+    }
+
     /// The origin is given a writeback.
     pub(crate) fn begin_metered_writeback(&mut self, volume: VolumeId, bytes: u64) {
         let now = self.now;

@@ -47,12 +47,13 @@ pub(crate) struct OriginRead {
     pub(crate) extent: ByteExtent,
 }
 
-/// Blocks of a writeback that are read together.
+/// A block of what is read for writebacks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct WritebackRun {
-    /// The number of the first one in the writeback.
-    pub(crate) first: u32,
-    pub(crate) count: u32,
+pub(crate) enum WritebackPart {
+    /// The block of this number of a writeback.
+    Block { writeback: WritebackSlot, number: u32 },
+    /// What stands between two of them.
+    Between(PageIndex),
 }
 
 /// What a completion is for.
@@ -90,8 +91,8 @@ pub(crate) enum Purpose {
     CacheFlush,
     /// A flush of an origin.
     OriginFlush { volume: VolumeId },
-    /// Dirty blocks on their way to the origin: a read from the cache.
-    WritebackRead { writeback: WritebackSlot, run: WritebackRun },
+    /// Dirty blocks on their way to the origin: a read from the cache of what stands together there.
+    WritebackRead { parts: Vec<WritebackPart> },
     /// The write to the origin.
     WritebackWrite { writeback: WritebackSlot },
     /// Live blocks of a segment that reclaim carries on.

@@ -16,7 +16,8 @@ pub(crate) struct Writeback {
     pub(crate) blocks: Vec<BlockCopy>,
     pub(crate) pages: Vec<PageIndex>,
     pub(crate) ticket: Ticket,
-    pub(crate) reads_in_flight: u32,
+    /// Blocks that are not there yet.
+    pub(crate) missing: usize,
     /// A block could not be read.
     pub(crate) failed: bool,
 }
@@ -48,6 +49,11 @@ impl Writebacks {
 
     pub(crate) fn count_for(&self, volume: VolumeId) -> usize {
         self.table.iter().filter(|(_, writeback)| writeback.volume == volume).count()
+    }
+
+    /// Whether blocks of some are on their way from the cache device.
+    pub(crate) fn is_reading(&self, volume: VolumeId) -> bool {
+        self.table.iter().any(|(_, writeback)| writeback.volume == volume && writeback.missing > 0)
     }
 }
 

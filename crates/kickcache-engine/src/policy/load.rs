@@ -34,6 +34,8 @@ pub(crate) struct Load {
     area: u64,
     work: u64,
     ended: u32,
+    /// Work for others that ended meanwhile.
+    others: u64,
     /// Work that ended in the measurements before.
     total: u64,
     /// The pace at each level of requests in flight, 0 if not known, and the level of the last measurement.
@@ -77,9 +79,17 @@ impl Load {
         }
     }
 
+    /// A request of others ended, of this many bytes: that this one's wait makes no device slow.
+    pub(crate) fn end_other(&mut self, bytes: u64) {
+        if self.requests > 0 {
+            self.others += work_of(1, bytes);
+        }
+    }
+
     #[cold]
     fn note_pace(&mut self) -> u64 {
-        let pace = (self.time.saturating_mul(SCALE) / self.work.max(1)).max(1);
+        let work = (self.work + self.others).max(1);
+        let pace = (self.time.saturating_mul(SCALE) / work).max(1);
         // A device that has little to do seems slow: what it could do before counts for a while.
         self.pace = match self.pace {
             0 => pace,
@@ -97,7 +107,7 @@ impl Load {
         let known = &mut self.levels[self.level];
         *known = if *known == 0 { pace } else { (*known + pace) / 2 };
         self.total += self.work;
-        (self.time, self.area, self.work, self.ended) = (0, 0, 0, 0);
+        (self.time, self.area, self.work, self.others, self.ended) = (0, 0, 0, 0, 0);
     }
 
     /// Nanoseconds until a request of this many bytes more would be done.

@@ -4,7 +4,7 @@ use crate::policy::load::Load;
 use crate::time::{Duration, Instant};
 use crate::units::ByteExtent;
 
-/// A read that begins at most this many bytes from where the last one ended is not a random one.
+/// A read that begins at most this many bytes from where the last one ended is not a random one, nor is one that is not small.
 const NEAR: u64 = 1 << 20;
 /// Nanoseconds after which a random read's latency is not known any more.
 const FORGET: u64 = 60_000_000_000;
@@ -14,7 +14,7 @@ const AVOID: u64 = 10_000_000_000;
 const WINDOW: u64 = 200_000_000;
 /// Nanoseconds after which a measurement is not known any more.
 const FORGET_LIMIT: u64 = 600_000_000_000;
-/// Reads are small up to this many bytes on average.
+/// Reads are small up to this many bytes.
 const SMALL: u64 = 64 << 10;
 /// What a read takes at least grows by this part with each that took longer.
 const LEAST_GROWS: u64 = 64;
@@ -33,7 +33,8 @@ struct Limit {
     area: u64,
     count: u64,
     bytes: u64,
-    /// Something was written back meanwhile: what the reads had to wait for is not the origin's limit of them.
+    /// Something was written back meanwhile, or a long read came between: what the reads had to wait for is not the origin's limit of
+    /// small ones.
     is_disturbed: bool,
     /// Nanoseconds for each small read of an origin at its limit, 0 if not known, and when that was.
     small: u64,
@@ -91,7 +92,7 @@ pub(crate) struct OriginLoad {
     /// A random read in flight that is timed: its first byte, and when it began.
     timed: Option<(u64, Instant)>,
     last_end: u64,
-    /// Mean nanoseconds of the last random reads, and when that was.
+    /// Mean nanoseconds of the last random reads that did not wait for writeback, and when that was.
     random_read: u64,
     random_at: Instant,
     avoid_until: Instant,
@@ -140,7 +141,9 @@ impl OriginLoad {
     pub(crate) fn begin_read(&mut self, now: Instant, extent: ByteExtent) {
         self.load.begin(now, extent.length);
         self.limit.begin(now);
-        if self.timed.is_none() && extent.start.abs_diff(self.last_end) > NEAR {
+        self.limit.is_disturbed |= extent.length > SMALL;
+        let is_random = extent.start.abs_diff(self.last_end) > NEAR && extent.length <= SMALL;
+        if self.timed.is_none() && is_random && self.writebacks.is_idle() {
             self.timed = Some((extent.start, now));
         }
         self.last_end = extent.end();
@@ -148,9 +151,12 @@ impl OriginLoad {
 
     pub(crate) fn end_read(&mut self, now: Instant, extent: ByteExtent) {
         self.load.end(now, extent.length);
-        self.limit.is_disturbed |= !self.writebacks.is_idle();
+        self.limit.is_disturbed |= !self.writebacks.is_idle() || extent.length > SMALL;
         self.limit.end(now, extent.length, self.least);
         let Some((_, begun)) = self.timed.take_if(|(start, _)| *start == extent.start) else { return };
+        if !self.writebacks.is_idle() {
+            return;
+        }
         let nanos = now.since(begun).as_nanos();
         let least = if self.least == 0 { nanos } else { self.least + self.least / LEAST_GROWS };
         self.least = least.min(nanos);
@@ -186,6 +192,7 @@ impl OriginLoad {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::units::BLOCK_SIZE;
 
     const fn at(millis: u64) -> Instant {
         Instant::from_nanos(millis * 1_000_000)
@@ -202,11 +209,30 @@ mod tests {
         let mut origin = OriginLoad::default();
         read(&mut origin, 0, 1, 4096);
         assert_eq!(origin.random_read(at(1)), None, "near the beginning");
+        origin.begin_read(at(2), ByteExtent { start: 50 << 20, length: 1 << 20 });
+        origin.end_read(at(9), ByteExtent { start: 50 << 20, length: 1 << 20 });
+        assert_eq!(origin.random_read(at(9)), None, "a long one waits for its bytes");
         read(&mut origin, 10, 8, 100 << 20);
         assert_eq!(origin.random_read(at(20)), Some(8_000_000));
         (0..100).for_each(|number| read(&mut origin, 20 + number, 1, (100 << 20) + (number + 1) * 4096));
         assert_eq!(origin.random_read(at(200)), Some(8_000_000));
         assert_eq!(origin.random_read(at(60_018)), None, "a minute ago");
+    }
+
+    #[test]
+    fn what_a_random_read_takes_beside_writeback_is_not_known() {
+        let mut origin = OriginLoad::default();
+        read(&mut origin, 0, 4, 100 << 20);
+        origin.begin_writeback(at(10), BLOCK_SIZE);
+        read(&mut origin, 20, 90, 200 << 20);
+        origin.end_writeback(at(200), BLOCK_SIZE);
+        origin.begin_read(at(300), ByteExtent { start: 300 << 20, length: 4096 });
+        origin.begin_writeback(at(301), BLOCK_SIZE);
+        origin.end_read(at(400), ByteExtent { start: 300 << 20, length: 4096 });
+        assert_eq!(origin.random_read(at(500)), Some(4_000_000));
+        origin.end_writeback(at(501), BLOCK_SIZE);
+        read(&mut origin, 600, 12, 400 << 20);
+        assert_eq!(origin.random_read(at(700)), Some(5_000_000));
     }
 
     #[test]

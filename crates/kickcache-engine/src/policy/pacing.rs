@@ -14,7 +14,6 @@ use crate::config::WRITEBACK_BURST;
 use crate::policy::load::work_of;
 use crate::rate::{RateCap, RateUse};
 use crate::time::{Duration, Instant};
-use crate::units::BLOCK_SIZE;
 
 /// Foreground accesses between two writebacks at the low mark.
 const TURN_LOW: u64 = 64;
@@ -82,6 +81,8 @@ pub(crate) struct Start {
     /// Work that the cache device did for clients so far.
     pub(crate) cache_done: u64,
     pub(crate) bytes: u64,
+    /// Reads of the cache device that bring them.
+    pub(crate) reads: u64,
 }
 
 /// The pace of one volume.
@@ -102,9 +103,9 @@ impl Pacing {
 
     /// A writeback starts.
     pub(crate) fn on_start(&mut self, start: Start, cap: &RateCap) {
-        let Start { foreground_total, cache_done, now, bytes } = start;
+        let Start { foreground_total, cache_done, now, bytes, reads } = start;
         (self.turn, self.cache_done) = (foreground_total, cache_done);
-        self.cache_work = work_of(bytes / BLOCK_SIZE, bytes);
+        self.cache_work = work_of(reads, bytes);
         // What was urgent is not paid for by what comes after it.
         if self.used.ready_at(WRITEBACK_BURST) <= now {
             self.used.take(now, cap, bytes);
@@ -167,6 +168,7 @@ mod tests {
     use core::num::NonZeroU64;
 
     use super::*;
+    use crate::units::BLOCK_SIZE;
 
     fn view() -> View {
         View {
@@ -217,7 +219,7 @@ mod tests {
         let view = View { foreground_reads: 0, dirty_share: 300, cache: at(0), ..view() };
         let mut pacing = Pacing::new();
         assert_eq!(pacing.choose(&view, 8), WritebackPace::Run(1), "the first");
-        let start = Start { bytes: 64 * BLOCK_SIZE, ..Start::default() };
+        let start = Start { bytes: 64 * BLOCK_SIZE, reads: 64, ..Start::default() };
         pacing.on_start(start, &RateCap { bytes: None, requests: None });
         // Half of the way to the high mark: 1 + 63 / 2 times.
         let turn = 32 * work_of(64, 64 * BLOCK_SIZE);

@@ -28,6 +28,9 @@ const SMALL: u64 = 4096;
 /// both have enough to do, what is brought in costs the cache device a write and is not served sooner.
 const BUSY_SHARE: u64 = 2;
 
+/// For the fault simulation, fewer reads than this.
+const FORCED_READS: u32 = 16;
+
 /// One in this many of the latencies that are not slow is taken down, for all of them.
 const SAMPLED: u32 = 16;
 
@@ -64,7 +67,9 @@ pub(crate) struct Clock {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Offload {
     setting: OriginOffload,
+    /// What clients have the cache device do, and what writeback has it read.
     cache: Load,
+    writeback_reads: Load,
     pub(crate) origin: OriginLoad,
     trials: Trials,
     reads: Latencies,
@@ -84,13 +89,36 @@ impl Offload {
 
     /// Whether each small read keeps the cache device busy for so long that those that can be left out are.
     pub(crate) fn is_cache_slow(&self) -> bool {
-        self.cache.each(SMALL) >= SLOW
+        match self.setting {
+            OriginOffload::Forced => self.begun.is_multiple_of(2),
+            OriginOffload::Never | OriginOffload::Proven => {
+                self.cache.each(SMALL) >= SLOW && self.writeback_read() >= SLOW
+            }
+        }
+    }
+
+    /// How many small reads the cache device does while the origin is busy with what it was given.
+    pub(crate) fn reads_meanwhile(&self) -> u64 {
+        match self.setting {
+            OriginOffload::Forced => u64::from(self.begun % FORCED_READS),
+            OriginOffload::Never | OriginOffload::Proven => {
+                self.origin.backlog() / self.writeback_read().max(1)
+            }
+        }
+    }
+
+    /// Nanoseconds that a small read keeps the cache device busy when writeback asks for many: with few in flight, as clients may
+    /// have, it says how long one takes.
+    fn writeback_read(&self) -> u64 {
+        let known = if self.writeback_reads.is_unknown() { &self.cache } else { &self.writeback_reads };
+        known.each(SMALL)
     }
 
     pub(crate) fn new(setting: OriginOffload) -> Offload {
         Offload {
             setting,
             cache: Load::default(),
+            writeback_reads: Load::default(),
             origin: OriginLoad::default(),
             trials: Trials::default(),
             reads: Latencies::new(),
@@ -166,6 +194,17 @@ impl Offload {
         }
         self.cache.end(clock.device, bytes);
         self.cache.backlog() >= SLOW
+    }
+
+    /// The cache device begins to read this many bytes for writeback.
+    pub(crate) fn begin_writeback_read(&mut self, clock: Clock, bytes: u64) {
+        self.writeback_reads.begin(clock.device, bytes);
+    }
+
+    /// It has.
+    pub(crate) fn end_writeback_read(&mut self, clock: Clock, bytes: u64) {
+        self.writeback_reads.end(clock.device, bytes);
+        self.cache.end_other(bytes);
     }
 
     /// The origin begins to read.

@@ -1,0 +1,276 @@
+//! Writeback: dirty blocks go to the origin in LBA order, neighbours in one write.
+//!
+//! Where the cache device is slow, what stands together in the log is read at once, and goes to the origin in writes of its
+//! own: as many as keep the origin busy, while the cache device reads neighbours of them on the origin, which stand alone in the log.
+//! So both devices do what they can, whichever is behind.
+//!
+//! Invariants:
+//! * I-3: a block that was written back is unflushed until the origin's flush.
+//! * A block goes to the origin only when its copy in the log is durable: else a power cut could bring an older copy
+//!   back than the origin has.
+
+mod run;
+mod sweep;
+mod transfer;
+
+use crate::config::WRITEBACK_DEPTH_MAX;
+pub(crate) use crate::path::writeback::sweep::on_not_durable;
+pub(crate) use crate::path::writeback::transfer::{on_read, on_written};
+use crate::policy::pacing::{Start, View, WritebackPace};
+use crate::state::State;
+use crate::time::{Duration, Instant};
+use crate::units::VolumeId;
+
+/// Writebacks in flight from which on no more is read from a slow cache device: they are short, and a client's read of the origin
+/// waits behind them.
+const SLOW_DEPTH_MAX: usize = 96;
+/// When to look again for something to write back that is not ripe yet, or that gives way to hits.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+
+/// What the pace of a volume is at the moment.
+pub(crate) fn choose(state: &State, volume: VolumeId) -> WritebackPace {
+    let found = state.volumes.get(volume);
+    if state.now < found.backoff_until {
+        return WritebackPace::RestUntil(found.backoff_until);
+    }
+    let blocks = state.cache.volume(volume);
+    if blocks.dirty == blocks.damaged {
+        return WritebackPace::Rest;
+    }
+    if let Some(at) = state.unreadable.rest_until() {
+        return WritebackPace::RestUntil(at);
+    }
+    let settings = &found.settings;
+    let view = View {
+        now: state.now,
+        dirty_share: state.dirty_data_share(volume),
+        low: u64::from(settings.dirty_low),
+        high: u64::from(settings.dirty_high),
+        foreground_reads: found.queue.foreground_reads(),
+        foreground_total: found.foreground_total,
+        cache: found.offload.cache_work(),
+        last_request: found.last_request,
+        idle_after: settings.idle_after,
+        urgent: found.draining || found.writeback_wanted,
+    };
+    found.pacing.choose(&view, WRITEBACK_DEPTH_MAX)
+}
+
+/// Starts as many writebacks as the pace allows.
+pub(crate) fn go_on(state: &mut State, volume: VolumeId) {
+    if state.volumes.find(volume).is_none() {
+        return;
+    }
+    state.volumes.get_mut(volume).look_again_at = state.now.plus(LOOK_AGAIN);
+    if state.is_ending && !state.waiters.want_room() {
+        return;
+    }
+    loop {
+        let WritebackPace::Run(depth) = choose(state, volume) else { return };
+        if !may_start(state, volume, depth) {
+            return;
+        }
+        let Some(started) = run::start(state, volume) else { return };
+        let now = state.now;
+        let found = state.volumes.get_mut(volume);
+        let (foreground_total, cache_done) = (found.foreground_total, found.offload.cache_work().done);
+        let start = Start { now, foreground_total, cache_done, bytes: started.bytes, reads: started.reads };
+        found.pacing.on_start(start, &found.settings.writeback_cap);
+    }
+}
+
+/// Whether there is room for more at this depth. Of a slow cache device no more is asked at once than keeps it busy: clients that come
+/// wait behind it.
+fn may_start(state: &State, volume: VolumeId, depth: usize) -> bool {
+    let writebacks = &state.writebacks;
+    if depth > 1 && state.volumes.get(volume).offload.is_cache_slow() {
+        return !writebacks.is_reading(volume) && writebacks.count_for(volume) < SLOW_DEPTH_MAX;
+    }
+    writebacks.count_for(volume) < depth
+}
+
+/// When a volume's writeback should be looked at again.
+pub(crate) fn poll_timeout(state: &State, volume: VolumeId) -> Option<Instant> {
+    match choose(state, volume) {
+        WritebackPace::RestUntil(at) => Some(at),
+        WritebackPace::Run(_) | WritebackPace::GiveWay if state.writebacks.count_for(volume) == 0 => {
+            Some(state.volumes.get(volume).look_again_at)
+        }
+        WritebackPace::Rest | WritebackPace::Run(_) | WritebackPace::GiveWay => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::string::String;
+    use alloc::vec::Vec;
+    use core::num::NonZeroU64;
+
+    use super::*;
+    use crate::config::{Mode, VolumeSettings};
+    use crate::device::DeviceError;
+    use crate::rate::RateCap;
+    use crate::request::Operation;
+    use crate::scene::Scene;
+    use crate::units::BLOCK_SIZE;
+
+    /// Three clean blocks, and eight hits of which each took the cache device this many microseconds.
+    fn with_hits(micros: u64) -> Scene {
+        let mut scene = Scene::new(Mode::WriteBack);
+        (0..3).for_each(|block| scene.write(block * BLOCK_SIZE, BLOCK_SIZE).0.unwrap());
+        scene.drain();
+        for number in 0..8 {
+            scene.hold("cache read");
+            scene.begin(Operation::Read, number % 3 * BLOCK_SIZE, BLOCK_SIZE);
+            scene.engine.handle_sleep(Duration::from_micros(micros));
+            scene.end_held();
+            scene.take_reply().unwrap().unwrap();
+        }
+        scene
+    }
+
+    /// What a drain had the devices do, without the log: reads of the cache device, and writes to the origin.
+    fn drained(scene: &mut Scene) -> Vec<String> {
+        let is_of_writeback =
+            |line: &String| line.starts_with("cache read") || line.starts_with("origin write");
+        scene.drain().into_iter().filter(is_of_writeback).collect()
+    }
+
+    #[test]
+    fn what_stands_together_in_the_log_of_a_slow_cache_device_is_one_read() {
+        // Each block is behind a header of its own.
+        let writes = |scene: &mut Scene| {
+            [20, 700, 400].into_iter().for_each(|block| scene.write(block * 4096, 4096).0.unwrap());
+        };
+        let mut spared = with_hits(1_500);
+        spared.settings(VolumeId::new(0)).writeback_cap.requests = NonZeroU64::new(1_000);
+        writes(&mut spared);
+        assert_eq!(drained(&mut spared).iter().filter(|line| *line == "cache read 4096").count(), 3);
+        let to_origin = ["origin write 81920+4096", "origin write 1638400+4096", "origin write 2867200+4096"];
+        let mut fast = with_hits(100);
+        writes(&mut fast);
+        assert_eq!(drained(&mut fast).iter().filter(|line| *line == "cache read 4096").count(), 3);
+        let mut slow = with_hits(1_500);
+        writes(&mut slow);
+        let seen = drained(&mut slow);
+        assert_eq!(seen, [&["cache read 20480"], &to_origin[..]].concat());
+        assert_eq!((slow.not_clean(), slow.engine.pool_pages_used()), ((0, 0), 0));
+    }
+
+    #[test]
+    fn what_was_written_again_since_is_read_along_and_goes_nowhere() {
+        let mut scene = with_hits(1_500);
+        [20, 700, 400, 700].into_iter().for_each(|block| scene.write(block * 4096, 4096).0.unwrap());
+        let seen = drained(&mut scene);
+        assert!(seen.contains(&"cache read 20480".into()), "with the older copy in the middle: {seen:?}");
+        assert_eq!(seen.iter().filter(|line| line.starts_with("origin write 2867200+")).count(), 1);
+        assert_eq!(scene.not_clean(), (0, 0));
+    }
+
+    #[test]
+    fn of_what_cannot_be_read_together_each_block_is_read_alone() {
+        let mut scene = with_hits(1_500);
+        [20, 700, 400].into_iter().for_each(|block| scene.write(block * 4096, 4096).0.unwrap());
+        scene.fail("cache read 20480", DeviceError::Io);
+        let seen = drained(&mut scene);
+        assert_eq!(seen.iter().filter(|line| *line == "cache read 4096").count(), 3, "{seen:?}");
+        assert_eq!((scene.not_clean(), scene.engine.pool_pages_used()), ((0, 0), 0));
+    }
+
+    #[test]
+    fn while_the_origin_is_busy_a_slow_cache_device_reads_what_stands_alone() {
+        let mut scene = with_hits(1_500);
+        let volume = VolumeId::new(0);
+        // Two neighbours on the origin that are far from one another in the log, and in between what else is dirty.
+        let blocks = (0..40).map(|number| if number == 39 { 101 } else { 100 + 10 * number });
+        blocks.for_each(|block| scene.write(block * 4096, 4096).0.unwrap());
+        let origin = &mut scene.engine.state.volumes.get_mut(volume).offload.origin;
+        for number in 0..8 {
+            origin.begin_writeback(Instant::from_nanos(number * 100_000_000), BLOCK_SIZE);
+            origin.end_writeback(Instant::from_nanos((number + 1) * 100_000_000), BLOCK_SIZE);
+        }
+        origin.begin_writeback(Instant::from_nanos(800_000_000), BLOCK_SIZE);
+        let seen = drained(&mut scene);
+        assert!(seen.contains(&"origin write 409600+8192".into()), "{seen:?}");
+    }
+
+    #[test]
+    fn neighbours_go_to_the_origin_in_order_and_in_one_write() {
+        let mut scene = Scene::new(Mode::WriteBack);
+        [5, 3, 4, 40].into_iter().for_each(|block| scene.write(block * 4096, 4096).0.unwrap());
+        let seen = scene.drain();
+        let writes: Vec<_> = seen.iter().filter(|line| line.starts_with("origin")).collect();
+        assert_eq!(
+            writes,
+            ["origin write 12288+12288", "origin write 163840+4096", "origin flush"],
+            "{seen:?}"
+        );
+        assert!(scene.drain().is_empty(), "all of it is clean");
+    }
+
+    #[test]
+    fn clean_blocks_between_dirty_ones_are_written_along_unless_the_cache_device_is_slow() {
+        for (micros, writes) in [(100, 1), (1_500, 2)] {
+            let mut scene = with_hits(micros);
+            [0, 2].into_iter().for_each(|block| scene.write(block * BLOCK_SIZE, BLOCK_SIZE).0.unwrap());
+            let seen = scene.drain();
+            let count = seen.iter().filter(|line| line.starts_with("origin write")).count();
+            assert_eq!(count, writes, "{micros} us a read: {seen:?}");
+        }
+    }
+
+    #[test]
+    fn an_idle_volume_is_written_back_at_its_cap_and_a_drain_is_not() {
+        let mut scene = Scene::new(Mode::WriteBack);
+        let capped = VolumeSettings {
+            mode: Mode::WriteBack,
+            idle_after: Duration::from_millis(500),
+            writeback_cap: RateCap { bytes: NonZeroU64::new(8 * BLOCK_SIZE), requests: None },
+            ..VolumeSettings::new(VolumeId::new(0))
+        };
+        scene.engine.change_settings(scene.now, &capped);
+        (0..100).for_each(|number| scene.write(number * 100 * BLOCK_SIZE, BLOCK_SIZE).0.unwrap());
+        let writes =
+            |seen: Vec<_>| seen.iter().filter(|line: &&String| line.starts_with("origin write")).count();
+        assert_eq!(writes(scene.pass(Duration::from_millis(499))), 0);
+        assert_eq!(writes(scene.pass(Duration::from_millis(5_000))), 41, "eight blocks a second");
+        assert_eq!(writes(scene.drain()), 59);
+    }
+
+    #[test]
+    fn what_gives_way_to_hits_has_its_turns_however_many_come() {
+        let mut scene = Scene::new(Mode::WriteBack);
+        let volume = VolumeId::new(0);
+        let place = |number: u64| number * 100 * BLOCK_SIZE;
+        (0..200).for_each(|number| scene.write(place(number), BLOCK_SIZE).0.unwrap());
+        // A cache device that takes 10 ms for eight hits, and has a client that always waits.
+        scene.hold("cache read");
+        (0..8).for_each(|number| drop(scene.begin(Operation::Read, place(number), BLOCK_SIZE)));
+        scene.engine.handle_sleep(Duration::from_millis(10));
+        scene.end_held();
+        (0..8).for_each(|_| scene.take_reply().unwrap().unwrap());
+        scene.engine.state.begin_metered_hit(volume, 64);
+        scene.settings(volume).dirty_low = 0;
+        let mut seen = Vec::new();
+        for number in 0..800 {
+            let (result, done) = scene.read(place(number % 200), BLOCK_SIZE);
+            result.unwrap();
+            seen.extend(done);
+            seen.extend(scene.pass(Duration::from_millis(1)));
+        }
+        let reads = seen.iter().filter(|line| line.starts_with("cache read")).count() - 800;
+        assert!((8..=20).contains(&reads), "{reads} reads for writeback beside 800 hits");
+    }
+
+    #[test]
+    fn what_the_origin_did_not_flush_is_written_again() {
+        let mut scene = Scene::new(Mode::WriteBack);
+        scene.write(8192, 4096).0.unwrap();
+        scene.fail("origin flush", DeviceError::Io);
+        assert!(scene.drain().iter().any(|line| line == "origin write 8192+4096"));
+        scene.heal();
+        let mut again = scene.drain();
+        again.extend(scene.drain());
+        assert!(again.iter().any(|line| line == "origin write 8192+4096"), "{again:?}");
+    }
+}

@@ -1,0 +1,104 @@
+//! Which dirty blocks are next.
+
+use alloc::vec::Vec;
+
+use crate::cache::BlockCopy;
+use crate::cache::segments::SegmentState;
+use crate::cache::slots::SlotState;
+use crate::config::{SWEEP_BLOCKS_MAX, WRITEBACK_BACKOFF};
+use crate::inflight::blocks::block_extent;
+use crate::order::DurableWaiter;
+use crate::queue::Queue;
+use crate::state::State;
+use crate::task::Task;
+use crate::units::{BlockKey, Location, SegmentIndex, VolumeId};
+
+/// The next block of the sweep that is still dirty.
+pub(super) fn next_dirty(state: &mut State, volume: VolumeId) -> Option<BlockCopy> {
+    while let Some(copy) = state.volumes.get_mut(volume).sweep.pop() {
+        if is_ripe(state, copy) {
+            return Some(copy);
+        }
+        if state.cache.is_alive(copy) && !state.cache.slots().is_in_writeback(copy.location) {
+            state.cache.leave_sweep(copy.location);
+        }
+    }
+    None
+}
+
+pub(super) fn is_ripe(state: &State, copy: BlockCopy) -> bool {
+    let BlockCopy { key, location, .. } = copy;
+    state.cache.is_alive(copy)
+        && state.cache.slots().state(location) == SlotState::Dirty
+        && !state.cache.slots().is_damaged(location)
+        && !state.cache.slots().is_in_writeback(location)
+        && !is_being_replaced(state, key)
+        && state.may_be_tried(copy)
+        && (state.is_durable(location) || mutant!(WritebackOfVolatileCopy))
+}
+
+/// Whether a write of the block is on its way past the log. In service, another lock is a write that waits for the room which
+/// writeback makes.
+fn is_being_replaced(state: &State, key: BlockKey) -> bool {
+    let extent = block_extent(key.block());
+    let is_out = state.device.is_out_of_service();
+    (state.waiters.is_replaced(key.volume(), extent) && !mutant!(SupersededWrittenBack))
+        || is_out && state.waiters.is_locked(key.volume(), extent)
+}
+
+/// Collects dirty blocks for the next sweep: from the segments that reclaim will come to first.
+pub(super) fn gather(state: &mut State, volume: VolumeId) {
+    let mut found = Vec::new();
+    let mut waits_for_flush = false;
+    for segment in segments_in_order(state) {
+        if found.len() >= SWEEP_BLOCKS_MAX {
+            break;
+        }
+        let dirty: Vec<_> = state.cache.live_in(segment).filter(|at| is_wanted(state, volume, *at)).collect();
+        for location in dirty {
+            if state.is_durable(location) || mutant!(WritebackOfVolatileCopy) {
+                found.push(state.cache.copy_at(state.cache.slots().key(location), location));
+                state.cache.enter_sweep(location);
+            } else {
+                waits_for_flush = true;
+            }
+        }
+    }
+    if found.is_empty() && waits_for_flush && !state.writebacks.wait_for_flush {
+        state.writebacks.wait_for_flush = true;
+        state.device.log.close_all();
+        state.agenda.push_back(Task::Barrier(DurableWaiter::Writeback));
+    }
+    state.volumes.get_mut(volume).sweep.fill(found);
+}
+
+/// What stands in the log did not become durable: writeback rests before it asks again.
+pub(crate) fn on_not_durable(state: &mut State) {
+    state.writebacks.wait_for_flush = false;
+    let until = state.now.plus(WRITEBACK_BACKOFF);
+    for volume in state.volumes.ids() {
+        state.volumes.get_mut(volume).backoff_until = until;
+    }
+}
+
+fn is_wanted(state: &State, volume: VolumeId, location: Location) -> bool {
+    let slots = state.cache.slots();
+    slots.state(location) == SlotState::Dirty
+        && slots.key(location).volume() == volume
+        && !slots.is_in_sweep(location)
+        && !slots.is_damaged(location)
+}
+
+/// The segments that hold blocks which are not clean, those that reclaim will come to first in front.
+fn segments_in_order(state: &State) -> Vec<SegmentIndex> {
+    let segments = state.cache.segments();
+    let sealed = Queue::ALL.into_iter().flat_map(|queue| segments.oldest_first(queue));
+    let is_other = |state: SegmentState| {
+        matches!(
+            state,
+            SegmentState::Open | SegmentState::Sealing | SegmentState::Reclaiming | SegmentState::Retired
+        )
+    };
+    let others = segments.iter().filter(|(_, segment)| is_other(segment.state)).map(|(index, _)| index);
+    sealed.chain(others).filter(|segment| segments.get(*segment).not_clean > 0).collect()
+}
