@@ -7,6 +7,7 @@ use std::path::Path;
 
 use kickcache_engine::config::RottedLog;
 use kickcache_engine::error::Error;
+use kickcache_engine::error::Error;
 use kickcache_engine::format::batch::{BatchHeader, find_batches};
 use kickcache_engine::format::bytes::Reader;
 use kickcache_engine::format::geometry::Geometry;
@@ -211,6 +212,7 @@ fn check_superblocks(source: &OfflineDevice) -> Result<[String; 2], OfflineError
     Ok(decoded.map(|copy| match copy {
         Ok(superblock) if Some(superblock.epoch) == newest => "good".into(),
         Ok(superblock) => format!("older: epoch {}", superblock.epoch),
+        Err(Error::Superblock { .. } | Error::NoSuperblock { .. }) => "damaged".into(),
         Err(error) => error.to_string(),
     }))
 }
