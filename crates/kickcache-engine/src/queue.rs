@@ -5,7 +5,7 @@
 pub enum Queue {
     /// What came in lately.
     Probation,
-    /// What proved useful, and what clients wrote over.
+    /// What proved useful.
     Main,
 }
 

@@ -1,4 +1,6 @@
-//! What a block and a segment must have had when their turn comes, in the cache and in its miniatures.
+//! What a block and a segment must have had when their turn comes, in the cache and in its miniatures; what a write over a block counts.
+
+use crate::queue::Queue;
 
 /// Hits after which a block of probation moves to main.
 pub(crate) const PROMOTION_HITS: u8 = 2;
@@ -21,4 +23,35 @@ pub(crate) const fn stays_in_place(hot: u64, blocks: u64) -> bool {
 /// Whether all that is hot in a segment of a main that is held is carried.
 pub(crate) const fn carries_all(hot: u64, blocks: u64) -> bool {
     hot * 100 <= blocks * HOLD_CARRIED_PERCENT
+}
+
+/// Where a block stands, and how often it was used there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Standing {
+    pub(crate) queue: Queue,
+    pub(crate) hits: u8,
+}
+
+/// Where a block goes that is written over. A write is a use as a read is, and gives it a place at the head, which in main is worth a hit: there
+/// it keeps those that it had, one at least.
+pub(crate) fn written_over(block: Standing) -> Standing {
+    match block.queue {
+        Queue::Probation if block.hits + 1 < PROMOTION_HITS => Standing { hits: block.hits + 1, ..block },
+        Queue::Probation => Standing { queue: Queue::Main, hits: 0 },
+        Queue::Main => Standing { hits: block.hits.max(1), ..block },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_write_over_a_block_is_a_use_and_the_second_one_takes_it_to_main() {
+        let standing = |queue, hits| Standing { queue, hits };
+        assert_eq!(written_over(standing(Queue::Probation, 0)), standing(Queue::Probation, 1));
+        assert_eq!(written_over(standing(Queue::Probation, 1)), standing(Queue::Main, 0));
+        assert_eq!(written_over(standing(Queue::Main, 0)), standing(Queue::Main, 1));
+        assert_eq!(written_over(standing(Queue::Main, 3)), standing(Queue::Main, 3));
+    }
 }

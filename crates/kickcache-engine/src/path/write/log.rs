@@ -14,6 +14,7 @@ use crate::inflight::writing::{IfRefused, Logging, OriginTurn, Taken, WriteData,
 use crate::log::Entry;
 use crate::path::write::{finish, lock, origin};
 use crate::policy::miniature::Use;
+use crate::policy::turn::{Standing, written_over};
 use crate::pool::{Pool, page_memory};
 use crate::queue::Queue;
 use crate::request::Durability;
@@ -119,15 +120,20 @@ fn append_block(state: &mut State, slot: RequestSlot, key: BlockKey) -> bool {
         state.retention.passage.on_hit(key);
     }
     let entry = Entry { older: state.older_copy(found), ..entry_of(state, slot, key) };
-    let known =
-        if found.is_some() { Some(Queue::Main) } else { state.retention.place(key).map(|known| known.queue) };
+    let Standing { queue, hits } = match found {
+        Some(location) => written_over(standing(state, location)),
+        None => Standing {
+            queue: state.retention.place(key).map_or(Queue::Probation, |known| known.queue),
+            hits: 0,
+        },
+    };
     let is_at_stake = is_through && may_resurface(state, key);
     let durability = if is_at_stake { Durability::Durable } else { durability };
     let durability = if mutant!(FuaIgnored) { Durability::Volatile } else { durability };
     let if_refused = if_refused(state, slot, key, found);
     let new = NewBlock {
         claim: Claim::Spare,
-        queue: known.unwrap_or(Queue::Probation),
+        queue,
         entry,
         state: SlotState::Dirty,
         waiter: Some(slot).filter(|_| !mutant!(AcknowledgedBeforeLanding)),
@@ -135,6 +141,9 @@ fn append_block(state: &mut State, slot: RequestSlot, key: BlockKey) -> bool {
     };
     let was_dirty = state.cache.volume(key.volume()).dirty > 0;
     let Some(location) = state.append(key, new) else { return false };
+    if found != Some(location) {
+        state.cache.set_hits(location, hits);
+    }
     if !was_dirty {
         state.volumes.get_mut(key.volume()).dirty_since = state.now;
     }
@@ -145,6 +154,11 @@ fn append_block(state: &mut State, slot: RequestSlot, key: BlockKey) -> bool {
     state.volumes.get_mut(key.volume()).counters.logged_blocks += 1;
     state.requests.get_mut(slot).writing().written.push(Written { copy, if_refused });
     true
+}
+
+fn standing(state: &State, location: Location) -> Standing {
+    let queue = state.cache.segments().get(state.cache.segment_of(location)).queue;
+    Standing { queue, hits: state.cache.slots().hits(location) }
 }
 
 /// What becomes of a block if the origin refuses it: it stays only if the log has something of it, before this write, that
@@ -247,7 +261,27 @@ fn start_again(state: &mut State, slot: RequestSlot) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Mode;
     use crate::format::bytes::crc32c;
+    use crate::scene::Scene;
+    use crate::units::{BlockIndex, VolumeId};
+
+    #[test]
+    fn a_block_that_is_written_over_stays_where_it_is_the_first_time_and_is_in_main_from_the_second_on() {
+        let mut scene = Scene::new(Mode::WriteBack);
+        let key = BlockKey::new(VolumeId::new(0), BlockIndex::new(0));
+        let mut write = || {
+            scene.write(0, 4096).0.unwrap();
+            let state = &scene.engine.state;
+            let Standing { queue, hits } = standing(state, state.cache.find(key).unwrap());
+            (queue, hits)
+        };
+        let (probation, main) = (Queue::Probation, Queue::Main);
+        assert_eq!(
+            [write(), write(), write(), write()],
+            [(probation, 0), (probation, 1), (main, 0), (main, 1)]
+        );
+    }
 
     #[test]
     fn zero_block_checksum_is_that_of_zeroes() {

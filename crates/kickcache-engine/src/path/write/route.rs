@@ -250,7 +250,8 @@ mod tests {
         // The fill brings what the origin was given and has not flushed.
         scene.read(8192, 4096).0.unwrap();
         let (result, seen) = scene.write(8192, 4096);
-        assert_eq!((result, &seen[0][..]), (Ok(()), "cache log 4096, durable"), "{seen:?}");
+        // Two blocks of the fill gather in the same batch.
+        assert_eq!((result, &seen[0][..]), (Ok(()), "cache log 12288, durable"), "{seen:?}");
         scene.flush().0.unwrap();
         let around = ["cache log 0", "cache flush", "origin write 8192+4096"];
         assert_eq!(scene.write(8192, 4096).1, around, "it is clean now, and forgotten first");
