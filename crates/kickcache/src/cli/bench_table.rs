@@ -10,6 +10,8 @@ use crate::cli::table::{Align, Cell, Colour, KEEP, Table, Tone};
 
 /// What stands where no round counts.
 const NONE_COUNTS: &str = "No round counts: what stands here was measured all the same, and proves nothing.";
+/// An interval whose end is this many times its beginning says nothing.
+const WIDE: f64 = 100.0;
 /// What stands where there is no figure.
 const NOTHING: &str = "-";
 
@@ -107,6 +109,10 @@ pub(crate) fn footnotes(summary: &Summary, result: &BenchResult) -> Vec<String> 
     if let (Some(noise), Some(first)) = (&summary.noise, summary.rows.first()) {
         lines.push(of_noise(noise, &first.target));
     }
+    for target in result.targets.iter().filter(|target| target.has_holes) {
+        let name = &target.name;
+        lines.push(format!("{name} has holes, which are read faster than data: its figures are too good; better fill it first."));
+    }
     if summary.rows.iter().any(|row| row.foretold.is_some()) {
         lines.push("Predicted: the same job, simulated on models of the devices.".into());
     }
@@ -135,6 +141,8 @@ fn of_noise(noise: &Noise, target: &str) -> String {
 fn verdict(comparison: &Comparison) -> String {
     match (comparison.verdict, comparison.low, comparison.high) {
         (Verdict::Equal, ..) | (_, None, _) | (_, _, None) => comparison.words(),
+        // Two rounds tell next to nothing.
+        (Verdict::NotEnoughData, Some(low), Some(high)) if high > low * WIDE => comparison.words(),
         (_, Some(low), Some(high)) => format!("{} ({} to {})", comparison.words(), ratio(low), ratio(high)),
     }
 }
