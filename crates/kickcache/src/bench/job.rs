@@ -116,7 +116,10 @@ impl JobSource {
         let mut source = JobSource { sections, description, bytes, why_unknown, length, ramp, caching };
         // On one device the jobs lie where their offsets say, not one behind the other.
         let parsed = FioWorkload::parse(&source.simulated_text(), 1);
-        source.why_unknown = parsed.as_ref().err().map(ToString::to_string).unwrap_or_default();
+        let why = parsed.as_ref().err().map(ToString::to_string).unwrap_or_default();
+        // Its lines are not those of the file.
+        let sentence = why.split_once(": ").filter(|(place, _)| place.starts_with("line "));
+        source.why_unknown = sentence.map_or(why.as_str(), |(_, sentence)| sentence).to_owned();
         let known = parsed.ok();
         source.bytes = known.as_ref().map(Workload::volume_bytes);
         let ramp = known.as_ref().map_or(0, |known| known.measured_from().as_nanos());
@@ -234,6 +237,14 @@ mod tests {
         let one = format!("[global]\ndirect=1\n{job}[b]\nrw=randread\nsize=1m\ndirect=0\n");
         assert_eq!(caching(&one).caching, Caching::PageCache);
         assert_eq!(article().caching, Caching::Direct);
+    }
+
+    #[test]
+    fn what_keeps_the_size_of_a_job_from_being_known_is_named() {
+        let job = JobSource::parse("[a]\nrw=read\nsize=50%\n", String::new()).unwrap();
+        assert_eq!(job.bytes, None);
+        assert!(job.why_unknown.starts_with("`size`: \"50%\" was found"), "{}", job.why_unknown);
+        assert_eq!(article().why_unknown, "");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 use kickcache_daemon::plan::address::NbdAddress;
 use kickcache_daemon::plan::cache_spec::CacheSpec;
 use kickcache_daemon::plan::frontends::FrontendSpecs;
@@ -39,6 +39,8 @@ pub(super) struct OwnCache {
     socket: PathBuf,
     /// Whether the cache device is a file that was not there before.
     is_new: bool,
+    /// Whether it is there by now.
+    is_made: bool,
     overwrite: Overwrite,
     server: Option<ServerHandle>,
     /// Ends every wait for it.
@@ -64,6 +66,7 @@ impl OwnCache {
             spec,
             socket,
             is_new,
+            is_made: false,
             overwrite,
             server: None,
             interrupt,
@@ -78,6 +81,12 @@ impl OwnCache {
     /// If it holds data that may not be overwritten, or cannot be served.
     pub(super) fn up(&mut self) -> anyhow::Result<()> {
         self.down()?;
+        ensure!(
+            !self.is_new || self.spec.cache.symlink_metadata().is_err(),
+            "{} was made meanwhile, as by another bench; let that one end first, or choose another cache file",
+            self.spec.cache.display()
+        );
+        self.is_made = self.is_new;
         let size = self.spec.size.map(Size::bytes);
         CacheDevice::format(&self.spec.cache, size, self.overwrite).map_err(|error| {
             let sentence = error.to_string();
@@ -104,7 +113,9 @@ impl OwnCache {
             ..VolumeSpec::new(VOLUME, self.spec.origin.clone())
         };
         let cache = CacheSpec::new(&self.spec.cache, vec![volume]);
-        self.server = Some(Server::start(ServerConfig::new(cache)).context("the volume cannot be served")?);
+        // It asks the server of an origin, which may be a long time in answering.
+        let start = move || Server::start(ServerConfig::new(cache)).context("the volume cannot be served");
+        self.server = Some(self.interrupt.wait_for(start)?);
         Ok(())
     }
 
@@ -146,13 +157,22 @@ impl OwnCache {
         }
         self.looked_at.set(Instant::now());
         let status = server.status()?;
-        let away = status.origin_troubles.iter().find_map(|trouble| trouble.away.as_ref());
-        if let Some(away) = away.filter(|away| away.span >= AWAY_MAX) {
-            self.is_away.set(true);
-            let (origin, why) = (&self.spec.origin, &away.why);
-            bail!("the origin {origin} has been away for {} s: {why}", away.span.as_secs());
-        }
-        Ok(())
+        let (origin, troubles) = (&self.spec.origin, &status.origin_troubles);
+        let away = troubles.iter().find_map(|trouble| trouble.away.as_ref());
+        let silent = troubles.iter().find_map(|trouble| trouble.silent);
+        let silent = silent.map(|span| Duration::from_nanos(span.as_nanos()));
+        // Who stands still may be known to be away later only.
+        let sentence = match (away, silent) {
+            (Some(away), _) if away.span >= AWAY_MAX => {
+                format!("the origin {origin} has been away for {} s: {}", away.span.as_secs(), away.why)
+            }
+            (_, Some(silent)) if silent >= AWAY_MAX => {
+                format!("the origin {origin} has answered nothing for {} s", silent.as_secs())
+            }
+            _ => return Ok(()),
+        };
+        self.is_away.set(true);
+        bail!(sentence)
     }
 
     /// Stops serving, and removes a cache file that was not there before.
@@ -161,7 +181,8 @@ impl OwnCache {
     /// As [`OwnCache::stop`].
     pub(super) fn down(&mut self) -> anyhow::Result<()> {
         let stopped = self.stop();
-        if self.is_new {
+        // Another one that stands there is not ours.
+        if std::mem::take(&mut self.is_made) {
             let _ = std::fs::remove_file(&self.spec.cache);
         }
         stopped

@@ -281,7 +281,7 @@ impl Preparation<'_> {
         let has_holes = has_holes(path, self.job.bytes.unwrap_or(u64::MAX));
         if has_holes {
             notice(&format!(
-                "kickcache: warning: {text} has holes, which are read faster than data: the figures will be too good; better fill it first"
+                "kickcache: warning: {text} has holes, which are read faster than data, and written to slower: the figures will not be those of a full file"
             ));
         }
         has_holes

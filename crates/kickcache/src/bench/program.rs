@@ -88,7 +88,15 @@ impl Program {
     /// Bytes of its cache; nothing if it does not know the verb, or they are unknown.
     pub(super) fn cache_bytes(&self) -> Option<u64> {
         let said = self.start("cache-size").ok().filter(|said| said.status.success())?;
-        said.output.trim().parse().ok()
+        let bytes = said.output.trim().parse().ok();
+        if bytes.is_none() {
+            let (name, output) = (self.path.display(), said.output.trim().escape_debug().to_string());
+            let output: String = output.chars().take(SAID_MAX).collect();
+            notice(&format!(
+                "kickcache: warning: `{name} cache-size` printed `{output}`, which is no number of bytes"
+            ));
+        }
+        bytes
     }
 
     /// Takes it down.

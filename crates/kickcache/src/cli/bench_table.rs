@@ -53,8 +53,8 @@ fn cells(row: &Row) -> Vec<Cell> {
     vec![
         Cell::new(&row.target),
         Cell::new(row.phase.name()),
-        Cell::new(show_whole(row.iops)),
-        Cell::new(format!("{}-{}", show_whole(row.iops_min), show_whole(row.iops_max))),
+        Cell::new(rate(row.iops)),
+        Cell::new(format!("{}-{}", rate(row.iops_min), rate(row.iops_max))),
         text(comparison.map(|known| ratio(known.ratio))),
         Cell::new(latency(row.p50)),
         Cell::new(latency(row.p99)),
@@ -74,7 +74,7 @@ fn cells_of_prediction(row: &Row, foretold: &Foretold) -> Vec<Cell> {
     vec![
         Cell::new("  predicted"),
         Cell::new(row.phase.name()),
-        Cell::new(show_whole(foretold.iops)),
+        Cell::new(rate(foretold.iops)),
         Cell::new(NOTHING),
         Cell::new(NOTHING),
         Cell::new(latency(foretold.p50)),
@@ -111,7 +111,7 @@ pub(crate) fn footnotes(summary: &Summary, result: &BenchResult) -> Vec<String> 
     }
     for target in result.targets.iter().filter(|target| target.has_holes) {
         let name = &target.name;
-        lines.push(format!("{name} has holes, which are read faster than data: its figures are too good; better fill it first."));
+        lines.push(format!("{name} has holes, which are read faster than data, and written to slower: its figures are not those of a full file."));
     }
     if summary.rows.iter().any(|row| row.foretold.is_some()) {
         lines.push("Predicted: the same job, simulated on models of the devices.".into());
@@ -160,6 +160,11 @@ fn percent(part: f64) -> String {
     format!("{:.1} %", part * 100.0)
 }
 
+/// Operations a second; few of them are not none.
+fn rate(iops: f64) -> String {
+    if iops > 0.0 && iops < 9.95 { format!("{iops:.1}") } else { show_whole(iops) }
+}
+
 /// A ratio with three digits.
 fn ratio(ratio: f64) -> String {
     let digits = if ratio < 9.995 { 2 } else { usize::from(ratio < 99.95) };
@@ -173,5 +178,29 @@ fn latency(nanos: f64) -> String {
         millis if millis < 9_995_000.0 => format!("{:.2} ms", millis / 1e6),
         millis if millis < 999_500_000.0 => format!("{:.0} ms", millis / 1e6),
         long => format!("{:.1} s", long / 1e9),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_operations_are_not_none() {
+        assert_eq!([0.0, 0.33, 9.9, 10.2, 1234.6].map(rate), ["0", "0.3", "9.9", "10", "1,235"]);
+    }
+
+    #[test]
+    fn an_interval_that_says_nothing_is_not_shown() {
+        let known = |high| Comparison {
+            ratio: 1.0,
+            low: Some(0.5),
+            high: Some(high),
+            rounds: 2,
+            margin: 0.05,
+            verdict: Verdict::NotEnoughData,
+        };
+        assert_eq!(verdict(&known(414_388.0)), "not enough data");
+        assert_eq!(verdict(&known(2.0)), "not enough data (0.50x to 2.00x)");
     }
 }

@@ -32,7 +32,7 @@ fn nobody_to_read_what_is_said_loses_nothing() {
 }
 
 /// Whether an fio runs that was told to work in a directory.
-fn fio_runs_below(directory: &str) -> bool {
+pub(super) fn fio_runs_below(directory: &str) -> bool {
     let processes = fs::read_dir("/proc").unwrap().flatten();
     processes.into_iter().any(|process| {
         let line = fs::read(process.path().join("cmdline")).unwrap_or_default();

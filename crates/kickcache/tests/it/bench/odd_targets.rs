@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use super::ends::fio_runs_below;
 use super::{command, complaint, names, run, small};
 use crate::scratch::{MIB, Scratch};
 use crate::{need_kickcache, need_tools, tools};
@@ -191,4 +192,28 @@ fn two_benches_do_not_write_to_one_file_at_once() {
     let mut first = command(&reading).stdout(Stdio::null()).spawn().unwrap();
     run(&reading);
     assert!(first.wait().unwrap().success(), "those that read share it");
+}
+
+#[test]
+fn a_cache_file_of_another_bench_is_neither_used_nor_removed() {
+    need_kickcache!();
+    need_tools!("fio");
+    let scratch = Scratch::new();
+    let (cache, origin) = (scratch.path("cache"), scratch.random("origin", 8 * MIB, 1));
+    let target = format!("k=cache:{},size:16M,origin:{}", cache.display(), origin.display());
+    let words = ["--target", &target, "--phases", "empty", "--rounds", "1", "--noise-floor", "computed"];
+    // It comes between the look at the beginning and the first turn of the cache.
+    let other = format!("a={}", origin.display());
+    let first = ["--size", "2M", "--runtime", "4", "--target", &other];
+    let words: Vec<String> = first.iter().chain(&words).map(|word| (*word).to_owned()).collect();
+    let mut bench = command(&words);
+    bench.env("TMPDIR", scratch.dir()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let child = bench.spawn().unwrap();
+    while !fio_runs_below(&scratch.dir().display().to_string()) {
+        thread::sleep(Duration::from_millis(20));
+    }
+    fs::write(&cache, "of another bench").unwrap();
+    let output = child.wait_with_output().unwrap();
+    is_refused(&output, "was made meanwhile, as by another bench");
+    assert_eq!(fs::read_to_string(&cache).unwrap(), "of another bench");
 }
