@@ -31,6 +31,21 @@ fn nobody_to_read_what_is_said_loses_nothing() {
     assert!(fs::read_to_string(page).unwrap().contains("</html>"));
 }
 
+#[test]
+fn a_terminal_that_is_closed_is_an_interruption() {
+    need_tools!("fio");
+    let scratch = Scratch::new();
+    let disk = format!("a={}", scratch.random("disk", 4 * MIB, 1).display());
+    let full = || File::options().write(true).open("/dev/full").unwrap();
+    let mut bench = command(&small(&["--target", &disk, "--rounds", "1000"]));
+    let mut bench = bench.env("TMPDIR", scratch.dir()).stdout(full()).stderr(full()).spawn().unwrap();
+    while !fio_runs_below(&scratch.dir().display().to_string()) {
+        thread::sleep(Duration::from_millis(20));
+    }
+    super::interrupted::signal(&bench, rustix::process::Signal::HUP);
+    assert_eq!(bench.wait().unwrap().code(), Some(130));
+}
+
 /// Whether an fio runs that was told to work in a directory.
 pub(super) fn fio_runs_below(directory: &str) -> bool {
     let processes = fs::read_dir("/proc").unwrap().flatten();
