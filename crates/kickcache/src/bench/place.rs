@@ -50,7 +50,7 @@ impl Place {
             directory if directory.is_dir() => Ok(Place::Directory(path)),
             disk if disk.is_file() || disk.is_block_device() => Ok(Place::Disk(path)),
             // To open it may wait for ever.
-            _ => bail!("{text} is neither a block device, a file nor a directory; name one of these"),
+            _ => bail!("{text} is neither a block device nor a file or directory; name one of these"),
         }
     }
 

@@ -145,7 +145,7 @@ fn what_cannot_be_opened_without_waiting_is_refused() {
         let arguments = ["--size", "2M", "--runtime", "1", "--target", &target].map(str::to_owned);
         is_refused(
             &command(&arguments).output().unwrap(),
-            "is neither a block device, a file nor a directory",
+            "is neither a block device nor a file or directory",
         );
     }
 }
