@@ -1,7 +1,6 @@
 //! What fio is told: the job, without what the target and the bench decide.
 
 use std::fs;
-use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -9,30 +8,11 @@ use kickcache_engine::units::ByteExtent;
 use kickcache_model::workload::Workload;
 use kickcache_model::workload::fio::FioWorkload;
 
+use crate::bench::job_options;
 use crate::bench::options::Job;
 use crate::bench::place::{FileKind, Place};
 use crate::bench::section::{self, Section};
 
-/// Options that the target decides, or that the bench needs for itself.
-const DECIDED: [&str; 17] = [
-    "filename",
-    "filename_format",
-    "directory",
-    "opendir",
-    "uri",
-    "randseed",
-    "randrepeat",
-    "allrandrepeat",
-    "group_reporting",
-    "write_bw_log",
-    "write_lat_log",
-    "write_hist_log",
-    "write_iops_log",
-    "log_avg_msec",
-    "log_unix_epoch",
-    "per_job_logs",
-    "log_max_value",
-];
 /// Values of `rw` that write nothing.
 const READS: [&str; 2] = ["read", "randread"];
 /// Runs up to this long are logged finely.
@@ -46,6 +26,8 @@ pub(super) struct JobSource {
     pub(super) description: String,
     /// Bytes from the start of a device that it uses; nothing if that cannot be told.
     pub(super) bytes: Option<u64>,
+    /// Why it cannot be told.
+    pub(super) why_unknown: String,
     /// How long it runs; nothing if that cannot be told.
     pub(super) length: Option<Duration>,
     /// How long it runs before fio counts; caches and devices count from the start on.
@@ -122,6 +104,7 @@ impl JobSource {
 
     fn parse(text: &str, description: String) -> anyhow::Result<JobSource> {
         let sections = section::parse(text)?;
+        job_options::check(&sections)?;
         let caching = Caching::of(&sections);
         let description = match caching {
             Caching::Direct => description,
@@ -129,10 +112,15 @@ impl JobSource {
                 format!("{description} (without direct=1: files and disks by the page cache)")
             }
         };
-        let (bytes, length, ramp) = (None, None, Duration::ZERO);
-        let mut source = JobSource { sections, description, bytes, length, ramp, caching };
+        let (bytes, length, ramp, why_unknown) = (None, None, Duration::ZERO, String::new());
+        let mut source = JobSource { sections, description, bytes, why_unknown, length, ramp, caching };
         // On one device the jobs lie where their offsets say, not one behind the other.
-        let known = FioWorkload::parse(&source.simulated_text(), 1).ok();
+        let parsed = FioWorkload::parse(&source.simulated_text(), 1);
+        let why = parsed.as_ref().err().map(ToString::to_string).unwrap_or_default();
+        // Its lines are not those of the file.
+        let sentence = why.split_once(": ").filter(|(place, _)| place.starts_with("line "));
+        source.why_unknown = sentence.map_or(why.as_str(), |(_, sentence)| sentence).to_owned();
+        let known = parsed.ok();
         source.bytes = known.as_ref().map(Workload::volume_bytes);
         let ramp = known.as_ref().map_or(0, |known| known.measured_from().as_nanos());
         source.ramp = Duration::from_nanos(ramp);
@@ -167,18 +155,15 @@ impl JobSource {
     /// The options that are left out, as they stand in the file.
     pub(super) fn left_out(&self) -> Vec<&str> {
         let options = self.sections.iter().flat_map(|section| &section.options);
-        options
-            .filter(|option| DECIDED.contains(&Section::key(option).as_str()))
-            .map(String::as_str)
-            .collect()
+        options.filter(|option| job_options::is_left_out(option)).map(String::as_str).collect()
     }
 
     /// The job file for a place; the logs begin with `log`.
-    pub(super) fn text(&self, place: &Place, seed: u64, log: Option<&Path>) -> String {
+    pub(super) fn text(&self, place: &Place, seed: u64, log: Option<&str>) -> String {
         let mut own = place.options();
         own.push(format!("randseed={seed}"));
         if let Some(log) = log {
-            own.push(format!("write_iops_log={}", log.display()));
+            own.push(format!("write_iops_log={log}"));
             own.push(format!("log_avg_msec={}", self.interval().as_millis()));
             own.push("per_job_logs=1".into());
         }
@@ -210,10 +195,8 @@ pub(super) fn stale_extent(job_bytes: u64, bytes: u64) -> ByteExtent {
 
 /// A section without what the targets decide and some options more.
 fn strip(section: &Section, more: &[String]) -> Section {
-    let is_kept = |option: &&String| {
-        let key = Section::key(option);
-        !DECIDED.contains(&key.as_str()) && !more.contains(&key)
-    };
+    let is_kept =
+        |option: &&String| !job_options::is_left_out(option) && !more.contains(&Section::key(option));
     Section { name: section.name.clone(), options: section.options.iter().filter(is_kept).cloned().collect() }
 }
 
@@ -232,7 +215,7 @@ mod tests {
         let job = article();
         assert_eq!((job.bytes, job.length), (Some(2 << 20), Some(Duration::from_secs(2))));
         assert_eq!(job.access(), Access::Reads);
-        let text = job.text(&Place::Disk("/dev/sd:b".into()), 7, Some(Path::new("/t/log")));
+        let text = job.text(&Place::Disk("/dev/sd:b".into()), 7, Some("log"));
         assert!(text.contains("filename=/dev/sd\\:b\n") && text.contains("randseed=7\n"), "{text}");
         assert!(text.contains("[job]\noffset=0\n[job]\noffset=1048576\n"), "{text}");
         let text = job.text(&Place::Directory("/srv/d".into()), 7, None);
@@ -254,6 +237,14 @@ mod tests {
         let one = format!("[global]\ndirect=1\n{job}[b]\nrw=randread\nsize=1m\ndirect=0\n");
         assert_eq!(caching(&one).caching, Caching::PageCache);
         assert_eq!(article().caching, Caching::Direct);
+    }
+
+    #[test]
+    fn what_keeps_the_size_of_a_job_from_being_known_is_named() {
+        let job = JobSource::parse("[a]\nrw=read\nsize=50%\n", String::new()).unwrap();
+        assert_eq!(job.bytes, None);
+        assert!(job.why_unknown.starts_with("`size`: \"50%\" was found"), "{}", job.why_unknown);
+        assert_eq!(article().why_unknown, "");
     }
 
     #[test]

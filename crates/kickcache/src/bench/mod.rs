@@ -7,8 +7,10 @@ mod article_job;
 mod busy;
 mod contents;
 mod disk_statistics;
+mod hold;
 mod in_use;
 mod job;
+mod job_options;
 mod machine;
 mod options;
 mod own_cache;
@@ -26,8 +28,12 @@ mod simulated_load;
 mod spec;
 mod summary;
 mod target;
+mod write_check;
 mod wrong_arguments;
 
+use std::sync::Arc;
+
+use crate::bench::hold::Holds;
 use crate::bench::job::JobSource;
 use crate::fio::child;
 use crate::interrupt::Interrupt;
@@ -50,12 +56,13 @@ pub(crate) use crate::bench::wrong_arguments::WrongArguments;
 /// result, which says so.
 pub(crate) fn run(options: &Options) -> anyhow::Result<BenchResult> {
     let fio = child::version()?;
-    let interrupt = Interrupt::listen("the bench was interrupted")?;
+    let interrupt = Arc::new(Interrupt::listen("the bench was interrupted")?);
     let job = JobSource::read(&options.job)?;
     let directory = child::folder("kickcache-bench-")?;
     // What a program leaves behind when it goes into the background is ours to count, and its parent is this process.
     let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
-    let targets = prepare::targets(options, &job, directory.path(), &interrupt)?;
+    let holds = Holds::default();
+    let targets = prepare::targets(options, &job, directory.path(), &interrupt, &holds)?;
     rounds::measure(
         options,
         &job,

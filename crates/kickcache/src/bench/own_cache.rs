@@ -1,8 +1,13 @@
 //! A target that the bench serves itself: a cache device in front of an origin, by the server that the daemon runs.
 
+use std::cell::Cell;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant};
 
-use anyhow::Context;
+use anyhow::{Context, bail, ensure};
 use kickcache_daemon::plan::address::NbdAddress;
 use kickcache_daemon::plan::cache_spec::CacheSpec;
 use kickcache_daemon::plan::frontends::FrontendSpecs;
@@ -15,9 +20,18 @@ use kickcache_units::Size;
 
 use crate::bench::options::Data;
 use crate::bench::spec::CacheTarget;
+use crate::interrupt::{Interrupt, LOOK_EVERY};
 
 /// The name of the volume and its export.
 pub(super) const VOLUME: &str = "bench";
+
+/// Time between two looks at its origin.
+const ORIGIN_EVERY: Duration = Duration::from_secs(1);
+/// How long its origin may be away before the bench ends.
+const AWAY_MAX: Duration = Duration::from_secs(30);
+/// How long its server may take to stop; and once the bench is interrupted, or its origin was away for long.
+const STOP_MAX: Duration = Duration::from_secs(30);
+const STOP_MAX_SHORT: Duration = Duration::from_secs(3);
 
 /// The cache and, while it is up, its server.
 pub(super) struct OwnCache {
@@ -25,16 +39,40 @@ pub(super) struct OwnCache {
     socket: PathBuf,
     /// Whether the cache device is a file that was not there before.
     is_new: bool,
+    /// Whether it is there by now.
+    is_made: bool,
     overwrite: Overwrite,
     server: Option<ServerHandle>,
+    /// Ends every wait for it.
+    interrupt: Arc<Interrupt>,
+    /// When its origin was last looked at.
+    looked_at: Cell<Instant>,
+    /// Whether it was away for long.
+    is_away: Cell<bool>,
 }
 
 impl OwnCache {
     /// A cache that is not up; its socket is in a directory.
-    pub(super) fn new(spec: &CacheTarget, directory: &Path, data: Data) -> OwnCache {
+    pub(super) fn new(
+        spec: &CacheTarget,
+        directory: &Path,
+        data: Data,
+        interrupt: &Arc<Interrupt>,
+    ) -> OwnCache {
         let overwrite = if data == Data::Destroy { Overwrite::Allow } else { Overwrite::Refuse };
         let is_new = spec.cache.symlink_metadata().is_err();
-        OwnCache { spec: spec.clone(), socket: directory.join("nbd.sock"), is_new, overwrite, server: None }
+        let (spec, socket, interrupt) = (spec.clone(), directory.join("nbd.sock"), Arc::clone(interrupt));
+        OwnCache {
+            spec,
+            socket,
+            is_new,
+            is_made: false,
+            overwrite,
+            server: None,
+            interrupt,
+            looked_at: Cell::new(Instant::now()),
+            is_away: Cell::new(false),
+        }
     }
 
     /// Formats the cache device and serves it.
@@ -43,6 +81,12 @@ impl OwnCache {
     /// If it holds data that may not be overwritten, or cannot be served.
     pub(super) fn up(&mut self) -> anyhow::Result<()> {
         self.down()?;
+        ensure!(
+            !self.is_new || self.spec.cache.symlink_metadata().is_err(),
+            "{} was made meanwhile, as by another bench; let that one end first, or choose another cache file",
+            self.spec.cache.display()
+        );
+        self.is_made = self.is_new;
         let size = self.spec.size.map(Size::bytes);
         CacheDevice::format(&self.spec.cache, size, self.overwrite).map_err(|error| {
             let sentence = error.to_string();
@@ -69,18 +113,66 @@ impl OwnCache {
             ..VolumeSpec::new(VOLUME, self.spec.origin.clone())
         };
         let cache = CacheSpec::new(&self.spec.cache, vec![volume]);
-        self.server = Some(Server::start(ServerConfig::new(cache)).context("the volume cannot be served")?);
+        // It asks the server of an origin, which may be a long time in answering.
+        let start = move || Server::start(ServerConfig::new(cache)).context("the volume cannot be served");
+        self.server = Some(self.interrupt.wait_for(start)?);
         Ok(())
     }
 
-    /// Stops serving.
+    /// Stops serving. A server that waits for an origin that is away is left behind: it ends with this process.
     ///
     /// # Errors
-    /// What ended the server.
+    /// What ended the server, or that it does not stop.
     pub(super) fn stop(&mut self) -> anyhow::Result<()> {
         let Some(server) = self.server.take() else { return Ok(()) };
         server.stop();
-        Ok(server.join()?)
+        let (sender, ended) = mpsc::channel();
+        // Nobody may wait for it any more.
+        let end = move || drop(sender.send(server.join()));
+        thread::Builder::new().name("stopping".into()).spawn(end).context("cannot start a thread")?;
+        let begun = Instant::now();
+        loop {
+            match ended.recv_timeout(LOOK_EVERY) {
+                Ok(result) => return Ok(result?),
+                Err(RecvTimeoutError::Disconnected) => bail!("the server of the volume ended by a panic"),
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            let is_short = self.interrupt.signal().is_some() || self.is_away.get();
+            let most = if is_short { STOP_MAX_SHORT } else { STOP_MAX };
+            if begun.elapsed() > most {
+                let (origin, seconds) = (&self.spec.origin, most.as_secs());
+                bail!("the server of the volume did not stop within {seconds} s: it waits for {origin}");
+            }
+        }
+    }
+
+    /// Fails where the origin has been away for long: what is asked of it waits until it comes back.
+    ///
+    /// # Errors
+    /// A sentence that says so.
+    pub(super) fn check_origin(&self) -> anyhow::Result<()> {
+        let Some(server) = &self.server else { return Ok(()) };
+        if self.looked_at.get().elapsed() < ORIGIN_EVERY {
+            return Ok(());
+        }
+        self.looked_at.set(Instant::now());
+        let status = server.status()?;
+        let (origin, troubles) = (&self.spec.origin, &status.origin_troubles);
+        let away = troubles.iter().find_map(|trouble| trouble.away.as_ref());
+        let silent = troubles.iter().find_map(|trouble| trouble.silent);
+        let silent = silent.map(|span| Duration::from_nanos(span.as_nanos()));
+        // Who stands still may be known to be away later only.
+        let sentence = match (away, silent) {
+            (Some(away), _) if away.span >= AWAY_MAX => {
+                format!("the origin {origin} has been away for {} s: {}", away.span.as_secs(), away.why)
+            }
+            (_, Some(silent)) if silent >= AWAY_MAX => {
+                format!("the origin {origin} has answered nothing for {} s", silent.as_secs())
+            }
+            _ => return Ok(()),
+        };
+        self.is_away.set(true);
+        bail!(sentence)
     }
 
     /// Stops serving, and removes a cache file that was not there before.
@@ -89,7 +181,8 @@ impl OwnCache {
     /// As [`OwnCache::stop`].
     pub(super) fn down(&mut self) -> anyhow::Result<()> {
         let stopped = self.stop();
-        if self.is_new {
+        // Another one that stands there is not ours.
+        if std::mem::take(&mut self.is_made) {
             let _ = std::fs::remove_file(&self.spec.cache);
         }
         stopped
@@ -135,7 +228,9 @@ mod tests {
         std::fs::write(&cache, vec![7; 32 << 20]).unwrap();
         let spec: TargetSpec = format!("k=cache:{},origin:/nowhere", cache.display()).parse().unwrap();
         let TargetKind::Cache(target) = spec.kind else { panic!("{spec:?}") };
-        let refused = OwnCache::new(&target, folder.path(), Data::Keep).up().unwrap_err().to_string();
+        let interrupt = Arc::new(Interrupt::listen("interrupted").unwrap());
+        let mut cache = OwnCache::new(&target, folder.path(), Data::Keep, &interrupt);
+        let refused = cache.up().unwrap_err().to_string();
         assert!(refused.contains("say --destroy-data") && !refused.contains("--force"), "{refused}");
     }
 }

@@ -1,13 +1,18 @@
 //! What fio works on.
 
-use std::fs::File;
-use std::io::{Seek, SeekFrom};
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::{FileTypeExt, symlink};
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use kickcache_daemon::plan::address::NbdAddress;
 use kickcache_daemon::plan::nbd_uri::NbdUri;
 use kickcache_nbd::client::{Client, ConnectOptions};
+use rustix::fs::{SeekFrom, seek};
+
+/// What fio is told that a disk or a directory is called, in the directory that it runs in.
+const PLAIN_NAME: &str = "target";
 
 /// Whether jobs share what they work on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -41,7 +46,40 @@ impl Place {
         // fio runs elsewhere.
         let path = PathBuf::from(text).canonicalize().with_context(|| format!("{text} cannot be used"))?;
         let kind = path.metadata().with_context(|| format!("{text} cannot be used"))?.file_type();
-        Ok(if kind.is_dir() { Place::Directory(path) } else { Place::Disk(path) })
+        match kind {
+            directory if directory.is_dir() => Ok(Place::Directory(path)),
+            disk if disk.is_file() || disk.is_block_device() => Ok(Place::Disk(path)),
+            // To open it may wait for ever.
+            _ => bail!("{text} is neither a block device nor a file or directory; name one of these"),
+        }
+    }
+
+    /// The same by a plain name, a link that is made in the directory that fio runs in: in a job file `#`, `;`, `${X}` and line
+    /// breaks of a path would mean something else.
+    ///
+    /// # Errors
+    /// If the link cannot be made.
+    pub(super) fn by_plain_name(&self, directory: &Path) -> anyhow::Result<Place> {
+        let link = |path: &Path| {
+            let link = directory.join(PLAIN_NAME);
+            let failed = || format!("{} cannot be made", link.display());
+            match fs::remove_file(&link) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error).with_context(failed),
+                Ok(()) | Err(_) => symlink(path, &link).with_context(failed),
+            }
+        };
+        Ok(match self {
+            Place::Disk(path) => {
+                link(path)?;
+                Place::Disk(PLAIN_NAME.into())
+            }
+            // fio takes no link for a directory.
+            Place::Directory(path) => {
+                link(path)?;
+                Place::Directory(Path::new(PLAIN_NAME).join("."))
+            }
+            Place::Nbd(uri) => Place::Nbd(uri.clone()),
+        })
     }
 
     /// Options for the first section of a job file.
@@ -80,8 +118,28 @@ impl Place {
     }
 }
 
+/// Whether a tenth or more of the first bytes of a file are holes, or room that was never written to: both are read without the
+/// disk. Nothing is known of a block device.
+pub(super) fn has_holes(path: &Path, bytes: u64) -> bool {
+    let Ok(file) = File::open(path) else { return false };
+    let Ok(metadata) = file.metadata() else { return false };
+    let end = bytes.min(metadata.len());
+    if !metadata.is_file() || end == 0 {
+        return false;
+    }
+    let (mut at, mut data) = (0, 0);
+    while at < end {
+        // There is none behind it.
+        let Ok(start) = seek(&file, SeekFrom::Data(at)) else { break };
+        let Ok(hole) = seek(&file, SeekFrom::Hole(start)) else { break };
+        data += hole.min(end).saturating_sub(start);
+        at = hole;
+    }
+    data < end - end / 10
+}
+
 fn file_size(path: &Path) -> anyhow::Result<u64> {
-    let sized = File::open(path).and_then(|mut file| file.seek(SeekFrom::End(0)));
+    let sized = File::open(path).and_then(|file| Ok(seek(&file, SeekFrom::End(0))?));
     sized.with_context(|| format!("{} cannot be read", path.display()))
 }
 
@@ -94,4 +152,29 @@ pub(super) fn connect(uri: &NbdUri) -> anyhow::Result<Client> {
         NbdAddress::Tcp { host, port } => Client::connect_tcp((host.as_str(), *port), &options),
     };
     client.with_context(|| format!("{uri} cannot be reached"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::FileExt;
+
+    use super::*;
+
+    #[test]
+    fn holes_and_room_that_was_never_written_to_are_told_from_data() {
+        let folder = tempfile::tempdir_in("/var/tmp").unwrap();
+        let path = folder.path().join("file");
+        let file = File::create_new(&path).unwrap();
+        file.set_len(1 << 20).unwrap();
+        assert!(has_holes(&path, u64::MAX));
+        rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, 1 << 20).unwrap();
+        assert!(has_holes(&path, u64::MAX));
+        file.write_all_at(&[7; 512 << 10], 0).unwrap();
+        file.sync_all().unwrap();
+        assert!(has_holes(&path, u64::MAX));
+        assert!(!has_holes(&path, 512 << 10), "the job does not read behind it");
+        file.write_all_at(&[7; 512 << 10], 512 << 10).unwrap();
+        file.sync_all().unwrap();
+        assert!(!has_holes(&path, u64::MAX));
+    }
 }

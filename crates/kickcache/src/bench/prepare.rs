@@ -1,23 +1,26 @@
 //! Finds the targets, refuses what would cost data, and makes the files that are missing.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, ensure};
 use kickcache_units::show_bytes;
 
-use crate::bench::contents;
+use crate::bench::hold::Holds;
 use crate::bench::in_use;
 use crate::bench::job::{Access, Caching, JobSource};
-use crate::bench::options::{Data, Job, Options};
+use crate::bench::options::{Job, Options};
 use crate::bench::own_cache::OwnCache;
 use crate::bench::phase::Phase;
-use crate::bench::place::Place;
+use crate::bench::place::{Place, has_holes};
 use crate::bench::program::Program;
 use crate::bench::scratch_file::ScratchFile;
 use crate::bench::spec::{CacheTarget, TargetKind, TargetSpec};
 use crate::bench::target::{DIRECTORY, Kind, ProgramState, ProgramTarget, Target};
+use crate::bench::write_check::WriteCheck;
 use crate::bench::wrong_arguments::WrongArguments;
 use crate::interrupt::{Interrupt, Interrupted};
+use crate::notice::notice;
 
 /// What all targets are prepared for.
 struct Preparation<'a> {
@@ -25,7 +28,8 @@ struct Preparation<'a> {
     job: &'a JobSource,
     /// For sockets and the like.
     directory: &'a Path,
-    interrupt: &'a Interrupt,
+    interrupt: &'a Arc<Interrupt>,
+    holds: &'a Holds,
 }
 
 /// The targets, in the order that they were named in.
@@ -36,9 +40,10 @@ pub(super) fn targets(
     options: &Options,
     job: &JobSource,
     directory: &Path,
-    interrupt: &Interrupt,
+    interrupt: &Arc<Interrupt>,
+    holds: &Holds,
 ) -> anyhow::Result<Vec<Target>> {
-    let preparation = Preparation { options, job, directory, interrupt };
+    let preparation = Preparation { options, job, directory, interrupt, holds };
     let names: Vec<&str> = options.targets.iter().map(|spec| spec.name.as_str()).collect();
     for (index, name) in names.iter().enumerate() {
         if names[..index].contains(name) {
@@ -48,24 +53,27 @@ pub(super) fn targets(
     }
     options.targets.iter().try_for_each(|spec| check_phases(spec, options.phases.as_deref()))?;
     if job.caching == Caching::PageCache {
-        eprintln!(
-            "kickcache: warning: the job file has no direct=1: files and disks are measured in the page cache of this machine"
+        notice(
+            "kickcache: warning: the job file has no direct=1: files and disks are measured in the page cache of this machine",
         );
     }
     let left_out = job.left_out();
     if !left_out.is_empty() {
-        eprintln!("kickcache: left out of the job file, as the targets decide it: {}", left_out.join(", "));
+        notice(&format!(
+            "kickcache: left out of the job file, as the bench decides it: {}",
+            left_out.join(", ")
+        ));
     }
-    let target = |spec: &TargetSpec| {
+    let target = |(number, spec): (usize, &TargetSpec)| {
         let failed = |error: anyhow::Error| {
             if error.is::<Interrupted>() {
                 return error;
             }
             error.context(format!("the target {} cannot be used", spec.name))
         };
-        preparation.target(spec).map_err(failed)
+        preparation.target(number, spec).map_err(failed)
     };
-    options.targets.iter().map(target).collect()
+    options.targets.iter().enumerate().map(target).collect()
 }
 
 /// Refuses phases that a target cannot be brought into, as far as that is known before it is put up.
@@ -87,16 +95,18 @@ fn check_phases(spec: &TargetSpec, phases: Option<&[Phase]>) -> Result<(), Wrong
 }
 
 impl Preparation<'_> {
-    fn target(&self, spec: &TargetSpec) -> anyhow::Result<Target> {
-        let directory = self.directory.join(&spec.name);
+    fn target(&self, number: usize, spec: &TargetSpec) -> anyhow::Result<Target> {
+        let directory = self.directory.join(format!("target-{number}"));
         std::fs::create_dir(&directory)?;
         match &spec.kind {
             TargetKind::Place(text) => self.place(spec, text),
             TargetKind::Program(path) => {
                 ensure!(path.is_file(), "there is no executable {}", path.display());
                 let bytes = self.job.bytes.unwrap_or(0) + self.stale_bytes();
-                let program = Program { path: path.clone(), directory, bytes, data: self.options.data };
-                let kind = Kind::Program(ProgramTarget { program, state: ProgramState::Down });
+                let (data, interrupt) = (self.options.data, Arc::clone(self.interrupt));
+                let program = Program { path: path.clone(), directory, bytes, data, interrupt };
+                let (state, check) = (ProgramState::Down, self.write_check());
+                let kind = Kind::Program(ProgramTarget { program, state, check, is_checked: false });
                 let family = path.file_name().map(|name| name.to_string_lossy().into_owned());
                 Ok(Target { family, ..self.ready(spec, kind, &[Phase::Empty, Phase::Stale]) })
             }
@@ -107,7 +117,7 @@ impl Preparation<'_> {
     fn ready(&self, spec: &TargetSpec, kind: Kind, phases: &[Phase]) -> Target {
         let phases = self.options.phases.as_deref().unwrap_or(phases).to_vec();
         let (name, origin) = (spec.name.clone(), spec.text.clone());
-        Target { name, kind, phases, family: None, cache: None, origin, made: Vec::new() }
+        Target { name, kind, phases, family: None, cache: None, origin, made: Vec::new(), has_holes: false }
     }
 
     /// Bytes of stale data: as many as the job has, unless something else was said.
@@ -138,9 +148,11 @@ impl Preparation<'_> {
         }
         self.check_size(self.size(&place)?, text)?;
         if made.is_empty() {
+            self.hold(&place)?;
             self.check_writes(&place, text)?;
         }
-        Ok(Target { made, ..self.ready(spec, Kind::Found(place), &[Phase::Found]) })
+        let has_holes = self.look_for_holes(&place, text);
+        Ok(Target { made, has_holes, ..self.ready(spec, Kind::Found(place), &[Phase::Found]) })
     }
 
     fn cache(&self, spec: &TargetSpec, cache: &CacheTarget, directory: &Path) -> anyhow::Result<Target> {
@@ -151,6 +163,7 @@ impl Preparation<'_> {
             .size(&place)?
             .with_context(|| format!("{text} is a directory; an origin is a disk or a file"))?;
         if made.is_empty() {
+            self.hold(&place)?;
             self.check_writes(&place, &text)?;
         }
         let is_new = cache.cache.symlink_metadata().is_err();
@@ -171,8 +184,13 @@ impl Preparation<'_> {
             );
         }
         self.check_size(Some(size), &text)?;
-        let kind = Kind::Cache(OwnCache::new(cache, directory, self.options.data));
-        let mut target = Target { made, ..self.ready(spec, kind, &phases) };
+        if !is_new {
+            self.holds.keep(&cache.cache, Access::Writes)?;
+            in_use::check_unused(&Place::Disk(cache.cache.clone()))?;
+        }
+        let has_holes = self.look_for_holes(&place, &text);
+        let kind = Kind::Cache(OwnCache::new(cache, directory, self.options.data, self.interrupt));
+        let mut target = Target { made, has_holes, ..self.ready(spec, kind, &phases) };
         let mode = cache.mode.as_str();
         target.cache = Some(format!("{}, {mode}", cache.cache.display()));
         target.family = Some(format!("kickcache, {mode}"));
@@ -186,14 +204,14 @@ impl Preparation<'_> {
         if text.contains("://") || path.symlink_metadata().is_ok() || path.starts_with("/dev") {
             return Ok(Vec::new());
         }
-        let bytes = self
-            .job
-            .bytes
-            .with_context(|| format!("{text} does not exist, and how large it must be cannot be told"))?;
+        let bytes = self.job.bytes.with_context(|| {
+            let why = &self.job.why_unknown;
+            format!("{text} does not exist, and how large it must be cannot be told of this job: {why}")
+        })?;
         let bytes = bytes + self.stale_bytes_wanted();
         self.check_room(path.parent().unwrap_or(&path), bytes)?;
-        eprintln!("kickcache: making {text}, {} for this bench", show_bytes(bytes));
-        Ok(vec![ScratchFile::make(&path, bytes, self.interrupt)?])
+        notice(&format!("kickcache: making {text}, {} for this bench", show_bytes(bytes)));
+        Ok(vec![ScratchFile::make(&path, bytes, self.holds, self.interrupt)?])
     }
 
     fn check_size(&self, size: Option<u64>, text: &str) -> anyhow::Result<()> {
@@ -239,21 +257,34 @@ impl Preparation<'_> {
         self.interrupt.wait_for(move || place.size())
     }
 
+    /// Keeps other benches from a device or a file.
+    fn hold(&self, place: &Place) -> anyhow::Result<()> {
+        match place {
+            Place::Disk(path) => self.holds.keep(path, self.job.access()),
+            Place::Directory(_) | Place::Nbd(_) => Ok(()),
+        }
+    }
+
+    /// Whether a job that writes may do so.
     fn check_writes(&self, place: &Place, text: &str) -> anyhow::Result<()> {
-        if self.job.access() == Access::Reads {
-            return Ok(());
+        self.write_check().check(place, text)
+    }
+
+    fn write_check(&self) -> WriteCheck {
+        let (access, data) = (self.job.access(), self.options.data);
+        WriteCheck { access, data, interrupt: Arc::clone(self.interrupt) }
+    }
+
+    /// Whether a file has holes where the job reads, which is said.
+    fn look_for_holes(&self, place: &Place, text: &str) -> bool {
+        let Place::Disk(path) = place else { return false };
+        let has_holes = has_holes(path, self.job.bytes.unwrap_or(u64::MAX));
+        if has_holes {
+            notice(&format!(
+                "kickcache: warning: {text} has holes, which are read faster than data, and written to slower: the figures will not be those of a full file"
+            ));
         }
-        in_use::check_unused(place)?;
-        if self.options.data == Data::Destroy {
-            return Ok(());
-        }
-        let looked_at = place.clone();
-        match self.interrupt.wait_for(move || contents::look(&looked_at))? {
-            None => Ok(()),
-            Some(what) => bail!(
-                "{text} holds {what}, and the job writes; name another target, or give --destroy-data, which loses it"
-            ),
-        }
+        has_holes
     }
 }
 
@@ -263,7 +294,7 @@ mod tests {
 
     use super::*;
     use crate::bench::article_job::ArticleJob;
-    use crate::bench::options::NoiseFloor;
+    use crate::bench::options::{Data, NoiseFloor};
 
     /// Prepares targets; gives the sentence of the failure.
     fn fault(targets: &[&str], phases: Option<Vec<Phase>>, size: u64) -> String {
@@ -282,8 +313,9 @@ mod tests {
             data: Data::Keep,
         };
         let directory = tempfile::tempdir().unwrap();
-        let interrupt = Interrupt::listen("interrupted").unwrap();
-        let found = super::targets(&options, &JobSource::read(&job).unwrap(), directory.path(), &interrupt);
+        let (interrupt, holds) = (Arc::new(Interrupt::listen("interrupted").unwrap()), Holds::default());
+        let job = JobSource::read(&job).unwrap();
+        let found = super::targets(&options, &job, directory.path(), &interrupt, &holds);
         format!("{:#}", found.err().expect("it is refused"))
     }
 

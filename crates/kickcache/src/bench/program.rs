@@ -1,16 +1,33 @@
 //! A target that an executable puts up: `up`, `path`, `down`, and `restart` if it can.
 
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
 
-use anyhow::Context;
+use anyhow::{Context, bail};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
 use crate::bench::options::Data;
+use crate::interrupt::Interrupt;
+use crate::notice::notice;
 
 /// What `restart` ends with if it cannot be done: EX_USAGE.
 const CANNOT: i32 = 64;
+/// Most that is read of what it prints.
+const OUTPUT_BYTES_MAX: usize = 4_096;
 /// Most that is repeated of what it says when it fails.
 const SAID_MAX: usize = 400;
+/// How long `down` may go on once the bench is interrupted: what it leaves behind stays.
+const DOWN_MAX: Duration = Duration::from_secs(15);
+/// How long it may take to end when it is asked to.
+const END_MAX: Duration = Duration::from_secs(2);
+/// How often it is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// The executable, and what it is told by its environment.
 #[derive(Clone, Debug)]
@@ -21,6 +38,8 @@ pub(super) struct Program {
     /// Bytes that the job and the stale data need.
     pub(super) bytes: u64,
     pub(super) data: Data,
+    /// Ends it.
+    pub(super) interrupt: Arc<Interrupt>,
 }
 
 /// Whether a verb is known.
@@ -32,6 +51,13 @@ pub(super) enum Known {
     Unknown,
 }
 
+/// How it ended, and what it said.
+struct Said {
+    status: ExitStatus,
+    output: String,
+    complaint: String,
+}
+
 impl Program {
     /// Puts it up, with an empty cache.
     pub(super) fn up(&self) -> anyhow::Result<()> {
@@ -40,27 +66,37 @@ impl Program {
 
     /// Where it is: a path or a URI.
     pub(super) fn place(&self) -> anyhow::Result<String> {
-        let said = self.run("path")?.trim().to_owned();
+        let output = self.run("path")?;
+        let said = output.trim();
         if said.is_empty() || said.contains('\n') {
-            anyhow::bail!("`{} path` printed `{said}`, expected one path or URI", self.path.display());
+            let said: String = said.chars().take(SAID_MAX).collect();
+            bail!("`{} path` printed `{said}`, expected one path or URI", self.path.display());
         }
-        Ok(said)
+        Ok(said.to_owned())
     }
 
     /// Stops it and starts it again with the cache that it has.
     pub(super) fn restart(&self) -> anyhow::Result<Known> {
-        let output = self.command("restart").output().with_context(|| self.failed("restart"))?;
-        if output.status.code() == Some(CANNOT) {
+        let said = self.start("restart")?;
+        if said.status.code() == Some(CANNOT) {
             return Ok(Known::Unknown);
         }
-        self.check("restart", &output)?;
+        self.check("restart", said)?;
         Ok(Known::Done)
     }
 
     /// Bytes of its cache; nothing if it does not know the verb, or they are unknown.
     pub(super) fn cache_bytes(&self) -> Option<u64> {
-        let output = self.command("cache-size").output().ok().filter(|output| output.status.success())?;
-        String::from_utf8_lossy(&output.stdout).trim().parse().ok()
+        let said = self.start("cache-size").ok().filter(|said| said.status.success())?;
+        let bytes = said.output.trim().parse().ok();
+        if bytes.is_none() {
+            let (name, output) = (self.path.display(), said.output.trim().escape_debug().to_string());
+            let output: String = output.chars().take(SAID_MAX).collect();
+            notice(&format!(
+                "kickcache: warning: `{name} cache-size` printed `{output}`, which is no number of bytes"
+            ));
+        }
+        bytes
     }
 
     /// Takes it down.
@@ -78,31 +114,90 @@ impl Program {
             .env("KICKCACHE_BENCH_DIR", &self.directory)
             .env("KICKCACHE_BENCH_BYTES", self.bytes.to_string())
             .env("KICKCACHE_BENCH_DESTROY", destroy)
-            .stdin(Stdio::null());
+            .stdin(Stdio::null())
+            .process_group(0);
         command
     }
 
-    fn failed(&self, verb: &str) -> String {
-        format!("`{} {verb}` cannot be run", self.path.display())
-    }
-
     fn run(&self, verb: &str) -> anyhow::Result<String> {
-        let output = self.command(verb).output().with_context(|| self.failed(verb))?;
-        self.check(verb, &output)?;
-        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+        let said = self.start(verb)?;
+        self.check(verb, said)
     }
 
-    fn check(&self, verb: &str, output: &std::process::Output) -> anyhow::Result<()> {
-        if output.status.success() {
-            return Ok(());
-        }
-        let said: String = String::from_utf8_lossy(&output.stderr)
-            .trim()
-            .replace('\n', "; ")
-            .chars()
-            .take(SAID_MAX)
-            .collect();
-        let said = if said.is_empty() { "it said nothing on standard error" } else { &said };
-        anyhow::bail!("`{} {verb}` failed ({}): {said}", self.path.display(), output.status)
+    /// Runs it to its end. What it prints goes to files: something that it leaves running may hold them for as long as it likes.
+    fn start(&self, verb: &str) -> anyhow::Result<Said> {
+        let failed = || format!("`{} {verb}` cannot be run", self.path.display());
+        let [output, complaint] = [tempfile::tempfile()?, tempfile::tempfile()?];
+        let mut command = self.command(verb);
+        command.stdout(output.try_clone()?).stderr(complaint.try_clone()?);
+        let mut child = command.spawn().with_context(failed)?;
+        self.wait(verb, &child).with_context(failed)?;
+        let status = child.wait().with_context(failed)?;
+        Ok(Said { status, output: text(&output)?, complaint: text(&complaint)? })
     }
+
+    /// Waits for its end, but for its status; a signal ends it with all that it started and did not send into a group of its own.
+    fn wait(&self, verb: &str, child: &Child) -> anyhow::Result<()> {
+        let group = Pid::from_child(child);
+        let has_ended = || {
+            // Not reaped, so that its number is nobody else's while a signal may still be sent to it.
+            let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
+            anyhow::Ok(waitid(WaitId::Pid(group), options)?.is_some())
+        };
+        let patience = if verb == "down" { DOWN_MAX } else { Duration::ZERO };
+        let mut interrupted: Option<Instant> = None;
+        while !has_ended()? {
+            thread::sleep(LOOK_EVERY);
+            if self.interrupt.signal().is_none() {
+                continue;
+            }
+            let since = interrupted.get_or_insert_with(|| {
+                if !patience.is_zero() {
+                    let name = self.path.display();
+                    notice(&format!("kickcache: waiting up to {} s for `{name} {verb}`", patience.as_secs()));
+                }
+                Instant::now()
+            });
+            if since.elapsed() >= patience {
+                return self.end(verb, group, has_ended);
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends it by force.
+    fn end(
+        &self,
+        verb: &str,
+        group: Pid,
+        has_ended: impl Fn() -> anyhow::Result<bool>,
+    ) -> anyhow::Result<()> {
+        let asked = Instant::now();
+        let _ = kill_process_group(group, Signal::TERM);
+        while !has_ended()? && asked.elapsed() < END_MAX {
+            thread::sleep(LOOK_EVERY);
+        }
+        let _ = kill_process_group(group, Signal::KILL);
+        if verb == "down" {
+            let name = self.path.display();
+            notice(&format!("kickcache: `{name} down` did not end, and was ended: see what it has left"));
+        }
+        self.interrupt.check()
+    }
+
+    fn check(&self, verb: &str, said: Said) -> anyhow::Result<String> {
+        if said.status.success() {
+            return Ok(said.output);
+        }
+        let complaint: String = said.complaint.trim().replace('\n', "; ").chars().take(SAID_MAX).collect();
+        let complaint = if complaint.is_empty() { "it said nothing on standard error" } else { &complaint };
+        bail!("`{} {verb}` failed ({}): {complaint}", self.path.display(), said.status)
+    }
+}
+
+/// The beginning of what was written to a file; who holds it may go on writing.
+fn text(file: &File) -> anyhow::Result<String> {
+    let mut bytes = vec![0; OUTPUT_BYTES_MAX];
+    let length = file.read_at(&mut bytes, 0)?;
+    Ok(String::from_utf8_lossy(&bytes[..length]).into_owned())
 }

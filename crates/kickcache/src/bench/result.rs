@@ -47,6 +47,9 @@ pub(crate) struct TargetFacts {
     pub(crate) name: String,
     /// As it was written.
     pub(crate) target: String,
+    /// Whether it is a file with holes, or its origin is: they are read faster than data.
+    #[serde(default)]
+    pub(crate) has_holes: bool,
 }
 
 /// How a bench ended.

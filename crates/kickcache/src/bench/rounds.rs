@@ -1,6 +1,7 @@
 //! The rounds: every target in every phase, in turns.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
@@ -16,12 +17,13 @@ use crate::bench::result::{
 };
 use crate::bench::run::Runner;
 use crate::bench::target::Target;
+use crate::bench::write_check::WriteCheck;
 use crate::interrupt::{Interrupt, Interrupted};
 
 /// What a bench works with.
 pub(super) struct Place<'a> {
     pub(super) directory: &'a Path,
-    pub(super) interrupt: &'a Interrupt,
+    pub(super) interrupt: &'a Arc<Interrupt>,
     /// fio's version.
     pub(super) fio: String,
 }
@@ -49,12 +51,18 @@ pub(super) fn measure(
     let mut bench = Rounds {
         options,
         runner,
+        check: WriteCheck {
+            access: job.access(),
+            data: options.data,
+            interrupt: Arc::clone(place.interrupt),
+        },
         interrupt: place.interrupt,
         progress: Progress::new(one_round * options.rounds),
         visits: visits(targets.len(), noise_floor),
         one_round,
         rounds: Vec::new(),
     };
+    let facts = facts(options, &targets);
     let end = match bench.measure(&mut targets) {
         Ok(end) => end,
         Err(error) if error.is::<Interrupted>() => End::Interrupted,
@@ -71,16 +79,20 @@ pub(super) fn measure(
         job: job.description.clone(),
         margin: options.margin,
         busy_limit: options.busy_limit,
-        targets: facts(options),
+        targets: facts,
         rounds,
         predictions: Vec::new(),
         end,
     })
 }
 
-fn facts(options: &Options) -> Vec<TargetFacts> {
-    let facts = options.targets.iter();
-    facts.map(|spec| TargetFacts { name: spec.name.clone(), target: spec.text.clone() }).collect()
+fn facts(options: &Options, targets: &[Target]) -> Vec<TargetFacts> {
+    let facts = options.targets.iter().zip(targets).map(|(spec, target)| TargetFacts {
+        name: spec.name.clone(),
+        target: spec.text.clone(),
+        has_holes: target.has_holes,
+    });
+    facts.collect()
 }
 
 /// A target's turn in a round.
@@ -111,6 +123,7 @@ struct Moment {
 struct Rounds<'a> {
     options: &'a Options,
     runner: Runner<'a>,
+    check: WriteCheck,
     interrupt: &'a Interrupt,
     progress: Progress,
     visits: Vec<Visit>,
@@ -179,8 +192,12 @@ impl Rounds<'_> {
                 bail!("{} cannot be restarted by the bench; leave the phase out", target.name);
             }
             let interrupt = self.interrupt;
-            let mut quiet = |_: Duration| interrupt.check();
+            let target: &Target = target;
+            let alive = || target.check_origin().and_then(|()| interrupt.check());
+            let mut quiet = |_: Duration| alive();
             let place = target.place()?;
+            // Somebody may have begun to use it since the last run.
+            self.check.check_unused(&place)?;
             self.runner.lay_out(&place, seed, &mut quiet)?;
             if phase == Phase::Stale {
                 self.runner.read_stale_data(&place, &mut quiet)?;
@@ -189,7 +206,7 @@ impl Rounds<'_> {
             let progress = &self.progress;
             let mut watch = |elapsed: Duration| {
                 progress.show(elapsed, length);
-                interrupt.check()
+                alive()
             };
             runs.push(BenchRun { turn, ..self.runner.measure(target, phase, seed, &mut watch)? });
             self.progress.finish_run(length);

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use kickcache_engine::units::ByteExtent;
 use kickcache_model::result::RunResult;
 
@@ -23,6 +23,10 @@ use crate::timeline::Timeline;
 /// How much longer than it is told fio may take; a job that cannot be read has all the time.
 const GRACE: Duration = Duration::from_secs(120);
 
+/// How the names of fio's logs begin, in the directory that it runs in: its own path may have what means something else in a job
+/// file.
+const LOG: &str = "log";
+
 /// What all runs share.
 pub(super) struct Runner<'a> {
     pub(super) job: &'a JobSource,
@@ -38,7 +42,8 @@ impl Runner<'_> {
     /// If fio fails, or the watch wants it to end.
     pub(super) fn lay_out(&self, place: &Place, seed: u64, watch: Watch<'_>) -> anyhow::Result<()> {
         let Place::Directory(_) = place else { return Ok(()) };
-        self.fio(&self.job.text(place, seed, None), &["--create_only=1"], None)?.run(watch).map(drop)
+        let place = place.by_plain_name(self.directory)?;
+        self.fio(&self.job.text(&place, seed, None), &["--create_only=1"], None)?.run(watch).map(drop)
     }
 
     /// Has stale data read, which the job never asks for: other files, deleted afterwards, or what lies behind the job's
@@ -48,16 +53,19 @@ impl Runner<'_> {
     /// As [`Runner::lay_out`].
     pub(super) fn read_stale_data(&self, place: &Place, watch: Watch<'_>) -> anyhow::Result<()> {
         let bytes = self.stale_bytes;
-        let text = |place: &Place, stale| stale_text(&place.options().join("\n"), stale);
+        let text = |place: &Place, stale| {
+            let place = place.by_plain_name(self.directory)?;
+            anyhow::Ok(stale_text(&place.options().join("\n"), stale))
+        };
         let Place::Directory(path) = place else {
             let before = self.job.bytes;
             let before =
                 before.context("where the job ends cannot be told, so that stale data has no place")?;
-            let text = text(place, stale_extent(before, bytes));
+            let text = text(place, stale_extent(before, bytes))?;
             return self.fio(&text, &["--readonly"], None)?.run(watch).map(drop);
         };
         let own = tempfile::Builder::new().prefix("stale-").tempdir_in(path)?;
-        let text = text(&Place::Directory(own.path().into()), ByteExtent { start: 0, length: bytes });
+        let text = text(&Place::Directory(own.path().into()), ByteExtent { start: 0, length: bytes })?;
         self.fio(&text, &[], None)?.run(watch)?;
         Ok(own.close()?)
     }
@@ -74,11 +82,11 @@ impl Runner<'_> {
         watch: Watch<'_>,
     ) -> anyhow::Result<BenchRun> {
         let place = target.place()?;
-        let log = self.directory.join("log");
         self.remove_logs();
         let is_read_only = self.job.access() == Access::Reads && !matches!(place, Place::Directory(_));
         let flags: &[&str] = if is_read_only { &["--readonly"] } else { &[] };
-        let fio = self.fio(&self.job.text(&place, seed, Some(&log)), flags, self.job.length)?;
+        let named = place.by_plain_name(self.directory)?;
+        let fio = self.fio(&self.job.text(&named, seed, Some(LOG)), flags, self.job.length)?;
         let mut timeline = target.server().map(|server| Timeline::begin(server, VOLUME)).transpose()?;
         let mut disk = DiskWatch::begin(&place);
         let busy = Busy::begin(&place);
@@ -92,12 +100,15 @@ impl Runner<'_> {
         // fio ends in order when a terminal interrupts all of us.
         watch(self.job.length.unwrap_or_default())?;
         let others = busy.others();
-        let logs = (1..=report::count(&text)?).map(|job| format!("{}_iops.{job}.log", log.display()));
+        let log = |job| self.directory.join(format!("{LOG}_iops.{job}.log"));
+        let logs = (1..=report::count(&text)?).map(log);
         let logs = logs
             .map(fs::read_to_string)
             .collect::<Result<Vec<_>, _>>()
             .context("a log of fio cannot be read")?;
         let measured = report::read(&text, &logs, self.job.interval())?;
+        let is_idle = measured.jobs.iter().all(|job| job.count() + job.others == 0);
+        ensure!(!is_idle, "fio completed no operation in {:.1} s", measured.took.as_secs_f64());
         let mut result = self.result(target, phase, seed);
         result.nanos = u64::try_from(measured.took.as_nanos()).unwrap_or(u64::MAX);
         result.jobs = measured.jobs;
@@ -136,8 +147,7 @@ impl Runner<'_> {
 
     fn remove_logs(&self) {
         let Ok(entries) = fs::read_dir(self.directory) else { return };
-        for entry in entries.flatten().filter(|entry| entry.file_name().to_string_lossy().starts_with("log_"))
-        {
+        for entry in entries.flatten().filter(|entry| entry.file_name().to_string_lossy().starts_with(LOG)) {
             let _ = fs::remove_file(entry.path());
         }
     }

@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use kickcache_random::Random;
 
+use crate::bench::hold::Holds;
+use crate::bench::job::Access;
 use crate::interrupt::Interrupt;
 
 /// Bytes written at once.
@@ -21,10 +23,16 @@ impl ScratchFile {
     ///
     /// # Errors
     /// If it cannot be made or filled, or the bench is interrupted.
-    pub(super) fn make(path: &Path, bytes: u64, interrupt: &Interrupt) -> anyhow::Result<ScratchFile> {
+    pub(super) fn make(
+        path: &Path,
+        bytes: u64,
+        holds: &Holds,
+        interrupt: &Interrupt,
+    ) -> anyhow::Result<ScratchFile> {
         let failed = || format!("{} cannot be made", path.display());
         let mut file = File::create_new(path).with_context(failed)?;
         let own = ScratchFile(path.into());
+        holds.keep(path, Access::Writes)?;
         let mut random = Random::new(bytes);
         let mut piece = vec![0; PIECE];
         let mut left = bytes;

@@ -34,15 +34,14 @@ impl Section {
 /// If an option stands before the first section, or another file is included.
 pub(super) fn parse(text: &str) -> anyhow::Result<Vec<Section>> {
     let mut sections: Vec<Section> = Vec::new();
-    for line in text.lines().map(str::trim) {
-        if line.is_empty() || line.starts_with(['#', ';']) {
-            continue;
-        }
+    // Behind either sign a line is a comment, wherever that stands, also in a value.
+    let lines = text.lines().map(|line| line.split(['#', ';']).next().unwrap_or_default().trim());
+    for line in lines.filter(|line| !line.is_empty()) {
         if let Some(name) = line.strip_prefix('[').and_then(|rest| rest.split(']').next()) {
             sections.push(Section { name: name.into(), options: Vec::new() });
             continue;
         }
-        if line.starts_with("include ") {
+        if line.starts_with("include") {
             anyhow::bail!("`{line}` is not followed; put that file's sections into the job file");
         }
         let Some(section) = sections.last_mut() else {
@@ -64,12 +63,11 @@ mod tests {
 
     #[test]
     fn sections_keep_their_options() {
-        let sections =
-            parse("; c\n[global]\nrw = randrw\nnorandommap\n\n[a]\nbs=4k # not a comment\n").unwrap();
+        let sections = parse("; c\n[global]\nrw = randrw\nnorandommap\n\n[a]\nbs=4k # a comment\n").unwrap();
         assert_eq!(sections.len(), 2);
         assert_eq!(sections[0].values(&["rw", "readwrite"]).collect::<Vec<_>>(), ["randrw"]);
         assert_eq!(sections[0].values(&["norandommap"]).collect::<Vec<_>>(), [""]);
-        assert_eq!(sections[1].text(), "[a]\nbs=4k # not a comment\n");
+        assert_eq!(sections[1].text(), "[a]\nbs=4k\n");
     }
 
     #[test]
@@ -78,5 +76,6 @@ mod tests {
         assert!(fault("bs=4k").contains("before the first section"));
         assert!(fault("[global]\nbs=4k").contains("no job"));
         assert!(fault("[a]\ninclude b.fio").contains("is not followed"));
+        assert!(fault("[a]\ninclude\tb.fio").contains("is not followed"), "fio takes any sign behind it");
     }
 }

@@ -68,8 +68,8 @@ impl FromStr for TargetSpec {
 
     fn from_str(text: &str) -> Result<TargetSpec, String> {
         let (name, what) = text.split_once('=').ok_or_else(|| format!("`{text}` has no name; {EXPECTED}"))?;
-        if name.is_empty() || what.is_empty() || name.contains('/') {
-            return Err(format!("`{text}` is no target; {EXPECTED}"));
+        if name.is_empty() || what.is_empty() || name.contains('/') || name.contains(char::is_control) {
+            return Err(format!("`{}` is no target; {EXPECTED}", text.escape_debug()));
         }
         let kind = if let Some(program) = what.strip_prefix("cmd:") {
             TargetKind::Program(program.into())
@@ -142,6 +142,7 @@ mod tests {
     fn what_is_no_target_is_said_with_what_is() {
         assert!(fault("/dev/sdb").starts_with("`/dev/sdb` has no name; write NAME=PATH"));
         assert!(fault("=x").contains("is no target"));
+        assert!(fault("\x1b[31mred=x").starts_with("`\\u{1b}[31mred=x` is no target"));
         assert!(
             fault("a=bogus:x")
                 .starts_with("`bogus:` is nothing that a target can begin with; write NAME=PATH")

@@ -228,7 +228,7 @@ mod tests {
     }
 
     fn result(rounds: Vec<Round>) -> BenchResult {
-        let fact = |name: &str| TargetFacts { name: name.into(), target: "/x".into() };
+        let fact = |name: &str| TargetFacts { name: name.into(), target: "/x".into(), has_holes: false };
         BenchResult {
             kind: "kickcache-bench".into(),
             version: 1,

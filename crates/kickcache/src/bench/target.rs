@@ -11,6 +11,8 @@ use crate::bench::phase::Phase;
 use crate::bench::place::Place;
 use crate::bench::program::{Known, Program};
 use crate::bench::scratch_file::ScratchFile;
+use crate::bench::write_check::WriteCheck;
+use crate::notice::notice;
 
 /// A target, ready to be measured. Dropping it takes it down and removes what was made for it.
 pub(super) struct Target {
@@ -26,6 +28,8 @@ pub(super) struct Target {
     /// Files that were made for it; they go away behind what uses them.
     #[expect(dead_code, reason = "it is there to be dropped")]
     pub(super) made: Vec<ScratchFile>,
+    /// Whether it is a file with holes, or its origin is.
+    pub(super) has_holes: bool,
 }
 
 /// What a target is made of.
@@ -45,6 +49,10 @@ pub(super) struct ProgramTarget {
     pub(super) program: Program,
     /// Whether it is up.
     pub(super) state: ProgramState,
+    /// What it must be for a job that writes.
+    pub(super) check: WriteCheck,
+    /// Whether that was looked at.
+    pub(super) is_checked: bool,
 }
 
 /// Whether an executable's target is up.
@@ -59,6 +67,20 @@ pub(super) const DIRECTORY: &str = "kickcache-bench-";
 
 impl ProgramTarget {
     fn up(&mut self) -> anyhow::Result<()> {
+        self.put_up()?;
+        if std::mem::replace(&mut self.is_checked, true) {
+            return Ok(());
+        }
+        // Later it holds what the bench has written.
+        if let ProgramState::Up(place, None) = &self.state {
+            let text = format!("what `{} path` names", self.program.path.display());
+            self.check.check(place, &text)?;
+        }
+        // To look at it was to read it, by its cache.
+        if self.check.looks_at_data() { self.put_up() } else { Ok(()) }
+    }
+
+    fn put_up(&mut self) -> anyhow::Result<()> {
         self.down()?;
         // Down it must go from now on, even if it is only half up.
         self.state = ProgramState::Up(Place::Disk(PathBuf::new()), None);
@@ -88,7 +110,7 @@ impl ProgramTarget {
 impl Drop for ProgramTarget {
     fn drop(&mut self) {
         if let Err(error) = self.down() {
-            tracing::warn!("{error:#}");
+            notice(&format!("kickcache: warning: {error:#}"));
         }
     }
 }
@@ -146,6 +168,17 @@ impl Target {
         match &self.kind {
             Kind::Cache(cache) => cache.server(),
             Kind::Found(_) | Kind::FileSystem(_) | Kind::Program(_) => None,
+        }
+    }
+
+    /// Fails where what it needs has been away for long.
+    ///
+    /// # Errors
+    /// A sentence that says so.
+    pub(super) fn check_origin(&self) -> anyhow::Result<()> {
+        match &self.kind {
+            Kind::Cache(cache) => cache.check_origin(),
+            Kind::Found(_) | Kind::FileSystem(_) | Kind::Program(_) => Ok(()),
         }
     }
 

@@ -143,7 +143,10 @@ impl BenchArgs {
         let printed =
             if self.json { writeln!(out, "{json}") } else { bench_table::print(&result, &summary, out) };
         kept?;
-        printed?;
+        // A terminal that was closed can show nothing, and has interrupted the bench.
+        if result.end != End::Interrupted {
+            printed?;
+        }
         end(&result.end, &summary)
     }
 

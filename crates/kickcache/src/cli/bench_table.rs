@@ -10,6 +10,8 @@ use crate::cli::table::{Align, Cell, Colour, KEEP, Table, Tone};
 
 /// What stands where no round counts.
 const NONE_COUNTS: &str = "No round counts: what stands here was measured all the same, and proves nothing.";
+/// An interval whose end is this many times its beginning says nothing.
+const WIDE: f64 = 100.0;
 /// What stands where there is no figure.
 const NOTHING: &str = "-";
 
@@ -51,8 +53,8 @@ fn cells(row: &Row) -> Vec<Cell> {
     vec![
         Cell::new(&row.target),
         Cell::new(row.phase.name()),
-        Cell::new(show_whole(row.iops)),
-        Cell::new(format!("{}-{}", show_whole(row.iops_min), show_whole(row.iops_max))),
+        Cell::new(rate(row.iops)),
+        Cell::new(format!("{}-{}", rate(row.iops_min), rate(row.iops_max))),
         text(comparison.map(|known| ratio(known.ratio))),
         Cell::new(latency(row.p50)),
         Cell::new(latency(row.p99)),
@@ -72,7 +74,7 @@ fn cells_of_prediction(row: &Row, foretold: &Foretold) -> Vec<Cell> {
     vec![
         Cell::new("  predicted"),
         Cell::new(row.phase.name()),
-        Cell::new(show_whole(foretold.iops)),
+        Cell::new(rate(foretold.iops)),
         Cell::new(NOTHING),
         Cell::new(NOTHING),
         Cell::new(latency(foretold.p50)),
@@ -107,6 +109,10 @@ pub(crate) fn footnotes(summary: &Summary, result: &BenchResult) -> Vec<String> 
     if let (Some(noise), Some(first)) = (&summary.noise, summary.rows.first()) {
         lines.push(of_noise(noise, &first.target));
     }
+    for target in result.targets.iter().filter(|target| target.has_holes) {
+        let name = &target.name;
+        lines.push(format!("{name} has holes, which are read faster than data, and written to slower: its figures are not those of a full file."));
+    }
     if summary.rows.iter().any(|row| row.foretold.is_some()) {
         lines.push("Predicted: the same job, simulated on models of the devices.".into());
     }
@@ -135,6 +141,8 @@ fn of_noise(noise: &Noise, target: &str) -> String {
 fn verdict(comparison: &Comparison) -> String {
     match (comparison.verdict, comparison.low, comparison.high) {
         (Verdict::Equal, ..) | (_, None, _) | (_, _, None) => comparison.words(),
+        // Two rounds tell next to nothing.
+        (Verdict::NotEnoughData, Some(low), Some(high)) if high > low * WIDE => comparison.words(),
         (_, Some(low), Some(high)) => format!("{} ({} to {})", comparison.words(), ratio(low), ratio(high)),
     }
 }
@@ -152,6 +160,11 @@ fn percent(part: f64) -> String {
     format!("{:.1} %", part * 100.0)
 }
 
+/// Operations a second; few of them are not none.
+fn rate(iops: f64) -> String {
+    if iops > 0.0 && iops < 9.95 { format!("{iops:.1}") } else { show_whole(iops) }
+}
+
 /// A ratio with three digits.
 fn ratio(ratio: f64) -> String {
     let digits = if ratio < 9.995 { 2 } else { usize::from(ratio < 99.95) };
@@ -165,5 +178,29 @@ fn latency(nanos: f64) -> String {
         millis if millis < 9_995_000.0 => format!("{:.2} ms", millis / 1e6),
         millis if millis < 999_500_000.0 => format!("{:.0} ms", millis / 1e6),
         long => format!("{:.1} s", long / 1e9),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_operations_are_not_none() {
+        assert_eq!([0.0, 0.33, 9.9, 10.2, 1234.6].map(rate), ["0", "0.3", "9.9", "10", "1,235"]);
+    }
+
+    #[test]
+    fn an_interval_that_says_nothing_is_not_shown() {
+        let known = |high| Comparison {
+            ratio: 1.0,
+            low: Some(0.5),
+            high: Some(high),
+            rounds: 2,
+            margin: 0.05,
+            verdict: Verdict::NotEnoughData,
+        };
+        assert_eq!(verdict(&known(414_388.0)), "not enough data");
+        assert_eq!(verdict(&known(2.0)), "not enough data (0.50x to 2.00x)");
     }
 }

@@ -8,6 +8,7 @@ use std::path::Path;
 use anyhow::Context;
 
 use crate::cli::exit::Failure;
+use crate::notice::notice;
 use crate::whole_file;
 
 /// What a file is, whatever its name.
@@ -115,7 +116,7 @@ fn over(output: &Path, input: &Path) -> String {
 pub(crate) fn write(path: &Path, page: &str) -> anyhow::Result<()> {
     whole_file::write(path, page)
         .with_context(|| format!("the report {} cannot be written", path.display()))?;
-    eprintln!("The report is in {}.", path.display());
+    notice(&format!("The report is in {}.", path.display()));
     Ok(())
 }
 
@@ -126,7 +127,7 @@ pub(crate) fn write(path: &Path, page: &str) -> anyhow::Result<()> {
 pub(crate) fn write_result(path: &Path, json: &str) -> anyhow::Result<()> {
     whole_file::write(path, json)
         .with_context(|| format!("the result {} cannot be written", path.display()))?;
-    eprintln!("The result is in {}.", path.display());
+    notice(&format!("The result is in {}.", path.display()));
     Ok(())
 }
 

@@ -2,8 +2,8 @@
 
 use std::ffi::OsString;
 use std::fs::{self, File};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
@@ -53,7 +53,7 @@ impl Fio<'_> {
     pub(crate) fn run(&self, watch: Watch<'_>) -> anyhow::Result<String> {
         let [report, complaints] = ["fio.json", "fio.err"].map(|name| self.directory.join(name));
         let _ = fs::remove_file(&report);
-        let child = Command::new("fio")
+        let child = command()
             .args(["--output-format=json+", "--eta=never"])
             .arg(flag("--output=", &report))
             .args(&self.arguments)
@@ -64,23 +64,23 @@ impl Fio<'_> {
             .spawn()
             .context("fio cannot be started; install it")?;
         let begin = Instant::now();
-        let ended = self.wait(Guard(child), &mut *watch)?;
+        let status = self.wait(Guard(child), &mut *watch)?;
         let text = fs::read_to_string(&report).unwrap_or_default();
-        if !ended {
+        if !status.success() {
             // A signal to all of us ends fio, too: that is an interruption, not a failure.
             watch(begin.elapsed())?;
-            anyhow::bail!("fio failed: {}", complaint(&complaints, &text));
+            anyhow::bail!("fio failed: {}", complaint(&complaints, &text, status));
         }
         check_whole(&text, self.directory)?;
         Ok(text)
     }
 
-    /// Waits for fio; returns whether it says that all went well.
-    fn wait(&self, mut child: Guard, watch: Watch<'_>) -> anyhow::Result<bool> {
+    /// Waits for fio.
+    fn wait(&self, mut child: Guard, watch: Watch<'_>) -> anyhow::Result<ExitStatus> {
         let start = Instant::now();
         loop {
             if let Some(status) = child.0.try_wait()? {
-                return Ok(status.success());
+                return Ok(status);
             }
             let elapsed = start.elapsed();
             if self.longest.is_some_and(|longest| elapsed > longest) {
@@ -90,6 +90,20 @@ impl Fio<'_> {
             std::thread::sleep(LOOK_EVERY);
         }
     }
+}
+
+/// fio, which the kernel asks to end when the thread that starts it ends, as by `kill -9`; where there is no `setpriv`, fio goes on.
+fn command() -> Command {
+    const SETPRIV: &str = "setpriv";
+    const FLAGS: [&str; 2] = ["--pdeathsig", "TERM"];
+    let mut tried = Command::new(SETPRIV);
+    tried.args(FLAGS).arg("true").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    if !tried.status().is_ok_and(|status| status.success()) {
+        return Command::new("fio");
+    }
+    let mut command = Command::new(SETPRIV);
+    command.args(FLAGS).arg("fio");
+    command
 }
 
 /// fio ends well, too, where there was no room for its report.
@@ -126,13 +140,23 @@ pub(crate) fn flag(name: &str, path: &Path) -> OsString {
 }
 
 /// What fio says of its failure; it writes some of it before its report.
-fn complaint(path: &PathBuf, report: &str) -> String {
+fn complaint(path: &Path, report: &str, status: ExitStatus) -> String {
     let said = fs::read_to_string(path).unwrap_or_default();
     let before = report.split("\n{").next().unwrap_or_default();
-    let mut lines = said.lines().chain(before.lines()).filter(|line| line.starts_with("fio:"));
-    let last = lines.next_back().map(|line| line.trim_start_matches("fio:").trim().to_owned());
     let any = || said.lines().last().map(str::to_owned);
-    last.or_else(any).unwrap_or_else(|| "it does not say why".into())
+    last_of_fio(&said, before).or_else(any).unwrap_or_else(|| format!("it does not say why ({status})"))
+}
+
+/// The last line that says what is wrong. That a job was dropped follows from an option, which the first line names.
+fn last_of_fio(said: &str, before: &str) -> Option<String> {
+    let is_dropped = |line: &str| line.starts_with("fio: job ") && line.ends_with(" dropped");
+    let bad_option = said.lines().find(|line| line.starts_with("Bad option"));
+    if let Some(option) = bad_option.filter(|_| said.lines().any(is_dropped)) {
+        return Some(option.to_owned());
+    }
+    let mut lines = said.lines().chain(before.lines());
+    let last = lines.rfind(|line| line.starts_with("fio:") && !is_dropped(line));
+    last.map(|line| line.trim_start_matches("fio:").trim().to_owned())
 }
 
 /// A child that does not outlive its owner.
@@ -157,6 +181,16 @@ impl Drop for Guard {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_option_that_is_wrong_is_named() {
+        let said = "Bad option <colour=3>\nfio: job a dropped\n";
+        assert_eq!(last_of_fio(said, "").as_deref(), Some("Bad option <colour=3>"));
+        let said = "Option unlink requires an argument\nfio: failed parsing unlink\nfio: job a dropped\n";
+        assert_eq!(last_of_fio(said, "").as_deref(), Some("failed parsing unlink"));
+        assert_eq!(last_of_fio("fio: one\nx\n", "fio: two\n").as_deref(), Some("two"));
+        assert_eq!(last_of_fio("x\n", ""), None);
+    }
 
     #[test]
     fn a_report_that_had_no_room_is_told_from_one_that_is_whole() {

@@ -1,5 +1,9 @@
 //! `kickcache bench` with real fio: turns, phases, what is kept of an interruption, and what is never written to.
 
+mod ends;
+mod interrupted;
+mod odd_targets;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,0 +1,56 @@
+//! What a target that a job writes to must not be: in use, or, unless that may be lost, full of data.
+
+use std::sync::Arc;
+
+use anyhow::bail;
+
+use crate::bench::contents;
+use crate::bench::in_use;
+use crate::bench::job::Access;
+use crate::bench::options::Data;
+use crate::bench::place::Place;
+use crate::interrupt::Interrupt;
+
+/// The check, as job and options want it.
+#[derive(Clone, Debug)]
+pub(super) struct WriteCheck {
+    pub(super) access: Access,
+    pub(super) data: Data,
+    pub(super) interrupt: Arc<Interrupt>,
+}
+
+impl WriteCheck {
+    /// Refuses a place that the job must not write to; the text is what it was called.
+    ///
+    /// # Errors
+    /// A sentence that says why.
+    pub(super) fn check(&self, place: &Place, text: &str) -> anyhow::Result<()> {
+        self.check_unused(place)?;
+        if !self.looks_at_data() {
+            return Ok(());
+        }
+        let looked_at = place.clone();
+        match self.interrupt.wait_for(move || contents::look(&looked_at))? {
+            None => Ok(()),
+            Some(what) => bail!(
+                "{text} holds {what}, and the job writes; name another target, or give --destroy-data, which loses it"
+            ),
+        }
+    }
+
+    /// Only whether somebody uses it.
+    ///
+    /// # Errors
+    /// A sentence that says who.
+    pub(super) fn check_unused(&self, place: &Place) -> anyhow::Result<()> {
+        match self.access {
+            Access::Reads => Ok(()),
+            Access::Writes => in_use::check_unused(place),
+        }
+    }
+
+    /// Whether it reads a place, so that a cache on the way is no longer empty.
+    pub(super) fn looks_at_data(&self) -> bool {
+        self.access == Access::Writes && self.data == Data::Keep
+    }
+}
