@@ -6,7 +6,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 use anyhow::bail;
-use kickcache_daemon::driver::device::sysfs::loop_file;
+use kickcache_daemon::driver::device::sysfs::{BLOCK_DEVICES, loop_device_on};
 use kickcache_daemon::driver::device::{AccessMode, BlockFile, Emptiness, OpenError};
 use rustix::fs::OFlags;
 
@@ -28,7 +28,7 @@ pub(crate) fn check_unused(place: &Place) -> anyhow::Result<()> {
         }
     }
     let swaps = fs::read_to_string("/proc/swaps").unwrap_or_default();
-    if let Some(user) = user_of(path, Path::new("/sys/block"), &swaps)? {
+    if let Some(user) = user_of(path, Path::new(BLOCK_DEVICES), &swaps)? {
         bail!("{} is in use: it is {user}; name another target", path.display());
     }
     // Locks are looked for as a daemon does, on what lies below a loop device, too.
@@ -56,13 +56,7 @@ fn user_of(path: &Path, blocks: &Path, swaps: &str) -> anyhow::Result<Option<Str
     if swap.any(|name| is_it(Path::new(&name.replace("\\040", " ")))) {
         return Ok(Some("swap".into()));
     }
-    let Ok(devices) = fs::read_dir(blocks) else { return Ok(None) };
-    for device in devices.flatten() {
-        if loop_file(&device.path()).is_some_and(|below| is_it(&below)) {
-            return Ok(Some(format!("what the device {} lies on", device.file_name().display())));
-        }
-    }
-    Ok(None)
+    Ok(loop_device_on(&metadata, blocks).map(|above| format!("what the device {above} lies on")))
 }
 
 #[cfg(test)]
