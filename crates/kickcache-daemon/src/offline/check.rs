@@ -7,7 +7,6 @@ use std::path::Path;
 
 use kickcache_engine::config::RottedLog;
 use kickcache_engine::error::Error;
-use kickcache_engine::error::Error;
 use kickcache_engine::format::batch::{BatchHeader, find_batches};
 use kickcache_engine::format::bytes::Reader;
 use kickcache_engine::format::geometry::Geometry;
