@@ -532,7 +532,7 @@ fn a_header_that_rotted_after_a_kill_is_refused() {
     let place = durable_places(&stage.devices.cache, stage.devices.cache.blocks()).headers[0];
     stage.devices.cache.flip_bit(blocks(place, 1), &mut Random::new(2));
     let Phase::Failed(error @ Error::Rotted { .. }) = stage.open() else { panic!("it is refused") };
-    assert!(error.to_string().contains("a batch header in segment 0 was whole once"), "{error}");
+    assert!(error.to_string().contains("a batch header in segment 1 was whole once"), "{error}");
     stage.kill();
     stage.go_on_with_what_is_left();
 }

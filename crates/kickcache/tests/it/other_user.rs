@@ -46,7 +46,9 @@ impl Place {
     fn add_another(&self) -> String {
         self.devices.sparse("another", MIB);
         let (cache, origin) = (self.text("cache"), self.text("another"));
-        self.spec.refusal(&["add", "--cache", &cache, "--origin", &origin, "--name", "another"], 1)
+        let nbd = format!("unix:{}", self.text("another.sock"));
+        let order = ["add", "--cache", &cache, "--origin", &origin, "--name", "another", "--nbd", &nbd];
+        self.spec.refusal(&order, 1)
     }
 }
 
