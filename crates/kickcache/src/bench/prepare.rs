@@ -271,8 +271,7 @@ impl Preparation<'_> {
     }
 
     fn write_check(&self) -> WriteCheck {
-        let (access, data) = (self.job.access(), self.options.data);
-        WriteCheck { access, data, interrupt: Arc::clone(self.interrupt) }
+        WriteCheck::new(self.job, self.options, self.interrupt)
     }
 
     /// Whether a file has holes where the job reads, which is said.

@@ -51,11 +51,7 @@ pub(super) fn measure(
     let mut bench = Rounds {
         options,
         runner,
-        check: WriteCheck {
-            access: job.access(),
-            data: options.data,
-            interrupt: Arc::clone(place.interrupt),
-        },
+        check: WriteCheck::new(job, options, place.interrupt),
         interrupt: place.interrupt,
         progress: Progress::new(one_round * options.rounds),
         visits: visits(targets.len(), noise_floor),

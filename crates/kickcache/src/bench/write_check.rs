@@ -6,20 +6,24 @@ use anyhow::bail;
 
 use crate::bench::contents;
 use crate::bench::in_use;
-use crate::bench::job::Access;
-use crate::bench::options::Data;
+use crate::bench::job::{Access, JobSource};
+use crate::bench::options::{Data, Options};
 use crate::bench::place::Place;
 use crate::interrupt::Interrupt;
 
 /// The check, as job and options want it.
 #[derive(Clone, Debug)]
 pub(super) struct WriteCheck {
-    pub(super) access: Access,
-    pub(super) data: Data,
-    pub(super) interrupt: Arc<Interrupt>,
+    access: Access,
+    data: Data,
+    interrupt: Arc<Interrupt>,
 }
 
 impl WriteCheck {
+    pub(super) fn new(job: &JobSource, options: &Options, interrupt: &Arc<Interrupt>) -> WriteCheck {
+        WriteCheck { access: job.access(), data: options.data, interrupt: Arc::clone(interrupt) }
+    }
+
     /// Refuses a place that the job must not write to; the text is what it was called.
     ///
     /// # Errors

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::fs::{self, File};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
@@ -94,15 +95,17 @@ impl Fio<'_> {
 
 /// fio, which the kernel asks to end when the thread that starts it ends, as by `kill -9`; where there is no `setpriv`, fio goes on.
 fn command() -> Command {
-    const SETPRIV: &str = "setpriv";
-    const FLAGS: [&str; 2] = ["--pdeathsig", "TERM"];
-    let mut tried = Command::new(SETPRIV);
-    tried.args(FLAGS).arg("true").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    if !tried.status().is_ok_and(|status| status.success()) {
-        return Command::new("fio");
-    }
-    let mut command = Command::new(SETPRIV);
-    command.args(FLAGS).arg("fio");
+    static HAS_SETPRIV: LazyLock<bool> = LazyLock::new(|| {
+        let mut tried = with_setpriv("true");
+        tried.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        tried.status().is_ok_and(|status| status.success())
+    });
+    if *HAS_SETPRIV { with_setpriv("fio") } else { Command::new("fio") }
+}
+
+fn with_setpriv(program: &str) -> Command {
+    let mut command = Command::new("setpriv");
+    command.args(["--pdeathsig", "TERM", program]);
     command
 }
 

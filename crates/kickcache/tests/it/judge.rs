@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::io::Write as _;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -181,19 +181,25 @@ fn processor_time_of_all_that_a_command_starts_counts() {
     assert!(ratio < 0.9, "half of the work: {report:#}");
 }
 
+/// A judge that runs a line for the shell, which has made a file by now.
+fn judging(scratch: &Scratch, line: &str, file: &str) -> Child {
+    let mut judge = Command::new(KICKCACHE);
+    judge.args(["judge", "--against", line, "--metric", "time", "--shell", "--", line]);
+    let judge = judge.current_dir(scratch.dir()).stderr(Stdio::null()).spawn().unwrap();
+    let begun = Instant::now();
+    while !scratch.path(file).exists() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "it did not start");
+        thread::sleep(Duration::from_millis(5));
+    }
+    judge
+}
+
 #[test]
 fn an_interrupt_ends_the_command_and_all_that_it_started() {
     need_kickcache!();
     let scratch = Scratch::new();
     let line = "sleep 1000 & echo $! > pid.new; mv pid.new pid; wait";
-    let mut judge = Command::new(KICKCACHE);
-    judge.args(["judge", "--against", line, "--metric", "time", "--shell", "--", line]);
-    let mut judge = judge.current_dir(scratch.dir()).stderr(Stdio::null()).spawn().unwrap();
-    let begun = Instant::now();
-    while !scratch.path("pid").exists() {
-        assert!(begun.elapsed() < Duration::from_secs(60), "it did not start");
-        thread::sleep(Duration::from_millis(5));
-    }
+    let mut judge = judging(&scratch, line, "pid");
     let pid = fs::read_to_string(scratch.path("pid")).unwrap().trim().parse().unwrap();
     kill_process(Pid::from_child(&judge), Signal::INT).unwrap();
     assert_eq!(judge.wait().unwrap().code(), Some(130));
@@ -209,14 +215,8 @@ fn a_command_that_ignores_an_interrupt_is_killed() {
     need_kickcache!();
     let scratch = Scratch::new();
     let line = "trap '' TERM INT HUP; echo > begun; sleep 1000; sleep 1000";
-    let mut judge = Command::new(KICKCACHE);
-    judge.args(["judge", "--against", line, "--metric", "time", "--shell", "--", line]);
-    let mut judge = judge.current_dir(scratch.dir()).stderr(Stdio::null()).spawn().unwrap();
+    let mut judge = judging(&scratch, line, "begun");
     let begun = Instant::now();
-    while !scratch.path("begun").exists() {
-        assert!(begun.elapsed() < Duration::from_secs(60), "it did not start");
-        thread::sleep(Duration::from_millis(5));
-    }
     kill_process(Pid::from_child(&judge), Signal::INT).unwrap();
     let ended = loop {
         assert!(begun.elapsed() < Duration::from_secs(120), "it waits for ever");

@@ -73,13 +73,13 @@ impl TopArgs {
         interrupt: &Interrupt,
     ) -> io::Result<()> {
         let mut asking = Asking::new(self.every);
-        let mut is_drawn = false;
+        let mut is_stale = true;
         while interrupt.signal().is_none() {
-            if !std::mem::replace(&mut is_drawn, true) {
+            if std::mem::take(&mut is_stale) {
                 terminal.draw(|frame| draw(frame, board))?;
             }
             if event::poll(LOOK_EVERY)? {
-                is_drawn = false;
+                is_stale = true;
                 if let Event::Key(key) = event::read()? {
                     match wish(key) {
                         Some(Wish::End) => return Ok(()),
@@ -89,7 +89,7 @@ impl TopArgs {
                 }
             }
             if let Some(answer) = asking.poll(|| self.control.client()) {
-                is_drawn = false;
+                is_stale = true;
                 match answer {
                     Ok(report) => board.take(Instant::now(), report),
                     Err(error) => board.miss(error.to_string()),

@@ -1,7 +1,7 @@
 //! How a bench ends when what is around it does.
 
 use std::fs::{self, File};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -90,19 +90,25 @@ fn before_a_server(scratch: &Scratch, server: &Server, runtime: &str) -> Command
     bench
 }
 
-#[test]
-fn an_origin_that_stays_away_ends_the_bench() {
-    need_kickcache!();
-    need_tools!("fio", "nbdkit");
-    let scratch = Scratch::new();
+/// A bench that measures before an origin which is gone by now.
+fn bereft_of_its_origin(scratch: &Scratch) -> Child {
     let disk = scratch.random("disk", 32 * MIB, 1);
-    let mut server = Server::start(&scratch, &disk, &["--filter=delay"], &["rdelay=20ms"]);
-    let bench = before_a_server(&scratch, &server, "3").spawn().unwrap();
+    let mut server = Server::start(scratch, &disk, &["--filter=delay"], &["rdelay=20ms"]);
+    let bench = before_a_server(scratch, &server, "3").spawn().unwrap();
     while !scratch.path("cache").exists() {
         thread::sleep(Duration::from_millis(20));
     }
     thread::sleep(Duration::from_millis(1500));
     server.kill();
+    bench
+}
+
+#[test]
+fn an_origin_that_stays_away_ends_the_bench() {
+    need_kickcache!();
+    need_tools!("fio", "nbdkit");
+    let scratch = Scratch::new();
+    let bench = bereft_of_its_origin(&scratch);
     let killed = Instant::now();
     let output = bench.wait_with_output().unwrap();
     let (code, took) = (output.status.code(), killed.elapsed());
@@ -118,14 +124,7 @@ fn a_signal_ends_a_bench_that_waits_for_its_origin() {
     need_kickcache!();
     need_tools!("fio", "nbdkit");
     let scratch = Scratch::new();
-    let disk = scratch.random("disk", 32 * MIB, 1);
-    let mut server = Server::start(&scratch, &disk, &["--filter=delay"], &["rdelay=20ms"]);
-    let bench = before_a_server(&scratch, &server, "3").spawn().unwrap();
-    while !scratch.path("cache").exists() {
-        thread::sleep(Duration::from_millis(20));
-    }
-    thread::sleep(Duration::from_millis(1500));
-    server.kill();
+    let bench = bereft_of_its_origin(&scratch);
     thread::sleep(Duration::from_secs(4));
     super::interrupted::signal(&bench, rustix::process::Signal::INT);
     let asked = Instant::now();
