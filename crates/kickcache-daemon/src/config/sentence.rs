@@ -60,6 +60,9 @@ pub(super) fn sentence(message: &str, line: &str) -> String {
         _ if message == "duplicate key" => {
             format!("`{key}` stands here for the second time; keep one of the two lines")
         }
+        _ if message.starts_with("unknown field `volume`") => {
+            "a volume belongs to a cache device: write [[cache.volume]], below its [[cache]]".into()
+        }
         _ => message.to_owned(),
     }
 }

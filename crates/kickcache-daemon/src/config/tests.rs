@@ -179,6 +179,7 @@ fn what_is_wrong_is_refused_with_a_sentence() {
         format!("control = '/{}'\n{}", "y".repeat(107), with("", "")),
         "io-engine = 'aio'".into(),
         "[[cache]]\nsize = '1G'".into(),
+        format!("[[cache]]\ndevice = '/c'\n[[volume]]\n{VOLUME}"),
         "[[cache.volume]]\nname = 'v'\norigin = '/o'\nublk = 0".into(),
         "[[cache]]\ndevice = '/c'".into(),
         with("sizes = '1G'", ""),
@@ -270,6 +271,7 @@ fn what_is_wrong_is_refused_with_a_sentence() {
         k.toml: the socket path `/yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy` has 108 bytes, a unix socket takes at most 107; choose a shorter one
         k.toml, line 1: unknown variant `aio`, expected one of `auto`, `io_uring`, `threads`
         k.toml, line 1: missing field `device`
+        k.toml, line 3: a volume belongs to a cache device: write [[cache.volume]], below its [[cache]]
         k.toml, line 1: invalid type: map, expected [[cache]] with the key `device` above it, for [[cache.volume]] or the keys of a cache device
         k.toml: the cache device /c has no volume; add a [[cache.volume]] with its name and origin
         k.toml, line 3: unknown field `sizes`, expected one of `device`, `size`, `discard`, `write-budget`, `endurance`, `volume`

@@ -12,7 +12,7 @@ use std::time::Duration;
 pub(crate) const LOOK_MAX: Duration = Duration::from_micros(50);
 
 /// Longest work between two waits beside which being woken costs much.
-const WORK_MAX: Duration = Duration::from_micros(50);
+const WORK_MAX: Duration = Duration::from_micros(20);
 
 /// I/Os in flight up to which a look may pay.
 const FEW: usize = 2;

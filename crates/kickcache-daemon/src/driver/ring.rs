@@ -218,7 +218,7 @@ impl Backend for Ring {
     ) -> io::Result<Duration> {
         let start = Instant::now();
         let longest = timeout.map_or(LOOK_MAX, |timeout| timeout.min(LOOK_MAX));
-        let looks = self.polling.looks(self.in_flight) && !longest.is_zero();
+        let looks = self.polling.looks(self.in_flight) && !longest.is_zero() && !doorbells.is_patient();
         if looks {
             self.submit()?;
         }

@@ -14,6 +14,7 @@ use kickcache_units::{Size, show_bytes};
 
 use crate::cli::exit::Failure;
 use crate::cli::options::{ControlOption, parse_cache_size};
+use crate::cli::vanished::vanished;
 
 /// Time between two looks at a device that grows.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -90,7 +91,9 @@ impl GrowArgs {
 /// Waits until a device has grown. One that somebody made grow further since may have more than this.
 fn wait(client: &Client, Growing { device, size_bytes, .. }: &Growing) -> Result<(), Failure> {
     loop {
-        let report = client.status()?;
+        let report = client.status().map_err(|error| {
+            vanished(error, "its next start uses what the superblock says, and `status` tells")
+        })?;
         let cache = report.caches.into_iter().find(|cache| cache.device == *device);
         let cache = cache.ok_or_else(|| anyhow!("{device} is not served any more"))?;
         let used = cache.device_bytes;

@@ -209,4 +209,5 @@ pub fn main() -> ExitCode {
 mod tests;
 mod under_way;
 mod unserved;
+mod vanished;
 mod version;

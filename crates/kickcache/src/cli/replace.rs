@@ -16,6 +16,7 @@ use crate::bar::bar;
 use crate::cli::awaited::Awaited;
 use crate::cli::exit::Failure;
 use crate::cli::options::{ControlOption, parse_cache_size};
+use crate::cli::vanished::vanished;
 
 /// How far it is.
 const BAR: &str = "{msg} {bar:30} {percent:>3} %  {bytes}/{total_bytes}  {bytes_per_sec}  {eta} left";
@@ -142,7 +143,9 @@ fn wait(
 ) -> Result<CacheReport, Failure> {
     let Replacing { device, with, .. } = replacing;
     loop {
-        let Report { caches, .. } = client.status()?;
+        let Report { caches, .. } = client.status().map_err(|error| {
+            vanished(error, &format!("its next start may go on with {with}: leave that device alone, start it, and see `kickcache status`"))
+        })?;
         let is_meant = |cache: &CacheReport| &cache.device == device || &cache.device == with;
         let cache = caches.into_iter().find(is_meant);
         let cache = cache.ok_or_else(|| anyhow!("neither {device} nor {with} is served any more"))?;

@@ -249,7 +249,8 @@ fn a_stop_ends_while_the_superblock_of_the_old_device_cannot_be_written() {
     let status = daemon.wait();
     daemon.check_end(status);
     assert!(daemon.log().contains("the next start goes by what their superblocks say"), "{}", daemon.log());
-    end(replacing);
+    let (code, said) = end(replacing);
+    assert!(code == Some(1) && said.contains("ended before this was done"), "{code:?}: {said}");
     disks.tell("clear");
     let old = daemon.spec.cache.clone();
     let daemon = daemon.kill().start();

@@ -344,7 +344,8 @@ fn tell_size(file: &BlockFile, wanted: Option<u64>) {
     if let Some(wanted) = wanted.filter(|wanted| *wanted != found) {
         tracing::warn!(
             event = "size_ignored",
-            "{} has {found} bytes and keeps them: --size {wanted} is for files that must be made",
+            "{} has {found} bytes and keeps them: --size {wanted} (or `size` in the configuration) is for files that must \
+             be made; leave it out, or say {found}",
             file.path().display()
         );
     }

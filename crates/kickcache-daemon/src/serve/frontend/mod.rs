@@ -346,4 +346,8 @@ impl Doorbells for Frontends {
     fn arm(&mut self) -> bool {
         self.vhost_user.arm()
     }
+
+    fn is_patient(&self) -> bool {
+        self.nbd.receives_long_write()
+    }
 }

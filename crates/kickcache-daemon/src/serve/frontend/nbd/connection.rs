@@ -21,6 +21,8 @@ use crate::serve::frontend::nbd::tls_stream::TlsStream;
 
 /// Replies that may wait to be sent before nothing more is read.
 const OUTBOX_MAX: usize = 1024;
+/// From this many bytes on, a write is long: it takes longer than several wakings.
+const LONG: u64 = 128 << 10;
 
 /// A connection. The event loop moves its commands to the engine and the replies back.
 pub(crate) struct Connection {
@@ -250,6 +252,14 @@ impl Connection {
                 None
             }
         }
+    }
+
+    /// Whether the rest of a long write is on its way, as fast as it can be taken: who encrypts it first sends it in
+    /// records, and would have to wake this end for each.
+    pub(super) fn receives_long_write(&self) -> bool {
+        let is_long =
+            matches!(&self.stage, ConnectionPhase::Payload { command, .. } if command.length >= LONG);
+        is_long && self.tls.is_none()
     }
 
     /// Whether a payload of this length fits into the connection's share.

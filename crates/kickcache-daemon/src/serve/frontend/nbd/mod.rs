@@ -72,6 +72,8 @@ pub(crate) struct Nbd {
     security: Security,
     /// When it was looked whether clients that are not read from are still there.
     gone_looked_at: Instant,
+    /// Whether the client that was read from last is in the middle of a long write.
+    receives_long_write: bool,
 }
 
 impl Nbd {
@@ -208,6 +210,7 @@ impl Nbd {
 
     fn watch_input<E>(&mut self, core: &mut Core<E>, id: ConnectionId) {
         let Some(connection) = self.clients.get_mut(id) else { return };
+        self.receives_long_write = connection.receives_long_write();
         if !std::mem::replace(&mut connection.watching_input, true) {
             core.driver.watch(connection.as_fd(), client_key(id), Interest::Readable);
         }
@@ -333,6 +336,11 @@ impl Nbd {
 
     pub(super) fn is_quiet(&self) -> bool {
         self.clients.all_quiet()
+    }
+
+    /// Whether the next bytes belong to a long write, as far as the last ones tell.
+    pub(super) fn receives_long_write(&self) -> bool {
+        self.receives_long_write
     }
 
     pub(super) fn close_all<E: CacheEngine>(&mut self, core: &mut Core<E>) {
