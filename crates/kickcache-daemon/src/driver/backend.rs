@@ -121,8 +121,9 @@ pub trait Doorbells {
     /// Asks for a ring from now on; `true` if there is work already, and nobody may sleep.
     fn arm(&mut self) -> bool;
 
-    /// Whether what is being waited for is a part of something long, beside which being woken costs little.
-    fn is_patient(&self) -> bool {
+    /// Whether the wait that begins is probably for a part of something long, beside which being woken costs little. It holds for
+    /// that wait alone.
+    fn takes_time(&mut self) -> bool {
         false
     }
 }

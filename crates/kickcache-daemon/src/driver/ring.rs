@@ -218,7 +218,8 @@ impl Backend for Ring {
     ) -> io::Result<Duration> {
         let start = Instant::now();
         let longest = timeout.map_or(LOOK_MAX, |timeout| timeout.min(LOOK_MAX));
-        let looks = self.polling.looks(self.in_flight) && !longest.is_zero() && !doorbells.is_patient();
+        let takes_time = doorbells.takes_time();
+        let looks = self.polling.looks(self.in_flight) && !longest.is_zero() && !takes_time;
         if looks {
             self.submit()?;
         }
@@ -318,4 +319,45 @@ fn build(io: &Io, fd: Fd) -> Option<squeue::Entry> {
 
 fn length(stretch: libc::iovec) -> u32 {
     u32::try_from(stretch.iov_len).expect("pieces have 32-bit lengths")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    /// Doorbells that never ring, and know how often somebody looked for work.
+    struct Silent {
+        takes_time: bool,
+        looks: Cell<u32>,
+    }
+
+    impl Doorbells for Silent {
+        fn has_work(&self) -> bool {
+            self.looks.set(self.looks.get() + 1);
+            false
+        }
+
+        fn arm(&mut self) -> bool {
+            false
+        }
+
+        fn takes_time(&mut self) -> bool {
+            self.takes_time
+        }
+    }
+
+    #[test]
+    fn what_takes_time_is_slept_for_where_waits_are_short() {
+        let Ok(mut ring) = Ring::new() else {
+            return eprintln!("skipped: io_uring is not permitted here");
+        };
+        for takes_time in [false, true] {
+            (0..100).for_each(|_| ring.polling.learn(Duration::ZERO, Duration::ZERO));
+            let mut doorbells = Silent { takes_time, looks: Cell::new(0) };
+            ring.wait(Some(Duration::from_millis(1)), &mut doorbells, &mut Vec::new()).unwrap();
+            assert_eq!(doorbells.looks.get() == 0, takes_time);
+        }
+    }
 }

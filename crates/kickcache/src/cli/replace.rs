@@ -144,7 +144,8 @@ fn wait(
     let Replacing { device, with, .. } = replacing;
     loop {
         let Report { caches, .. } = client.status().map_err(|error| {
-            vanished(error, &format!("its next start may go on with {with}: leave that device alone, start it, and see `kickcache status`"))
+            let what = "leave that device alone, start it, and see `kickcache status`";
+            vanished(error, &format!("its next start may go on with {with}: {what}"))
         })?;
         let is_meant = |cache: &CacheReport| &cache.device == device || &cache.device == with;
         let cache = caches.into_iter().find(is_meant);

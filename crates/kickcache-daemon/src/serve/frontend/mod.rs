@@ -347,7 +347,7 @@ impl Doorbells for Frontends {
         self.vhost_user.arm()
     }
 
-    fn is_patient(&self) -> bool {
-        self.nbd.receives_long_write()
+    fn takes_time(&mut self) -> bool {
+        self.nbd.take_long_write()
     }
 }

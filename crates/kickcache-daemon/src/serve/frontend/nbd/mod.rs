@@ -72,7 +72,7 @@ pub(crate) struct Nbd {
     security: Security,
     /// When it was looked whether clients that are not read from are still there.
     gone_looked_at: Instant,
-    /// Whether the client that was read from last is in the middle of a long write.
+    /// Whether the client that was read from last since the last wait is in the middle of a long write.
     receives_long_write: bool,
 }
 
@@ -338,9 +338,10 @@ impl Nbd {
         self.clients.all_quiet()
     }
 
-    /// Whether the next bytes belong to a long write, as far as the last ones tell.
-    pub(super) fn receives_long_write(&self) -> bool {
-        self.receives_long_write
+    /// Whether the last bytes belonged to a long write, of which more is to come. Who then sends nothing, or is gone, is asked about
+    /// once: others must not be waited for otherwise because of it.
+    pub(super) fn take_long_write(&mut self) -> bool {
+        std::mem::take(&mut self.receives_long_write)
     }
 
     pub(super) fn close_all<E: CacheEngine>(&mut self, core: &mut Core<E>) {
