@@ -64,6 +64,10 @@ mod planted {
         SupersededByVolatile,
         /// What the origin is about to supersede is written back meanwhile.
         SupersededWrittenBack,
+        /// A segment may be opened again while blocks of it are read for writeback.
+        WritebackReadUnpinned,
+        /// What could not be read for several writebacks fails the first of them alone.
+        StretchErrorToldOnce,
         /// A write is acknowledged when it joins a batch.
         AcknowledgedBeforeLanding,
         /// A flush does not reach the cache device.

@@ -51,6 +51,12 @@ impl Writebacks {
         self.table.iter().filter(|(_, writeback)| writeback.volume == volume).count()
     }
 
+    /// Blocks of them all.
+    pub(crate) fn blocks_for(&self, volume: VolumeId) -> usize {
+        let found = self.table.iter().filter(|(_, writeback)| writeback.volume == volume);
+        found.map(|(_, writeback)| writeback.blocks.len()).sum()
+    }
+
     /// Whether blocks of some are on their way from the cache device.
     pub(crate) fn is_reading(&self, volume: VolumeId) -> bool {
         self.table.iter().any(|(_, writeback)| writeback.volume == volume && writeback.missing > 0)
@@ -73,5 +79,10 @@ impl Sweep {
 
     pub(crate) fn pop(&mut self) -> Option<BlockCopy> {
         self.blocks.pop()
+    }
+
+    /// Whether a block is to be popped yet.
+    pub(crate) fn has(&self, copy: BlockCopy) -> bool {
+        self.blocks.binary_search_by(|other| copy.cmp(other)).is_ok()
     }
 }

@@ -128,7 +128,7 @@ impl Mirror {
     /// Takes the end of a submission.
     pub fn handle_end(&mut self, id: SubmissionId, result: Result<(), DeviceError>) -> Ending {
         let side = if id.as_u64() & TWIN == 0 { Side::Old } else { Side::New };
-        let id = SubmissionId::from_u64(id.as_u64() & !TWIN);
+        let id = old_id(id);
         if side == Side::Old && self.unknown.remove(&id) {
             return Ending::Passed;
         }
@@ -237,7 +237,8 @@ impl Mirror {
         self.release();
     }
 
-    /// Lets go of the new device, which does not answer, and waits no longer for what is in flight there. Gives what has ended so.
+    /// Lets go of the new device, which does not answer, and waits no longer for what is in flight there; what was not sent yet is not.
+    /// Gives what has ended so.
     ///
     /// That may be read from memory that the engine uses for something else by then: the new device is not to be used before
     /// [`Mirror::is_quiet`], and the memory must not go away.
@@ -248,6 +249,10 @@ impl Mirror {
         self.give_up();
         let Released { twins, endings } = self.flights.release_twins();
         self.deserted.extend(twins);
+        for Routed { submission, .. } in self.outbox.iter().filter(|routed| routed.side == Side::New) {
+            self.deserted.remove(&old_id(submission.id));
+        }
+        self.outbox.retain(|routed| routed.side == Side::Old);
         if mutant!(SilentSuccessorAwaited) { Vec::new() } else { endings }
     }
 
@@ -297,6 +302,11 @@ impl Mirror {
             self.handle_submission(submission);
         }
     }
+}
+
+/// What a submission is called on the old device.
+const fn old_id(id: SubmissionId) -> SubmissionId {
+    SubmissionId::from_u64(id.as_u64() & !TWIN)
 }
 
 /// Where an operation changes the cache device.

@@ -192,3 +192,15 @@ fn what_waits_for_a_part_of_a_device_that_does_not_answer_goes_on() {
     assert_eq!(sides(&mut mirror), [Side::Old]);
     assert!(mirror.is_quiet());
 }
+
+#[test]
+fn what_was_not_sent_to_a_device_that_does_not_answer_is_not_sent_any_more() {
+    let mut mirror = mirror();
+    assert!(mirror.poll_copy().is_some());
+    mirror.handle_submission(write(1, MIB));
+    mirror.handle_copied();
+    assert_eq!(mirror.desert(), []);
+    assert_eq!(sides(&mut mirror), [Side::Old]);
+    assert!(mirror.is_quiet());
+    assert_eq!(end(&mut mirror, 1, Side::Old), Ending::Ended(id(1), Ok(())));
+}

@@ -16,7 +16,7 @@ use crate::plan::latency::Latency;
 use crate::plan::load::{Shape, Weights};
 use crate::plan::mode::draw_mode;
 use crate::plan::pick::{pick, swarm};
-use crate::plan::{Plan, focus, superseding};
+use crate::plan::{Plan, focus, stretches, superseding};
 
 impl Plan {
     /// The plan of a seed.
@@ -67,49 +67,54 @@ impl Plan {
     }
 }
 
-/// What few plans have.
+/// What few plans have. What they draw says nothing of whether they are drawn: a generator that has moved on.
 fn draw_rare(plan: &mut Plan, random: &Random) {
+    let mut rest = random.clone();
+    rest.next_u64();
     if random.clone().below(30) == 7 {
-        focus::unreadable(plan, &mut random.clone());
+        focus::unreadable(plan, &mut rest.clone());
     }
     if [8, 9].contains(&random.clone().below(30)) {
-        focus::unreadable_between_lives(plan, &mut random.clone());
+        focus::unreadable_between_lives(plan, &mut rest.clone());
     }
     if random.clone().below(30) == 12 {
-        focus::rot_between_lives(plan, &mut random.clone());
+        focus::rot_between_lives(plan, &mut rest.clone());
     }
     if random.clone().below(30) == 14 {
-        focus::rot_newest_data(plan, &mut random.clone());
+        focus::rot_newest_data(plan, &mut rest.clone());
     }
     if random.clone().below(30) == 16 {
-        focus::zero_segments(plan, &mut random.clone());
+        focus::zero_segments(plan, &mut rest.clone());
     }
     if random.clone().below(7) == 5 {
-        focus::restart_origins(plan, &mut random.clone());
+        focus::restart_origins(plan, &mut rest.clone());
     }
     if random.clone().below(16) == 11 {
-        focus::grow_cache(plan, &mut random.clone());
+        focus::grow_cache(plan, &mut rest.clone());
     }
     if random.clone().below(16) == 13 {
-        focus::replace_cache(plan, &mut random.clone());
+        focus::replace_cache(plan, &mut rest.clone());
     }
     if random.clone().below(16) == 9 {
-        focus::leave_out_cache(plan, &mut random.clone());
+        focus::leave_out_cache(plan, &mut rest.clone());
     }
     if random.clone().below(16) == 5 {
-        focus::part_volumes(plan, &mut random.clone());
+        focus::part_volumes(plan, &mut rest.clone());
     }
     if random.clone().below(9) == 3 {
-        focus::cap_writeback(plan, &mut random.clone());
+        focus::cap_writeback(plan, &mut rest.clone());
     }
     if random.clone().below(6) == 1 {
-        focus::bound_rooms(plan, &mut random.clone());
+        focus::bound_rooms(plan, &mut rest.clone());
     }
     if random.clone().below(8) == 4 {
-        focus::budget_writes(plan, &mut random.clone());
+        focus::budget_writes(plan, &mut rest.clone());
     }
     if random.clone().below(24) == 10 {
-        superseding::draw(plan, &mut random.clone());
+        superseding::draw(plan, &mut rest.clone());
+    }
+    if [21, 22].contains(&random.clone().below(24)) {
+        stretches::draw(plan, &mut rest.clone());
     }
     // Without a draw of its own: what follows stays as it is for each seed.
     if random.clone().below(8) == 0 {

@@ -11,6 +11,7 @@ pub mod load;
 pub mod mode;
 mod pick;
 pub mod replacement;
+mod stretches;
 mod superseding;
 
 use kickcache_engine::config::{EngineSettings, VolumeSettings};

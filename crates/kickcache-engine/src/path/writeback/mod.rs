@@ -14,6 +14,7 @@ mod sweep;
 mod transfer;
 
 use crate::config::WRITEBACK_DEPTH_MAX;
+use crate::path::writeback::run::BLOCKS_MAX;
 pub(crate) use crate::path::writeback::sweep::on_not_durable;
 pub(crate) use crate::path::writeback::transfer::{on_read, on_written};
 use crate::policy::pacing::{Start, View, WritebackPace};
@@ -22,7 +23,7 @@ use crate::time::{Duration, Instant};
 use crate::units::VolumeId;
 
 /// Writebacks in flight from which on no more is read from a slow cache device: they are short, and a client's read of the origin
-/// waits behind them.
+/// waits behind them. All together they have no more blocks than from a fast one.
 const SLOW_DEPTH_MAX: usize = 96;
 /// When to look again for something to write back that is not ripe yet, or that gives way to hits.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
@@ -84,7 +85,9 @@ pub(crate) fn go_on(state: &mut State, volume: VolumeId) {
 fn may_start(state: &State, volume: VolumeId, depth: usize) -> bool {
     let writebacks = &state.writebacks;
     if depth > 1 && state.volumes.get(volume).offload.is_cache_slow() {
-        return !writebacks.is_reading(volume) && writebacks.count_for(volume) < SLOW_DEPTH_MAX;
+        return !writebacks.is_reading(volume)
+            && writebacks.count_for(volume) < SLOW_DEPTH_MAX
+            && writebacks.blocks_for(volume) < depth * BLOCKS_MAX;
     }
     writebacks.count_for(volume) < depth
 }
@@ -110,7 +113,7 @@ mod tests {
     use crate::config::{Mode, VolumeSettings};
     use crate::device::DeviceError;
     use crate::rate::RateCap;
-    use crate::request::Operation;
+    use crate::request::{Durability, Errno, Operation};
     use crate::scene::Scene;
     use crate::units::BLOCK_SIZE;
 
@@ -175,6 +178,69 @@ mod tests {
         let seen = drained(&mut scene);
         assert_eq!(seen.iter().filter(|line| *line == "cache read 4096").count(), 3, "{seen:?}");
         assert_eq!((scene.not_clean(), scene.engine.pool_pages_used()), ((0, 0), 0));
+    }
+
+    /// A dirty block, and writes through the log of another one that is durable there: the origin holds the first, the second waits.
+    fn with_writes_through(micros: u64, block: u64) -> Scene {
+        let mut scene = with_hits(micros);
+        scene.write(20 * BLOCK_SIZE, BLOCK_SIZE).0.unwrap();
+        let volume = VolumeId::new(0);
+        scene.settings(volume).mode = Mode::WriteThrough;
+        scene.settings(volume).dirty_high = 0;
+        scene.hold("origin write");
+        let write = Operation::Write(Durability::Volatile);
+        (0..2).for_each(|_| drop(scene.begin(write, block * BLOCK_SIZE, BLOCK_SIZE)));
+        scene.begin(Operation::Flush, 0, 0);
+        assert_eq!(scene.take_reply(), Some(Ok(())));
+        scene
+    }
+
+    #[test]
+    fn what_the_origin_refused_of_a_client_does_not_come_to_it_by_writeback() {
+        let mut scene = with_writes_through(100, 21);
+        scene.begin(Operation::Read, 21 * BLOCK_SIZE, BLOCK_SIZE);
+        scene.drain();
+        scene.fail_times(1, "origin write 86016", DeviceError::Io);
+        let mut seen = scene.end_held();
+        let replies: Vec<_> = core::iter::from_fn(|| scene.take_reply()).collect();
+        assert_eq!(replies, [Ok(()), Err(Errno::Io), Ok(())]);
+        seen.extend(scene.drain());
+        let writes = seen.iter().skip_while(|line| !line.starts_with("origin read"));
+        let writes: Vec<_> = writes.filter(|line| line.starts_with("origin write")).collect();
+        assert_eq!(writes, ["origin write 81920+4096"], "what was read has changed since: {seen:?}");
+    }
+
+    #[test]
+    fn what_a_client_writes_through_the_log_goes_to_the_origin_once() {
+        for (micros, block) in [(100, 21), (1_500, 700)] {
+            let mut scene = with_writes_through(micros, block);
+            let mut seen = scene.drain();
+            seen.extend(scene.end_held());
+            seen.extend(scene.drain());
+            let writes: Vec<_> = seen.iter().filter(|line| line.starts_with("origin write")).collect();
+            let second = alloc::format!("origin write {}+4096", block * BLOCK_SIZE);
+            assert_eq!(writes, ["origin write 81920+4096", &second], "{seen:?}");
+        }
+    }
+
+    #[test]
+    fn of_long_writebacks_no_more_is_in_flight_from_a_slow_cache_device_than_from_a_fast_one() {
+        for micros in [100, 3_000] {
+            let mut scene = with_hits(micros);
+            let volume = VolumeId::new(0);
+            for _ in 0..8 {
+                scene.engine.state.begin_metered_writeback_read(volume, 1);
+                scene.engine.handle_sleep(Duration::from_micros(micros));
+                scene.engine.state.end_metered_writeback_read(volume, 1);
+            }
+            (0..16).for_each(|number| scene.write((1 << 20) + (number << 18), 1 << 18).0.unwrap());
+            scene.hold("origin write");
+            scene.drain();
+            let pages = scene.engine.pool_pages_used();
+            assert!((512..576).contains(&pages), "{pages} of 1,024 blocks, {micros} us a read");
+            scene.end_held();
+            assert_eq!((scene.not_clean(), scene.engine.pool_pages_used()), ((0, 0), 0));
+        }
     }
 
     #[test]

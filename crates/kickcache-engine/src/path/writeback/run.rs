@@ -13,7 +13,7 @@ use crate::state::State;
 use crate::units::{BLOCK_SIZE, BlockKey, ByteExtent, Location, VolumeId};
 
 /// Most blocks of one writeback, and of those that start together.
-const BLOCKS_MAX: usize = 64;
+pub(super) const BLOCKS_MAX: usize = 64;
 /// How far in the log first blocks are looked for, in blocks.
 const STRETCH_MAX: usize = 32;
 /// A dirty block goes along that is at most this many behind the last one, with the clean ones between, unless the cache device is slow:
@@ -66,10 +66,7 @@ pub(super) fn start(state: &mut State, volume: VolumeId) -> Option<Started> {
         first = next_dirty(state, volume);
     }
     let first = first?;
-    let Some(pages) = state.pool.take_for(volume, BLOCKS_MAX, BufferQuota::All) else {
-        state.cache.leave_sweep(first.location);
-        return None;
-    };
+    let pages = state.pool.take_for(volume, BLOCKS_MAX, BufferQuota::All)?;
     let mut wanted = choose_wanted(state, volume, first);
     let (mut pages, mut slots, mut bytes) = (pages.into_iter(), Vec::new(), 0);
     for first in wanted.stretch.clone() {

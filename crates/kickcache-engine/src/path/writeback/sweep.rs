@@ -13,14 +13,14 @@ use crate::state::State;
 use crate::task::Task;
 use crate::units::{BlockKey, Location, SegmentIndex, VolumeId};
 
-/// The next block of the sweep that is still dirty.
+/// The next block of the sweep that is still dirty; it is in the sweep no more.
 pub(super) fn next_dirty(state: &mut State, volume: VolumeId) -> Option<BlockCopy> {
     while let Some(copy) = state.volumes.get_mut(volume).sweep.pop() {
-        if is_ripe(state, copy) {
-            return Some(copy);
-        }
         if state.cache.is_alive(copy) && !state.cache.slots().is_in_writeback(copy.location) {
             state.cache.leave_sweep(copy.location);
+        }
+        if is_ripe(state, copy) {
+            return Some(copy);
         }
     }
     None
@@ -32,9 +32,16 @@ pub(super) fn is_ripe(state: &State, copy: BlockCopy) -> bool {
         && state.cache.slots().state(location) == SlotState::Dirty
         && !state.cache.slots().is_damaged(location)
         && !state.cache.slots().is_in_writeback(location)
+        && !is_a_clients(state, copy)
         && !is_being_replaced(state, key)
         && state.may_be_tried(copy)
         && (state.is_durable(location) || mutant!(WritebackOfVolatileCopy))
+}
+
+/// Whether a write through the log takes the block to the origin. It may be refused, and then nobody else may bring it there.
+fn is_a_clients(state: &State, copy: BlockCopy) -> bool {
+    let is_taken = state.cache.slots().is_in_sweep(copy.location);
+    is_taken && !state.volumes.get(copy.key.volume()).sweep.has(copy)
 }
 
 /// Whether a write of the block is on its way past the log. In service, another lock is a write that waits for the room which

@@ -55,7 +55,9 @@ pub(super) fn read_blocks(
             pieces: Pieces::Many(page_pieces(&pages)),
             checksums: Checksums::Compute,
         };
-        state.pin(start);
+        if !mutant!(WritebackReadUnpinned) {
+            state.pin(start);
+        }
         state.begin_metered_writeback_read(volume, pages.len());
         state.submit(Purpose::WritebackRead { parts }, operation);
         reads += 1;
@@ -98,6 +100,9 @@ pub(crate) fn on_read(state: &mut State, parts: &[WritebackPart], result: Result
             state.clear_doubt(*copy);
             continue;
         }
+        if mutant!(StretchErrorToldOnce) && *slot != read[0].0 {
+            continue;
+        }
         state.writebacks.get_mut(*slot).failed = true;
         if checksum.is_some() {
             on_damaged(state, *copy);
@@ -105,7 +110,9 @@ pub(crate) fn on_read(state: &mut State, parts: &[WritebackPart], result: Result
             state.volumes.get_mut(copy.key.volume()).backoff_until = state.now.plus(WRITEBACK_BACKOFF);
         }
     }
-    state.unpin(first.location);
+    if !mutant!(WritebackReadUnpinned) {
+        state.unpin(first.location);
+    }
     for (slot, ..) in read {
         let writeback = state.writebacks.get_mut(slot);
         writeback.missing -= 1;
