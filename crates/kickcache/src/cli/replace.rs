@@ -9,6 +9,7 @@ use kickcache_daemon::control::client::Client;
 use kickcache_daemon::control::replacing_report::{ReplacingReport, ReplacingStep};
 use kickcache_daemon::control::report::{CacheReport, Report};
 use kickcache_daemon::control::wire::{ReplacementOrder, Replacing};
+use kickcache_daemon::shell_command::ShellCommand;
 use kickcache_daemon::whole_path::{shown_path, whole_path};
 use kickcache_units::{Size, show_bytes};
 
@@ -144,7 +145,8 @@ fn wait(
     let Replacing { device, with, .. } = replacing;
     loop {
         let Report { caches, .. } = client.status().map_err(|error| {
-            let what = "leave that device alone, start it, and see `kickcache status`";
+            let status = ShellCommand::new("status");
+            let what = format!("leave that device alone, start it, and see `{status}`");
             vanished(error, &format!("its next start may go on with {with}: {what}"))
         })?;
         let is_meant = |cache: &CacheReport| &cache.device == device || &cache.device == with;
