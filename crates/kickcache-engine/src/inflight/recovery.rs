@@ -73,6 +73,8 @@ pub(crate) struct Recovery {
     pub(crate) hidden: Option<SegmentIndex>,
     /// Segments whose first block is still to be looked at; `None` before it is known which these are.
     pub(crate) first_blocks: Option<Vec<SegmentIndex>>,
+    /// How many of these could be read.
+    pub(crate) first_blocks_read: u32,
     /// The first segment that was opened and of which the journal does not say so.
     pub(crate) unknown: Option<SegmentIndex>,
     /// Why it cannot go on.

@@ -4,10 +4,14 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may fail by a panic")]
 
+use kickcache_engine::device::Device;
 use kickcache_engine::engine::Phase;
 use kickcache_engine::error::Error;
 use kickcache_engine::format::journal::{Fact, JournalBlock, JournalBody};
+use kickcache_engine::time::Duration;
+use kickcache_engine::units::{BLOCK_SIZE, SegmentIndex};
 use kickcache_faultsim::content::Block;
+use kickcache_faultsim::plan::faults::{Faults, Outage, Trouble};
 
 use crate::stage::{Stage, blocks, dirty_plan};
 
@@ -79,6 +83,41 @@ fn a_journal_of_which_nothing_is_left_is_refused_after_a_kill_and_after_a_stop()
         assert_eq!(stage.open(), Phase::Running);
         assert_eq!(stage.read_all(40), vec![7; 40]);
     }
+}
+
+/// What tells that the journal is lost cannot be read either: that is no device which nobody wrote to.
+fn check_deaf(deafen: impl Fn(&mut Stage)) {
+    let mut stage = Stage::dirty_segments();
+    let all: Vec<u64> = journal(&stage).into_iter().map(|(_, place)| place).collect();
+    wipe(&mut stage, all);
+    stage.begin_open();
+    stage.until(|stage| stage.status().counters.reads > 1);
+    deafen(&mut stage);
+    let phase = stage.end_open();
+    assert!(matches!(phase, Phase::Failed(Error::Recovery { .. } | Error::Unreadable { .. })), "{phase:?}");
+    stage.kill();
+    stage.devices.cache.mend();
+    check_refused(&mut stage, "its journal, which does not say that segment 0 was opened");
+}
+
+#[test]
+fn a_device_that_goes_is_not_taken_for_one_that_nobody_wrote_to() {
+    check_deaf(|stage| {
+        let (device, trouble, from) = (Device::Cache, Trouble::Gone, stage.now());
+        let until = from.plus(Duration::from_millis(60_000));
+        stage.set_faults(Faults::default(), vec![Outage { device, trouble, from, until }]);
+    });
+}
+
+#[test]
+fn a_device_of_which_no_segment_can_be_read_is_not_taken_for_one_that_nobody_wrote_to() {
+    check_deaf(|stage| {
+        let geometry = stage.geometry();
+        for segment in (0..geometry.segment_count).map(SegmentIndex::new) {
+            let first = geometry.byte_offset(geometry.first_location(segment)) / BLOCK_SIZE;
+            stage.devices.cache.make_unreadable(first);
+        }
+    });
 }
 
 #[test]

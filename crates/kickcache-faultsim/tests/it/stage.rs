@@ -107,10 +107,20 @@ impl Stage {
 
     /// Opens the cache device and waits for recovery.
     pub(crate) fn open(&mut self) -> Phase {
+        self.begin_open();
+        self.end_open()
+    }
+
+    /// Opens the cache device.
+    pub(crate) fn begin_open(&mut self) {
         let Plan { settings, volumes, .. } = &self.plan;
         let engine = <Engine as Subject>::open(self.now, &self.devices.cache, *settings, volumes);
         self.queue = Queue::default();
         self.host = Some(Host::new(engine.unwrap(), &self.plan, self.random.split(), self.now));
+    }
+
+    /// Waits for recovery.
+    pub(crate) fn end_open(&mut self) -> Phase {
         self.until(|stage| stage.engine().phase() != Phase::Recovering);
         self.engine().phase()
     }
