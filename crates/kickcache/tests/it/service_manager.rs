@@ -72,17 +72,14 @@ fn exposure(unit: &Path) -> f64 {
 fn the_units_permit_little_also_with_what_block_devices_of_the_host_need() {
     need_tools!("systemd-analyze");
     let scratch = Scratch::new();
+    let contrib = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../contrib");
+    let ublk = fs::read_to_string(contrib.join("debian/ublk.conf")).unwrap();
     for (name, as_file) in
         [("kickcache.service", "kickcache.service"), ("kickcache@.service", "kickcache@fast.service")]
     {
-        let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../contrib").join(name))
-            .unwrap();
-        let uncommented = text.lines().map(|line| match line.strip_prefix('#') {
-            Some(rest) if rest.contains('=') && !rest.starts_with(' ') => rest,
-            _ => line,
-        });
-        let with_ublk = uncommented.collect::<Vec<_>>().join("\n");
-        assert_ne!(text.trim_end(), with_ublk);
+        let text = fs::read_to_string(contrib.join(name)).unwrap();
+        // systemd adds what a drop-in says to the unit, as it adds what a section says a second time.
+        let with_ublk = format!("{text}\n{ublk}");
         for text in [text, with_ublk] {
             let path = scratch.path(as_file);
             fs::write(&path, &text).unwrap();
