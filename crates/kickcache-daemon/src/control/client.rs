@@ -36,7 +36,7 @@ pub enum ClientError {
     #[error(transparent)]
     Path(#[from] AddressError),
     /// It began to answer.
-    #[error("the daemon at {} did not answer", .path.display())]
+    #[error("the daemon at {} ended or closed the connection before it answered", .path.display())]
     Io {
         /// Path of the socket.
         path: PathBuf,

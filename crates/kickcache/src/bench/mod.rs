@@ -42,7 +42,7 @@ pub(crate) use crate::bench::article_job::ArticleJob;
 pub(crate) use crate::bench::in_use::check_unused;
 pub(crate) use crate::bench::options::{Data, Job, NoiseFloor, Options};
 pub(crate) use crate::bench::phase::Phase;
-pub(crate) use crate::bench::place::Place;
+pub(crate) use crate::bench::place::{Place, has_holes};
 pub(crate) use crate::bench::result::{BenchResult, End, KIND, Prediction, RESULT_VERSION};
 pub(crate) use crate::bench::simulated_load::SimulatedLoad;
 pub(crate) use crate::bench::spec::TargetSpec;

@@ -120,7 +120,7 @@ impl Place {
 
 /// Whether a tenth or more of the first bytes of a file are holes, or room that was never written to: both are read without the
 /// disk. Nothing is known of a block device.
-pub(super) fn has_holes(path: &Path, bytes: u64) -> bool {
+pub(crate) fn has_holes(path: &Path, bytes: u64) -> bool {
     let Ok(file) = File::open(path) else { return false };
     let Ok(metadata) = file.metadata() else { return false };
     let end = bytes.min(metadata.len());

@@ -8,8 +8,7 @@ mod search;
 mod simulated;
 
 use std::fmt::Write as _;
-use std::fs::File;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use std::time::Duration;
 
@@ -18,7 +17,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use kickcache_model::device_model::device_file::{DeviceFile, DeviceKind};
 use kickcache_units::show_bytes;
 
-use crate::bench::{Data, Place, check_unused};
+use crate::bench::{Data, Place, check_unused, has_holes};
 use crate::cli::simulate::calibrate::fio_probe::{FioProbe, Submitted};
 use crate::cli::simulate::calibrate::probe::{Beside, Measured, Probe, READ_COUNT, READS, Runs, WRITES};
 use crate::cli::simulate::calibrate::simulated::Bench;
@@ -141,13 +140,12 @@ fn size(target: &str, place: &Place) -> anyhow::Result<u64> {
     let bytes = place.size()?.unwrap_or(0);
     let least = show_bytes(BYTES_MIN);
     ensure!(bytes >= BYTES_MIN, "{target} has {}; at least {least} are needed", show_bytes(bytes));
-    if let Place::Disk(path) = place {
-        let known = File::open(path)?.metadata()?;
-        if known.is_file() && known.blocks() * 512 < bytes / 10 * 9 {
-            eprintln!(
-                "warning: {target} has holes, which are read faster than data: the figures will be too good; better fill it first."
-            );
-        }
+    if let Place::Disk(path) = place
+        && has_holes(path, bytes)
+    {
+        eprintln!(
+            "warning: {target} has holes, or room that was never written to, which are read faster than data: the figures will be too good; better fill it first."
+        );
     }
     Ok(bytes)
 }
