@@ -74,7 +74,10 @@ impl Folder {
 
     /// A list of revoked certificates that TLS does not take.
     pub(crate) fn unusable_revocations(&self, error: &impl Display) -> TlsError {
-        TlsError::new(&self.file(REVOKED), format!("it cannot be used ({error})"))
+        TlsError::new(
+            &self.file(REVOKED),
+            format!("it cannot be used ({error}); a list of version 2 is expected, which has a CRL number"),
+        )
     }
 
     /// A certificate that TLS does not take with its key.

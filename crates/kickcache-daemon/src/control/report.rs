@@ -43,6 +43,9 @@ pub struct Report {
     /// Whether the monitor, which opens devices for a daemon that root started with `--user`, has ended before it.
     #[serde(default)]
     pub monitor_ended: bool,
+    /// Why certificates for clients cannot be used as their files are now, if they cannot: those before them are in use.
+    #[serde(default)]
+    pub tls_failure: Option<String>,
 }
 
 /// A volume that is not served.

@@ -211,6 +211,7 @@ fn report() -> Report {
         caches: vec![cache],
         unserved: Vec::new(),
         monitor_ended: false,
+        tls_failure: None,
     }
 }
 

@@ -6,7 +6,6 @@ use std::mem::MaybeUninit;
 use std::os::fd::AsRawFd;
 
 use crate::driver::device::Kind;
-use crate::driver::device::file_system::is_fuse;
 
 const BLKGETSIZE64: libc::Ioctl = 0x8008_1272;
 const BLKROGET: libc::Ioctl = 0x125E;
@@ -57,16 +56,4 @@ fn file_alignment(file: &File) -> Option<u64> {
     let found = unsafe { found.assume_init() };
     let told = found.stx_mask & STATX_DIOALIGN != 0 && found.stx_dio_offset_align != 0;
     told.then_some(u64::from(found.stx_dio_offset_align))
-}
-
-/// Whether holes can be punched: tried behind the end of the file, where nothing is. Not tried on FUSE, whose programs
-/// complain to whoever started them; the answer is no there.
-pub(crate) fn can_punch(file: &File, size: u64) -> bool {
-    if is_fuse(file) {
-        return false;
-    }
-    let Ok(offset) = i64::try_from(size.next_multiple_of(4096)) else { return false };
-    let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
-    // SAFETY: fallocate takes no memory.
-    unsafe { libc::fallocate(file.as_raw_fd(), mode, offset, 4096) == 0 }
 }

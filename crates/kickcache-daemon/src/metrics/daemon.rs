@@ -29,6 +29,11 @@ pub(super) const FAMILIES: &[Family<Scrape>] = &[
         values: Values::Gauge(|scrape| f64::from(u8::from(scrape.report.monitor_ended))),
     },
     Family {
+        name: "kickcache_tls_stale",
+        help: "Whether the files of certificates for clients cannot be used as they are now, so that those before them are.",
+        values: Values::Gauge(|scrape| f64::from(u8::from(scrape.report.tls_failure.is_some()))),
+    },
+    Family {
         name: "kickcache_cache_up",
         help: "Whether the server of the cache device answered this scrape.",
         values: Values::Gauges(|scrape| {

@@ -191,6 +191,8 @@ pub struct ServerStatus {
     pub faults: Vec<FaultCount>,
     /// Connections of clients.
     pub connections: usize,
+    /// Why certificates for clients cannot be used as their files are now, if they cannot.
+    pub tls_failure: Option<String>,
     /// Sessions of clients with each volume, in the same order.
     pub sessions: Vec<Sessions>,
     /// What their clients may ask for, in the same order.

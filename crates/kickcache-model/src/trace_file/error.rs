@@ -10,7 +10,7 @@ use crate::trace_file::trace_format::Format;
 #[derive(Error, Debug)]
 pub enum TraceError {
     /// The file cannot be read on.
-    #[error("the trace cannot be read: {0}")]
+    #[error("{0}")]
     Io(#[from] io::Error),
     /// A pipe, say: it would be read once, and a trace is read several times.
     #[error("it is no regular file, and a trace is read more than once; write it to a file first")]

@@ -317,6 +317,7 @@ impl Daemon {
             caches,
             unserved: unserved.map(UnservedReport::from).collect(),
             monitor_ended: has_monitor_ended(),
+            tls_failure: None,
         }
     }
 }
@@ -324,11 +325,12 @@ impl Daemon {
 impl ControlTarget for Daemon {
     fn status(&self) -> Result<Report, ControlError> {
         let started = self.served()?;
-        let (mut caches, mut orphans) = (Vec::new(), Vec::new());
+        let (mut caches, mut orphans, mut tls_failure) = (Vec::new(), Vec::new(), None);
         for served in &started.servers {
             // One that ended on its own has nothing to tell; the log says why.
             let Ok(status) = served.handle.status() else { continue };
             orphans.extend(told(&started, served, &status.orphans));
+            tls_failure = tls_failure.or_else(|| status.tls_failure.clone());
             let report = cache_report(status, &served.cache);
             let bytes = self.changes.under_way().leaving_out(&report.device);
             caches.push(with_leaving(report, bytes));
@@ -336,7 +338,7 @@ impl ControlTarget for Daemon {
         if caches.is_empty() {
             return Err(ControlError::Stopped);
         }
-        Ok(self.report(started, orphans, caches))
+        Ok(Report { tls_failure, ..self.report(started, orphans, caches) })
     }
 
     fn set_mode(&self, volume: &str, mode: ModeWord) -> Result<(), ControlError> {
@@ -478,16 +480,18 @@ impl MetricsTarget for Daemon {
         let StartPhase::Serving(started) = self.lock().clone() else { return Err(starting()) };
         let started = started.looked_at();
         let (mut caches, mut orphans, mut silent) = (Vec::new(), Vec::new(), Vec::new());
+        let mut tls_failure = None;
         for served in &started.servers {
             match served.handle.sample() {
                 Ok(sample) => {
                     orphans.extend(told(&started, served, &sample.status.orphans));
+                    tls_failure = tls_failure.or_else(|| sample.status.tls_failure.clone());
                     caches.push(sample_report(sample, &served.cache));
                 }
                 Err(_) => silent.push(shown_path(&served.cache.device)),
             }
         }
-        Ok(Scrape { report: self.report(started, orphans, caches), silent })
+        Ok(Scrape { report: Report { tls_failure, ..self.report(started, orphans, caches) }, silent })
     }
 }
 

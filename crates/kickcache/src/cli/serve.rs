@@ -104,7 +104,8 @@ pub(crate) struct ServeArgs {
     cache: Option<PathBuf>,
     /// Origin: a file or block device, or an export of an NBD server
     ///
-    /// URIs: nbd://HOST:PORT/EXPORT, nbd+unix:///EXPORT?socket=PATH (docs/remote-origins.md).
+    /// URIs: nbd://HOST:PORT/EXPORT, nbd+unix:///EXPORT?socket=PATH (docs/remote-origins.md), with TLS nbds:// and nbds+unix://
+    /// (docs/tls.md).
     #[arg(long, value_name = "PATH|URI", requires = "cache", value_parser = OriginParser::new().try_map(|text| OriginSource::parse(&text)))]
     origin: Option<OriginSource>,
     /// How long requests wait for a lost NBD server before they fail: 1s to 24h [default: 2m]

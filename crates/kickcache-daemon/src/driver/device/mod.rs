@@ -5,6 +5,7 @@ mod error;
 pub(crate) mod file_system;
 mod kind;
 mod probe;
+mod punch;
 mod storage;
 pub mod sysfs;
 
@@ -20,6 +21,7 @@ use kickcache_engine::units::SECTOR_SIZE;
 pub use self::error::OpenError;
 use self::error::open_error;
 pub use self::kind::{AccessMode, Direct, Emptiness, Flush, Kind, ZeroSpeed};
+use self::punch::can_punch;
 use self::storage::Storage;
 pub use self::storage::check_distinct;
 pub(crate) use self::storage::{lock_below_shared, path_below};
@@ -67,7 +69,7 @@ impl BlockFile {
             return Err(OpenError::Empty { path: path.into(), found: bytes });
         }
         let path = access::canonical(path).unwrap_or_else(|_| path.into());
-        let zeroes = zero_speed(&file, kind, access, bytes);
+        let zeroes = zero_speed(&file, &path, kind, access, bytes);
         let keeps_dsync = kind == Kind::Block || file_system::keeps_dsync(&file);
         let is_remote = kind == Kind::File && file_system::is_remote(&file);
         let size = bytes / SECTOR_SIZE * SECTOR_SIZE;
@@ -324,9 +326,9 @@ fn size(file: &File, kind: Kind) -> io::Result<u64> {
     }
 }
 
-fn zero_speed(file: &File, kind: Kind, access: AccessMode, size: u64) -> ZeroSpeed {
+fn zero_speed(file: &File, path: &Path, kind: Kind, access: AccessMode, size: u64) -> ZeroSpeed {
     let fast = match kind {
-        Kind::File => access == AccessMode::ReadWrite && ioctl::can_punch(file, size),
+        Kind::File => access == AccessMode::ReadWrite && can_punch(file, path, size),
         Kind::Block => queue_limit(file, "write_zeroes_max_bytes").is_some_and(|limit| limit > 0),
     };
     if fast { ZeroSpeed::Fast } else { ZeroSpeed::Slow }

@@ -247,6 +247,7 @@ impl<E: CacheEngine> EventLoop<E> {
             volumes: self.core.volumes.iter().map(|volume| volume.info.clone()).collect(),
             awaited: (self.core.stage != LoopPhase::Serving).then(|| self.awaited(now)),
             connections: self.frontends.connection_count(),
+            tls_failure: self.frontends.tls_failure(),
             sessions: indices().map(|index| self.frontends.sessions(index)).collect(),
             served_at: indices().map(|index| self.frontends.served_at(index)).collect(),
             client_caps: ids().map(|id| self.core.throttles.cap(id)).collect(),

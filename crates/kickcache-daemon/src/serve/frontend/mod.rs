@@ -167,6 +167,11 @@ impl Frontends {
         }
     }
 
+    /// Why certificates cannot be used as their files are now, if they cannot.
+    pub(crate) fn tls_failure(&self) -> Option<String> {
+        self.nbd.tls_failure()
+    }
+
     /// Connections of clients.
     pub(crate) fn connection_count(&self) -> usize {
         self.nbd.connection_count()

@@ -51,6 +51,7 @@ fn report() -> Report {
         caches: vec![cache()],
         unserved: vec![UnservedReport { name: "a".into(), why: "it is away".into() }],
         monitor_ended: true,
+        tls_failure: Some("ca-cert.pem: there is no such file".into()),
     }
 }
 

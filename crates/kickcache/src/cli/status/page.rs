@@ -49,7 +49,7 @@ impl Page<'_> {
                 }
             }
         }
-        if !report.unserved.is_empty() || report.monitor_ended {
+        if !report.unserved.is_empty() || report.monitor_ended || report.tls_failure.is_some() {
             writeln!(out)?;
         }
         for volume in &report.unserved {
@@ -58,6 +58,9 @@ impl Page<'_> {
         }
         if report.monitor_ended {
             self.line(out, MONITOR_ENDED, Tone::Bad, colour)?;
+        }
+        if let Some(failure) = &report.tls_failure {
+            self.line(out, failure, Tone::Bad, colour)?;
         }
         Ok(())
     }

@@ -39,6 +39,7 @@ pub(super) fn problems(report: &Report, commands: &DaemonCommands) -> Vec<String
     problems
         .extend(report.unserved.iter().map(|volume| format!("{}: NOT SERVED: {}", volume.name, volume.why)));
     problems.extend(report.monitor_ended.then(|| MONITOR_ENDED.to_owned()));
+    problems.extend(report.tls_failure.clone());
     problems
 }
 

@@ -129,6 +129,7 @@ fn report(reads: u64) -> Report {
         caches: vec![cache],
         unserved: Vec::new(),
         monitor_ended: false,
+        tls_failure: None,
     }
 }
 
@@ -335,6 +336,10 @@ fn a_check_lists_what_is_wrong_and_nothing_else() {
         "x: NOT SERVED: y",
     );
     one(&|report| report.monitor_ended = true, "the monitor, the part of the daemon that is root, has ended");
+    one(
+        &|report| report.tls_failure = Some("new certificates cannot be used".into()),
+        "new certificates cannot",
+    );
     let long_ago = LastError { seconds_ago: 601.0, ..last_error(3) };
     let old = found(&|report| report.caches[0].volumes[0].origin_last_error = Some(long_ago.clone()));
     assert_eq!(old, [] as [&str; 0]);

@@ -161,7 +161,10 @@ impl ConvertArgs {
         writer.lose(trace.lost() - lost).map_err(|error| self.unwritable(error))?;
         let count = writer.count();
         if count == 0 && bad > 0 {
-            let what = "nothing in it makes sense; say what format it has (--from), or name another one";
+            let what = match trace.format() {
+                Format::Kickcache => "no block of the recording is whole; name another one",
+                _ => "nothing in it makes sense; say what format it has (--from), or name another one",
+            };
             return Err(Failure::usage(format!("the trace {} cannot be used: {what}", self.input.display())));
         }
         let (out, lacks) = writer.finish().map_err(|error| self.unwritable(error))?;

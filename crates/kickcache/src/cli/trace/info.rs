@@ -145,7 +145,7 @@ fn as_json(name: &str, survey: &Survey) -> Value {
         "others": survey.others,
         "touched_blocks": survey.touches,
         "footprint_blocks": survey.footprint,
-        "volume_bytes": survey.placement.volume_bytes(),
+        "extent_bytes": survey.placement.volume_bytes(),
         "bad_parts": survey.bad_lines,
         "recording": recording,
     })

@@ -13,9 +13,15 @@ use kickcache_tls::server::{Refreshed, ServerCertificates};
 /// How often the files are looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
+/// What is in use, and why what the files have now is not.
+struct Current {
+    config: Arc<ServerConfig>,
+    failure: Option<String>,
+}
+
 /// The certificates that clients get now.
 pub(crate) struct Certificates {
-    current: Arc<Mutex<Arc<ServerConfig>>>,
+    current: Arc<Mutex<Current>>,
     /// The thread ends with it, and is not waited for.
     _ending: Sender<()>,
 }
@@ -26,7 +32,7 @@ impl Certificates {
     /// # Errors
     /// If there can be no thread for it.
     pub(crate) fn follow(certificates: ServerCertificates) -> io::Result<Certificates> {
-        let current = Arc::new(Mutex::new(certificates.config()));
+        let current = Arc::new(Mutex::new(Current { config: certificates.config(), failure: None }));
         let (ending, ended) = mpsc::channel();
         let followed = Arc::clone(&current);
         let follow = move || follow(certificates, &followed, &ended);
@@ -36,31 +42,39 @@ impl Certificates {
 
     /// TLS for a client.
     pub(super) fn accept(&self) -> Option<UnbufferedServerConnection> {
-        let config = Arc::clone(&lock(&self.current));
+        let config = Arc::clone(&lock(&self.current).config);
         // It fails if the system gives no random numbers.
         UnbufferedServerConnection::new(config).ok()
     }
+
+    /// Why the files of now cannot be used, if they cannot.
+    pub(super) fn failure(&self) -> Option<String> {
+        lock(&self.current).failure.clone()
+    }
 }
 
-fn follow(mut certificates: ServerCertificates, current: &Mutex<Arc<ServerConfig>>, ended: &Receiver<()>) {
+fn follow(mut certificates: ServerCertificates, current: &Mutex<Current>, ended: &Receiver<()>) {
     while ended.recv_timeout(LOOK_EVERY) == Err(RecvTimeoutError::Timeout) {
         match certificates.refresh() {
             Refreshed::Unchanged => {}
             Refreshed::Renewed => {
-                *lock(current) = certificates.config();
+                *lock(current) = Current { config: certificates.config(), failure: None };
                 tracing::info!(
                     event = "tls_renewed",
                     "new certificates are in use for clients that connect from now on"
                 );
             }
-            Refreshed::Failed(error) => tracing::error!(
-                event = "tls_not_renewed",
-                "new certificates cannot be used, clients that connect get those before them: {error}"
-            ),
+            Refreshed::Failed(error) => {
+                let text = format!(
+                    "new certificates cannot be used, clients that connect get those before them: {error}"
+                );
+                tracing::error!(event = "tls_not_renewed", "{text}");
+                lock(current).failure = Some(text);
+            }
         }
     }
 }
 
-fn lock(current: &Mutex<Arc<ServerConfig>>) -> MutexGuard<'_, Arc<ServerConfig>> {
+fn lock(current: &Mutex<Current>) -> MutexGuard<'_, Current> {
     current.lock().unwrap_or_else(PoisonError::into_inner)
 }

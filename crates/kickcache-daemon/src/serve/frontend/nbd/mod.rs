@@ -94,6 +94,11 @@ impl Nbd {
         served.map(|served| served.listener.address.as_str())
     }
 
+    /// Why the files of certificates cannot be used as they are now, if they cannot.
+    pub(crate) fn tls_failure(&self) -> Option<String> {
+        self.security.failure()
+    }
+
     /// Connections.
     pub(crate) fn connection_count(&self) -> usize {
         self.clients.count

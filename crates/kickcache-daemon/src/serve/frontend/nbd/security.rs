@@ -29,6 +29,11 @@ impl Security {
     pub(super) fn accept(&self) -> Option<UnbufferedServerConnection> {
         self.certificates.as_ref()?.accept()
     }
+
+    /// Why the files of certificates cannot be used as they are now, if they cannot.
+    pub(super) fn failure(&self) -> Option<String> {
+        self.certificates.as_ref()?.failure()
+    }
 }
 
 /// What a client with these names may use of the volumes of some indices.
