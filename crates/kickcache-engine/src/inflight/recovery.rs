@@ -73,8 +73,8 @@ pub(crate) struct Recovery {
     pub(crate) hidden: Option<SegmentIndex>,
     /// Segments whose first block is still to be looked at; `None` before it is known which these are.
     pub(crate) first_blocks: Option<Vec<SegmentIndex>>,
-    /// How many of these could be read.
-    pub(crate) first_blocks_read: u32,
+    /// The first of these that the cache device cannot read.
+    pub(crate) unreadable_first: Option<SegmentIndex>,
     /// The first segment that was opened and of which the journal does not say so.
     pub(crate) unknown: Option<SegmentIndex>,
     /// Why it cannot go on.
@@ -121,6 +121,11 @@ impl Recovery {
 
     fn note_overwritten(&mut self, segment: SegmentIndex) {
         self.overwritten = Some(self.overwritten.map_or(segment, |first| first.min(segment)));
+    }
+
+    /// Notes that the first block of a segment cannot be read: it may be the one that says of a lost journal that it is lost.
+    pub(crate) fn note_unreadable_first(&mut self, segment: SegmentIndex) {
+        self.unreadable_first = Some(self.unreadable_first.map_or(segment, |first| first.min(segment)));
     }
 
     /// Whether a checkpoint says that a block was durable.

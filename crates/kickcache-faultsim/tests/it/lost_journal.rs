@@ -11,7 +11,7 @@ use kickcache_engine::format::journal::{Fact, JournalBlock, JournalBody};
 use kickcache_engine::time::Duration;
 use kickcache_engine::units::{BLOCK_SIZE, SegmentIndex};
 use kickcache_faultsim::content::Block;
-use kickcache_faultsim::plan::faults::{Faults, Outage, Trouble};
+use kickcache_faultsim::plan::faults::{Faults, Outage, Rates, Trouble};
 
 use crate::stage::{Stage, blocks, dirty_plan};
 
@@ -100,6 +100,11 @@ fn check_deaf(deafen: impl Fn(&mut Stage)) {
     check_refused(&mut stage, "its journal, which does not say that segment 0 was opened");
 }
 
+fn first_block(stage: &Stage, segment: u32) -> u64 {
+    let geometry = stage.geometry();
+    geometry.byte_offset(geometry.first_location(SegmentIndex::new(segment))) / BLOCK_SIZE
+}
+
 #[test]
 fn a_device_that_goes_is_not_taken_for_one_that_nobody_wrote_to() {
     check_deaf(|stage| {
@@ -109,15 +114,39 @@ fn a_device_that_goes_is_not_taken_for_one_that_nobody_wrote_to() {
     });
 }
 
+/// The segments that were used are read last.
 #[test]
-fn a_device_of_which_no_segment_can_be_read_is_not_taken_for_one_that_nobody_wrote_to() {
-    check_deaf(|stage| {
-        let geometry = stage.geometry();
-        for segment in (0..geometry.segment_count).map(SegmentIndex::new) {
-            let first = geometry.byte_offset(geometry.first_location(segment)) / BLOCK_SIZE;
-            stage.devices.cache.make_unreadable(first);
-        }
-    });
+fn a_device_that_fails_half_way_is_not_taken_for_one_that_nobody_wrote_to() {
+    for reads in [2, 20, 40] {
+        check_deaf(|stage| {
+            stage.until(|stage| stage.status().counters.reads >= reads);
+            let cache = Rates { read: 10_000, ..Rates::default() };
+            stage.set_faults(Faults { cache, ..Faults::default() }, Vec::new());
+        });
+    }
+}
+
+#[test]
+fn a_device_of_which_no_used_segment_can_be_read_is_not_taken_for_one_that_nobody_wrote_to() {
+    let count = Stage::dirty_segments().geometry().segment_count;
+    for unreadable in [0..count / 2, 0..count] {
+        check_deaf(|stage| {
+            for segment in unreadable.clone() {
+                let first = first_block(stage, segment);
+                stage.devices.cache.make_unreadable(first);
+            }
+        });
+    }
+}
+
+/// Where a journal says which segments were opened, others may be unreadable.
+#[test]
+fn a_bad_spot_in_a_segment_that_was_never_opened_is_not_in_the_way() {
+    let mut stage = Stage::dirty_segments();
+    let last = first_block(&stage, stage.geometry().segment_count - 1);
+    stage.devices.cache.make_unreadable(last);
+    assert_eq!(stage.open(), Phase::Running);
+    assert_eq!(stage.read_all(100), vec![2; 100]);
 }
 
 #[test]

@@ -75,8 +75,6 @@ pub(crate) fn on_step(state: &mut State, read: RecoveryRead, result: Result<Data
         (RecoveryRead::Summary(segment), Ok(data)) => on_summary(state, segment, data.bytes),
         (RecoveryRead::Scan(segment), Ok(data)) => on_scan(state, segment, data.bytes, &BTreeSet::new()),
         (RecoveryRead::First(segment), Ok(data)) => on_first(state, segment, data.bytes),
-        // What was never written may well be unreadable. A device that is gone says nothing by that.
-        (RecoveryRead::First(_), Err(DeviceError::Io)) => {}
         (RecoveryRead::Block(number), Ok(data)) => on_block(state, number, Some(data.bytes)),
         (step, Err(error)) => on_failed(state, step, error),
     }
@@ -95,6 +93,8 @@ fn on_failed(state: &mut State, step: RecoveryRead, error: DeviceError) {
             state.recovering().rereads.add(Part::Segment(segment), extent);
         }
         RecoveryRead::Block(number) if may_go_on => on_block(state, number, None),
+        // What was never written may well be unreadable, where a journal says so.
+        RecoveryRead::First(segment) if may_go_on => state.recovering().note_unreadable_first(segment),
         RecoveryRead::Flush
         | RecoveryRead::Journal(_)
         | RecoveryRead::Summary(_)
@@ -345,7 +345,6 @@ fn on_first(state: &mut State, segment: SegmentIndex, bytes: &[u8]) {
     let is_accepted = state.settings.rotted_log == RottedLog::Accepted;
     let unopened = state.cache.segments().get(segment).generation;
     let recovery = state.recovering();
-    recovery.first_blocks_read += 1;
     let Some(header) = BatchHeader::decode(bytes) else { return };
     let known = recovery.generation(segment).unwrap_or(unopened);
     let is_ours = header.uuid == uuid && header.segment == segment && header.start == 0;
@@ -377,12 +376,14 @@ fn refuse_rotted(state: &mut State) {
             false => format!("block {} of its journal", number % geometry.journal_blocks()),
         };
         recovery.failed = Some(Error::Rotted { what });
-    } else if recovery.journal.is_empty() && recovery.first_blocks_read == 0 && is_refused {
-        let what = "the first block of any segment, beside an empty journal".to_string();
-        recovery.failed = Some(Error::Unreadable { what });
     } else if let Some(segment) = recovery.unknown.filter(|_| is_refused) {
         let what = format!("its journal, which does not say that segment {} was opened,", segment.get());
         recovery.failed = Some(Error::Rotted { what });
+    } else if let Some(segment) =
+        recovery.unreadable_first.filter(|_| recovery.journal.is_empty() && is_refused)
+    {
+        let what = format!("the first block of segment {}, beside an empty journal", segment.get());
+        recovery.failed = Some(Error::Unreadable { what });
     } else if !recovery.fits_ring(&geometry) && is_refused {
         let what = "the newest checkpoint of its journal".to_string();
         recovery.failed = Some(Error::Rotted { what });
