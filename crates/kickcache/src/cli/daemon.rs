@@ -7,7 +7,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use anyhow::Context;
-use kickcache_daemon::control::report::{CacheReport, Report, UnservedReport};
+use kickcache_daemon::control::report::{Report, UnservedReport};
 use kickcache_daemon::control::server::{ControlServer, DaemonEnd};
 use kickcache_daemon::control::{
     ChangeExtent, ControlError, ControlTarget, ReloadExtent, TitledRecording, wire,
@@ -18,7 +18,6 @@ use kickcache_daemon::driver::rights::separation::has_monitor_ended;
 use kickcache_daemon::metrics::scrape::{MetricsTarget, Scrape};
 use kickcache_daemon::metrics::server::MetricsServer;
 use kickcache_daemon::plan::ServePlan;
-use kickcache_daemon::plan::cache_spec::Unserved;
 use kickcache_daemon::plan::removal::{Clients, DirtyFate};
 use kickcache_daemon::serve::config::StatePlace;
 use kickcache_daemon::serve::error::ServeError;
@@ -34,6 +33,7 @@ use crate::cli::cache_report::{cache_report, sample_report, with_leaving};
 use crate::cli::changes::{self, Changes, Turn};
 use crate::cli::control_error::{control_error, starting};
 use crate::cli::exit::{Exit, Failure};
+use crate::cli::gathered::Gathered;
 use crate::cli::greeting::{Greeting, greet};
 use crate::cli::leaving_out::{LeavingOut, tell_left_out, tell_not_left_out};
 use crate::cli::log::outlet::Outlet;
@@ -41,7 +41,7 @@ use crate::cli::log::start_log;
 use crate::cli::missing_folders::MissingFolders;
 use crate::cli::new_device::NewDevice;
 use crate::cli::options::state_place;
-use crate::cli::orphans::{orphans, server_of, told};
+use crate::cli::orphans::{orphans, server_of};
 use crate::cli::other_user::{become_user, watch};
 use crate::cli::plan_source::PlanSource;
 use crate::cli::removal::Removal;
@@ -306,7 +306,8 @@ impl Daemon {
     }
 
     /// What all servers tell of themselves.
-    fn report(&self, started: Started, orphans: Vec<Unserved>, caches: Vec<CacheReport>) -> Report {
+    fn report(&self, started: Started, gathered: Gathered) -> Report {
+        let Gathered { caches, orphans, tls_failure } = gathered;
         let unserved = started.unserved.into_iter().chain(orphans);
         Report {
             version: env!("CARGO_PKG_VERSION").into(),
@@ -317,7 +318,7 @@ impl Daemon {
             caches,
             unserved: unserved.map(UnservedReport::from).collect(),
             monitor_ended: has_monitor_ended(),
-            tls_failure: None,
+            tls_failure,
         }
     }
 }
@@ -325,20 +326,19 @@ impl Daemon {
 impl ControlTarget for Daemon {
     fn status(&self) -> Result<Report, ControlError> {
         let started = self.served()?;
-        let (mut caches, mut orphans, mut tls_failure) = (Vec::new(), Vec::new(), None);
+        let mut gathered = Gathered::default();
         for served in &started.servers {
             // One that ended on its own has nothing to tell; the log says why.
             let Ok(status) = served.handle.status() else { continue };
-            orphans.extend(told(&started, served, &status.orphans));
-            tls_failure = tls_failure.or_else(|| status.tls_failure.clone());
+            gathered.take(&started, served, &status);
             let report = cache_report(status, &served.cache);
             let bytes = self.changes.under_way().leaving_out(&report.device);
-            caches.push(with_leaving(report, bytes));
+            gathered.caches.push(with_leaving(report, bytes));
         }
-        if caches.is_empty() {
+        if gathered.caches.is_empty() {
             return Err(ControlError::Stopped);
         }
-        Ok(Report { tls_failure, ..self.report(started, orphans, caches) })
+        Ok(self.report(started, gathered))
     }
 
     fn set_mode(&self, volume: &str, mode: ModeWord) -> Result<(), ControlError> {
@@ -479,19 +479,17 @@ impl MetricsTarget for Daemon {
     fn scrape(&self) -> Result<Scrape, ControlError> {
         let StartPhase::Serving(started) = self.lock().clone() else { return Err(starting()) };
         let started = started.looked_at();
-        let (mut caches, mut orphans, mut silent) = (Vec::new(), Vec::new(), Vec::new());
-        let mut tls_failure = None;
+        let (mut gathered, mut silent) = (Gathered::default(), Vec::new());
         for served in &started.servers {
             match served.handle.sample() {
                 Ok(sample) => {
-                    orphans.extend(told(&started, served, &sample.status.orphans));
-                    tls_failure = tls_failure.or_else(|| sample.status.tls_failure.clone());
-                    caches.push(sample_report(sample, &served.cache));
+                    gathered.take(&started, served, &sample.status);
+                    gathered.caches.push(sample_report(sample, &served.cache));
                 }
                 Err(_) => silent.push(shown_path(&served.cache.device)),
             }
         }
-        Ok(Scrape { report: Report { tls_failure, ..self.report(started, orphans, caches) }, silent })
+        Ok(Scrape { report: self.report(started, gathered), silent })
     }
 }
 

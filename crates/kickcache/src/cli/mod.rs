@@ -19,6 +19,7 @@ mod equals_hint;
 mod exit;
 mod format;
 mod formatting;
+mod gathered;
 mod greeting;
 mod grow;
 

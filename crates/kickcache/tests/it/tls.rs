@@ -237,11 +237,14 @@ fn certificates_are_replaced_while_clients_are_served() {
     assert!(is_served(&uri(&daemon, &client)));
     let told = daemon.log().matches("new certificates cannot be used").count();
     assert_eq!(told, 1, "{}", daemon.log());
+    assert!(daemon.spec.refusal(&["status", "--check"], 9).contains("1 thing is wrong"));
+    assert!(daemon.control(&["status"]).contains("server-key.pem: there is no private key"));
     let next = Authority::new(&scratch, "next");
     next.install(&server);
     next.issue(&server, "server", VALID, "localhost");
     wait_for(&daemon, "new certificates are in use");
     assert!(!is_served(&uri(&daemon, &client)), "it trusts another authority");
+    assert!(daemon.control(&["status", "--check"]).starts_with("good"));
     assert!(is_served(&uri(&daemon, &next.client("client", VALID, "vm1"))));
     // One that is no file is not waited for.
     fs::remove_file(server.join("server-key.pem")).unwrap();
