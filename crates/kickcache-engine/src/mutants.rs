@@ -146,6 +146,8 @@ mod planted {
         OverwrittenIgnored,
         /// Recovery does not look whether segments were opened of which the journal says nothing.
         LostOpeningsIgnored,
+        /// Recovery takes the first block of a segment that it cannot read for one that nobody has written to.
+        UnreadableFirstIgnored,
         /// What a restarted origin had not flushed still waits for its flush.
         RestartForgotten,
         /// A flush that was in flight when the origin restarted still makes blocks clean.

@@ -55,14 +55,15 @@ pub fn rot(cache: &mut SimulatedDevice, rotting: Rotting, random: &mut Random) -
         let start = places[random.index(places.len())] * BLOCK_SIZE;
         cache.flip_bit(ByteExtent { start, length: BLOCK_SIZE }, random);
     };
-    let is_journal = rotting == Rotting::Journal;
+    let is_whole = rotting == Rotting::WholeJournal;
+    let is_journal = is_whole || rotting == Rotting::Journal;
     let is_anything = rotting == Rotting::Anything;
     if is_anything && !durable.headers.is_empty() && random.chance(HEADERS_PERMILLE) {
         flip(cache, &durable.headers, random);
         return Rotted::Header;
     }
     if !durable.journal.is_empty() && (is_journal || is_anything && random.chance(JOURNAL_PERMILLE)) {
-        if random.chance(WIPED_PERMILLE) {
+        if is_whole || random.chance(WIPED_PERMILLE) {
             all_journal(cache).iter().for_each(|place| flip(cache, &[*place], random));
         } else {
             flip(cache, sometimes_recent(&durable.journal, RECENT_JOURNAL, random), random);
@@ -75,7 +76,7 @@ pub fn rot(cache: &mut SimulatedDevice, rotting: Rotting, random: &mut Random) -
     let count = random.within(1, BLOCKS_MAX);
     let among = match rotting {
         Rotting::Data => &durable.data[durable.data.len().saturating_sub(RECENT)..],
-        Rotting::Anything | Rotting::Journal | Rotting::Segments => {
+        Rotting::Anything | Rotting::Journal | Rotting::WholeJournal | Rotting::Segments => {
             sometimes_recent(&durable.data, RECENT, random)
         }
     };

@@ -16,7 +16,7 @@ use crate::plan::latency::Latency;
 use crate::plan::load::{Shape, Weights};
 use crate::plan::mode::draw_mode;
 use crate::plan::pick::{pick, swarm};
-use crate::plan::{Plan, focus, stretches, superseding};
+use crate::plan::{Plan, focus, hard_starts, stretches, superseding};
 
 impl Plan {
     /// The plan of a seed.
@@ -63,6 +63,10 @@ impl Plan {
         // fails leaves a cached copy that differs from the origin after a power cut.
         plan.faults.origin.forgets &= plan.ends.kill == 0;
         draw_rare(&mut plan, random);
+        // An origin that restarts sooner than it ends anything never ends a flush: what is dirty would stay.
+        let Latency { base, mean, .. } = plan.origin_latency;
+        let slowest = Duration::from_nanos(base.as_nanos() + mean.as_nanos());
+        plan.restart_after = plan.restart_after.map(|after| after.max(slowest));
         plan
     }
 }
@@ -115,6 +119,9 @@ fn draw_rare(plan: &mut Plan, random: &Random) {
     }
     if [21, 22].contains(&random.clone().below(24)) {
         stretches::draw(plan, &mut rest.clone());
+    }
+    if random.clone().below(24) == 15 {
+        hard_starts::draw(plan, &mut rest.clone());
     }
     // Without a draw of its own: what follows stays as it is for each seed.
     if random.clone().below(8) == 0 {

@@ -42,6 +42,8 @@ pub enum Trouble {
     Gone,
     /// It can be read and flushed, and takes no writes.
     Refuses,
+    /// It takes writes and flushes, and nothing can be read.
+    Unreadable,
     /// The same, as it is full.
     Full,
     /// Nothing that it is asked for ends before the trouble does.
@@ -67,6 +69,8 @@ pub enum Rotting {
     Anything,
     /// The journal.
     Journal,
+    /// All of the journal.
+    WholeJournal,
     /// Data that was written last: the log can be read, and says what has rotted.
     Data,
     /// Whole segments, which are zeroed, also after a stop.
@@ -107,6 +111,9 @@ pub struct Faults {
     pub bad_spot_permille: u64,
     /// Lives in which a device is gone for a while, in 1/1000.
     pub outage_permille: u64,
+    /// Lives in which the cache device is gone or cannot be read for a while, from a moment on at which the log may still be read,
+    /// in 1/1000.
+    pub early_permille: u64,
     /// Lives in which a device has trouble for long.
     pub long: Option<LongTrouble>,
     /// Notes that the host cannot take, in 1/10000.
@@ -164,7 +171,18 @@ impl Faults {
     pub fn draw_outages(&self, now: Instant, volumes: u8, random: &mut Random) -> Vec<Outage> {
         let short = self.draw_outage(now, volumes, random);
         let long = self.long.and_then(|long| long.draw(now, volumes, random));
-        short.into_iter().chain(long).collect()
+        let early = (self.early_permille > 0).then(|| self.draw_early(now, random)).flatten();
+        short.into_iter().chain(long).chain(early).collect()
+    }
+
+    fn draw_early(&self, now: Instant, random: &mut Random) -> Option<Outage> {
+        if !random.chance(self.early_permille) {
+            return None;
+        }
+        let trouble = [Trouble::Gone, Trouble::Unreadable][random.index(2)];
+        let from = now.plus(Duration::from_micros(random.below(20_000)));
+        let until = from.plus(Duration::from_micros(random.within(1_000, 1_000_000)));
+        Some(Outage { device: Device::Cache, trouble, from, until })
     }
 
     fn draw_outage(&self, now: Instant, volumes: u8, random: &mut Random) -> Option<Outage> {
@@ -208,9 +226,14 @@ impl Outage {
             Trouble::Gone => Some(DeviceError::Gone),
             Trouble::Refuses => is_write(operation).then_some(DeviceError::Io),
             Trouble::Full => is_write(operation).then_some(DeviceError::NoSpace),
+            Trouble::Unreadable => is_read(operation).then_some(DeviceError::Io),
             Trouble::Silent => None,
         }
     }
+}
+
+fn is_read(operation: &DeviceOperation) -> bool {
+    matches!(operation, DeviceOperation::Read { .. } | DeviceOperation::ReadMetadata { .. })
 }
 
 fn draw_rates(random: &mut Random) -> Rates {

@@ -6,6 +6,7 @@ pub mod ends;
 pub mod faults;
 mod focus;
 pub mod growth;
+mod hard_starts;
 pub mod latency;
 pub mod load;
 pub mod mode;

@@ -10,7 +10,7 @@ impl Simulation {
     /// After a crash.
     pub(super) fn damage_cache(&mut self) {
         match self.plan.faults.rotting {
-            Rotting::Anything | Rotting::Journal | Rotting::Data => self.rot(),
+            Rotting::Anything | Rotting::Journal | Rotting::WholeJournal | Rotting::Data => self.rot(),
             Rotting::Segments => self.overwrite_segments(),
         }
         self.make_cache_unreadable();

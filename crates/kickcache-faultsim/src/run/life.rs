@@ -427,7 +427,8 @@ impl Simulation {
     fn is_damaged<E: Subject>(&self, host: &Host<E>) -> bool {
         let status = host.engine.status();
         let faults = &self.plan.faults;
-        let may_fail_flushes = faults.cache.flush > 0 || faults.outage_permille > 0;
+        let may_fail_flushes =
+            faults.cache.flush > 0 || faults.outage_permille > 0 || faults.early_permille > 0;
         (status.health != CacheHealth::Good && may_fail_flushes)
             || status.volumes.iter().any(|volume| volume.counters.damaged_blocks > 0)
     }

@@ -93,6 +93,7 @@ fn on_failed(state: &mut State, step: RecoveryRead, error: DeviceError) {
             state.recovering().rereads.add(Part::Segment(segment), extent);
         }
         RecoveryRead::Block(number) if may_go_on => on_block(state, number, None),
+        RecoveryRead::First(_) if mutant!(UnreadableFirstIgnored) => {}
         // What was never written may well be unreadable, where a journal says so.
         RecoveryRead::First(segment) if may_go_on => state.recovering().note_unreadable_first(segment),
         RecoveryRead::Flush

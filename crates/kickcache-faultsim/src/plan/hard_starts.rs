@@ -1,0 +1,21 @@
+//! Runs in which a cache device goes bad while its log is read.
+
+use kickcache_random::Random;
+
+use crate::plan::Plan;
+use crate::plan::faults::Rotting;
+use crate::plan::focus::rot_between_lives;
+
+/// What was lost of the log before, and what cannot be read while it is looked for: one must not hide the other.
+pub(super) fn draw(plan: &mut Plan, random: &mut Random) {
+    (plan.growth, plan.replacement, plan.restart_after) = (None, None, None);
+    (plan.leaving_permille, plan.parting_permille, plan.mode_changes) = (0, 0, false);
+    plan.wait_max = None;
+    rot_between_lives(plan, random);
+    plan.faults.rotting = Rotting::WholeJournal;
+    (plan.faults.in_recovery, plan.faults.early_permille) = (true, random.within(300, 1_000));
+    (plan.weights.flush, plan.weights.discard) = (random.within(5, 50), 0);
+    // A journal may also be short, and then nothing else says that there was one.
+    let requests_max = [60, 200][random.index(2)];
+    (plan.requests, plan.lives) = (random.within(10, requests_max), random.within(10, 20));
+}
