@@ -8,9 +8,8 @@ use crate::plan::focus::rot_between_lives;
 
 /// What was lost of the log before, and what cannot be read while it is looked for: one must not hide the other.
 pub(super) fn draw(plan: &mut Plan, random: &mut Random) {
-    (plan.growth, plan.replacement, plan.restart_after) = (None, None, None);
-    (plan.leaving_permille, plan.parting_permille, plan.mode_changes) = (0, 0, false);
-    plan.wait_max = None;
+    plan.forbid_changes();
+    plan.mode_changes = false;
     rot_between_lives(plan, random);
     plan.faults.rotting = Rotting::WholeJournal;
     (plan.faults.in_recovery, plan.faults.early_permille) = (true, random.within(300, 1_000));

@@ -11,14 +11,14 @@ use crate::plan::faults::Faults;
 /// over, or carried on, and their segments are opened again; some writes to origins fail, and so does the power.
 pub(super) fn draw(plan: &mut Plan, random: &mut Random) {
     plan.faults = Faults::default();
-    (plan.growth, plan.replacement, plan.restart_after) = (None, None, None);
-    (plan.leaving_permille, plan.parting_permille, plan.mode_changes) = (0, 0, false);
+    plan.forbid_changes();
+    plan.mode_changes = false;
     let is_failing = random.chance(500);
     if is_failing {
         (plan.faults.cache.read, plan.faults.origin.write) =
             (random.within(100, 1_000), random.within(0, 500));
     }
-    (plan.settings.origin_offload, plan.wait_max) = (OriginOffload::Forced, None);
+    plan.settings.origin_offload = OriginOffload::Forced;
     for volume in &mut plan.volumes {
         (volume.mode, volume.origin) = (Mode::WriteBack, OriginKind::Local);
         (volume.dirty_low, volume.dirty_high, volume.dirty_limit) = (200, 400, 900);

@@ -19,8 +19,7 @@ pub(super) fn draw(plan: &mut Plan, random: &mut Random) {
         _ => None,
     };
     plan.faults = Faults::default();
-    (plan.growth, plan.replacement, plan.restart_after) = (None, None, None);
-    (plan.leaving_permille, plan.parting_permille, plan.wait_max) = (0, 0, None);
+    plan.forbid_changes();
     plan.volumes.iter_mut().for_each(|volume| volume.origin = OriginKind::Local);
     if let Some(draw_change) = draw_change {
         draw_change(plan, random);

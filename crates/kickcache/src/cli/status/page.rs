@@ -4,12 +4,11 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use kickcache_daemon::control::report::Report;
-use kickcache_daemon::driver::rights::separation::MONITOR_ENDED;
 use kickcache_daemon::shell_command::DaemonCommands;
 use kickcache_units::show_duration;
 
 use super::rates::Rates;
-use super::sentences::{Span, cache_sentence, engines, volume_sentences};
+use super::sentences::{Span, cache_sentence, daemon_troubles, engines, volume_sentences};
 use super::volumes::volume_table;
 use super::width::wrap;
 use crate::cli::table::{Colour, Tone, paint};
@@ -49,20 +48,11 @@ impl Page<'_> {
                 }
             }
         }
-        if !report.unserved.is_empty() || report.monitor_ended || report.tls_failure.is_some() {
+        let troubles = daemon_troubles(report);
+        if !troubles.is_empty() {
             writeln!(out)?;
         }
-        for volume in &report.unserved {
-            let text = format!("{}: NOT SERVED: {}", volume.name, volume.why);
-            self.line(out, &text, Tone::Bad, colour)?;
-        }
-        if report.monitor_ended {
-            self.line(out, MONITOR_ENDED, Tone::Bad, colour)?;
-        }
-        if let Some(failure) = &report.tls_failure {
-            self.line(out, failure, Tone::Bad, colour)?;
-        }
-        Ok(())
+        troubles.iter().try_for_each(|text| self.line(out, text, Tone::Bad, colour))
     }
 
     fn line(&self, out: &mut dyn Write, text: &str, tone: Tone, colour: Colour) -> io::Result<()> {

@@ -5,11 +5,10 @@ use std::io::{self, Write};
 use anyhow::anyhow;
 use kickcache_daemon::control::last_error::LastError;
 use kickcache_daemon::control::report::{HealthWord, Report};
-use kickcache_daemon::driver::rights::separation::MONITOR_ENDED;
 use kickcache_daemon::shell_command::DaemonCommands;
 use kickcache_units::{are, counted};
 
-use super::sentences::{cache_sentence, troubles};
+use super::sentences::{cache_sentence, daemon_troubles, troubles};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::table::Tone;
 
@@ -36,10 +35,7 @@ pub(super) fn problems(report: &Report, commands: &DaemonCommands) -> Vec<String
             problems.extend(bad.map(|(text, _)| text));
         }
     }
-    problems
-        .extend(report.unserved.iter().map(|volume| format!("{}: NOT SERVED: {}", volume.name, volume.why)));
-    problems.extend(report.monitor_ended.then(|| MONITOR_ENDED.to_owned()));
-    problems.extend(report.tls_failure.clone());
+    problems.extend(daemon_troubles(report));
     problems
 }
 

@@ -8,6 +8,7 @@ use kickcache_daemon::control::activity::{Activity, Took};
 use kickcache_daemon::control::replacing_report::{LeavingOutReport, ReplacingReport, ReplacingStep};
 use kickcache_daemon::control::report::{CacheReport, HealthWord, RecordWord, Report, VolumeReport};
 use kickcache_daemon::control::wear_report::{GivenUpWord, WearReport};
+use kickcache_daemon::driver::rights::separation::MONITOR_ENDED;
 use kickcache_daemon::extents::show_extents;
 use kickcache_daemon::offline::EXTENTS_SHOWN;
 use kickcache_daemon::shell_command::DaemonCommands;
@@ -206,6 +207,14 @@ fn gained(activity: &Activity) -> String {
 fn show_took(kind: &str, took: &Took) -> Option<String> {
     let (mean, p99) = (show_millis(took.mean_ms), show_millis(took.p99_ms));
     (took.count > 0).then(|| format!("{kind} take {mean}, 99 % of them at most {p99}"))
+}
+
+/// What is wrong with a daemon beside its cache devices and their volumes.
+pub(super) fn daemon_troubles(report: &Report) -> Vec<String> {
+    let unserved =
+        report.unserved.iter().map(|volume| format!("{}: NOT SERVED: {}", volume.name, volume.why));
+    let monitor = report.monitor_ended.then(|| MONITOR_ENDED.to_owned());
+    unserved.chain(monitor).chain(report.tls_failure.clone()).collect()
 }
 
 pub(super) fn troubles(cache: &CacheReport, volume: &VolumeReport) -> Vec<Sentence> {
