@@ -12,7 +12,7 @@ use crate::recency::Recency;
 use crate::samples::Samples;
 
 /// When the sample is full, the threshold falls by one part in this many, and about as many samples leave.
-const STEP: u64 = 64;
+const STEP: u64 = 48;
 /// The most blocks of a sample.
 pub const SAMPLES_MAX: u32 = 1 << 27;
 
