@@ -14,6 +14,7 @@ use crate::cache::segments::{Segment, SegmentState, Segments};
 use crate::cache::slots::{HITS_MAX, SLOT_BYTES, SlotFlag, SlotState, Slots};
 use crate::config::VOLUME_COUNT_MAX;
 use crate::format::geometry::Geometry;
+use crate::queue::Queue;
 use crate::step::Step;
 use crate::units::{BlockIndex, BlockKey, Checksum, Generation, Location, SegmentIndex, VolumeId};
 
@@ -147,6 +148,11 @@ impl Cache {
 
     pub(crate) fn unlink(&mut self, segment: SegmentIndex, next: SegmentState) {
         self.segments.unlink(segment, next);
+    }
+
+    /// See [`Segments::move_to`].
+    pub(crate) fn move_to(&mut self, segment: SegmentIndex, queue: Queue) {
+        self.segments.move_to(segment, queue);
     }
 
     pub(crate) fn volume(&self, volume: VolumeId) -> &VolumeBlocks {

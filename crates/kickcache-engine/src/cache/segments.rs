@@ -287,6 +287,20 @@ impl Segments {
         segment.older = NONE;
     }
 
+    /// A segment belongs to another queue from here on, of which it is the newest.
+    ///
+    /// # Panics
+    /// S-2: if it is not sealed.
+    pub(crate) fn move_to(&mut self, segment: SegmentIndex, queue: Queue) {
+        self.unlink(segment, SegmentState::Sealing);
+        let found = self.get_mut(segment);
+        let before = core::mem::replace(&mut found.queue, queue);
+        let live = u64::from(found.live);
+        self.live[before.index()] -= live;
+        self.live[queue.index()] += live;
+        self.seal(segment);
+    }
+
     /// The sealed segments of a queue, oldest first.
     pub(crate) fn oldest_first(&self, queue: Queue) -> impl Iterator<Item = SegmentIndex> {
         let oldest = self.lists[queue.index()].oldest;

@@ -1,7 +1,7 @@
 //! What left a cache, the real one or a miniature, and what follows from that: where it starts when it comes back, and how
 //! much probation shall hold.
 
-use crate::policy::ghost::Ghost;
+use crate::policy::ghost::{Content, Ghost};
 use crate::queue::Queue;
 use crate::step::Step;
 
@@ -149,6 +149,21 @@ impl Departed {
         self.probation.insert(hash);
     }
 
+    /// Whether what is turned away is counted, in half of the memory of what left probation a while ago.
+    pub(crate) const fn change(&mut self, content: Content) {
+        self.probation.change(content);
+    }
+
+    /// A block was turned away; gives how often it was of late, at most [`COUNT_MAX`](crate::policy::ghost::COUNT_MAX).
+    pub(crate) fn count(&mut self, hash: u64) -> u8 {
+        self.probation.count(hash)
+    }
+
+    /// Some turns pass for what is counted.
+    pub(crate) const fn pass(&mut self, turns: u16) {
+        self.probation.pass(turns);
+    }
+
     /// A clean block was forgotten.
     pub(crate) fn on_left(&mut self, hash: u64, queue: Queue) {
         self.note_left();
@@ -164,6 +179,7 @@ impl Departed {
     /// Forgets everything.
     pub(crate) fn clear(&mut self) {
         self.target = self.capacity / 10;
+        self.probation.change(Content::Prints);
         self.probation.clear();
         self.probation_recently.clear();
         self.main_recently.clear();

@@ -2,7 +2,12 @@
 //!
 //! A loop longer than the cache pushes itself out before it comes back. What keeps a part of it and takes little else in
 //! hits that part each time. Two miniatures see the same sample of what is asked for: one takes everything in, as the
-//! cache does, the other one miss in 32. Where the second hits more, the cache does as it does.
+//! cache does, the other one only what missed often of late, and in place of what was not used for long. Where the second hits more,
+//! the cache does as it does.
+//!
+//! For that, half of the memory of what left probation counts misses meanwhile. Main is gone round once for five caches of what is asked
+//! for, segment by segment, each block with half of its hits left: those without any make room for what misses three times in some three
+//! caches, and for one miss in 28. A loop that is all there is stands as it is, and nothing is written for it.
 //!
 //! Within a pass of such a loop both miniatures take turns: it takes a large lead to hold main, and main is let go when it is used up. What
 //! fits into the cache would be kept out for long by that. So a second lead, half as large, ends it too: there the first miniature's hits
@@ -12,14 +17,19 @@
 //! out comes back at once, and what is held is not used at all, main is let go before ([`Returns`]).
 //!
 //! Sources: bimodal insertion and set duelling (Qureshi et al., *Adaptive Insertion Policies for High Performance Caching*,
-//! ISCA 2007), with miniatures in place of dedicated sets.
+//! ISCA 2007), with miniatures in place of dedicated sets; what comes in instead of what by counts that age (Einziger et al., *TinyLFU: A
+//! Highly Efficient Cache Admission Policy*, ACM Transactions on Storage, 2017).
 
+use crate::policy::ghost::TURNS_ALL;
 use crate::policy::miniature::{BLOCKS_MAX, Found, Intake, Miniature, Use};
 use crate::policy::returns::{Returned, Returns};
+use crate::policy::turn::{HOLD_AHEAD, HOLD_ROUND, HOLD_TURN};
 use crate::units::{BlockKey, VolumeId};
 
-/// While main is held, one miss in this many is taken in.
-const PART: u32 = 32;
+/// While main is held, one miss in this many is taken in whether it is often or not, while there is room: a loop is soon known.
+const PART: u64 = 28;
+/// Parts of what the clock of the miniatures counts.
+const FINE: u64 = 256;
 /// The sample is at most one block in two to the power of this.
 const SAMPLE_BITS_MIN: u32 = 5;
 /// Where the bits of a hash begin by which the sample is taken; ghost memory and index use others.
@@ -36,7 +46,7 @@ const DOUBT_QUARTERS: i64 = 3;
 /// This part of the lead behind, what is held is of no use.
 const BEHIND_SHARE: i64 = 6;
 /// Before main is held, this part of the usual hits does not count for it.
-const MARGIN_SHARE: i64 = 8;
+const MARGIN_SHARE: i64 = 32;
 /// Miniatures have room for this part of what the real one has, whose segments waste some, in percent.
 const ROOM_PERCENT: u64 = 95;
 
@@ -55,8 +65,14 @@ pub(crate) struct Hold {
     is_on: bool,
     /// It was, and nothing has shown since that what is held is of no use.
     was_on: bool,
-    /// Blocks that missed since the last that were taken in.
+    /// Blocks for which there is room of what was cold.
+    room: u64,
+    /// Blocks that missed since one was taken in whether it missed often or not.
     passed: u64,
+    /// Up to when, by the clock of the miniatures, turns were taken.
+    turns_until: u64,
+    /// When a segment was looked at last, by the same clock, in [`FINE`] parts.
+    look_at: u64,
     pub(super) returns: Returns,
     /// What this volume asks for may no longer be what main was held for.
     changed: Option<VolumeId>,
@@ -78,13 +94,16 @@ impl Hold {
         Hold {
             sample: ((1 << bits) - 1) << SAMPLE_SHIFT,
             usual,
-            holding: Miniature::new(room, Intake::OneIn(PART)),
+            holding: Miniature::new(room, Intake::Often),
             lead_max: lead_max * MARGIN_SHARE,
             lead: 0,
             soon_lead: 0,
             is_on: false,
             was_on: false,
+            room: 0,
             passed: 0,
+            turns_until: 0,
+            look_at: 0,
             returns: Returns::new(capacity),
             changed: None,
             is_stale: false,
@@ -137,6 +156,7 @@ impl Hold {
             self.changed = Some(volume);
         } else if !self.is_on && self.lead == self.lead_max && self.holding.is_full() {
             (self.is_on, self.was_on, self.soon_lead) = (true, true, self.soon_lead_max());
+            self.room = 0;
         }
         if self.lead.min(self.soon_lead) == -self.lead_max / BEHIND_SHARE && self.was_on {
             self.is_stale = true;
@@ -184,11 +204,57 @@ impl Hold {
         core::mem::take(&mut self.is_in_vain)
     }
 
-    /// While main is held, whether a miss of this many blocks is taken in, for which `filled` blocks are read.
-    pub(crate) fn takes_in(&mut self, missed: u64, filled: u64) -> bool {
+    /// Turns in which counts become less since it was asked last.
+    pub(super) fn take_turns(&mut self) -> u16 {
+        let turn = HOLD_TURN * self.usual.capacity();
+        let turns = (self.usual.clock() - self.turns_until) / turn;
+        self.turns_until += turns * turn;
+        u16::try_from(turns.min(TURNS_ALL.into())).expect("few")
+    }
+
+    /// While main is held, whether the next one of `count` segments is to be looked at.
+    pub(crate) fn wants_look(&self, count: u64) -> bool {
+        self.is_on && self.usual.clock() * FINE >= self.look_at + self.between_looks(count)
+    }
+
+    /// It is looked at.
+    pub(crate) fn on_look(&mut self, count: u64) {
+        let next = self.look_at + self.between_looks(count);
+        let behind_max = self.between_looks(count).max(FINE);
+        self.look_at = next.max((self.usual.clock() * FINE).saturating_sub(behind_max));
+    }
+
+    /// By the clock of the miniatures, in fine parts.
+    fn between_looks(&self, count: u64) -> u64 {
+        (HOLD_ROUND * self.usual.capacity() * FINE / count.max(1)).max(1)
+    }
+
+    /// Whether more is emptied of what is cold, of segments of this many blocks.
+    pub(crate) const fn wants_room(&self, blocks: u64) -> bool {
+        self.room < HOLD_AHEAD * blocks
+    }
+
+    /// Room was made for this many blocks.
+    pub(crate) const fn on_room(&mut self, blocks: u64) {
+        self.room += blocks;
+    }
+
+    /// There is room for this many blocks that nothing had to leave.
+    pub(crate) fn on_unused(&mut self, blocks: u64) {
+        self.room = self.room.max(blocks);
+    }
+
+    /// While main is held, whether a miss of this many blocks is taken in, of which `often` missed often of late, and for which `filled`
+    /// blocks are read.
+    pub(crate) fn takes_in(&mut self, missed: u64, often: u64, filled: u64) -> bool {
         self.passed += missed;
-        let takes = self.passed >= u64::from(PART) * filled.max(missed);
+        let needed = filled.max(missed);
+        let is_turn = self.passed >= PART * needed;
+        let takes = (often * 2 > missed || is_turn) && self.room >= needed;
         if takes {
+            self.room -= needed;
+        }
+        if is_turn {
             self.passed = 0;
         }
         takes
@@ -285,9 +351,61 @@ mod tests {
     }
 
     #[test]
-    fn one_block_in_many_is_taken_in_with_all_that_is_read_for_it() {
+    fn main_is_gone_round_while_five_caches_are_asked_for() {
         let mut hold = held();
-        let mut taken = |filled| (0..3_200).filter(|_| hold.takes_in(1, filled)).count();
+        let (mut looks, mut turns) = (0, 0);
+        hold.take_turns();
+        hold.on_look(100);
+        for block in looped(2 * CAPACITY, 5) {
+            read(&mut hold, core::iter::once(block));
+            turns += hold.take_turns();
+            if hold.wants_look(100) {
+                hold.on_look(100);
+                looks += 1;
+            }
+        }
+        assert!(hold.is_on() && (200..=220).contains(&looks), "{looks}");
+        assert!((3..=4).contains(&turns), "{turns}");
+    }
+
+    #[test]
+    fn many_segments_are_gone_round_in_the_same_time() {
+        for count in [100_000, 2 << 20, 1 << 30] {
+            let mut hold = held();
+            hold.on_look(count);
+            let mut looks = 0;
+            // Misses are many between those of the sample.
+            for block in looped(2 * CAPACITY, 5) {
+                read(&mut hold, core::iter::once(block));
+                for _ in 0..300 {
+                    let is_due = hold.wants_look(count);
+                    looks += u64::from(is_due);
+                    (0..u32::from(is_due)).for_each(|_| hold.on_look(count));
+                }
+            }
+            let most = 5 * 2 * CAPACITY / 32 * FINE;
+            assert!(looks >= (2 * count).min(most * 9 / 10) && looks <= 3 * count, "{looks} of {count}");
+        }
+    }
+
+    #[test]
+    fn room_is_made_ahead_for_a_segment_and_taken_by_whole_misses() {
+        let mut hold = held();
+        assert!(hold.wants_room(100) && !hold.takes_in(1, 1, 1));
+        hold.on_room(50);
+        assert!(hold.wants_room(100));
+        hold.on_room(60);
+        assert!(!hold.wants_room(100));
+        let mut takes = |missed, often, filled| hold.takes_in(missed, often, filled);
+        assert!(!takes(111, 111, 111) && !takes(100, 50, 100));
+        assert!(takes(60, 31, 100) && takes(10, 10, 1) && !takes(1, 1, 1));
+    }
+
+    #[test]
+    fn one_miss_in_many_is_taken_in_with_all_that_is_read_for_it() {
+        let mut hold = held();
+        hold.on_room(1_000);
+        let mut taken = |filled| (0..2_800).filter(|_| hold.takes_in(1, 0, filled)).count();
         assert_eq!(taken(1), 100);
         assert!((6..=7).contains(&taken(16)), "each fill brings 16 blocks");
     }

@@ -4,11 +4,12 @@
 //! segments kept in place and dead-first cleaning are design R of the project's policy study (`ARCHITECTURE.md`).
 
 use crate::policy::departed::{Departed, Known};
+use crate::policy::ghost::Content;
 use crate::policy::hold::Hold;
 use crate::policy::passage::Passage;
 use crate::policy::returns::Returned;
 use crate::policy::shift::Asked;
-use crate::policy::turn::{CARRIED_PERCENT, PROMOTION_HITS, carries_all, stays_in_place};
+use crate::policy::turn::{CARRIED_PERCENT, HOLD_OFTEN, PROMOTION_HITS, carries_all, stays_in_place};
 use crate::queue::Queue;
 use crate::step::Step;
 use crate::units::BlockKey;
@@ -176,6 +177,7 @@ impl Retention {
 
     /// See [`Departed::place`].
     pub(crate) fn place(&mut self, key: BlockKey) -> Option<Known> {
+        self.note_content();
         self.departed.place(key.hash())
     }
 
@@ -187,6 +189,18 @@ impl Retention {
     /// See [`Departed::remember`].
     pub(crate) fn remember(&mut self, key: BlockKey) {
         self.departed.remember(key.hash());
+    }
+
+    /// Ghost memory counts while main is held.
+    fn note_content(&mut self) {
+        self.departed.change(if self.hold.is_on() { Content::PrintsAndCounts } else { Content::Prints });
+    }
+
+    /// While main is held, a block missed: whether it did so often of late.
+    pub(crate) fn comes_often(&mut self, key: BlockKey) -> bool {
+        self.note_content();
+        self.departed.pass(self.hold.take_turns());
+        self.departed.count(key.hash()) >= HOLD_OFTEN
     }
 
     /// While main is held, the first of some blocks missed, with this many hits before. What was kept out in vain is
@@ -219,6 +233,7 @@ impl Retention {
     /// What happens to a block whose segment is emptied.
     pub(crate) fn judge(&self, reason: Reason, queue: Queue, hits: u8) -> Judgement {
         match (reason, queue) {
+            (Reason::Turn, _) if self.hold.is_on() && hits > 0 => Judgement::Reinsert(Queue::Main, hits / 2),
             (Reason::Turn | Reason::Dead, Queue::Probation) if hits >= PROMOTION_HITS => {
                 Judgement::Reinsert(Queue::Main, 0)
             }

@@ -21,6 +21,7 @@ use crate::pool::BufferQuota;
 use crate::queue::Queue;
 use crate::request::{Errno, Operation, ReadFrom};
 use crate::state::State;
+use crate::task::Task;
 use crate::units::{BLOCK_SIZE, BlockIndex, BlockKey, ByteExtent, VolumeId};
 
 const FILL_BLOCKS_MAX: u64 = FILL_WINDOW_MAX / BLOCK_SIZE;
@@ -176,8 +177,20 @@ fn lets_go(state: &mut State, volume: VolumeId, part: ByteExtent) -> bool {
 fn choose_while_held(state: &mut State, volume: VolumeId, part: ByteExtent) -> Keep {
     let filled = state.volumes.get(volume).window.bytes() / BLOCK_SIZE;
     let count = blocks_of(part).len();
-    let takes_in = state.retention.hold.takes_in(count as u64, filled);
-    if !takes_in || !state.wear.allows(state.now, Rank::Unknown, count as u64) {
+    let often = |block| state.retention.comes_often(BlockKey::new(volume, block));
+    let often = blocks_of(part).map(often).filter(|often| *often).count();
+    if state.is_look_due() {
+        state.agenda.push_back(Task::Reclaim);
+    }
+    if state.has_unused() {
+        state.retention.hold.on_unused(filled.max(count as u64));
+    }
+    let takes_in = state.retention.hold.takes_in(count as u64, often as u64, filled);
+    let is_allowed = takes_in && state.wear.allows(state.now, Rank::Unknown, count as u64);
+    if takes_in && !is_allowed {
+        state.retention.hold.on_room(filled.max(count as u64));
+    }
+    if !is_allowed {
         if state.retention.hold.is_in_doubt() {
             blocks_of(part).for_each(|block| state.retention.remember(BlockKey::new(volume, block)));
         }
@@ -318,6 +331,23 @@ mod tests {
         assert!(!is_known(&mut scene, 1));
         (0..capacity * 3 / 4).for_each(|number| observe(&mut scene, 4 * capacity + number % (capacity / 2)));
         assert!(is_known(&mut scene, 3));
+    }
+
+    #[test]
+    fn room_in_a_held_main_is_left_where_nothing_may_be_written() {
+        let mut scene = Scene::new(Mode::WriteThrough);
+        let block = |number| BlockKey::new(VolumeId::new(0), BlockIndex::new(number));
+        let capacity = scene.engine.state.retention.capacity();
+        (0..6 * capacity).for_each(|number| {
+            scene.engine.state.retention.hold.observe(block(1_000 + number % (2 * capacity)), Use::Read);
+        });
+        scene.engine.state.retention.hold.on_room(2_000);
+        scene.engine.set_write_budget(scene.now, NonZeroU64::new(1));
+        (0..2_000).for_each(|number| scene.read(number << 16, 4096).0.unwrap());
+        assert!(scene.engine.status().counters.refused_blocks > 0);
+        assert!(
+            scene.engine.state.retention.hold.is_on() && !scene.engine.state.retention.hold.wants_room(2_000)
+        );
     }
 
     #[test]

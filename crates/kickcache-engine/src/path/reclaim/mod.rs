@@ -4,6 +4,7 @@
 //! * I-4: a segment is opened again only when nothing refers to it, and when everything that superseded its blocks,
 //!   or says that they are *gone*, is durable.
 
+mod cold;
 mod demote;
 mod kept;
 pub(crate) mod open;
@@ -49,10 +50,15 @@ fn ready_low(state: &State) -> usize {
 }
 
 impl State {
-    /// What becomes of a part of a long stream. Reclaim alone never keeps as many segments ready as there are while some were
+    /// Whether there is room for which nothing leaves. Reclaim alone never keeps as many segments ready as there are while some were
     /// never used.
+    pub(crate) fn has_unused(&self) -> bool {
+        self.segments_coming() >= ready_low(self) + FRESH_AHEAD / 2
+    }
+
+    /// What becomes of a part of a long stream.
     pub(crate) fn choose_way(&mut self, piece: Piece) -> Way {
-        let has_unused = self.segments_coming() >= ready_low(self) + FRESH_AHEAD / 2;
+        let has_unused = self.has_unused();
         let hits = self.retention.returned_share();
         let displaced = if has_unused { Displaced::Nothing } else { Displaced::Hits(hits) };
         self.retention.passage.choose(piece, displaced)
@@ -84,6 +90,14 @@ pub(crate) fn go_on(state: &mut State) {
         state.reclaim.rest_until = None;
     }
     let rests = state.reclaim.rest_until.is_some() || state.unreadable.rest_until().is_some();
+    let may_empty = !rests && !state.is_ending && being_emptied(state) < EMPTYING_MAX;
+    match cold::look(state) {
+        Some(cold) if may_empty => {
+            let left = empty(state, cold, Reason::Turn);
+            state.retention.hold.on_room(left);
+        }
+        cold => cold.into_iter().for_each(|cold| cold::halve(state, cold)),
+    }
     if state.reclaim.active && is_wanted && !rests {
         while supply(state) < low + EMPTYING_MAX.min(low)
             && being_emptied(state) < EMPTYING_MAX
@@ -136,7 +150,7 @@ fn being_emptied(state: &State) -> usize {
 /// Empties the next segment; `false` if there is none.
 fn empty_next(state: &mut State) -> bool {
     let victim = state.choose_victim();
-    victim.into_iter().for_each(|victim| empty(state, victim.segment, victim.reason));
+    victim.into_iter().for_each(|victim| _ = empty(state, victim.segment, victim.reason));
     victim.is_some()
 }
 
@@ -154,8 +168,8 @@ fn open_free(state: &mut State) {
     }
 }
 
-/// Empties a segment: blocks that stay are carried to the head of a queue, the others are forgotten.
-fn empty(state: &mut State, segment: SegmentIndex, reason: Reason) {
+/// Empties a segment: blocks that stay are carried to the head of a queue, the others are forgotten; gives how many.
+fn empty(state: &mut State, segment: SegmentIndex, reason: Reason) -> u64 {
     let queue = state.cache.segments().get(segment).queue;
     state.cache.unlink(segment, SegmentState::Reclaiming);
     state.device.counters.reclaimed_segments += 1;
@@ -163,7 +177,7 @@ fn empty(state: &mut State, segment: SegmentIndex, reason: Reason) {
     let live: Vec<Location> = state.cache.live_in(segment).collect();
     let limit = carried_max(state, reason, &live);
     let kept = Kept::choose(state, reason);
-    let mut carried = Vec::new();
+    let (mut carried, mut forgotten) = (Vec::new(), 0);
     for location in live {
         if (reason, queue) == (Reason::Turn, Queue::Probation) {
             note_left(state, location);
@@ -176,9 +190,11 @@ fn empty(state: &mut State, segment: SegmentIndex, reason: Reason) {
             carried.push(location);
         } else {
             demote(state, queue, location);
+            forgotten += 1;
         }
     }
     carry(state, segment, &carried);
+    forgotten
 }
 
 /// Blocks that are copied at most of a segment with these live ones.

@@ -179,14 +179,14 @@ fn stale_main(state: &State) -> Option<SegmentIndex> {
 
 /// How much of a segment is of use.
 #[derive(Clone, Copy, Default)]
-struct Used {
+pub(super) struct Used {
     /// Live blocks.
-    live: u32,
+    pub(super) live: u32,
     /// Those of them that have hits.
-    hot: u32,
+    pub(super) hot: u32,
 }
 
-fn count_used(state: &State, segment: SegmentIndex) -> Used {
+pub(super) fn count_used(state: &State, segment: SegmentIndex) -> Used {
     let add = |used: Used, location: Location| {
         let hot = used.hot + u32::from(state.cache.slots().hits(location) > 0);
         Used { live: used.live + 1, hot }
@@ -316,7 +316,7 @@ fn carry_room(state: &State) -> u32 {
 
 /// Whether the blocks of the segment that are not clean can be carried on, and there is room for them: they are hot or few,
 /// or their origin takes nothing for now.
-fn can_be_emptied(state: &State, segment: SegmentIndex) -> bool {
+pub(super) fn can_be_emptied(state: &State, segment: SegmentIndex) -> bool {
     let found = state.cache.segments().get(segment);
     if found.not_clean == 0 || found.not_clean > carry_room(state) {
         return found.not_clean == 0;

@@ -1,32 +1,33 @@
-//! Ghost memory: 16-bit fingerprints of blocks that left, oldest forgotten first.
+//! Ghost memory: 16-bit fingerprints of blocks that left, oldest forgotten first. For a time half of it counts instead how often blocks
+//! are asked for.
 //!
 //! A set-associative table: a block's hash, its upper half, chooses a set of 31 fingerprints, which is a ring. A false match (1 in
 //! 2,000 look-ups of a full table) only places a block in the other queue.
+//!
+//! While it counts, a set has 15 fingerprints and 128 counters of two bits, of which a block has two: the lesser one says how often it
+//! was counted, or more, and only that one goes up (Estan and Varghese, *New Directions in Traffic Measurement and Accounting*, SIGCOMM
+//! 2002). With each turn all are one less, so that what is counted once a turn or less often stays low. What a turn does to a set is done
+//! when the set is looked at next.
+
+mod set;
 
 use alloc::vec;
 use alloc::vec::Vec;
 
+pub(crate) use crate::policy::ghost::set::{COUNT_MAX, Content, TURNS_ALL};
+use crate::policy::ghost::set::{Set, TURNS, WAYS};
 use crate::step::Step;
 
-const WAYS: usize = 31;
-
-#[derive(Clone, Debug)]
-#[repr(align(64))]
-struct Set {
-    prints: [u16; WAYS],
-    next: u16,
-}
-
-const _: () = assert!(size_of::<Set>() == 64);
-
 /// Remembers about as many blocks as it was made for.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Ghost {
     sets: Vec<Set>,
     /// Take over while it grows; else none.
     larger: Vec<Set>,
     /// Sets that it is to have then.
     wanted: usize,
+    content: Content,
+    turn: u16,
 }
 
 /// Sets that are made at once when it grows.
@@ -38,8 +39,8 @@ fn set_count(count: u64) -> usize {
 
 impl Ghost {
     pub(crate) fn new(count: u64) -> Ghost {
-        let empty = Set { prints: [0; WAYS], next: 0 };
-        Ghost { sets: vec![empty; set_count(count)], larger: Vec::new(), wanted: 0 }
+        let sets = vec![Set::empty(); set_count(count)];
+        Ghost { sets, larger: Vec::new(), wanted: 0, content: Content::Prints, turn: 0 }
     }
 
     /// Begins to make room for more blocks; `None` if there is no memory.
@@ -66,7 +67,22 @@ impl Ghost {
 
     /// Forgets everything.
     pub(crate) fn clear(&mut self) {
-        self.sets.fill(Set { prints: [0; WAYS], next: 0 });
+        self.sets.fill(Set::empty());
+    }
+
+    /// What it consists of from here on.
+    pub(crate) const fn change(&mut self, content: Content) {
+        self.content = content;
+    }
+
+    /// Some turns pass: counts are one less after one, and none after [`TURNS_ALL`].
+    pub(crate) const fn pass(&mut self, turns: u16) {
+        self.turn = (self.turn + turns) % TURNS;
+    }
+
+    /// A block is counted; gives how often it was, at most [`COUNT_MAX`].
+    pub(crate) fn count(&mut self, hash: u64) -> u8 {
+        self.set(hash).count(hash)
     }
 
     pub(crate) fn memory_bytes(&self) -> u64 {
@@ -75,13 +91,13 @@ impl Ghost {
 
     fn set(&mut self, hash: u64) -> &mut Set {
         let scaled = (hash >> 32) * self.sets.len() as u64;
-        &mut self.sets[usize::try_from(scaled >> 32).expect("below the number of sets")]
+        let set = &mut self.sets[usize::try_from(scaled >> 32).expect("below the number of sets")];
+        set.come_to(self.turn, self.content);
+        set
     }
 
     pub(crate) fn insert(&mut self, hash: u64) {
-        let set = self.set(hash);
-        set.prints[usize::from(set.next)] = fingerprint(hash);
-        set.next = if usize::from(set.next) + 1 == WAYS { 0 } else { set.next + 1 };
+        self.set(hash).insert(hash);
     }
 
     /// The age at which everything is forgotten.
@@ -90,19 +106,8 @@ impl Ghost {
     /// How long ago the block was inserted, if it is remembered; it is forgotten by that. An age of [`Ghost::AGE_MAX`]
     /// is as many inserted blocks as are remembered.
     pub(crate) fn take(&mut self, hash: u64) -> Option<usize> {
-        let print = fingerprint(hash);
-        let set = self.set(hash);
-        let found = set.prints.iter().position(|held| *held == print)?;
-        set.prints[found] = 0;
-        Some((usize::from(set.next) + WAYS - 1 - found) % WAYS)
+        self.set(hash).take(hash)
     }
-}
-
-/// Zero stands for "empty".
-#[expect(clippy::cast_possible_truncation, reason = "the low 16 bits are the fingerprint")]
-const fn fingerprint(hash: u64) -> u16 {
-    let print = hash as u16;
-    if print == 0 { 1 } else { print }
 }
 
 #[cfg(test)]
@@ -151,5 +156,61 @@ mod tests {
         };
         assert!(mean(&mut ghost, 2_700) < 4);
         assert!((13..17).contains(&mean(&mut ghost, 1_400)));
+    }
+
+    #[test]
+    fn counts_say_at_least_how_often_and_little_more() {
+        let mut ghost = Ghost::new(3_100);
+        ghost.change(Content::PrintsAndCounts);
+        let mut count = |number| ghost.count(key(number));
+        for times in 1..=COUNT_MAX {
+            assert!((0..2_000).all(|number| count(number) >= times));
+        }
+        assert_eq!(count(0), COUNT_MAX);
+        let counts: Vec<u8> = (100_000..102_000).map(count).collect();
+        let wrong = counts.iter().filter(|count| **count > 1).count();
+        assert!(wrong < 700, "{wrong} of 2,000 others, with 4,000 in 12,800 counters");
+    }
+
+    #[test]
+    fn counts_are_one_less_after_a_turn_and_none_after_three() {
+        let mut ghost = Ghost::new(3_100);
+        ghost.change(Content::PrintsAndCounts);
+        let thrice = |ghost: &mut Ghost| (0..3).for_each(|_| _ = ghost.count(key(1)));
+        thrice(&mut ghost);
+        ghost.pass(1);
+        assert_eq!(ghost.count(key(1)), 3);
+        ghost.pass(2);
+        assert_eq!(ghost.count(key(1)), 2);
+        thrice(&mut ghost);
+        ghost.pass(TURNS_ALL);
+        assert_eq!(ghost.count(key(1)), 1);
+    }
+
+    #[test]
+    fn the_newest_prints_stay_when_it_begins_to_count_and_when_it_ends() {
+        let mut ghost = Ghost::new(3_100);
+        (0..6_000).for_each(|number| ghost.insert(key(number)));
+        ghost.change(Content::PrintsAndCounts);
+        (0..6_000).for_each(|number| _ = ghost.count(key(number)));
+        let known = |ghost: &Ghost, numbers: core::ops::Range<u64>| {
+            let mut ghost = ghost.clone();
+            numbers.filter(|number| ghost.take(key(*number)).is_some()).count()
+        };
+        assert!(known(&ghost, 5_000..6_000) > 900, "{}", known(&ghost, 5_000..6_000));
+        assert!(known(&ghost, 3_000..4_000) < 100, "{}", known(&ghost, 3_000..4_000));
+        (6_000..7_000).for_each(|number| ghost.insert(key(number)));
+        let before = known(&ghost, 5_800..7_000);
+        ghost.change(Content::Prints);
+        assert_eq!(known(&ghost, 5_800..7_000), before);
+        assert!(before > 1_000, "{before}");
+        let strangers = known(&ghost, 10_000..20_000);
+        assert!(strangers < 20, "{strangers}: counts are no prints");
+        (7_000..8_000).for_each(|number| ghost.insert(key(number)));
+        assert!(known(&ghost, 6_000..8_000) > 1_900);
+        let ages: Vec<usize> = (7_900..8_000).filter_map(|number| ghost.take(key(number))).collect();
+        assert!(ages.iter().sum::<usize>() / ages.len() < 3);
+        ghost.clear();
+        assert_eq!(known(&ghost, 0..8_000), 0);
     }
 }

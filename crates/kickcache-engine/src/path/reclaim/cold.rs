@@ -1,0 +1,137 @@
+//! While main is held it is looked at segment by segment, in the order of age: what was not used since the last look makes room for what
+//! misses often. Probation's segments join it.
+
+use alloc::vec::Vec;
+
+use crate::config::RESERVED_SEGMENTS;
+use crate::path::reclaim::kept::Kept;
+use crate::path::reclaim::victim::{Used, can_be_emptied, count_used};
+use crate::policy::turn::is_worth_emptying;
+use crate::queue::Queue;
+use crate::state::State;
+use crate::units::{Location, SegmentIndex};
+
+impl State {
+    /// Whether it is time to look at the next segment of a main that is held.
+    pub(crate) fn is_look_due(&self) -> bool {
+        self.retention.hold.wants_look(sealed_count(self))
+    }
+}
+
+fn sealed_count(state: &State) -> u64 {
+    Queue::ALL.into_iter().map(|queue| u64::from(state.cache.segments().sealed_count(queue))).sum()
+}
+
+/// Looks at the next segment if it is time to; gives it if it is worth emptying, and halves its hits if not.
+pub(super) fn look(state: &mut State) -> Option<SegmentIndex> {
+    if !state.is_look_due() {
+        return None;
+    }
+    let count = sealed_count(state);
+    state.retention.hold.on_look(count);
+    let (probation, main) = {
+        let segments = state.cache.segments();
+        (segments.live_blocks(Queue::Probation), segments.sealed_count(Queue::Main))
+    };
+    let queue = state.retention.choose_queue(probation, main);
+    let oldest = state.cache.segments().oldest_first(queue).next()?;
+    let Used { live, hot } = count_used(state, oldest);
+    let blocks = state.cache.geometry().batch_blocks();
+    let is_cold = is_worth_emptying((live - hot).into(), blocks.into());
+    if is_cold && may_be_emptied(state, oldest) {
+        return Some(oldest);
+    }
+    halve(state, oldest);
+    None
+}
+
+fn may_be_emptied(state: &State, segment: SegmentIndex) -> bool {
+    let blocks = state.cache.geometry().batch_blocks();
+    let is_wanted = state.retention.hold.wants_room(blocks.into());
+    let has_room = state.segments_coming() > RESERVED_SEGMENTS && state.device.journal.has_room();
+    is_wanted
+        && has_room
+        && can_be_emptied(state, segment)
+        && Kept::of_all(state).leaves_enough(state, segment)
+}
+
+/// The segment is main's newest, each block with half of its hits.
+pub(super) fn halve(state: &mut State, segment: SegmentIndex) {
+    let live: Vec<Location> = state.cache.live_in(segment).collect();
+    for location in live {
+        let hits = state.cache.slots().hits(location);
+        state.cache.set_hits(location, hits / 2);
+    }
+    state.cache.move_to(segment, Queue::Main);
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec::Vec;
+
+    use crate::config::{Admission, Mode};
+    use crate::request::Operation;
+    use crate::scene::Scene;
+    use crate::units::VolumeId;
+
+    const VOLUME: VolumeId = VolumeId::new(0);
+
+    /// A scene that reads single blocks, and the blocks of its cache.
+    fn narrow() -> (Scene, u64) {
+        let mut scene = Scene::new(Mode::WriteThrough);
+        scene.engine.state.volumes.get_mut(VOLUME).window.set_max(4096);
+        let capacity = scene.engine.state.retention.capacity();
+        (scene, capacity)
+    }
+
+    /// Reads of a loop of blocks that are no neighbours; how many were hits.
+    fn read(scene: &mut Scene, length: u64, passes: u64) -> u64 {
+        let is_hit = |number: u64| {
+            let (result, lines) = scene.read((number % length) << 17, 4096);
+            result.unwrap();
+            !lines.iter().any(|line| line.starts_with("origin"))
+        };
+        (0..length * passes).map(is_hit).filter(|is_hit| *is_hit).count() as u64
+    }
+
+    #[test]
+    fn what_is_no_longer_used_makes_room_for_what_misses_often() {
+        let (mut scene, capacity) = narrow();
+        read(&mut scene, 2 * capacity, 6);
+        let is_held = |scene: &Scene| scene.engine.state.retention.hold.is_on();
+        assert!(is_held(&scene));
+        let promoted = |scene: &Scene| scene.engine.state.volumes.get(VOLUME).counters.promoted_blocks;
+        let before = promoted(&scene);
+        let hits = read(&mut scene, 2 * capacity, 3);
+        assert!(hits > 3 * capacity * 17 / 20, "{hits} of {capacity} three times");
+        assert_eq!(promoted(&scene), before, "and nothing was written");
+        // Of a shorter loop half is cached. The other half of what is held goes.
+        let hits: Vec<u64> = (0..24).map(|_| read(&mut scene, capacity * 5 / 4, 1)).collect();
+        assert!(is_held(&scene) && promoted(&scene) > before, "{hits:?}");
+        assert!(hits[0] < capacity * 15 / 20 && hits[23] > capacity * 16 / 20, "{hits:?} of {capacity}");
+    }
+
+    #[test]
+    fn room_that_nothing_had_to_leave_is_filled_while_main_is_held() {
+        let (mut scene, capacity) = narrow();
+        read(&mut scene, 2 * capacity, 6);
+        scene.ask(Operation::Discard, 0, capacity << 18).0.unwrap();
+        assert!(scene.engine.cached_blocks(VOLUME) < capacity / 4);
+        read(&mut scene, 2 * capacity, 6);
+        assert!(scene.engine.state.retention.hold.is_on());
+        let hits = read(&mut scene, 2 * capacity, 1);
+        assert!(hits > capacity * 8 / 10, "{hits} of {capacity} after a discard");
+    }
+
+    #[test]
+    fn a_cache_that_is_empty_when_main_is_held_is_filled() {
+        let (mut scene, capacity) = narrow();
+        scene.settings(VOLUME).admission = Admission::SecondTouch;
+        read(&mut scene, 2 * capacity, 2);
+        assert!(scene.engine.cached_blocks(VOLUME) < capacity / 10);
+        read(&mut scene, 2 * capacity, 10);
+        assert!(scene.engine.state.retention.hold.is_on());
+        let hits = read(&mut scene, 2 * capacity, 1);
+        assert!(hits > capacity * 8 / 10, "{hits} of {capacity}");
+    }
+}
