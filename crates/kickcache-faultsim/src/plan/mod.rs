@@ -9,6 +9,7 @@ pub mod growth;
 mod hard_starts;
 pub mod latency;
 pub mod load;
+mod loops;
 pub mod mode;
 mod pick;
 pub mod replacement;
