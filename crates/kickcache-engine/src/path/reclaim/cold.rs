@@ -38,7 +38,8 @@ pub(super) fn look(state: &mut State) -> Option<SegmentIndex> {
     let Used { live, hot } = count_used(state, oldest);
     let blocks = state.cache.geometry().batch_blocks();
     let is_cold = is_worth_emptying((live - hot).into(), blocks.into());
-    if is_cold && may_be_emptied(state, oldest) {
+    let is_worth_it = is_cold || state.retention.is_mostly_dead(live, blocks);
+    if is_worth_it && may_be_emptied(state, oldest) {
         return Some(oldest);
     }
     halve(state, oldest);
