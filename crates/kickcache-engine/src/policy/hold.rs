@@ -244,11 +244,10 @@ impl Hold {
         self.room = self.room.max(blocks);
     }
 
-    /// While main is held, whether a miss of this many blocks is taken in, of which `often` missed often of late, and for which `filled`
-    /// blocks are read.
-    pub(crate) fn takes_in(&mut self, missed: u64, often: u64, filled: u64) -> bool {
+    /// While main is held, whether a miss of this many blocks is taken in, of which `often` missed often of late, and which needs room for
+    /// `needed` with all that is read along.
+    pub(crate) fn takes_in(&mut self, missed: u64, often: u64, needed: u64) -> bool {
         self.passed += missed;
-        let needed = filled.max(missed);
         let is_turn = self.passed >= PART * needed;
         let takes = (often * 2 > missed || is_turn) && self.room >= needed;
         if takes {
@@ -398,7 +397,7 @@ mod tests {
         assert!(!hold.wants_room(100));
         let mut takes = |missed, often, filled| hold.takes_in(missed, often, filled);
         assert!(!takes(111, 111, 111) && !takes(100, 50, 100));
-        assert!(takes(60, 31, 100) && takes(10, 10, 1) && !takes(1, 1, 1));
+        assert!(takes(60, 31, 100) && takes(10, 10, 10) && !takes(1, 1, 1));
     }
 
     #[test]

@@ -176,19 +176,20 @@ fn lets_go(state: &mut State, volume: VolumeId, part: ByteExtent) -> bool {
 /// While main is held, few misses are promoted; these belong to it. The others are remembered if it may soon be let go.
 fn choose_while_held(state: &mut State, volume: VolumeId, part: ByteExtent) -> Keep {
     let filled = state.volumes.get(volume).window.bytes() / BLOCK_SIZE;
-    let count = blocks_of(part).len();
+    let count = blocks_of(part).len() as u64;
+    let needed = filled.max(count);
     let often = |block| state.retention.comes_often(BlockKey::new(volume, block));
     let often = blocks_of(part).map(often).filter(|often| *often).count();
     if state.is_look_due() {
         state.agenda.push_back(Task::Reclaim);
     }
     if state.has_unused() {
-        state.retention.hold.on_unused(filled.max(count as u64));
+        state.retention.hold.on_unused(needed);
     }
-    let takes_in = state.retention.hold.takes_in(count as u64, often as u64, filled);
-    let is_allowed = takes_in && state.wear.allows(state.now, Rank::Unknown, count as u64);
+    let takes_in = state.retention.hold.takes_in(count, often as u64, needed);
+    let is_allowed = takes_in && state.wear.allows(state.now, Rank::Unknown, count);
     if takes_in && !is_allowed {
-        state.retention.hold.on_room(filled.max(count as u64));
+        state.retention.hold.on_room(needed);
     }
     if !is_allowed {
         if state.retention.hold.is_in_doubt() {
@@ -197,7 +198,7 @@ fn choose_while_held(state: &mut State, volume: VolumeId, part: ByteExtent) -> K
         return Keep::Nothing;
     }
     let mut main = BlockSet::default();
-    (0..count).for_each(|offset| main.insert(offset));
+    (0..blocks_of(part).len()).for_each(|offset| main.insert(offset));
     Keep::Promote { main }
 }
 

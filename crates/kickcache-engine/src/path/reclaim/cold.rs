@@ -24,17 +24,15 @@ fn sealed_count(state: &State) -> u64 {
 
 /// Looks at the next segment if it is time to; gives it if it is worth emptying, and halves its hits if not.
 pub(super) fn look(state: &mut State) -> Option<SegmentIndex> {
-    if !state.is_look_due() {
+    let count = sealed_count(state);
+    if !state.retention.hold.wants_look(count) {
         return None;
     }
-    let count = sealed_count(state);
     state.retention.hold.on_look(count);
-    let (probation, main) = {
-        let segments = state.cache.segments();
-        (segments.live_blocks(Queue::Probation), segments.sealed_count(Queue::Main))
-    };
-    let queue = state.retention.choose_queue(probation, main);
-    let oldest = state.cache.segments().oldest_first(queue).next()?;
+    let segments = state.cache.segments();
+    let probation = segments.live_blocks(Queue::Probation);
+    let queue = state.retention.choose_queue(probation, segments.sealed_count(Queue::Main));
+    let oldest = segments.oldest_first(queue).next()?;
     let Used { live, hot } = count_used(state, oldest);
     let blocks = state.cache.geometry().batch_blocks();
     let is_cold = is_worth_emptying((live - hot).into(), blocks.into());
