@@ -3,6 +3,7 @@
 
 use crate::cache::segments::SegmentState;
 use crate::ids::BatchSlot;
+use crate::inflight::blocks::block_extent;
 use crate::inflight::writing::IfRefused;
 use crate::log::Batch;
 use crate::state::State;
@@ -63,6 +64,13 @@ impl State {
     fn is_forgotten_if_refused(&self, key: BlockKey, location: Location) -> bool {
         self.requests.written_through(&self.cache, self.cache.copy_at(key, location))
             == Some(IfRefused::Forgotten)
+    }
+
+    /// The origin took a write of a block that later ones put into the log once more.
+    pub(crate) fn keep_if_refused(&mut self, key: BlockKey) {
+        let queue = &self.volumes.get(key.volume()).queue;
+        let extent = block_extent(key.block());
+        self.requests.keep_if_refused(key, |ticket| queue.is_read_behind(ticket, extent));
     }
 
     /// A dirty block was forgotten, and a restart may find it again or not: until then nobody may read what the origin

@@ -86,6 +86,29 @@ impl OriginQueue {
         ticket
     }
 
+    /// Whether a read of the extent waits behind this access.
+    pub(crate) fn is_read_behind(&self, ticket: Ticket, extent: ByteExtent) -> bool {
+        let later = self.entries.iter().filter(|entry| entry.ticket > ticket).map(|entry| entry.request);
+        let mut reads = later.filter(|request| request.access == OriginAccess::Read);
+        reads.any(|read| read.extent.overlaps(extent))
+    }
+
+    /// What of `window` lies around `wanted` without a write in between: a read of it waits for no write but those that `wanted` waits for.
+    pub(crate) fn undisturbed(&self, wanted: ByteExtent, window: ByteExtent) -> ByteExtent {
+        let (mut start, mut end) = (window.start, window.end());
+        for write in self.entries.iter().map(|entry| entry.request) {
+            if write.access == OriginAccess::Read {
+                continue;
+            }
+            if write.extent.end() <= wanted.start {
+                start = start.max(write.extent.end());
+            } else if write.extent.start >= wanted.end() {
+                end = end.min(write.extent.start);
+            }
+        }
+        ByteExtent { start, length: end - start }
+    }
+
     fn count(&mut self, request: &AccessRequest, by: isize) {
         if request.priority == Priority::Foreground {
             self.foreground = self.foreground.strict_add_signed(by);
@@ -164,6 +187,41 @@ mod tests {
         queue.release(late);
         queue.release(other);
         assert!(queue.is_empty());
+    }
+
+    #[test]
+    fn a_read_is_behind_what_was_asked_for_before_it() {
+        let mut queue = OriginQueue::new();
+        queue.enqueue(ask(0, OriginAccess::Read));
+        let first = queue.enqueue(ask(0, OriginAccess::Write));
+        let extent = ByteExtent { start: 0, length: 4096 };
+        queue.enqueue(ask(4096, OriginAccess::Read));
+        assert!(!queue.is_read_behind(first, extent));
+        queue.enqueue(ask(0, OriginAccess::Read));
+        let second = queue.enqueue(ask(0, OriginAccess::Write));
+        assert!(queue.is_read_behind(first, extent) && !queue.is_read_behind(second, extent));
+    }
+
+    #[test]
+    fn a_wider_read_stops_at_the_writes_beside_what_is_wanted() {
+        let mut queue = OriginQueue::new();
+        let blocks = |start: u64, count: u64| ByteExtent { start: start * 4096, length: count * 4096 };
+        let (wanted, window) = (blocks(5, 1), blocks(0, 16));
+        queue.enqueue(ask(4096, OriginAccess::Read));
+        queue.enqueue(ask(20 * 4096, OriginAccess::Write));
+        queue.enqueue(ask(5 * 4096, OriginAccess::Write));
+        assert_eq!(
+            queue.undisturbed(wanted, window),
+            window,
+            "what lies outside, and what must be waited for anyway"
+        );
+        for block in [1, 3, 12, 9] {
+            queue.enqueue(ask(block * 4096, OriginAccess::Write));
+        }
+        assert_eq!(queue.undisturbed(wanted, window), blocks(4, 5));
+        queue.enqueue(ask(4 * 4096, OriginAccess::Write));
+        queue.enqueue(ask(6 * 4096, OriginAccess::Write));
+        assert_eq!(queue.undisturbed(wanted, window), wanted);
     }
 
     #[test]

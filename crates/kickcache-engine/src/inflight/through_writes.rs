@@ -1,9 +1,10 @@
 //! The writes through the log to an origin that it has not ended: what they put into the log, and where that is.
 
 use crate::cache::{BlockCopy, Cache};
+use crate::ids::Ticket;
 use crate::inflight::requests::{Pending, Requests, Stage};
 use crate::inflight::writing::{IfRefused, Writing, Written};
-use crate::units::{Location, VolumeId};
+use crate::units::{BlockKey, Location, VolumeId};
 
 /// The write that goes through the log, if the request is one.
 fn through_write(pending: &Pending) -> Option<&Writing> {
@@ -21,7 +22,7 @@ impl Requests {
             Stage::Write(writing) if pending.volume == volume => {
                 let is_it =
                     |written: &Written| written.copy.location == location && cache.is_alive(written.copy);
-                writing.has_place() && writing.written.iter().any(is_it)
+                writing.place().is_some() && writing.written.iter().any(is_it)
             }
             Stage::Simple | Stage::Write(_) | Stage::Cursor(_) => false,
         })
@@ -57,6 +58,23 @@ impl Requests {
         }
     }
 
+    /// The origin took a write of a block that later ones put into the log once more. Should it refuse those, what they wrote stays
+    /// there, as over any block that the origin has not flushed, so that reads need not wait for them; but not if a read waits
+    /// behind them already, which would get what was there before.
+    pub(crate) fn keep_if_refused(&mut self, key: BlockKey, is_read_behind: impl Fn(Ticket) -> bool) {
+        for pending in self.iter_mut() {
+            let Stage::Write(writing) = &mut pending.stage else { continue };
+            if !writing.is_through_log() || writing.place().is_some_and(&is_read_behind) {
+                continue;
+            }
+            let is_it = |written: &&mut Written| {
+                written.copy.key == key && written.if_refused == IfRefused::Forgotten
+            };
+            let found = writing.written.iter_mut().filter(is_it);
+            found.for_each(|written| written.if_refused = IfRefused::StaysUnflushed);
+        }
+    }
+
     /// Whether the writes through the log are counted right.
     ///
     /// # Panics
@@ -77,7 +95,7 @@ mod tests {
     use crate::ids::RequestSlot;
     use crate::inflight::writing::{Logging, Route, Taken, WritePhase};
     use crate::request::{Durability, Operation, Request, RequestId};
-    use crate::units::{BlockIndex, BlockKey, ByteExtent, Checksum};
+    use crate::units::{BlockIndex, ByteExtent, Checksum};
 
     const VOLUME: VolumeId = VolumeId::new(0);
     const KEY: BlockKey = BlockKey::new(VOLUME, BlockIndex::new(0));
@@ -109,6 +127,25 @@ mod tests {
             let (requests, cache, _) = logged(route);
             assert_eq!(requests.written_through(&cache, cache.copy_at(KEY, PLACE)), expected);
             assert!(!requests.is_on_its_way(&cache, VOLUME, PLACE), "it has no place at the origin yet");
+        }
+    }
+
+    #[test]
+    fn what_is_written_over_a_block_that_the_origin_took_stays_unless_a_read_waits_behind_it() {
+        let block = |number| BlockKey::new(VOLUME, BlockIndex::new(number));
+        let cases = [
+            (Route::LogThrough, 0, false, IfRefused::StaysUnflushed),
+            (Route::LogThrough, 0, true, IfRefused::Forgotten),
+            (Route::LogThrough, 1, false, IfRefused::Forgotten),
+            (Route::Log, 0, false, IfRefused::Forgotten),
+        ];
+        for (route, number, is_read_behind, expected) in cases {
+            let (mut requests, _, slot) = logged(route);
+            let phase = WritePhase::Logging(Logging { route, ticket: Some(Ticket(7)), taken: Taken::All });
+            requests.get_mut(slot).writing().phase = phase;
+            requests.keep_if_refused(block(number), |ticket| ticket == Ticket(7) && is_read_behind);
+            let if_refused = requests.get_mut(slot).writing().written[0].if_refused;
+            assert_eq!(if_refused, expected, "{route:?}, block {number}, {is_read_behind}");
         }
     }
 

@@ -185,12 +185,14 @@ impl Writing {
         route == Route::LogThrough
     }
 
-    /// Whether it has a place in the origin's queue.
-    pub(crate) fn has_place(&self) -> bool {
+    /// Its place in the origin's queue, if it has one.
+    pub(crate) fn place(&self) -> Option<Ticket> {
         match self.phase {
-            WritePhase::Logging(logging) => logging.ticket.is_some(),
-            WritePhase::AtOrigin(_) | WritePhase::Undoing { .. } | WritePhase::Superseding { .. } => true,
-            WritePhase::Arrived | WritePhase::Merging { .. } | WritePhase::Ended => false,
+            WritePhase::Logging(logging) => logging.ticket,
+            WritePhase::AtOrigin(OriginTurn { ticket, .. })
+            | WritePhase::Undoing { ticket }
+            | WritePhase::Superseding { ticket } => Some(ticket),
+            WritePhase::Arrived | WritePhase::Merging { .. } | WritePhase::Ended => None,
         }
     }
 

@@ -82,7 +82,7 @@ fn is_newer_in_log(state: &State, key: BlockKey) -> bool {
     }
 }
 
-/// The extent that a miss reads.
+/// The extent that a miss reads: no block beside those that were asked for that a write to the origin would have to be waited for.
 fn choose_window(state: &mut State, volume: VolumeId, part: ByteExtent) -> ByteExtent {
     let whole = part.widened_to_blocks();
     let found = state.volumes.get(volume);
@@ -95,7 +95,7 @@ fn choose_window(state: &mut State, volume: VolumeId, part: ByteExtent) -> ByteE
     if end - start > FILL_WINDOW_MAX {
         return whole;
     }
-    ByteExtent { start, length: end - start }
+    state.volumes.get(volume).queue.undisturbed(whole, ByteExtent { start, length: end - start })
 }
 
 fn new(

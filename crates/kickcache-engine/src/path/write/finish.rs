@@ -36,6 +36,8 @@ pub(super) fn note_at_origin(state: &mut State, slot: RequestSlot, at_origin: At
                 state.await_flush(key, location);
                 state.volumes.get_mut(key.volume()).flush.witnesses.add(key.block());
             }
+        } else if at_origin == AtOrigin::Written {
+            state.keep_if_refused(key);
         }
     }
 }
@@ -93,7 +95,27 @@ pub(super) fn end(state: &mut State, slot: RequestSlot) {
 mod tests {
     use crate::config::Mode;
     use crate::device::DeviceError;
+    use crate::request::{Durability, Errno, Operation};
     use crate::scene::Scene;
+
+    const WRITE: Operation = Operation::Write(Durability::Volatile);
+
+    #[test]
+    fn a_block_that_is_written_all_the_time_is_read_from_the_log_once_the_origin_took_one_of_the_writes() {
+        let mut scene = Scene::new(Mode::WriteThrough);
+        scene.hold("origin write");
+        (0..2).for_each(|_| drop(scene.begin(WRITE, 0, 4096)));
+        scene.end_held_first_and_hold("origin write");
+        assert_eq!(scene.take_reply(), Some(Ok(())));
+        assert_eq!(scene.read(0, 4096).1, ["cache read 4096"]);
+        scene.begin(WRITE, 0, 4096);
+        assert_eq!(scene.read(0, 4096).1, ["cache read 4096"], "another one waits behind it");
+        scene.fail("origin write", DeviceError::Io);
+        scene.end_held();
+        assert_eq!((scene.take_reply(), scene.take_reply()), (Some(Ok(())), Some(Err(Errno::Io))));
+        assert_eq!(scene.read(0, 4096).1, ["cache read 4096"], "what was read does not vanish");
+        assert_eq!(scene.not_clean(), (1, 0));
+    }
 
     #[test]
     fn what_went_through_to_the_origin_waits_for_its_flush_and_is_not_dirty() {
