@@ -93,17 +93,17 @@ impl OriginQueue {
         reads.any(|read| read.extent.overlaps(extent))
     }
 
-    /// What of `window` lies around `wanted` without a write in between: a read of it waits for no write but those that `wanted` waits for.
+    /// What of `window` lies around `wanted` without a write in between, whole blocks as they are: a read of it waits for no write but
+    /// those that `wanted` waits for.
     pub(crate) fn undisturbed(&self, wanted: ByteExtent, window: ByteExtent) -> ByteExtent {
         let (mut start, mut end) = (window.start, window.end());
-        for write in self.entries.iter().map(|entry| entry.request) {
-            if write.access == OriginAccess::Read {
-                continue;
-            }
-            if write.extent.end() <= wanted.start {
-                start = start.max(write.extent.end());
-            } else if write.extent.start >= wanted.end() {
-                end = end.min(write.extent.start);
+        let writes = self.entries.iter().map(|entry| entry.request);
+        let writes = writes.filter(|request| request.access == OriginAccess::Write);
+        for write in writes.map(|request| request.extent.widened_to_blocks()) {
+            if write.end() <= wanted.start {
+                start = start.max(write.end());
+            } else if write.start >= wanted.end() {
+                end = end.min(write.start);
             }
         }
         ByteExtent { start, length: end - start }
@@ -219,8 +219,10 @@ mod tests {
             queue.enqueue(ask(block * 4096, OriginAccess::Write));
         }
         assert_eq!(queue.undisturbed(wanted, window), blocks(4, 5));
-        queue.enqueue(ask(4 * 4096, OriginAccess::Write));
-        queue.enqueue(ask(6 * 4096, OriginAccess::Write));
+        for start in [4 * 4096 + 512, 6 * 4096 + 1024] {
+            let sector = ByteExtent { start, length: 512 };
+            queue.enqueue(AccessRequest { extent: sector, ..ask(0, OriginAccess::Write) });
+        }
         assert_eq!(queue.undisturbed(wanted, window), wanted);
     }
 
