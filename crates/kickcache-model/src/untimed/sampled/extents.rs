@@ -10,13 +10,13 @@ const EXTENT_BYTES: u64 = 1 << 20;
 /// Groups that the extents fall into, which say how good the sample is.
 pub(super) const GROUPS: usize = 32;
 
-/// A sample of the extents of a trace's volume.
-#[derive(Clone, Copy, PartialEq, Debug)]
+/// A sample of the extents of a trace's volume, which stand side by side on a smaller one.
+#[derive(Clone, PartialEq, Debug)]
 pub(super) struct ExtentSample {
     /// Bytes of an extent, of the trace.
     bytes: u64,
-    /// Extents whose hash is at most this are in it.
-    threshold: u64,
+    /// The numbers of those that are in it, ascending.
+    numbers: Vec<u64>,
 }
 
 /// What an access does in one extent.
@@ -24,6 +24,7 @@ pub(super) struct ExtentSample {
 pub(super) struct Part {
     /// The number of the extent.
     pub(super) number: u64,
+    /// On the trace's volume.
     pub(super) extent: ByteExtent,
     pub(super) place: Place,
 }
@@ -31,27 +32,37 @@ pub(super) struct Part {
 /// Where an extent is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Place {
-    /// In this group of the sample.
-    Sample(usize),
+    /// In this group of the sample, and there on the smaller volume.
+    Sample { group: usize, extent: ByteExtent },
     /// Not in the sample.
     Outside,
 }
 
 impl ExtentSample {
-    /// The sample of about one part in `one_in` of the extents.
-    pub(super) fn new(scale: Scale, one_in: u64) -> ExtentSample {
-        ExtentSample { bytes: EXTENT_BYTES / scale.0.next_power_of_two(), threshold: u64::MAX / one_in }
+    /// The sample of about one part in `one_in` of the extents of a volume.
+    pub(super) fn new(volume_bytes: u64, scale: Scale, one_in: u64) -> ExtentSample {
+        let bytes = EXTENT_BYTES / scale.0.next_power_of_two();
+        let threshold = u64::MAX / one_in;
+        let is_in = |number: &u64| hash::hash(*number) <= threshold;
+        ExtentSample { bytes, numbers: (0..volume_bytes.div_ceil(bytes)).filter(is_in).collect() }
+    }
+
+    /// Bytes of the smaller volume.
+    pub(super) fn volume_bytes(&self) -> u64 {
+        self.numbers.len().max(1) as u64 * self.bytes
     }
 
     /// The parts of an access, an extent each.
-    pub(super) fn parts(self, access: ByteExtent) -> impl Iterator<Item = Part> {
+    pub(super) fn parts(&self, access: ByteExtent) -> impl Iterator<Item = Part> {
         let (first, end) = (access.start / self.bytes, access.end().div_ceil(self.bytes));
         (first..end).map(move |number| {
-            let hash = hash::hash(number);
             let start = access.start.max(number * self.bytes);
             let length = access.end().min((number + 1) * self.bytes) - start;
-            let group = (hash >> 8) as usize % GROUPS;
-            let place = if hash <= self.threshold { Place::Sample(group) } else { Place::Outside };
+            let place = self.numbers.binary_search(&number).map_or(Place::Outside, |rank| {
+                let start = rank as u64 * self.bytes + start % self.bytes;
+                let group = (hash::hash(number) >> 8) as usize % GROUPS;
+                Place::Sample { group, extent: ByteExtent { start, length } }
+            });
             Part { number, extent: ByteExtent { start, length }, place }
         })
     }
@@ -65,12 +76,22 @@ mod tests {
     fn every_byte_of_an_access_is_in_one_extent() {
         let access = ByteExtent { start: 1_000_000, length: 9_000_000 };
         let parts: Vec<ByteExtent> =
-            ExtentSample::new(Scale(4), 1).parts(access).map(|part| part.extent).collect();
+            ExtentSample::new(1 << 30, Scale(4), 1).parts(access).map(|part| part.extent).collect();
         assert_eq!(parts.iter().map(|part| part.length).sum::<u64>(), access.length);
         assert!(parts.windows(2).all(|pair| pair[0].end() == pair[1].start));
         assert!(parts.iter().all(|part| part.start / (256 << 10) == (part.end() - 1) / (256 << 10)));
-        let few = ExtentSample::new(Scale(4), 8).parts(ByteExtent { start: 0, length: 1 << 30 });
-        let few = few.filter(|part| part.place != Place::Outside).count();
-        assert!((400..=624).contains(&few), "{few} of 4096 extents");
+        let sample = ExtentSample::new(1 << 30, Scale(4), 8);
+        let within = |part: Part| match part.place {
+            Place::Sample { extent, .. } => Some(extent.start),
+            Place::Outside => None,
+        };
+        let few: Vec<u64> =
+            sample.parts(ByteExtent { start: 0, length: 1 << 30 }).filter_map(within).collect();
+        assert!((400..=624).contains(&few.len()), "{} of 4096 extents", few.len());
+        let side_by_side: Vec<u64> = (0..few.len() as u64).map(|rank| rank * (256 << 10)).collect();
+        assert_eq!(
+            (few, sample.volume_bytes()),
+            (side_by_side.clone(), side_by_side.len() as u64 * (256 << 10))
+        );
     }
 }

@@ -95,7 +95,8 @@ struct SampledRun {
 
 impl SampledRun {
     fn new(survey: &Survey, trial: &SampledTrial) -> Result<SampledRun, kickcache_engine::error::Error> {
-        let volume_bytes = survey.placement.volume_bytes().saturating_mul(trial.scale.0);
+        let sample = ExtentSample::new(survey.placement.volume_bytes(), trial.scale, trial.one_in);
+        let volume_bytes = sample.volume_bytes().saturating_mul(trial.scale.0);
         let (fill, cutoff) = match trial.fill {
             Fill::Exact => (Fill::Exact, SequentialCutoff::Off),
             Fill::Adaptive { sequential_cutoff } => {
@@ -111,7 +112,7 @@ impl SampledRun {
             Ok(SizedCache::new(engine, cache_blocks, scaled_cutoff(cutoff, trial.scale)))
         };
         Ok(SampledRun {
-            sample: ExtentSample::new(trial.scale, trial.one_in),
+            sample,
             lru: LruSampler::new(LRU_SAMPLES),
             caches: trial.cache_blocks.iter().map(open).collect::<Result<_, _>>()?,
         })

@@ -58,16 +58,16 @@ impl SizedCache {
 
     pub(super) fn access(&mut self, at: Instant, kind: Kind, part: Part) {
         let is_stream = self.is_stream(kind, part);
-        let Place::Sample(group) = part.place else { return };
+        let Place::Sample { group, extent } = part.place else { return };
         let before = self.engine.misses();
         let passes_by = match self.cutoff {
-            SequentialCutoff::Auto(_) => is_stream && self.engine.passes_by(kind, part.extent),
+            SequentialCutoff::Auto(_) => is_stream && self.engine.passes_by(kind, extent),
             SequentialCutoff::Above(_) | SequentialCutoff::Off => is_stream,
         };
         if passes_by {
-            self.engine.pass_by(at, kind, part.extent);
+            self.engine.pass_by(at, kind, extent);
         } else {
-            self.engine.access(at, kind, part.extent);
+            self.engine.access(at, kind, extent);
         }
         let missed = float(self.engine.misses() - before) / float(self.engine.scale);
         self.count(kind, part.extent, &Missed { blocks: missed, group });
@@ -82,8 +82,9 @@ impl SizedCache {
         let scaled = self.engine.scaled(part.extent);
         let length = match (kind, part.place) {
             (Kind::Write, _) => self.writes.observe(scaled),
-            (Kind::Read, Place::Sample(_)) => {
-                let state: Vec<bool> = blocks(scaled).map(|block| self.engine.holds(block)).collect();
+            (Kind::Read, Place::Sample { extent, .. }) => {
+                let state: Vec<bool> =
+                    blocks(self.engine.scaled(extent)).map(|block| self.engine.holds(block)).collect();
                 let runs = state.chunk_by(|one, other| one == other).map(|run| {
                     let bytes = run.len() as u64 * BLOCK_SIZE;
                     if run[0] { Run::Cached(bytes) } else { Run::Missed(bytes) }
