@@ -16,6 +16,8 @@ pub const DEVICE_SIZE_MAX: u64 = 15 << 40;
 pub const SEGMENT_SIZE_MAX: u64 = 4 << 20;
 /// Smallest segment.
 pub const SEGMENT_SIZE_MIN: u64 = 64 << 10;
+/// Segments of devices that are large enough for it are no smaller: their summaries would take too much of them.
+const SEGMENT_SIZE_LEAST: u64 = 256 << 10;
 /// Smallest journal.
 pub const JOURNAL_SIZE_MIN: u64 = 256 << 10;
 /// Largest journal of a device up to 64 GiB, as recovery reads it whole; larger devices have one of 1/1024.
@@ -37,8 +39,8 @@ pub struct Geometry {
 }
 
 impl Geometry {
-    /// The layout for a device of `device_size` bytes: segments of the smaller of 4 MiB and 1/256 of the device,
-    /// and a journal of 1 %.
+    /// The layout for a device of `device_size` bytes: segments of 1/1024 of the device or 256 KiB, at least 256 of them and of 4 MiB
+    /// at most, and a journal of 1 %.
     ///
     /// # Errors
     /// [`Error::DeviceSize`] below 8 MiB or above 15 TiB.
@@ -50,13 +52,15 @@ impl Geometry {
                 maximum: DEVICE_SIZE_MAX,
             });
         }
-        let wanted = (device_size / 256).clamp(SEGMENT_SIZE_MIN, SEGMENT_SIZE_MAX);
-        let segment_size = 1 << wanted.ilog2();
+        Ok(Geometry::with_segments(device_size, segment_size_of(device_size)))
+    }
+
+    fn with_segments(device_size: u64, segment_size: u64) -> Geometry {
         let journal = (device_size / 100).clamp(JOURNAL_SIZE_MIN, JOURNAL_SIZE_MAX.max(device_size / 1024));
         let journal_size = journal / BLOCK_SIZE * BLOCK_SIZE;
         let formatted_size = device_size;
         let layout = Geometry { device_size, formatted_size, segment_size, segment_count: 0, journal_size };
-        Ok(layout.with_size(device_size))
+        layout.with_size(device_size)
     }
 
     /// Segments that the device has room for.
@@ -81,7 +85,10 @@ impl Geometry {
     /// # Errors
     /// [`Error::Superblock`] if the parts do not fit together.
     pub fn check(&self) -> Result<(), Error> {
-        let formatted = Geometry::for_device(self.formatted_size)?;
+        let mut formatted = Geometry::for_device(self.formatted_size)?;
+        if self.segment_size == segment_size_before(self.formatted_size) {
+            formatted = Geometry::with_segments(self.formatted_size, self.segment_size);
+        }
         let is_size = (self.formatted_size..=DEVICE_SIZE_MAX).contains(&self.device_size);
         if is_size && *self == formatted.with_size(self.device_size) {
             return Ok(());
@@ -152,6 +159,17 @@ impl Geometry {
     }
 }
 
+fn segment_size_of(device_size: u64) -> u64 {
+    let wanted = (device_size / 1024).max(SEGMENT_SIZE_LEAST).min(segment_size_before(device_size));
+    1 << wanted.ilog2()
+}
+
+/// What it was in devices that were formatted before 2026-11-27.
+fn segment_size_before(device_size: u64) -> u64 {
+    let wanted = (device_size / 256).clamp(SEGMENT_SIZE_MIN, SEGMENT_SIZE_MAX);
+    1 << wanted.ilog2()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -165,6 +183,24 @@ mod tests {
             assert!(end <= size, "{geometry:?}");
             assert!(geometry.check().is_ok());
         }
+    }
+
+    #[test]
+    fn small_devices_have_small_segments() {
+        let sizes = [8, 32, 64, 128, 256, 512, 1_000, 1_024, 4_096, 1 << 20];
+        let segments = sizes.map(|size| Geometry::for_device(size << 20).unwrap().segment_size >> 10);
+        assert_eq!(segments, [64, 128, 256, 256, 256, 512, 512, 1_024, 4_096, 4_096]);
+    }
+
+    #[test]
+    fn a_layout_of_fewer_segments_is_taken_as_it_was_formatted() {
+        let before = Geometry::with_segments(1 << 30, 4 << 20);
+        assert!(before.check().is_ok() && before.with_size(2 << 30).check().is_ok(), "{before:?}");
+        for segment_size in [64 << 10, 2 << 20, 8 << 20] {
+            assert!(Geometry::with_segments(1 << 30, segment_size).check().is_err(), "{segment_size}");
+        }
+        let wrong = Geometry { segment_count: before.segment_count + 1, ..before };
+        assert!(wrong.check().is_err());
     }
 
     #[test]

@@ -91,8 +91,8 @@ mod tests {
         let formatted = Geometry::for_device(1 << 30).unwrap();
         let three = grown(&formatted, 3 << 30).unwrap();
         assert_eq!((three.device_size, three.formatted_size), (3 << 30, 1 << 30));
-        assert_eq!((three.segment_size, three.journal_size), (4 << 20, formatted.journal_size));
-        assert_eq!(three.segment_count, 765);
+        assert_eq!((three.segment_size, three.journal_size), (1 << 20, formatted.journal_size));
+        assert_eq!(three.segment_count, 3_060);
         assert!(three.check().is_ok());
         let four = grown(&three, 4 << 30).unwrap();
         assert_eq!(four, grown(&formatted, 4 << 30).unwrap(), "the way there does not count");
