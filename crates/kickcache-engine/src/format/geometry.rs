@@ -17,7 +17,7 @@ pub const SEGMENT_SIZE_MAX: u64 = 4 << 20;
 /// Smallest segment.
 pub const SEGMENT_SIZE_MIN: u64 = 64 << 10;
 /// Segments of devices that are large enough for it are no smaller: their summaries would take too much of them.
-const SEGMENT_SIZE_LEAST: u64 = 256 << 10;
+const SEGMENT_SIZE_LEAST: u64 = 512 << 10;
 /// Smallest journal.
 pub const JOURNAL_SIZE_MIN: u64 = 256 << 10;
 /// Largest journal of a device up to 64 GiB, as recovery reads it whole; larger devices have one of 1/1024.
@@ -39,7 +39,7 @@ pub struct Geometry {
 }
 
 impl Geometry {
-    /// The layout for a device of `device_size` bytes: segments of 1/1024 of the device or 256 KiB, at least 256 of them and of 4 MiB
+    /// The layout for a device of `device_size` bytes: segments of 1/1024 of the device or 512 KiB, at least 256 of them and of 4 MiB
     /// at most, and a journal of 1 %.
     ///
     /// # Errors
@@ -189,7 +189,7 @@ mod tests {
     fn small_devices_have_small_segments() {
         let sizes = [8, 32, 64, 128, 256, 512, 1_000, 1_024, 4_096, 1 << 20];
         let segments = sizes.map(|size| Geometry::for_device(size << 20).unwrap().segment_size >> 10);
-        assert_eq!(segments, [64, 128, 256, 256, 256, 512, 512, 1_024, 4_096, 4_096]);
+        assert_eq!(segments, [64, 128, 256, 512, 512, 512, 512, 1_024, 4_096, 4_096]);
     }
 
     #[test]
