@@ -85,9 +85,39 @@ impl State {
     /// The newest copy of a block is lost, and the one before is the block again.
     pub(crate) fn revive(&mut self, key: BlockKey, older: Location) {
         self.cache.revive(key, older);
+        self.cache.enter_sweep(older);
+        if self.requests.written_through(&self.cache, self.cache.copy_at(key, older)).is_none() {
+            // Whoever put it there is done with it, and would not give it back to writeback.
+            self.cache.leave_sweep(older);
+        }
         let segment = self.cache.segment_of(older);
         if self.cache.segments().get(segment).state == SegmentState::Reclaiming {
             self.reclaim.postponed.push(older);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Mode;
+    use crate::request::{Durability, Operation};
+    use crate::scene::Scene;
+    use crate::units::{BlockIndex, VolumeId};
+
+    #[test]
+    fn a_copy_that_is_the_block_again_is_still_its_writes_and_may_be_refused() {
+        let mut scene = Scene::new(Mode::WriteThrough);
+        let write = Operation::Write(Durability::Volatile);
+        scene.hold("origin write");
+        scene.begin(write, 0, 4096);
+        let older = scene.location(0);
+        scene.begin(write, 0, 4096);
+        let key = BlockKey::new(VolumeId::new(0), BlockIndex::new(0));
+        scene.engine.state.revive(key, older);
+        assert!(scene.engine.state.may_be_refused(key, older));
+        scene.end_held();
+        assert!(!scene.engine.state.may_be_refused(key, older));
+        assert_eq!(scene.not_clean(), (0, 1));
     }
 }

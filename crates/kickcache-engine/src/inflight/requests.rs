@@ -100,7 +100,7 @@ pub(crate) struct Requests {
     table: Slab<Pending>,
     /// Parts of discards whose *gone* records are on the way.
     discards: Vec<WaitingDiscard>,
-    /// Writes through the log that have not ended at the origin.
+    /// Writes through the log that have not ended at the origin, or are yet to be undone.
     pub(crate) through_count: u32,
     /// For those that ended.
     replies: VecDeque<Reply>,

@@ -4,6 +4,7 @@ use crate::cache::{BlockCopy, Cache};
 use crate::ids::Ticket;
 use crate::inflight::requests::{Pending, Requests, Stage};
 use crate::inflight::writing::{IfRefused, Writing, Written};
+use crate::task::Task;
 use crate::units::{BlockKey, Location, VolumeId};
 
 /// The write that goes through the log, if the request is one.
@@ -16,12 +17,14 @@ fn through_write(pending: &Pending) -> Option<&Writing> {
 
 impl Requests {
     /// Whether a write through the log that is not acknowledged put a copy there, and has its place among the accesses
-    /// to the origin.
+    /// to the origin, which has what was acknowledged before: what is read behind that place is not older than that.
     pub(crate) fn is_on_its_way(&self, cache: &Cache, volume: VolumeId, location: Location) -> bool {
         self.iter().any(|pending| match &pending.stage {
             Stage::Write(writing) if pending.volume == volume => {
-                let is_it =
-                    |written: &Written| written.copy.location == location && cache.is_alive(written.copy);
+                let is_it = |written: &Written| {
+                    let is_alone = written.if_refused == IfRefused::StaysDirty;
+                    written.copy.location == location && !is_alone && cache.is_alive(written.copy)
+                };
                 writing.place().is_some() && writing.written.iter().any(is_it)
             }
             Stage::Simple | Stage::Write(_) | Stage::Cursor(_) => false,
@@ -35,6 +38,22 @@ impl Requests {
         }
         let mut written = self.iter().filter_map(through_write).flat_map(|writing| &writing.written);
         written.find(|written| written.copy == copy).map(|written| written.if_refused)
+    }
+
+    /// Something waits until the origin ended the write through the log that put a copy there; `false` if there is none.
+    pub(crate) fn await_origin(&mut self, cache: &Cache, copy: BlockCopy, task: Task) -> bool {
+        if self.written_through(cache, copy).is_none() {
+            return false;
+        }
+        let has_it = |writing: &Writing| writing.written.iter().any(|written| written.copy == copy);
+        let writing = self.iter_mut().find_map(|pending| match &mut pending.stage {
+            Stage::Write(writing) if writing.is_through_log() && has_it(writing) => Some(writing),
+            Stage::Simple | Stage::Write(_) | Stage::Cursor(_) => None,
+        });
+        writing.is_some_and(|writing| {
+            writing.afterwards.push(task);
+            true
+        })
     }
 
     /// Reclaim carried a block to another place. If a write through the log put it there, and waits for the origin, its
@@ -54,7 +73,7 @@ impl Requests {
                     cache.enter_sweep(place);
                 }
             }
-            writing.earlier.iter_mut().filter(|copy| **copy == before).for_each(|copy| *copy = now);
+            writing.forgotten.iter_mut().filter(|copy| **copy == before).for_each(|copy| *copy = now);
         }
     }
 

@@ -7,6 +7,7 @@ use crate::ids::Ticket;
 use crate::inflight::blocks::{block_extent, intersection};
 use crate::policy::offload;
 use crate::request::{Durability, Operation, Unmap};
+use crate::task::Task;
 use crate::time::Instant;
 use crate::units::{BLOCK_SIZE, BlockIndex, ByteExtent, Checksum, PageIndex};
 
@@ -147,8 +148,10 @@ pub(crate) struct Writing {
     pub(crate) merged: Vec<Merged>,
     /// Its blocks in the log, in order.
     pub(crate) written: Vec<Written>,
-    /// Copies of an earlier try that would not be in the log but for this write.
-    pub(crate) earlier: Vec<BlockCopy>,
+    /// Copies that it has forgotten and that the origin lacks, until that is durable.
+    pub(crate) forgotten: Vec<BlockCopy>,
+    /// What waits until the origin ended it.
+    pub(crate) afterwards: Vec<Task>,
     /// The device that a long write is counted for while it is under way.
     pub(crate) metered: Option<Metered>,
 }
@@ -170,19 +173,24 @@ impl Writing {
             checksums: checksums.to_vec(),
             merged: Vec::new(),
             written: Vec::new(),
-            earlier: Vec::new(),
+            forgotten: Vec::new(),
+            afterwards: Vec::new(),
             metered: None,
         })
     }
 
-    /// Whether it goes through the log to the origin, and is on its way there.
+    /// Whether it goes through the log to the origin, and is on its way there, or what it put into the log is yet to be forgotten.
     pub(crate) fn is_through_log(&self) -> bool {
-        let (WritePhase::Logging(Logging { route, .. }) | WritePhase::AtOrigin(OriginTurn { route, .. })) =
-            self.phase
-        else {
-            return false;
-        };
-        route == Route::LogThrough
+        match self.phase {
+            WritePhase::Logging(Logging { route, .. }) | WritePhase::AtOrigin(OriginTurn { route, .. }) => {
+                route == Route::LogThrough
+            }
+            WritePhase::Undoing { .. } => true,
+            WritePhase::Arrived
+            | WritePhase::Merging { .. }
+            | WritePhase::Superseding { .. }
+            | WritePhase::Ended => false,
+        }
     }
 
     /// Its place in the origin's queue, if it has one.
@@ -212,10 +220,10 @@ impl Writing {
         }
     }
 
-    /// Remembers which copies in the log would not be there but for this write.
-    pub(crate) fn remember_own(&mut self) {
+    /// The copies in the log that would not be there but for this write.
+    pub(crate) fn own_copies(&self) -> Vec<BlockCopy> {
         let is_own = |written: &&Written| written.if_refused == IfRefused::Forgotten;
-        self.earlier.extend(self.written.iter().filter(is_own).map(|written| written.copy));
+        self.written.iter().filter(is_own).map(|written| written.copy).collect()
     }
 
     /// The completed block, if it was a partial one.

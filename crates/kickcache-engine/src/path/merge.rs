@@ -204,6 +204,7 @@ mod tests {
     use crate::device::DeviceError;
     use crate::request::{Durability, Errno, Operation};
     use crate::scene::Scene;
+    use crate::units::VolumeId;
 
     #[test]
     fn the_rest_of_an_unreadable_copy_comes_from_a_remote_origin_only_once_that_has_flushed() {
@@ -220,6 +221,26 @@ mod tests {
             assert_eq!(seen.iter().any(|line| line == "origin read 8192+4096"), !restarts, "{seen:?}");
             let expected = if restarts { Err(Errno::Io) } else { Ok(()) };
             assert_eq!(scene.take_reply(), Some(expected));
+        }
+    }
+
+    /// An origin that refuses what is on its way to it lacks what was acknowledged before.
+    #[test]
+    fn out_of_service_the_rest_of_what_only_the_log_has_comes_from_there_whatever_is_on_its_way_to_the_origin()
+     {
+        for (written, expected) in [(true, "cache read 4096"), (false, "origin read 8192+4096")] {
+            let mut scene = Scene::new(if written { Mode::WriteBack } else { Mode::WriteThrough });
+            if written {
+                scene.write(8192, 4096).0.unwrap();
+                scene.settings(VolumeId::new(0)).mode = Mode::WriteThrough;
+            }
+            scene.hold("origin write");
+            let write = Operation::Write(Durability::Volatile);
+            assert!(scene.begin(write, 8192, 4096).contains(&"origin write 8192+4096".into()));
+            scene.engine.state.take_out_of_service();
+            let mut seen = scene.begin(write, 8192 + 512, 1024);
+            seen.extend(scene.end_held());
+            assert!(seen.contains(&expected.into()), "{seen:?}");
         }
     }
 

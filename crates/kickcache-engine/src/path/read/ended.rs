@@ -97,6 +97,7 @@ fn heal(state: &mut State, slot: RequestSlot, block: CachedBlock, part: ByteExte
         return;
     }
     match state.cache.slots().state(location) {
+        SlotState::Dirty if waits_for_origin(state, slot, block, part) => {}
         SlotState::Dirty if !mutant!(DamagedDirtyFromOrigin) => {
             match fault {
                 CacheFault::OtherBytes => state.mark_damaged(key, location),
@@ -124,7 +125,17 @@ fn heal(state: &mut State, slot: RequestSlot, block: CachedBlock, part: ByteExte
     }
 }
 
-/// A block that waited for the origin's flush is clean, or dirty again.
+/// Whether a write through the log is taking the block to the origin, which may serve it then: the read waits for that.
+fn waits_for_origin(state: &mut State, slot: RequestSlot, block: CachedBlock, part: ByteExtent) -> bool {
+    let copy = state.cache.copy_at(block.key, block.location);
+    let waits = state.requests.await_origin(&state.cache, copy, Task::ReadAgain(slot, part));
+    if waits {
+        state.requests.add_pending(slot);
+    }
+    waits
+}
+
+/// A block that waited for the origin, or its flush, may be there by now, or is dirty.
 pub(crate) fn again(state: &mut State, slot: RequestSlot, part: ByteExtent) {
     serve::serve(state, slot, part);
     state.end_pending(slot);
@@ -175,7 +186,7 @@ pub(crate) fn retry(state: &mut State, slot: RequestSlot, part: ByteExtent) {
 mod tests {
     use super::*;
     use crate::config::{Mode, OriginKind};
-    use crate::request::Operation;
+    use crate::request::{Durability, Operation};
     use crate::scene::Scene;
 
     /// A block that was written back and not flushed, and whose copy cannot be read; a client asks for it.
@@ -225,6 +236,26 @@ mod tests {
         scene.drain();
         scene.fail("cache read", DeviceError::Io);
         assert_eq!(scene.read(8192, 4096).1.last().unwrap(), "origin read 8192+4096");
+    }
+
+    /// What the log has beside an origin that is about to have it as well costs a client no error.
+    #[test]
+    fn an_unreadable_copy_on_its_way_to_the_origin_is_looked_for_again_when_that_has_it() {
+        let mut scene = Scene::new(Mode::WriteThrough);
+        scene.hold("origin write");
+        let write = Operation::Write(Durability::Volatile);
+        (0..2).for_each(|_| drop(scene.begin(write, 8192, 4096)));
+        scene.end_held_first_and_hold("origin write");
+        assert_eq!(scene.take_reply(), Some(Ok(())));
+        for part in [(8192, 4096), (8192 + 100, 50)] {
+            scene.fail_times(1, "cache read", DeviceError::Io);
+            assert_eq!(scene.begin(Operation::Read, part.0, part.1)[0], "cache read 4096");
+            assert_eq!(scene.take_reply(), None);
+        }
+        scene.fail("cache read", DeviceError::Io);
+        let seen = scene.end_held();
+        assert!(seen.contains(&"origin read 8192+4096".into()), "{seen:?}");
+        assert_eq!([(); 3].map(|()| scene.take_reply()), [Some(Ok(())); 3]);
     }
 
     fn damaged(scene: &Scene) -> u64 {

@@ -26,7 +26,9 @@ impl AtOrigin {
 
 /// The blocks of a write through the log: the origin holds them now, or writeback will try again.
 pub(super) fn note_at_origin(state: &mut State, slot: RequestSlot, at_origin: AtOrigin) {
-    let written = core::mem::take(&mut state.requests.get_mut(slot).writing().written);
+    let writing = state.requests.get_mut(slot).writing();
+    state.agenda.extend(writing.afterwards.drain(..));
+    let written = core::mem::take(&mut writing.written);
     for Written { copy, .. } in written {
         let BlockCopy { key, location, .. } = copy;
         if state.cache.is_alive(copy) && state.cache.slots().state(location) == SlotState::Dirty {
@@ -52,7 +54,7 @@ pub(super) fn end_forgetting(
     let pending = state.requests.get_mut(slot);
     let volume = pending.volume;
     let writing = pending.writing();
-    let forgotten = core::mem::take(&mut writing.earlier);
+    let forgotten = core::mem::take(&mut writing.forgotten);
     writing.phase = WritePhase::Ended;
     if result.is_err() {
         forgotten.into_iter().for_each(|copy| state.bring_back(copy.key, copy.location));
@@ -68,7 +70,6 @@ pub(super) fn end(state: &mut State, slot: RequestSlot) {
     let writing = pending.writing();
     let pages: Vec<_> = writing.merged.drain(..).map(|merged| merged.page).collect();
     writing.written.clear();
-    writing.earlier.clear();
     let was_logged = matches!(writing.phase, WritePhase::Logging(_));
     let done = writing.extent.end();
     let is_over = has_failed || done >= whole;

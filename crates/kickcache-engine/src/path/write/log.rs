@@ -9,7 +9,6 @@ use crate::device::Memory;
 use crate::ids::RequestSlot;
 use crate::inflight::blocks::blocks_of;
 use crate::inflight::origin::OriginAccess;
-use crate::inflight::requests::Stage;
 use crate::inflight::writing::{IfRefused, Logging, OriginTurn, Taken, WriteData, WritePhase, Written};
 use crate::log::Entry;
 use crate::path::write::{finish, lock, origin};
@@ -130,7 +129,7 @@ fn append_block(state: &mut State, slot: RequestSlot, key: BlockKey) -> bool {
     let is_at_stake = is_through && may_resurface(state, key);
     let durability = if is_at_stake { Durability::Durable } else { durability };
     let durability = if mutant!(FuaIgnored) { Durability::Volatile } else { durability };
-    let if_refused = if_refused(state, slot, key, found);
+    let if_refused = if_refused(state, key, found);
     let new = NewBlock {
         claim: Claim::Spare,
         queue,
@@ -163,16 +162,9 @@ fn standing(state: &State, location: Location) -> Standing {
 
 /// What becomes of a block if the origin refuses it: it stays only if the log has something of it, before this write, that
 /// the origin lacks or may lose. What another write put there that waits for the origin as well is as that one found it.
-fn if_refused(state: &State, slot: RequestSlot, key: BlockKey, found: Option<Location>) -> IfRefused {
+fn if_refused(state: &State, key: BlockKey, found: Option<Location>) -> IfRefused {
     let Some(location) = state.older_copy(found) else { return IfRefused::Forgotten };
     let copy = state.cache.copy_at(key, location);
-    let is_earlier = match &state.requests.get(slot).stage {
-        Stage::Write(writing) => writing.earlier.contains(&copy),
-        Stage::Simple | Stage::Cursor(_) => false,
-    };
-    if is_earlier {
-        return IfRefused::Forgotten;
-    }
     state.requests.written_through(&state.cache, copy).unwrap_or_else(|| {
         match state.cache.slots().state(location) {
             SlotState::Unflushed => IfRefused::StaysUnflushed,
@@ -240,13 +232,13 @@ fn may_go_on(state: &mut State, slot: RequestSlot) -> bool {
 }
 
 /// The log took only a part: the write begins once more, so that what stands around its partial blocks is read again,
-/// in its turn among the writes that came meanwhile.
+/// in its turn among the writes that came meanwhile. What the log took of it can be read from here on, and stays if the origin
+/// refuses the write.
 fn start_again(state: &mut State, slot: RequestSlot) {
     let writing = state.requests.get_mut(slot).writing();
     let was_through = writing.is_through_log();
     let phase = core::mem::replace(&mut writing.phase, WritePhase::Arrived);
     let pages: Vec<_> = writing.merged.drain(..).map(|merged| merged.page).collect();
-    writing.remember_own();
     state.requests.through_count -= u32::from(was_through);
     finish::note_at_origin(state, slot, finish::AtOrigin::NotWritten);
     if let WritePhase::Logging(Logging { ticket: Some(ticket), .. }) = phase {
@@ -262,9 +254,13 @@ fn start_again(state: &mut State, slot: RequestSlot) {
 mod tests {
     use super::*;
     use crate::config::Mode;
+    use crate::device::DeviceError;
     use crate::format::bytes::crc32c;
+    use crate::inflight::requests::Stage;
+    use crate::request::Operation;
     use crate::scene::Scene;
-    use crate::units::{BlockIndex, VolumeId};
+    use crate::units::{BlockIndex, ByteExtent, VolumeId};
+    use crate::waiters::{LockReason, WriteLock};
 
     #[test]
     fn a_block_that_is_written_over_stays_where_it_is_the_first_time_and_is_in_main_from_the_second_on() {
@@ -281,6 +277,34 @@ mod tests {
             [write(), write(), write(), write()],
             [(probation, 0), (probation, 1), (main, 0), (main, 1)]
         );
+    }
+
+    /// What is read of a write that begins once more, its blocks being where they were put, does not go with it.
+    #[test]
+    fn what_the_log_took_of_a_write_that_begins_once_more_stays_if_the_origin_refuses_it() {
+        let mut scene = Scene::new(Mode::WriteThrough);
+        scene.hold("cache log");
+        scene.begin(Operation::Write(Durability::Volatile), 0, 4096);
+        let state = &mut scene.engine.state;
+        let (holder, volume, reason) = (RequestSlot(u32::MAX), VolumeId::new(0), LockReason::Prepared);
+        let extent = ByteExtent { start: 0, length: 4096 };
+        state.waiters.lock(WriteLock { holder, volume, extent, reason });
+        state.requests.iter_mut().for_each(|pending| {
+            if let Stage::Write(writing) = &mut pending.stage {
+                writing.note_part();
+            }
+        });
+        scene.end_held();
+        assert_eq!(scene.take_reply(), None, "it waits for its turn among the writes");
+        assert_eq!(scene.read(0, 4096).1, ["cache read 4096"]);
+        scene.fail_times(1, "origin write", DeviceError::Io);
+        scene.engine.state.waiters.unlock(holder);
+        scene.engine.state.wake_stalled();
+        scene.engine.handle_timeout(scene.now);
+        let seen = scene.run();
+        assert!(scene.take_reply().is_some_and(|reply| reply.is_err()), "{seen:?}");
+        assert_eq!(scene.read(0, 4096).1, ["cache read 4096"], "what was read does not vanish");
+        assert_eq!(scene.not_clean(), (1, 0));
     }
 
     #[test]

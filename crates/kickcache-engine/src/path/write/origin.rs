@@ -179,7 +179,6 @@ fn end_origin_part(state: &mut State, slot: RequestSlot, result: Result<(), Errn
     let pending = state.requests.get_mut(slot);
     let volume = pending.volume;
     let OriginTurn { route, ticket } = pending.writing().at_origin();
-    state.requests.through_count -= u32::from(route == Route::LogThrough);
     if route == Route::LogThrough && result.is_err() && !state.device.is_out_of_service() {
         state.requests.get_mut(slot).error = result.err();
         undo::begin_undoing(state, slot, ticket);
@@ -189,6 +188,7 @@ fn end_origin_part(state: &mut State, slot: RequestSlot, result: Result<(), Errn
         supersede::begin_superseding(state, slot, ticket);
         return;
     }
+    state.requests.through_count -= u32::from(route == Route::LogThrough);
     state.requests.get_mut(slot).writing().phase = WritePhase::Ended;
     state.release_ticket(volume, ticket);
     finish::note_at_origin(state, slot, finish::AtOrigin::of(&result));

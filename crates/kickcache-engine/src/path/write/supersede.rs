@@ -16,9 +16,7 @@ use crate::units::{BlockKey, ByteExtent, VolumeId};
 /// The origin has the write durably. It keeps its place until nothing of the log is older: what is read behind it and cached is what
 /// it wrote.
 pub(super) fn begin_superseding(state: &mut State, slot: RequestSlot, ticket: Ticket) {
-    let writing = state.requests.get_mut(slot).writing();
-    writing.earlier.clear();
-    writing.phase = WritePhase::Superseding { ticket };
+    state.requests.get_mut(slot).writing().phase = WritePhase::Superseding { ticket };
     supersede(state, slot);
 }
 
@@ -32,7 +30,7 @@ pub(super) fn supersede(state: &mut State, slot: RequestSlot) {
         let Some(location) = state.cache.find(key) else { continue };
         if state.cache.slots().state(location).is_not_clean() {
             let copy = state.cache.copy_at(key, location);
-            state.requests.get_mut(slot).writing().earlier.push(copy);
+            state.requests.get_mut(slot).writing().forgotten.push(copy);
         }
         state.forget(key);
     }

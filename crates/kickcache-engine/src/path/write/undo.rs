@@ -11,26 +11,25 @@ use crate::state::State;
 /// The origin refused a write that stands in the log. Its client will be told that it failed: the log must not fill with
 /// such blocks, nor may they come back after a restart. What was dirty before stays, with the new content.
 pub(super) fn begin_undoing(state: &mut State, slot: RequestSlot, ticket: Ticket) {
-    let writing = state.requests.get_mut(slot).writing();
-    writing.remember_own();
-    writing.phase = WritePhase::Undoing { ticket };
-    finish::note_at_origin(state, slot, finish::AtOrigin::NotWritten);
+    state.requests.get_mut(slot).writing().phase = WritePhase::Undoing { ticket };
     undo(state, slot);
 }
 
 /// Forgets what a refused write put into the log; the client is told when that is durable. The write keeps its place
-/// until then: what is read behind it and cached must not be taken for what it wrote, should the records be lost.
+/// until then: what is read behind it and cached must not be taken for what it wrote, should the records be lost. While the
+/// journal has no room for them, the copies are the write's as before: nobody reads them, and writeback leaves them alone.
 pub(super) fn undo(state: &mut State, slot: RequestSlot) {
     if state.device.is_journal_full() {
         state.stall(slot);
         return;
     }
-    let own = core::mem::take(&mut state.requests.get_mut(slot).writing().earlier);
+    let own = state.requests.get_mut(slot).writing().own_copies();
+    finish::note_at_origin(state, slot, finish::AtOrigin::NotWritten);
     for copy in own {
         let is_dirty = state.cache.slots().state(copy.location) == SlotState::Dirty;
         if state.cache.is_alive(copy) && is_dirty {
             state.forget(copy.key);
-            state.requests.get_mut(slot).writing().earlier.push(copy);
+            state.requests.get_mut(slot).writing().forgotten.push(copy);
         }
     }
     state.wait_gone(DurableWaiter::Around(slot));
@@ -38,6 +37,7 @@ pub(super) fn undo(state: &mut State, slot: RequestSlot) {
 
 /// What a refused write put into the log is forgotten durably, or that cannot be.
 pub(super) fn end_undoing(state: &mut State, slot: RequestSlot, ticket: Ticket, result: Result<(), Errno>) {
+    state.requests.through_count -= 1;
     finish::end_forgetting(state, slot, ticket, result);
     state.end_pending(slot);
 }
@@ -46,8 +46,31 @@ pub(super) fn end_undoing(state: &mut State, slot: RequestSlot, ticket: Ticket, 
 mod tests {
     use crate::config::Mode;
     use crate::device::DeviceError;
-    use crate::request::Errno;
+    use crate::request::{Durability, Errno, Operation};
     use crate::scene::Scene;
+
+    #[test]
+    fn what_is_yet_to_be_forgotten_is_neither_read_nor_written_back_while_the_journal_is_full() {
+        let mut scene = Scene::new(Mode::WriteThrough);
+        scene.hold("origin read");
+        scene.begin(Operation::Read, 0, 4096);
+        scene.begin(Operation::Write(Durability::Volatile), 0, 4096);
+        scene.engine.state.device.journal.fill();
+        scene.fail_times(1, "origin write", DeviceError::Io);
+        let seen = scene.end_held_and_hold("cache log 0");
+        assert!(seen.contains(&"origin write 0+4096".into()), "{seen:?}");
+        assert_eq!(
+            (scene.take_reply(), scene.take_reply()),
+            (Some(Ok(())), None),
+            "a checkpoint comes first"
+        );
+        let seen = [scene.begin(Operation::Read, 0, 4096), scene.drain()].concat();
+        assert!(!seen.iter().any(|line| line.starts_with("cache read")), "{seen:?}");
+        scene.end_held();
+        assert_eq!((scene.take_reply(), scene.take_reply()), (Some(Err(Errno::Io)), Some(Ok(()))));
+        assert_eq!(scene.not_clean(), (0, 0));
+        scene.engine.check();
+    }
 
     #[test]
     fn a_write_that_the_origin_refused_leaves_no_copy_of_itself() {
