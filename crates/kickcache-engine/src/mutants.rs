@@ -100,6 +100,8 @@ mod planted {
         MergeForgetsRest,
         /// Writes that wait for room are not told of it.
         SpaceWaitersForgotten,
+        /// What the origin may still refuse, and is forgotten then, is read.
+        RefusedRead,
         /// Reclaim forgets dirty blocks.
         DirtyDemoted,
         /// A write replaces a block whose batch is on its way to the device.

@@ -57,7 +57,9 @@ impl State {
     /// reads it meanwhile asks the origin, behind that write: it must not see what may never have been.
     #[inline]
     pub(crate) fn may_be_refused(&self, key: BlockKey, location: Location) -> bool {
-        self.requests.through_count > 0 && self.is_forgotten_if_refused(key, location)
+        self.requests.through_count > 0
+            && self.is_forgotten_if_refused(key, location)
+            && !mutant!(RefusedRead)
     }
 
     #[cold]

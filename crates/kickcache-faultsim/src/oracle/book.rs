@@ -58,7 +58,7 @@ impl Book {
     }
 
     /// From here on a write that was seen before it was acknowledged may be overtaken by a later one: the engine does
-    /// not promise the order of such writes when the cache device dies under them.
+    /// not promise the order of such writes when the cache device fails under them.
     pub fn be_lenient(&mut self) {
         self.strict = false;
     }

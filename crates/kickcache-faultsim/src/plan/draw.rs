@@ -16,7 +16,7 @@ use crate::plan::latency::Latency;
 use crate::plan::load::{Shape, Weights};
 use crate::plan::mode::draw_mode;
 use crate::plan::pick::{pick, swarm};
-use crate::plan::{Plan, focus, hard_starts, loops, stretches, superseding};
+use crate::plan::{Plan, focus, hard_starts, loops, refusals, stretches, superseding};
 
 impl Plan {
     /// The plan of a seed.
@@ -125,6 +125,9 @@ fn draw_rare(plan: &mut Plan, random: &Random) {
     }
     if random.clone().below(24) == 18 {
         loops::draw(plan, &mut rest.clone());
+    }
+    if random.clone().below(24) == 3 {
+        refusals::draw(plan, &mut rest.clone());
     }
     // Without a draw of its own: what follows stays as it is for each seed.
     if random.clone().below(8) == 0 {

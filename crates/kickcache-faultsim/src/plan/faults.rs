@@ -128,6 +128,13 @@ impl Faults {
         *self != Faults::default()
     }
 
+    /// Whether nothing goes wrong but what origins are asked for.
+    pub fn are_of_origins(&self) -> bool {
+        let Faults { origin, full_permille, note, .. } = *self;
+        let long = self.long.filter(|long| !long.is_cache);
+        *self == Faults { origin, full_permille, note, long, ..Faults::default() }
+    }
+
     /// Whether nothing goes wrong but that blocks of the cache device cannot be read.
     pub fn has_only_bad_spots(&self) -> bool {
         self.bad_spot_permille > 0

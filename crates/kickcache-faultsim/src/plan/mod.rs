@@ -12,6 +12,7 @@ pub mod load;
 mod loops;
 pub mod mode;
 mod pick;
+mod refusals;
 pub mod replacement;
 mod stretches;
 mod superseding;

@@ -148,7 +148,7 @@ impl Simulation {
         let contents = plan.origin_sizes.iter().zip(filled);
         let mut oracle =
             Oracle::new(contents.map(|(size, filled)| FirstContent { size: *size, filled }).collect());
-        if plan.faults.any() {
+        if !plan.faults.are_of_origins() {
             oracle.be_lenient();
         }
         Simulation {
