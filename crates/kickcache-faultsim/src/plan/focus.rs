@@ -297,7 +297,7 @@ pub(super) fn restart_origins(plan: &mut Plan, random: &mut Random) {
     (plan.requests, plan.lives) = (random.within(50, 600), random.within(1, 6));
     (plan.ends.power_cut, plan.ends.kill, plan.ends.verify) = (300, 400, 1_000);
     match random.below(4) {
-        0 => read_damaged_copies(plan, random),
+        0 | 3 => read_damaged_copies(plan, random),
         1 | 2 => read_a_patchwork(plan, random),
         _ => {}
     }
@@ -337,11 +337,11 @@ fn read_damaged_copies(plan: &mut Plan, random: &mut Random) {
         volume.idle_after = Duration::from_millis(1);
     }
     plan.mode_changes = false;
-    plan.faults.damage.flip = random.within(1_000, 5_000);
+    plan.faults.damage.flip = random.within(1_000, 30_000);
     plan.settings.origin_flush_after = Duration::from_millis(2_000);
     plan.restart_after = Some(Duration::from_micros(random.within(5_000, 30_000)));
     plan.origin_latency.base = Duration::from_micros(random.within(1_000, 8_000));
-    (plan.shape.hot_permille, plan.shape.hot_blocks, plan.shape.length_max) = (1_000, 64, 16 << 10);
+    (plan.shape.hot_permille, plan.shape.hot_blocks, plan.shape.length_max) = (1_000, 12, 16 << 10);
     plan.shape.sequential_permille = 0;
     (plan.weights.read, plan.weights.write) = (100, 40);
     (plan.weights.flush, plan.weights.discard, plan.weights.zeroes) = (0, 0, 0);
