@@ -30,7 +30,7 @@ use crate::units::{Generation, Location, SegmentIndex, Sequence};
 /// Blocks at which a batch is worth a write of its own while others are in flight.
 const WORTH_A_WRITE: usize = 64;
 /// A stretch is kept together at the cost of the rest of a segment if it is at most one part in this many of it.
-const TOGETHER_SHARE: u32 = 15;
+const TOGETHER_SHARE: u32 = 16;
 /// A segment is sealed before its sequence numbers span this much; its summary stores 32-bit distances.
 const SEQUENCE_SPAN_MAX: u64 = 1 << 31;
 

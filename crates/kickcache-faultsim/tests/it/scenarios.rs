@@ -575,11 +575,11 @@ fn what_a_failed_write_left_is_not_taken_for_rot() {
     }
 }
 
-/// Data that was written together stands together, across the ends of batches and, up to a 15th of one, of segments.
+/// Data that was written together stands together, across the ends of batches and, up to a 16th of one, of segments.
 #[test]
 fn what_was_written_together_is_one_read() {
     let mut plan = dirty_plan(31);
-    (plan.cache_size, plan.origin_sizes) = (1 << 30, vec![64 << 20]);
+    (plan.cache_size, plan.origin_sizes) = (2 << 30, vec![64 << 20]);
     let mut stage = Stage::with(plan, 31);
     stage.open();
     let extent = |number: u64| blocks(number * 37 % 1024 * 16, 16);
