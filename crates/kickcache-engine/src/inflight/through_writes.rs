@@ -42,18 +42,17 @@ impl Requests {
 
     /// Something waits until the origin ended the write through the log that put a copy there; `false` if there is none.
     pub(crate) fn await_origin(&mut self, cache: &Cache, copy: BlockCopy, task: Task) -> bool {
-        if self.written_through(cache, copy).is_none() {
+        if !cache.slots().is_in_sweep(copy.location) {
             return false;
         }
         let has_it = |writing: &Writing| writing.written.iter().any(|written| written.copy == copy);
-        let writing = self.iter_mut().find_map(|pending| match &mut pending.stage {
+        let found = self.iter_mut().find_map(|pending| match &mut pending.stage {
             Stage::Write(writing) if writing.is_through_log() && has_it(writing) => Some(writing),
             Stage::Simple | Stage::Write(_) | Stage::Cursor(_) => None,
         });
-        writing.is_some_and(|writing| {
-            writing.afterwards.push(task);
-            true
-        })
+        let Some(writing) = found else { return false };
+        writing.afterwards.push(task);
+        true
     }
 
     /// Reclaim carried a block to another place. If a write through the log put it there, and waits for the origin, its
