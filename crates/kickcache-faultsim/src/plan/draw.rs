@@ -16,7 +16,7 @@ use crate::plan::latency::Latency;
 use crate::plan::load::{Shape, Weights};
 use crate::plan::mode::draw_mode;
 use crate::plan::pick::{pick, swarm};
-use crate::plan::{Plan, focus, hard_starts, loops, refusals, stretches, superseding};
+use crate::plan::{Plan, focus, hard_starts, loops, refusals, restarts, stretches, superseding};
 
 impl Plan {
     /// The plan of a seed.
@@ -91,7 +91,10 @@ fn draw_rare(plan: &mut Plan, random: &Random) {
         focus::zero_segments(plan, &mut rest.clone());
     }
     if random.clone().below(7) == 5 {
-        focus::restart_origins(plan, &mut rest.clone());
+        restarts::draw(plan, &mut rest.clone());
+    }
+    if [7, 20].contains(&random.clone().below(24)) {
+        restarts::draw_beside_damage(plan, &mut rest.clone());
     }
     if random.clone().below(16) == 11 {
         focus::grow_cache(plan, &mut rest.clone());

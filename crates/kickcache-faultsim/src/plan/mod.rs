@@ -14,6 +14,7 @@ pub mod mode;
 mod pick;
 mod refusals;
 pub mod replacement;
+mod restarts;
 mod stretches;
 mod superseding;
 

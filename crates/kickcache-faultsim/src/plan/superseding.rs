@@ -5,7 +5,7 @@ use kickcache_engine::time::Duration;
 use kickcache_random::Random;
 
 use crate::plan::faults::{Damage, Faults};
-use crate::plan::{Plan, focus};
+use crate::plan::{Plan, focus, restarts};
 
 /// Long writes go to the origin though the log has older blocks of theirs, which are on their way there meanwhile; the power
 /// fails around that, devices fail writes and flushes, and in some runs the cache device, a volume or an origin's server changes.
@@ -15,7 +15,7 @@ pub(super) fn draw(plan: &mut Plan, random: &mut Random) {
         1 => Some(focus::replace_cache as _),
         2 => Some(focus::leave_out_cache as _),
         3 => Some(focus::part_volumes as _),
-        4 => Some(focus::restart_origins as _),
+        4 => Some(restarts::draw as _),
         _ => None,
     };
     plan.faults = Faults::default();
