@@ -96,6 +96,9 @@ fn draw_rare(plan: &mut Plan, random: &Random) {
     if [7, 20].contains(&random.clone().below(24)) {
         restarts::draw_beside_damage(plan, &mut rest.clone());
     }
+    if [1, 23].contains(&random.clone().below(24)) {
+        restarts::draw_beside_fills(plan, &mut rest.clone());
+    }
     if random.clone().below(16) == 11 {
         focus::grow_cache(plan, &mut rest.clone());
     }

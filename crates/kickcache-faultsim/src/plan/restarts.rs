@@ -26,6 +26,12 @@ pub(super) fn draw_beside_damage(plan: &mut Plan, random: &mut Random) {
     read_damaged_copies(plan, random);
 }
 
+/// The same, always with fills that bring more than was asked for.
+pub(super) fn draw_beside_fills(plan: &mut Plan, random: &mut Random) {
+    restart(plan, random);
+    read_a_patchwork(plan, random);
+}
+
 fn restart(plan: &mut Plan, random: &mut Random) {
     plan.faults = Faults::default();
     plan.restart_after = Some(Duration::from_micros(random.within(2_000, 200_000)));
