@@ -23,6 +23,8 @@ extern crate alloc;
 
 #[macro_use]
 pub mod mutants;
+#[macro_use]
+pub mod tuning;
 
 mod append;
 pub mod blank_device;

@@ -1,16 +1,16 @@
 //! The policy study: the engine beside the reference policies on traces, loops and shifts, as Markdown and a page.
 //!
-//!     policy_study [--scale N] [--sizes 1%,5%,128M] [--only TEXT] [--engine] [--page FILE] [TRACE...]
+//!     policy_study [--scale N] [--sizes 1%,5%,128M] [--only TEXT] [--engine] [--write-time 20us] [--page FILE] [TRACE...]
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use kickcache_engine::time::Duration;
 use kickcache_model::policy_study::case::Case;
 use kickcache_model::policy_study::finding::Finding;
-use kickcache_model::policy_study::load::Load;
-use kickcache_model::policy_study::{Beside, run};
+use kickcache_model::policy_study::load::{Load, files};
+use kickcache_model::policy_study::{Beside, Setup, run_all};
 use kickcache_model::reference_policy::NAMES;
 use kickcache_model::untimed::Scale;
 use kickcache_report::{Curve, Curves, TraceCurves};
@@ -19,16 +19,13 @@ use kickcache_units::{Size, show_bytes};
 const BLOCK_SIZE: u64 = 4096;
 /// Blocks of the cache in front of loads that are made.
 const MADE_CACHE_BLOCKS: u64 = 8_192;
-/// A trace of which less comes back tells nothing of what a cache keeps.
-const REPEATED_MIN: f64 = 0.3;
-/// Parts of a cache that are too large for a trace.
-const LARGE: f64 = 0.6;
 
 struct Options {
     scale: u64,
     sizes: Vec<String>,
     only: Option<String>,
     beside: Beside,
+    write_time: Duration,
     page: Option<PathBuf>,
     traces: Vec<PathBuf>,
 }
@@ -37,13 +34,16 @@ impl Options {
     fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Options, Box<dyn Error>> {
         let sizes = ["1%", "5%", "10%", "20%", "50%"].map(String::from).to_vec();
         let beside = Beside::Policies;
-        let mut options = Options { scale: 16, sizes, only: None, beside, page: None, traces: Vec::new() };
+        let write_time = Duration::from_nanos(0);
+        let mut options =
+            Options { scale: 16, sizes, only: None, beside, write_time, page: None, traces: Vec::new() };
         while let Some(argument) = arguments.next() {
             let mut value = || arguments.next().ok_or_else(|| format!("{argument} needs a value"));
             match argument.as_str() {
                 "--scale" => options.scale = value()?.parse()?,
                 "--sizes" => options.sizes = value()?.split(',').map(String::from).collect(),
                 "--only" => options.only = Some(value()?),
+                "--write-time" => options.write_time = Duration::from_micros(micros(&value()?)?),
                 "--page" => options.page = Some(value()?.into()),
                 "--engine" => options.beside = Beside::Nothing,
                 _ if argument.starts_with("--") => return Err(format!("unknown option {argument}").into()),
@@ -51,6 +51,10 @@ impl Options {
             }
         }
         Ok(options)
+    }
+
+    fn setup(&self) -> Setup {
+        Setup { scale: Scale(self.scale), beside: self.beside, write_time: self.write_time }
     }
 
     fn is_asked(&self, name: &str) -> bool {
@@ -65,9 +69,7 @@ impl Options {
                 Some(percent) => load.footprint * percent.parse::<u64>()? / 100,
                 None => size.parse::<Size>()?.bytes() / BLOCK_SIZE / self.scale,
             };
-            if part(blocks, load.footprint) <= LARGE {
-                cases.push(Case::whole(load, blocks, size));
-            }
+            cases.extend(Case::of_size(load, blocks, size));
         }
         Ok(cases)
     }
@@ -78,33 +80,9 @@ fn part(blocks: u64, whole: u64) -> f64 {
     blocks as f64 / whole.max(1) as f64
 }
 
-/// A file, or the files of a directory that may be traces.
-fn files(path: &Path) -> Result<Vec<PathBuf>, Box<dyn Error>> {
-    if !path.is_dir() {
-        return Ok(vec![path.into()]);
-    }
-    let entries = std::fs::read_dir(path)?.collect::<Result<Vec<_>, _>>()?;
-    let mut found: Vec<PathBuf> = entries.into_iter().map(|entry| entry.path()).collect();
-    found.retain(|path| path.is_file() && path.extension().is_none_or(|extension| extension != "md"));
-    found.sort();
-    Ok(found)
-}
-
-/// Runs all cases on all processors.
-fn run_all(cases: &[Case], options: &Options) -> Vec<Finding> {
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let next = AtomicUsize::new(0);
-    let found: Vec<Mutex<Option<Finding>>> = cases.iter().map(|_| Mutex::new(None)).collect();
-    let work = || {
-        while let Some(case) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let finding = run(case, Scale(options.scale), options.beside);
-            let number = cases.iter().position(|other| std::ptr::eq(other, case)).expect("it is one of them");
-            *found[number].lock().unwrap_or_else(PoisonError::into_inner) = Some(finding);
-        }
-    };
-    std::thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(work))));
-    let take = |cell: Mutex<Option<Finding>>| cell.into_inner().unwrap_or_else(PoisonError::into_inner);
-    found.into_iter().map(|cell| take(cell).expect("each case was run")).collect()
+fn micros(time: &str) -> Result<u64, String> {
+    let number = time.strip_suffix("us").and_then(|number| number.parse().ok());
+    number.ok_or_else(|| format!("--write-time {time}: expected microseconds, as in 20us"))
 }
 
 fn percent(ratio: f64) -> String {
@@ -178,20 +156,20 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (mut loads, mut cases) = (Vec::new(), Vec::new());
     for path in &options.traces {
         let load = Arc::new(Load::read(path)?);
-        if load.repeated() < REPEATED_MIN {
+        if !load.tells_something() {
             println!("{}: left out, {} of its blocks come back.", load.name, percent(load.repeated()));
             continue;
         }
         cases.extend(options.cases(&load)?.into_iter().filter(|case| options.is_asked(&case.name)));
         loads.push(load);
     }
-    let findings = run_all(&cases, &options);
+    let findings = run_all(&cases, options.setup());
     print_table("**Traces**", &cases, &findings, options.scale);
     let made =
         [("**Loops**", Case::loops(MADE_CACHE_BLOCKS)), ("**Shifts**", Case::shifts(MADE_CACHE_BLOCKS))];
     for (title, mut cases) in made {
         cases.retain(|case| options.is_asked(&case.name));
-        let findings = run_all(&cases, &options);
+        let findings = run_all(&cases, options.setup());
         print_table(title, &cases, &findings, options.scale);
     }
     if let Some(path) = &options.page {

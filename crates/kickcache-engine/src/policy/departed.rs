@@ -5,6 +5,10 @@ use crate::policy::ghost::{Content, Ghost};
 use crate::queue::Queue;
 use crate::step::Step;
 
+/// Probation's share of the cache at first, one part in this many.
+const START_SHARE: u64 = 10;
+/// Blocks that left a queue just now, as a part of the capacity.
+const JUST_LEFT_SHARE: u64 = 10;
 /// Blocks that left probation and are remembered, in tenths of the capacity.
 const NOTED_TENTHS: usize = 8;
 /// Blocks that left until those from before count half, as a part of the capacity.
@@ -29,8 +33,9 @@ struct Rooms {
 }
 
 impl Rooms {
-    const fn of(capacity: u64) -> Rooms {
-        Rooms { probation: capacity * NOTED_TENTHS as u64 / 10, recently: capacity / 10 }
+    fn of(capacity: u64) -> Rooms {
+        let probation = capacity * tuned!(Noted, NOTED_TENTHS) as u64 / 10;
+        Rooms { probation, recently: capacity / tuned!(JustLeft, JUST_LEFT_SHARE) }
     }
 }
 
@@ -68,7 +73,7 @@ impl Departed {
         let rooms = Rooms::of(capacity);
         Departed {
             capacity,
-            target: capacity / 10,
+            target: capacity / tuned!(Start, START_SHARE),
             probation: Ghost::new(rooms.probation),
             probation_recently: Ghost::new(rooms.recently),
             main_recently: Ghost::new(rooms.recently),
@@ -128,16 +133,16 @@ impl Departed {
     pub(crate) fn place(&mut self, hash: u64) -> Option<Known> {
         if self.probation_recently.take(hash).is_some() {
             self.returned += 1;
-            self.target = (self.target + STEP).min(self.capacity * 95 / 100);
+            self.target = (self.target + tuned!(Step, STEP)).min(self.capacity * 95 / 100);
             return Some(Known { queue: Queue::Main, noted: Noted::Lately });
         }
         if self.main_recently.take(hash).is_some() {
             self.returned += 1;
-            self.target = self.target.saturating_sub(STEP).max(self.capacity / 100).max(1);
+            self.target = self.target.saturating_sub(tuned!(Step, STEP)).max(self.capacity / 100).max(1);
             return Some(Known { queue: Queue::Probation, noted: Noted::Lately });
         }
         let noted = match self.probation.take(hash)? {
-            age if age * NOTED_TENTHS < Ghost::AGE_MAX => Noted::JustNow,
+            age if age * tuned!(Noted, NOTED_TENTHS) < Ghost::AGE_MAX => Noted::JustNow,
             age if age * 2 < Ghost::AGE_MAX => Noted::Lately,
             _ => Noted::LongAgo,
         };
@@ -178,7 +183,7 @@ impl Departed {
 
     /// Forgets everything.
     pub(crate) fn clear(&mut self) {
-        self.target = self.capacity / 10;
+        self.target = self.capacity / tuned!(Start, START_SHARE);
         self.probation.change(Content::Prints);
         self.probation.clear();
         self.probation_recently.clear();

@@ -90,12 +90,13 @@ impl Hold {
         }
         let room = (capacity * ROOM_PERCENT / 100) >> bits;
         let usual = Miniature::new(room, Intake::All);
-        let lead_max = i64::try_from((usual.capacity() * LEAD_EIGHTHS / 8).max(LEAD_MIN)).expect("few");
+        let lead_max =
+            i64::try_from((usual.capacity() * tuned!(Lead, LEAD_EIGHTHS) / 8).max(LEAD_MIN)).expect("few");
         Hold {
             sample: ((1 << bits) - 1) << SAMPLE_SHIFT,
             usual,
             holding: Miniature::new(room, Intake::Often),
-            lead_max: lead_max * MARGIN_SHARE,
+            lead_max: lead_max * tuned!(Margin, MARGIN_SHARE),
             lead: 0,
             soon_lead: 0,
             is_on: false,
@@ -121,7 +122,7 @@ impl Hold {
     }
 
     /// Whether main may soon be let go, for what comes back soon.
-    pub(crate) const fn is_in_doubt(&self) -> bool {
+    pub(crate) fn is_in_doubt(&self) -> bool {
         self.soon_lead * 4 < self.soon_lead_max() * DOUBT_QUARTERS
     }
 
@@ -137,8 +138,8 @@ impl Hold {
     /// The block was there because it was read ahead, which neither miniature does, and a cache that holds main seldom.
     pub(crate) fn on_read_ahead(&mut self, key: BlockKey) {
         if key.hash() & self.sample == 0 {
-            self.lead = self.bound(self.lead - MARGIN_SHARE, self.lead_max);
-            self.soon_lead = self.bound(self.soon_lead - MARGIN_SHARE, self.soon_lead_max());
+            self.lead = self.bound(self.lead - tuned!(Margin, MARGIN_SHARE), self.lead_max);
+            self.soon_lead = self.bound(self.soon_lead - tuned!(Margin, MARGIN_SHARE), self.soon_lead_max());
         }
     }
 
@@ -148,7 +149,7 @@ impl Hold {
         let usual = self.usual.access(print, how);
         let holding = self.holding.access(print, how).is_hit();
         let margin = if self.was_on { 0 } else { i64::from(usual.is_hit()) };
-        let ahead = |usual| (i64::from(holding) - i64::from(usual)) * MARGIN_SHARE;
+        let ahead = |usual| (i64::from(holding) - i64::from(usual)) * tuned!(Margin, MARGIN_SHARE);
         self.lead = self.bound(self.lead + ahead(usual.is_hit()) - margin, self.lead_max);
         self.soon_lead = self.bound(self.soon_lead + ahead(usual == Found::Soon), self.soon_lead_max());
         if self.is_on && self.lead.min(self.soon_lead) <= 0 {
@@ -158,18 +159,18 @@ impl Hold {
             (self.is_on, self.was_on, self.soon_lead) = (true, true, self.soon_lead_max());
             self.room = 0;
         }
-        if self.lead.min(self.soon_lead) == -self.lead_max / BEHIND_SHARE && self.was_on {
+        if self.lead.min(self.soon_lead) == -self.lead_max / tuned!(Behind, BEHIND_SHARE) && self.was_on {
             self.is_stale = true;
             self.begin_again();
         }
     }
 
     fn bound(&self, lead: i64, most: i64) -> i64 {
-        lead.clamp(-self.lead_max / BEHIND_SHARE, most)
+        lead.clamp(-self.lead_max / tuned!(Behind, BEHIND_SHARE), most)
     }
 
-    const fn soon_lead_max(&self) -> i64 {
-        self.lead_max / SOON_SHARE
+    fn soon_lead_max(&self) -> i64 {
+        self.lead_max / tuned!(SoonLead, SOON_SHARE)
     }
 
     /// What is held is of no use.
@@ -206,7 +207,7 @@ impl Hold {
 
     /// Turns in which counts become less since it was asked last.
     pub(super) fn take_turns(&mut self) -> u16 {
-        let turn = HOLD_TURN * self.usual.capacity();
+        let turn = tuned!(HoldTurn, HOLD_TURN) * self.usual.capacity();
         let turns = (self.usual.clock() - self.turns_until) / turn;
         self.turns_until += turns * turn;
         u16::try_from(turns.min(TURNS_ALL.into())).expect("few")
@@ -226,7 +227,7 @@ impl Hold {
 
     /// By the clock of the miniatures, in fine parts.
     fn between_looks(&self, count: u64) -> u64 {
-        (HOLD_ROUND * self.usual.capacity() * FINE / count.max(1)).max(1)
+        (tuned!(HoldRound, HOLD_ROUND) * self.usual.capacity() * FINE / count.max(1)).max(1)
     }
 
     /// Whether more is emptied of what is cold, of segments of this many blocks.
@@ -248,7 +249,7 @@ impl Hold {
     /// `needed` with all that is read along.
     pub(crate) fn takes_in(&mut self, missed: u64, often: u64, needed: u64) -> bool {
         self.passed += missed;
-        let is_turn = self.passed >= PART * needed;
+        let is_turn = self.passed >= tuned!(TakenIn, PART) * needed;
         let takes = (often * 2 > missed || is_turn) && self.room >= needed;
         if takes {
             self.room -= needed;

@@ -284,9 +284,9 @@ impl Miniature {
 
     /// Looks at the next segment of main if it is time to.
     fn go_round(&mut self) {
-        let round = self.capacity() * HOLD_ROUND;
+        let round = self.capacity() * tuned!(HoldRound, HOLD_ROUND);
         (self.since_look, self.since_turn) = (self.since_look + 1, self.since_turn + 1);
-        if self.since_turn == self.capacity() * HOLD_TURN {
+        if self.since_turn == self.capacity() * tuned!(HoldTurn, HOLD_TURN) {
             self.since_turn = 0;
             self.departed.pass(1);
         }
@@ -335,7 +335,7 @@ impl Miniature {
         for _ in 0..self.segment(&self.probation) {
             let Some(entry) = self.probation.pop(&self.entries) else { return };
             let uses = &mut self.uses[usize::from(entry)];
-            if uses.hits() >= PROMOTION_HITS {
+            if uses.hits() >= tuned!(PromotionHits, PROMOTION_HITS) {
                 *uses = uses.with_hits(0);
                 self.main.push(&mut self.entries, entry);
             } else {
@@ -363,7 +363,9 @@ impl Miniature {
             looked.hot
         });
         let kept = match self.intake {
-            Intake::All => looks.take(SEARCH_MAX).take_while(|hot| stays_in_place(*hot, count)).count(),
+            Intake::All => {
+                looks.take(tuned!(Search, SEARCH_MAX)).take_while(|hot| stays_in_place(*hot, count)).count()
+            }
             Intake::Often => {
                 let looks = looks.take(HOLD_SEARCH_MAX).enumerate();
                 looks.min_by_key(|(_, hot)| *hot).map_or(0, |(number, _)| number)
@@ -416,7 +418,7 @@ impl Miniature {
 fn carried_max(intake: Intake, hot: u64, count: u64) -> u64 {
     match intake {
         Intake::Often if carries_all(hot, count) => hot,
-        Intake::All | Intake::Often => count * u64::from(CARRIED_PERCENT) / 100,
+        Intake::All | Intake::Often => count * u64::from(tuned!(Carried, CARRIED_PERCENT)) / 100,
     }
 }
 

@@ -86,8 +86,8 @@ impl Copies {
         let new = all.admitted.saturating_sub(self.until.admitted);
         let copied = self.past.copied + all.copied.saturating_sub(self.until.copied);
         let admitted = self.past.admitted + new;
-        self.are_many = copied * 100 >= admitted * COPIES_PERCENT && copied > 0;
-        if new > capacity / COPIES_SHARE || all.admitted < self.until.admitted {
+        self.are_many = copied * 100 >= admitted * tuned!(Copies, COPIES_PERCENT) && copied > 0;
+        if new > capacity / tuned!(CopiesShare, COPIES_SHARE) || all.admitted < self.until.admitted {
             self.past = Work { copied: copied / 2, admitted: admitted / 2 };
             self.until = all;
         }
@@ -109,7 +109,7 @@ impl Use {
     fn observe(&mut self, all: Asked, capacity: u64) {
         let new = all.since(self.until);
         let Asked { hits, misses } = self.past.plus(new);
-        self.is_good = hits * MISSES_FOR_A_HIT >= misses;
+        self.is_good = hits * tuned!(StaleMisses, MISSES_FOR_A_HIT) >= misses;
         // A volume that is taken away takes its counters along.
         if new.hits + new.misses > capacity / ASKED_SHARE || all.hits < self.until.hits {
             *self = Use { until: all, past: Asked { hits: hits / 2, misses: misses / 2 }, ..*self };
@@ -221,7 +221,7 @@ impl Retention {
     /// Whether main's oldest segment, older than all of probation, has had its time without being used, though the
     /// cache is used well: stale data leaves first. `hot` of its `live` blocks have hits.
     pub(crate) fn is_stale(&self, hot: u32, live: u32) -> bool {
-        self.used.is_good && hot * 100 < live * STALE_PERCENT
+        self.used.is_good && hot * 100 < live * tuned!(Stale, STALE_PERCENT)
     }
 
     /// From which queue the next segment goes.
@@ -234,7 +234,9 @@ impl Retention {
     pub(crate) fn judge(&self, reason: Reason, queue: Queue, hits: u8) -> Judgement {
         match (reason, queue) {
             (Reason::Turn, _) if self.hold.is_on() && hits > 0 => Judgement::Reinsert(Queue::Main, hits / 2),
-            (Reason::Turn | Reason::Dead, Queue::Probation) if hits >= PROMOTION_HITS => {
+            (Reason::Turn | Reason::Dead, Queue::Probation)
+                if hits >= tuned!(PromotionHits, PROMOTION_HITS) =>
+            {
                 Judgement::Reinsert(Queue::Main, 0)
             }
             (Reason::Turn, Queue::Main) if hits > 0 => Judgement::Reinsert(Queue::Main, hits - 1),
@@ -266,15 +268,21 @@ impl Retention {
         }
         let percent = match reason {
             Reason::Dead => 100,
-            Reason::Turn | Reason::Stale | Reason::Room if self.copies.are_many => CARRIED_PERCENT,
-            Reason::Turn | Reason::Stale | Reason::Room => CARRIED_PERCENT_MAX,
+            Reason::Turn | Reason::Stale | Reason::Room if self.copies.are_many => {
+                tuned!(Carried, CARRIED_PERCENT)
+            }
+            Reason::Turn | Reason::Stale | Reason::Room => tuned!(CarriedFew, CARRIED_PERCENT_MAX),
         };
         blocks * percent / 100
     }
 
     /// Whether enough of a sealed segment of `blocks` blocks, `live` of them live, is dead copies and headers.
     pub(crate) fn is_mostly_dead(&self, live: u32, blocks: u32) -> bool {
-        let percent = if self.copies.are_many { DEAD_FIRST_PERCENT } else { DEAD_FIRST_PERCENT_MAX };
+        let percent = if self.copies.are_many {
+            tuned!(DeadFirst, DEAD_FIRST_PERCENT)
+        } else {
+            tuned!(DeadFirstFew, DEAD_FIRST_PERCENT_MAX)
+        };
         live * 100 <= blocks * percent
     }
 }

@@ -118,8 +118,8 @@ impl Shift {
     fn is_early_proof(&self, Asked { hits, misses }: Asked, capacity: u64) -> bool {
         hits + misses <= capacity / LENGTH_SHARE
             && hits >= capacity / HITS_SHARE
-            && hits >= misses * HITS_FOR_A_MISS
-            && self.old_hits * NEW_FOR_AN_OLD <= hits
+            && hits >= misses * tuned!(ShiftHits, HITS_FOR_A_MISS)
+            && self.old_hits * tuned!(ShiftNew, NEW_FOR_AN_OLD) <= hits
     }
 
     fn is_late_proof(&self, Asked { hits, misses }: Asked, capacity: u64) -> bool {

@@ -23,22 +23,20 @@ pub(crate) const HOLD_OFTEN: u8 = COUNT_MAX;
 const HOLD_COLD_PERCENT: u64 = 7;
 /// Segments' worth of room that is made ahead of what is taken in then. With two, HDD requests of the duel over stale data go from 15.0 to 16.2.
 pub(crate) const HOLD_AHEAD: u64 = 1;
-/// In a main that is held all hot blocks stay if they are at most this share, in percent: something must leave at all.
-const HOLD_CARRIED_PERCENT: u64 = 100 - HOLD_COLD_PERCENT;
 
 /// Whether a segment of main stays in place, `hot` of its `blocks` blocks with hits.
-pub(crate) const fn stays_in_place(hot: u64, blocks: u64) -> bool {
-    hot * 100 > blocks * KEEP_PERCENT
+pub(crate) fn stays_in_place(hot: u64, blocks: u64) -> bool {
+    hot * 100 > blocks * tuned!(Keep, KEEP_PERCENT)
 }
 
-/// Whether all that is hot in a segment of a main that is held is carried.
-pub(crate) const fn carries_all(hot: u64, blocks: u64) -> bool {
-    hot * 100 <= blocks * HOLD_CARRIED_PERCENT
+/// Whether all that is hot in a segment of a main that is held is carried: something must leave at all.
+pub(crate) fn carries_all(hot: u64, blocks: u64) -> bool {
+    hot * 100 <= blocks * (100 - tuned!(HoldCold, HOLD_COLD_PERCENT))
 }
 
 /// Whether a segment of a main that is held is emptied, `cold` of its `blocks` blocks without hits.
-pub(crate) const fn is_worth_emptying(cold: u64, blocks: u64) -> bool {
-    cold > 0 && cold * 100 >= blocks * HOLD_COLD_PERCENT
+pub(crate) fn is_worth_emptying(cold: u64, blocks: u64) -> bool {
+    cold > 0 && cold * 100 >= blocks * tuned!(HoldCold, HOLD_COLD_PERCENT)
 }
 
 /// Where a block stands, and how often it was used there.
@@ -52,7 +50,9 @@ pub(crate) struct Standing {
 /// it keeps those that it had, one at least.
 pub(crate) fn written_over(block: Standing) -> Standing {
     match block.queue {
-        Queue::Probation if block.hits + 1 < PROMOTION_HITS => Standing { hits: block.hits + 1, ..block },
+        Queue::Probation if block.hits + 1 < tuned!(PromotionHits, PROMOTION_HITS) => {
+            Standing { hits: block.hits + 1, ..block }
+        }
         Queue::Probation => Standing { queue: Queue::Main, hits: 0 },
         Queue::Main => Standing { hits: block.hits.max(1), ..block },
     }

@@ -3,12 +3,15 @@
 use std::sync::Arc;
 
 use crate::policy_study::load::Load;
+use crate::ratio::share;
 
 /// Passes of a loop; the first two are not counted.
 const PASSES: u64 = 20;
 const LEARNING: u64 = 2;
 /// Lengths of loops, in tenths of the cache.
 const TENTHS: [u64; 4] = [11, 15, 20, 40];
+/// A cache with room for more than this part of a load is too large for it.
+const LARGE: f64 = 0.6;
 /// Different blocks of skewed reads for each of the cache.
 const SKEWED: u64 = 4;
 
@@ -58,6 +61,12 @@ impl Case {
             counted_until: load.accesses.len(),
             watch: Watch::Nothing,
         }
+    }
+
+    /// The same, unless the cache is so large for the load that it tells nothing.
+    pub fn of_size(load: &Arc<Load>, cache_blocks: u64, size: &str) -> Option<Case> {
+        let is_large = share(cache_blocks, load.footprint.max(1)) > LARGE;
+        (!is_large).then(|| Case::whole(load, cache_blocks, size))
     }
 
     /// Loops that are longer than a cache of this many blocks, alone and mixed with skewed reads: passes 3 to 20.

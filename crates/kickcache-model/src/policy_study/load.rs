@@ -1,6 +1,6 @@
 //! Loads of the study: traces, and loads that are made.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use kickcache_engine::time::Instant;
 use kickcache_engine::units::{BLOCK_SIZE, ByteExtent};
@@ -15,8 +15,25 @@ use crate::zipf::Zipf;
 
 /// Nanoseconds between two accesses that are made.
 const STEP: u64 = 1_000_000;
+/// A trace of which less comes back tells nothing of what a cache keeps.
+const REPEATED_MIN: f64 = 0.3;
 /// The skew of skewed reads.
 const THETA: f64 = 0.9;
+
+/// A file, or the files of a directory that may be traces, by name.
+///
+/// # Errors
+/// If the directory cannot be read.
+pub fn files(path: &Path) -> std::io::Result<Vec<PathBuf>> {
+    if !path.is_dir() {
+        return Ok(vec![path.into()]);
+    }
+    let entries = std::fs::read_dir(path)?.collect::<Result<Vec<_>, _>>()?;
+    let mut found: Vec<PathBuf> = entries.into_iter().map(|entry| entry.path()).collect();
+    found.retain(|path| path.is_file() && path.extension().is_none_or(|extension| extension != "md"));
+    found.sort();
+    Ok(found)
+}
 
 /// Accesses in memory.
 #[derive(Clone, PartialEq, Debug)]
@@ -48,6 +65,11 @@ impl Load {
             footprint: found.footprint,
             touches: found.touches,
         })
+    }
+
+    /// Whether enough of it comes back to tell what a cache keeps.
+    pub fn tells_something(&self) -> bool {
+        self.repeated() >= REPEATED_MIN
     }
 
     /// The part of what is touched that was touched before.

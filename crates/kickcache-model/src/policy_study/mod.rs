@@ -6,10 +6,17 @@
 //! * `load`: traces and made loads (loops, skewed reads, both, and one after the other).
 //! * `case`: the cases.
 //! * `finding`: what a case gave.
+//! * `left_out`: what a constant is worth on traces that did not choose it.
 
 pub mod case;
 pub mod finding;
+pub mod left_out;
 pub mod load;
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use kickcache_engine::time::Duration;
 
 use crate::policy_study::case::{Case, Watch};
 use crate::policy_study::finding::Finding;
@@ -28,29 +35,60 @@ pub enum Beside {
     Nothing,
 }
 
-/// Runs a case; each block of it stands for as many as `scale` says, and nothing but what is asked for is brought in.
-pub fn run(case: &Case, scale: Scale, beside: Beside) -> Finding {
+/// How the cases are run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Setup {
+    /// Blocks of the volume that a block of a case stands for.
+    pub scale: Scale,
+    /// What else is run.
+    pub beside: Beside,
+    /// What a write to the cache device takes of the time in which accesses come.
+    pub write_time: Duration,
+}
+
+/// Runs a case; nothing but what is asked for is brought in.
+pub fn run(case: &Case, setup: Setup) -> Finding {
     let accesses = &case.load.accesses;
-    let references = match beside {
+    let references = match setup.beside {
         Beside::Policies => Some(of_policies(accesses, case)),
         Beside::Nothing => None,
     };
     let fresh = match case.watch {
         Watch::Shift { at } => {
             let counted_from = case.counted_from - at;
-            Some(of_engine(&accesses[at..case.counted_until], case, counted_from, scale))
+            Some(of_engine(&accesses[at..case.counted_until], case, counted_from, setup))
         }
         Watch::Nothing | Watch::Loop => None,
     };
-    let engine = of_engine(&accesses[..case.counted_until], case, case.counted_from, scale);
+    let engine = of_engine(&accesses[..case.counted_until], case, case.counted_from, setup);
     let best_static = matches!(case.watch, Watch::Loop).then(|| best_static(case));
     Finding { engine, references, fresh, best_static }
 }
 
-fn of_engine(accesses: &[PlacedAccess], case: &Case, counted_from: usize, scale: Scale) -> Outcome {
+/// Runs all cases on all processors; findings are in the order of the cases.
+pub fn run_all(cases: &[Case], setup: Setup) -> Vec<Finding> {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let next = AtomicUsize::new(0);
+    let found: Vec<OnceLock<Finding>> = cases.iter().map(|_| OnceLock::new()).collect();
+    let work = || {
+        while let Some((case, place)) = {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            cases.get(number).zip(found.get(number))
+        } {
+            place.get_or_init(|| run(case, setup));
+        }
+    };
+    std::thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(work))));
+    found.into_iter().map(|place| place.into_inner().expect("each case was run")).collect()
+}
+
+fn of_engine(accesses: &[PlacedAccess], case: &Case, counted_from: usize, setup: Setup) -> Outcome {
+    let scale = setup.scale;
     let trial = Trial { cache_blocks: case.cache_blocks, scale, fill: Fill::Exact, write_budget: None };
     let volume_bytes = case.load.volume_bytes * scale.0;
-    let mut cache = InstantCache::open(volume_bytes, trial).expect("caches of the study are small");
+    let mut cache = InstantCache::open(volume_bytes, trial)
+        .expect("caches of the study are small")
+        .with_write_time(setup.write_time);
     let mut before = Outcome::default();
     for (number, access) in accesses.iter().enumerate() {
         if number == counted_from {

@@ -5,11 +5,15 @@ use crate::policy_study::load::Load;
 
 const SCALE: Scale = Scale(4);
 
+const fn setup(beside: Beside) -> Setup {
+    Setup { scale: SCALE, beside, write_time: Duration::from_nanos(0) }
+}
+
 #[test]
 fn a_loop_that_fits_is_all_hits_once_it_is_known() {
     let load = Arc::new(Load::repeat("loop", 2_000, 5));
     let case = Case { counted_from: 4_000, watch: Watch::Loop, ..Case::whole(&load, 4_096, "all") };
-    let found = run(&case, SCALE, Beside::Policies);
+    let found = run(&case, setup(Beside::Policies));
     assert_eq!((found.engine.touched_blocks, found.engine.missed_blocks), (6_000 * SCALE.0, 0));
     assert_eq!(found.references.unwrap().map(|misses| misses.missed_blocks), [0; 6]);
     assert_eq!(found.best_static, Some(6_000));
@@ -29,7 +33,7 @@ fn what_comes_after_a_shift_is_on_other_blocks_and_an_empty_cache_begins_there()
     let Watch::Shift { at } = case.watch else { panic!("a shift") };
     let block = |number: usize| case.load.accesses[number].extent.start / 4096;
     assert_eq!((block(0), block(at)), (0, 1_024 * 15 / 10), "{}", case.name);
-    let found = run(case, SCALE, Beside::Nothing);
+    let found = run(case, setup(Beside::Nothing));
     assert_eq!(found.fresh.unwrap().missed_blocks, 0, "it fits, and was read twice");
     assert_eq!(found.engine.touched_blocks, 2 * 1_024 * SCALE.0);
 }

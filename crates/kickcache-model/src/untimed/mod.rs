@@ -7,6 +7,7 @@
 pub mod days;
 pub mod neighbour;
 pub mod sampled;
+mod writes;
 
 use std::num::NonZeroU64;
 use std::path::Path;
@@ -19,13 +20,14 @@ use kickcache_engine::format::geometry::{DEVICE_SIZE_MAX, DEVICE_SIZE_MIN, Geome
 use kickcache_engine::format::superblock::Superblock;
 use kickcache_engine::request::{Durability, Operation, Request, RequestId};
 use kickcache_engine::stats::Status;
-use kickcache_engine::time::Instant;
+use kickcache_engine::time::{Duration, Instant, earlier};
 use kickcache_engine::units::{BLOCK_SIZE, BlockIndex, ByteExtent, VolumeId};
 
 use crate::ratio::share;
 use crate::trace_file::TraceError;
 use crate::trace_file::placed::{PlacedAccess, accesses};
 use crate::trace_file::survey::{Survey, blocks};
+use crate::untimed::writes::Writes;
 use crate::workload::Kind;
 
 /// Bytes of the longest request that is handed in: about what kernels split long ones into.
@@ -125,6 +127,9 @@ pub(crate) struct InstantCache {
     touched: u64,
     /// What passed by.
     passed: Passed,
+    /// Requests in flight.
+    asked: usize,
+    writes: Writes,
 }
 
 /// Reads of streams that pass a cache by.
@@ -135,6 +140,8 @@ struct Passed {
 }
 
 const VOLUME: VolumeId = VolumeId::new(0);
+/// Requests in flight at most, if writes take time.
+const IN_FLIGHT_MAX: usize = 128;
 
 impl InstantCache {
     pub(crate) fn open(volume_bytes: u64, trial: Trial) -> Result<InstantCache, Error> {
@@ -163,10 +170,17 @@ impl InstantCache {
             write_misses: 0,
             touched: 0,
             passed: Passed::default(),
+            asked: 0,
+            writes: Writes::new(Duration::from_nanos(0)),
         };
         cache.drive();
         assert_eq!(cache.engine.phase(), Phase::Running, "an empty cache device opens at once");
         Ok(cache)
+    }
+
+    /// The same, but each write to the cache device takes so long.
+    pub(crate) fn with_write_time(self, time: Duration) -> InstantCache {
+        InstantCache { writes: Writes::new(time), ..self }
     }
 
     /// One access of the trace; points in time that run backwards are taken for the present.
@@ -253,34 +267,42 @@ impl InstantCache {
         let checksums = blank_device::checksums(count);
         let request = Request { id: RequestId::new(1), volume: VOLUME, operation, extent, checksums };
         self.engine.handle_request(self.now, request);
-        let mut is_answered = self.drive();
-        // A write that waits for room waits for a timer.
-        while !is_answered {
-            let due = self.engine.poll_timeout().expect("a request in flight waits for something");
-            self.now = due.max(self.now);
-            self.engine.handle_timeout(self.now);
-            is_answered = self.drive();
+        self.asked += 1;
+        self.drive();
+        let most = if self.writes.are_instant() { 1 } else { IN_FLIGHT_MAX };
+        // One that waits for room waits for a timer.
+        while self.asked >= most {
+            let due = self.next_event().expect("a request in flight waits for something");
+            self.pass(due);
         }
     }
 
     fn wait_until(&mut self, at: Instant) {
-        while let Some(due) = self.engine.poll_timeout().filter(|due| *due <= at) {
-            self.now = due.max(self.now);
-            self.engine.handle_timeout(self.now);
-            self.drive();
+        while let Some(due) = self.next_event().filter(|due| *due <= at) {
+            self.pass(due);
         }
         self.now = at;
     }
 
-    /// Completes everything at once; says whether the request was answered.
-    fn drive(&mut self) -> bool {
-        let mut is_answered = false;
+    fn next_event(&self) -> Option<Instant> {
+        earlier(self.engine.poll_timeout(), self.writes.next())
+    }
+
+    fn pass(&mut self, due: Instant) {
+        self.now = due.max(self.now);
+        self.writes.end(&mut self.engine, self.now);
+        self.engine.handle_timeout(self.now);
+        self.drive();
+    }
+
+    /// Lets the devices work, and takes the replies.
+    fn drive(&mut self) {
         loop {
-            blank_device::run(&mut self.engine, self.now);
+            self.writes.take(&mut self.engine, self.now);
             if self.engine.poll_reply().is_none() {
-                return is_answered;
+                return;
             }
-            is_answered = true;
+            self.asked -= 1;
         }
     }
 

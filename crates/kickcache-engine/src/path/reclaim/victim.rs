@@ -219,7 +219,8 @@ fn search(state: &mut State, queue: Queue) -> Option<SegmentIndex> {
     {
         return Some(coldest);
     }
-    let oldest: Vec<SegmentIndex> = state.cache.segments().oldest_first(queue).take(SEARCH_MAX).collect();
+    let oldest: Vec<SegmentIndex> =
+        state.cache.segments().oldest_first(queue).take(tuned!(Search, SEARCH_MAX)).collect();
     let mut blocked = Vec::new();
     let kept = Kept::of_all(state);
     for segment in &oldest {

@@ -1,0 +1,89 @@
+//! Devices of which writes to the cache device may take their time; all else ends at once.
+
+use std::collections::VecDeque;
+
+use kickcache_engine::blank_device;
+use kickcache_engine::device::{Completion, Data, Device, DeviceOperation, SubmissionId};
+use kickcache_engine::engine::Engine;
+use kickcache_engine::time::{Duration, Instant};
+
+/// Writes to the cache device that are under way.
+#[derive(Debug)]
+pub(super) struct Writes {
+    time: Duration,
+    /// With when each ends.
+    in_flight: VecDeque<(Instant, SubmissionId)>,
+}
+
+impl Writes {
+    /// Each takes so long.
+    pub(super) fn new(time: Duration) -> Writes {
+        Writes { time, in_flight: VecDeque::new() }
+    }
+
+    /// Whether they end at once, as all else does.
+    pub(super) fn are_instant(&self) -> bool {
+        self.time == Duration::from_nanos(0)
+    }
+
+    /// When the next one ends.
+    pub(super) fn next(&self) -> Option<Instant> {
+        self.in_flight.front().map(|write| write.0)
+    }
+
+    /// Tells the engine of those that have ended by now.
+    pub(super) fn end(&mut self, engine: &mut Engine, now: Instant) {
+        while let Some((_, id)) = self.in_flight.pop_front_if(|write| write.0 <= now) {
+            let result = Ok(Data { checksums: &[], bytes: &[] });
+            engine.handle_completion(now, Completion { id, result });
+        }
+    }
+
+    /// Takes what the engine submits.
+    pub(super) fn take(&mut self, engine: &mut Engine, now: Instant) {
+        if self.are_instant() {
+            return blank_device::run(engine, now);
+        }
+        while let Some(submission) = engine.poll_submission() {
+            let Some(data) = blank_device::data_of(&submission.operation) else { continue };
+            let is_write = matches!(
+                submission.operation,
+                DeviceOperation::Write { device: Device::Cache, .. } | DeviceOperation::WriteMetadata { .. }
+            );
+            if is_write {
+                self.in_flight.push_back((now.plus(self.time), submission.id));
+            } else {
+                engine.handle_completion(now, Completion { id: submission.id, result: Ok(data) });
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kickcache_engine::units::{BLOCK_SIZE, ByteExtent};
+
+    use super::*;
+    use crate::untimed::{Fill, InstantCache, Outcome, Scale, Trial};
+    use crate::workload::Kind;
+
+    /// Writes of one block, 2 us apart, of a cache whose device takes `time` for each.
+    fn after_writes(time: Duration) -> Outcome {
+        let trial = Trial { cache_blocks: 4_096, scale: Scale(1), fill: Fill::Exact, write_budget: None };
+        let mut cache = InstantCache::open(1 << 30, trial).unwrap().with_write_time(time);
+        for number in 0..1_000 {
+            let extent = ByteExtent { start: number * 3 * BLOCK_SIZE, length: BLOCK_SIZE };
+            cache.access(Instant::from_nanos(number * 2_000), Kind::Write, extent);
+        }
+        cache.outcome()
+    }
+
+    #[test]
+    fn writes_that_come_while_others_are_under_way_share_a_header() {
+        let [instant, timed] = [0, 20].map(|micros| after_writes(Duration::from_micros(micros)));
+        let blocks = |outcome: Outcome| outcome.cache_write_bytes / BLOCK_SIZE;
+        assert_eq!([instant, timed].map(|outcome| outcome.admitted_blocks), [1_000, 1_000]);
+        assert!(blocks(instant) >= 2_000, "{instant:?}");
+        assert!(blocks(timed) < 1_300, "some ten writes come while one is under way: {timed:?}");
+    }
+}

@@ -1,0 +1,142 @@
+//! What half and one and a half of each constant of the policies does, as a Markdown table, and what the other traces would choose for each.
+//!
+//!     policy_constants [--scale N] [--only NAME] TRACE...
+
+use std::error::Error;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use kickcache_engine::time::Duration;
+use kickcache_engine::tuning::{Tunable, tune};
+use kickcache_model::policy_study::case::Case;
+use kickcache_model::policy_study::finding::Finding;
+use kickcache_model::policy_study::left_out::{Effect, left_out, mean};
+use kickcache_model::policy_study::load::{Load, files};
+use kickcache_model::policy_study::{Beside, Setup, run_all};
+use kickcache_model::untimed::Scale;
+
+/// Parts of what a trace touches, in percent.
+const SIZES: [u64; 5] = [1, 5, 10, 20, 50];
+/// Blocks of the cache in front of loads that are made.
+const MADE_CACHE_BLOCKS: u64 = 8_192;
+/// What a constant is tried at, in percent of what it is.
+const TRIED: [u64; 2] = [50, 150];
+
+struct Options {
+    scale: u64,
+    only: Option<String>,
+    traces: Vec<PathBuf>,
+}
+
+impl Options {
+    fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Options, Box<dyn Error>> {
+        let mut options = Options { scale: 4, only: None, traces: Vec::new() };
+        while let Some(argument) = arguments.next() {
+            let mut value = || arguments.next().ok_or_else(|| format!("{argument} needs a value"));
+            match argument.as_str() {
+                "--scale" => options.scale = value()?.parse()?,
+                "--only" => options.only = Some(value()?),
+                _ if argument.starts_with("--") => return Err(format!("unknown option {argument}").into()),
+                _ => options.traces.extend(files(Path::new(&argument))?),
+            }
+        }
+        Ok(options)
+    }
+
+    fn is_asked(&self, tunable: Tunable) -> bool {
+        self.only.as_ref().is_none_or(|only| format!("{tunable:?}").contains(only.as_str()))
+    }
+}
+
+/// The cases, and what counts of them.
+struct Study {
+    traces: Vec<Case>,
+    /// The number of each case's trace.
+    numbers: Vec<usize>,
+    loops: Vec<Case>,
+    scale: Scale,
+}
+
+/// What one value gives.
+struct Given {
+    effects: Vec<Effect>,
+    /// Of loops, the part of the best set's hits, in percent: the mean.
+    loops: f64,
+}
+
+impl Study {
+    fn read(options: &Options) -> Result<Study, Box<dyn Error>> {
+        let (mut traces, mut numbers) = (Vec::new(), Vec::new());
+        for path in &options.traces {
+            let load = Arc::new(Load::read(path)?);
+            if !load.tells_something() {
+                continue;
+            }
+            let number = numbers.last().map_or(0, |last| last + 1);
+            for percent in SIZES {
+                let blocks = load.footprint * percent / 100;
+                let case = Case::of_size(&load, blocks, &format!("{percent}%"));
+                numbers.extend(case.iter().map(|_| number));
+                traces.extend(case);
+            }
+        }
+        let loops = Case::loops(MADE_CACHE_BLOCKS);
+        Ok(Study { traces, numbers, loops, scale: Scale(options.scale) })
+    }
+
+    fn run(&self) -> Given {
+        let effect = |finding: &Finding| {
+            let engine = finding.engine;
+            Effect { hits: (1.0 - engine.miss_ratio()) * 100.0, written: engine.written_per_byte() }
+        };
+        let part = |finding: &Finding| Effect {
+            hits: finding.part_of_best(self.scale.0).unwrap_or_default() * 100.0,
+            written: finding.written_per_miss(),
+        };
+        let write_time = Duration::from_nanos(0);
+        let setup = Setup { scale: self.scale, beside: Beside::Nothing, write_time };
+        let findings = run_all(&self.traces, setup);
+        let loops: Vec<Effect> = run_all(&self.loops, setup).iter().map(part).collect();
+        Given { effects: findings.iter().map(effect).collect(), loops: mean(&loops).hits }
+    }
+}
+
+/// Against what is built: points of hits in all cases, in the worst one, what is written, and what loops have.
+fn shown(given: &Given, built: &Given) -> String {
+    let (own, usual) = (mean(&given.effects), mean(&built.effects));
+    let changes = given.effects.iter().zip(&built.effects).map(|(given, built)| given.hits - built.hits);
+    let worst = changes.fold(f64::INFINITY, f64::min);
+    format!("{:+.2} | {worst:+.1} | {:.2} | {:.1} %", own.hits - usual.hits, own.written, given.loops)
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let options = Options::parse(std::env::args().skip(1))?;
+    let study = Study::read(&options)?;
+    let built = study.run();
+    let usual = mean(&built.effects);
+    println!(
+        "As built: {:.2} % hits in the mean of {} cases, {:.2} bytes written for each that entered; loops {:.1} % of the best set.\n",
+        usual.hits,
+        study.traces.len(),
+        usual.written,
+        built.loops
+    );
+    println!(
+        "| constant | half: hits | worst | written | loops | 1.5 times: hits | worst | written | loops | others choose | gained |"
+    );
+    println!("|{}", "---|".repeat(11));
+    for tunable in Tunable::ALL.iter().copied().filter(|tunable| options.is_asked(*tunable)) {
+        let given = TRIED.map(|percent| {
+            tune(tunable, percent);
+            study.run()
+        });
+        tune(tunable, 100);
+        let values: Vec<Vec<Effect>> =
+            [&built, &given[0], &given[1]].iter().map(|given| given.effects.clone()).collect();
+        let found = left_out(&study.numbers, &values);
+        let names: Vec<&str> = found.chosen.iter().map(|chosen| ["·", "½", "1½"][*chosen]).collect();
+        let cells = given.iter().map(|given| shown(given, &built)).collect::<Vec<_>>().join(" | ");
+        println!("| {} | {cells} | {} | {:+.2} |", tunable.meaning(), names.join(" "), found.gained);
+    }
+    Ok(())
+}
