@@ -71,69 +71,43 @@ impl Plan {
     }
 }
 
-/// What few plans have. What they draw says nothing of whether they are drawn: a generator that has moved on.
+/// Turns a plan into one that aims at something.
+type Draw = fn(&mut Plan, &mut Random);
+
+/// What few plans have, one after the other: of so many plans those with these numbers.
+const RARE: [(u64, &[u64], Draw); 22] = [
+    (30, &[7], focus::unreadable),
+    (30, &[8, 9], focus::unreadable_between_lives),
+    (30, &[12], focus::rot_between_lives),
+    (30, &[14], focus::rot_newest_data),
+    (30, &[16], focus::zero_segments),
+    (7, &[5], restarts::draw),
+    (24, &[7, 20], restarts::draw_beside_damage),
+    (24, &[1, 23], restarts::draw_beside_fills),
+    (24, &[0], focus::trouble_a_neighbour),
+    (24, &[2], focus::go_out_of_service),
+    (16, &[11], focus::grow_cache),
+    (16, &[13], focus::replace_cache),
+    (16, &[9], focus::leave_out_cache),
+    (16, &[5], focus::part_volumes),
+    (9, &[3], focus::cap_writeback),
+    (6, &[1], focus::bound_rooms),
+    (8, &[4], focus::budget_writes),
+    (24, &[10], superseding::draw),
+    (24, &[21, 22], stretches::draw),
+    (24, &[15], hard_starts::draw),
+    (24, &[18], loops::draw),
+    (24, &[3], refusals::draw),
+];
+
+/// Draws what few plans have. What it draws says nothing of whether it is drawn: a generator that has moved on.
 fn draw_rare(plan: &mut Plan, random: &Random) {
     let mut rest = random.clone();
     rest.next_u64();
-    if random.clone().below(30) == 7 {
-        focus::unreadable(plan, &mut rest.clone());
-    }
-    if [8, 9].contains(&random.clone().below(30)) {
-        focus::unreadable_between_lives(plan, &mut rest.clone());
-    }
-    if random.clone().below(30) == 12 {
-        focus::rot_between_lives(plan, &mut rest.clone());
-    }
-    if random.clone().below(30) == 14 {
-        focus::rot_newest_data(plan, &mut rest.clone());
-    }
-    if random.clone().below(30) == 16 {
-        focus::zero_segments(plan, &mut rest.clone());
-    }
-    if random.clone().below(7) == 5 {
-        restarts::draw(plan, &mut rest.clone());
-    }
-    if [7, 20].contains(&random.clone().below(24)) {
-        restarts::draw_beside_damage(plan, &mut rest.clone());
-    }
-    if [1, 23].contains(&random.clone().below(24)) {
-        restarts::draw_beside_fills(plan, &mut rest.clone());
-    }
-    if random.clone().below(16) == 11 {
-        focus::grow_cache(plan, &mut rest.clone());
-    }
-    if random.clone().below(16) == 13 {
-        focus::replace_cache(plan, &mut rest.clone());
-    }
-    if random.clone().below(16) == 9 {
-        focus::leave_out_cache(plan, &mut rest.clone());
-    }
-    if random.clone().below(16) == 5 {
-        focus::part_volumes(plan, &mut rest.clone());
-    }
-    if random.clone().below(9) == 3 {
-        focus::cap_writeback(plan, &mut rest.clone());
-    }
-    if random.clone().below(6) == 1 {
-        focus::bound_rooms(plan, &mut rest.clone());
-    }
-    if random.clone().below(8) == 4 {
-        focus::budget_writes(plan, &mut rest.clone());
-    }
-    if random.clone().below(24) == 10 {
-        superseding::draw(plan, &mut rest.clone());
-    }
-    if [21, 22].contains(&random.clone().below(24)) {
-        stretches::draw(plan, &mut rest.clone());
-    }
-    if random.clone().below(24) == 15 {
-        hard_starts::draw(plan, &mut rest.clone());
-    }
-    if random.clone().below(24) == 18 {
-        loops::draw(plan, &mut rest.clone());
-    }
-    if random.clone().below(24) == 3 {
-        refusals::draw(plan, &mut rest.clone());
+    for (of, numbers, draw) in RARE {
+        if numbers.contains(&random.clone().below(of)) {
+            draw(plan, &mut rest.clone());
+        }
     }
     // Without a draw of its own: what follows stays as it is for each seed.
     if random.clone().below(8) == 0 {

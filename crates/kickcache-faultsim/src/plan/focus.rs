@@ -56,7 +56,7 @@ fn lose_writes(plan: &mut Plan, random: &mut Random) {
 }
 
 /// The cache device soon refuses all writes, its marks or the host's note may fail as well, and lives come after it.
-fn go_out_of_service(plan: &mut Plan, random: &mut Random) {
+pub(super) fn go_out_of_service(plan: &mut Plan, random: &mut Random) {
     plan.faults = Faults::default();
     plan.faults.long = Some(LongTrouble { permille: 900, is_cache: true, trouble: Trouble::Refuses });
     plan.faults.note = [0, 3_000, 10_000][random.index(3)];
@@ -79,7 +79,7 @@ fn go_out_of_service(plan: &mut Plan, random: &mut Random) {
 }
 
 /// One origin refuses writes, is full, or says nothing, for most of the run; the volumes of the others do not notice.
-fn trouble_a_neighbour(plan: &mut Plan, random: &mut Random) {
+pub(super) fn trouble_a_neighbour(plan: &mut Plan, random: &mut Random) {
     while plan.origin_sizes.len() < 2 {
         plan.origin_sizes.push(plan.origin_sizes[0]);
         let volume = VolumeId::new(u8::try_from(plan.volumes.len()).expect("few volumes"));
