@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use kickcache_engine::time::Duration;
-use kickcache_engine::tuning::{Tunable, tune};
+use kickcache_engine::tuning::{IS_ON, Tunable, tune};
 use kickcache_model::policy_study::case::Case;
 use kickcache_model::policy_study::finding::Finding;
 use kickcache_model::policy_study::left_out::{Effect, left_out, mean};
@@ -110,6 +110,9 @@ fn shown(given: &Given, built: &Given) -> String {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
+    if !IS_ON {
+        return Err("built without the feature tuning: run scripts/policy-study --constants".into());
+    }
     let options = Options::parse(std::env::args().skip(1))?;
     let study = Study::read(&options)?;
     let built = study.run();
