@@ -1,6 +1,6 @@
 //! Constants of the policies that a study varies: the policies ask only with the feature `tuning`.
 
-/// A constant, or with the feature `tuning` what a study made of it.
+/// A constant, or with the feature `tuning` what a study made of it. Unit tests compile this, too, as nothing else in the gate does.
 #[cfg(any(test, feature = "tuning"))]
 macro_rules! tuned {
     ($name:ident, $constant:expr) => {
@@ -16,7 +16,7 @@ macro_rules! tuned {
     };
 }
 
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicUsize, Ordering};
 
 /// Whether the policies ask what a study made of their constants.
 pub const IS_ON: bool = cfg!(feature = "tuning");
@@ -60,7 +60,7 @@ tunables! {
     Search,
     /// live part up to which a segment is cleaned first, %
     DeadFirst,
-    /// the same while copies are few, %
+    /// live part up to which a segment is cleaned first while copies are few, %
     DeadFirstFew,
     /// copies are few below this part of what came in, %
     Copies,
@@ -68,11 +68,11 @@ tunables! {
     CopiesShare,
     /// most that is copied of a segment in its turn, %
     Carried,
-    /// the same while copies are few, %
+    /// most that is copied of a segment in its turn while copies are few, %
     CarriedFew,
-    /// main's oldest segment is stale with fewer hot blocks, %
+    /// hot part below which main's oldest segment is stale, %
     Stale,
-    /// and up to so many misses for a hit
+    /// misses for a hit up to which main's oldest segment may be stale
     StaleMisses,
     /// main is held with a lead of so many eighths of a miniature
     Lead,
@@ -90,40 +90,54 @@ tunables! {
     HoldTurn,
     /// cold part with which a segment of a held main is emptied, %
     HoldCold,
-    /// hits for each miss that prove a shift
+    /// hits for each miss that prove a shift of the working set
     ShiftHits,
-    /// of them at most one in so many is an old block's
+    /// of the hits that prove a shift, at most one in so many is an old block's
     ShiftNew,
 }
 
+impl Tunable {
+    /// The most that it can be: of a segment something must leave.
+    const fn most(self) -> u64 {
+        if matches!(self.meaning().as_bytes(), [.., b'%']) { 95 } else { u64::MAX }
+    }
+
+    /// What it is at that many percent, once the policies have asked for it.
+    pub fn at(self, percent: usize) -> u64 {
+        part(CONSTANT[self as usize].load(Ordering::Relaxed) as u64, percent as u64, self.most())
+    }
+}
+
 const COUNT: usize = Tunable::ALL.len();
-/// What a constant is multiplied with, in percent.
-static PERCENT: [AtomicU64; COUNT] = [const { AtomicU64::new(100) }; COUNT];
+/// What each constant is, as it was asked for.
+static CONSTANT: [AtomicUsize; COUNT] = [const { AtomicUsize::new(0) }; COUNT];
+/// What it is multiplied with, in percent.
+static PERCENT: [AtomicUsize; COUNT] = [const { AtomicUsize::new(100) }; COUNT];
 
 /// Makes a constant that many percent of what it is, in every engine of this process, if [`IS_ON`].
-pub fn tune(tunable: Tunable, percent: u64) {
+pub fn tune(tunable: Tunable, percent: usize) {
     PERCENT[tunable as usize].store(percent, Ordering::SeqCst);
 }
 
-#[cfg(any(test, feature = "tuning"))]
 /// What a constant is now: rounded, at least 1.
+#[cfg(any(test, feature = "tuning"))]
 pub(crate) fn value_of<T: TryFrom<u64> + Copy>(tunable: Tunable, constant: T) -> T
 where
     u64: TryFrom<T>,
 {
+    let value = u64::try_from(constant).unwrap_or(0);
+    let noted = &CONSTANT[tunable as usize];
+    if noted.load(Ordering::Relaxed) as u64 != value {
+        noted.store(usize::try_from(value).unwrap_or(0), Ordering::Relaxed);
+    }
     match PERCENT[tunable as usize].load(Ordering::Relaxed) {
         100 => constant,
-        percent => part(constant, percent),
+        percent => T::try_from(part(value, percent as u64, tunable.most())).unwrap_or(constant),
     }
 }
 
-#[cfg(any(test, feature = "tuning"))]
-fn part<T: TryFrom<u64> + Copy>(constant: T, percent: u64) -> T
-where
-    u64: TryFrom<T>,
-{
-    let value = u64::try_from(constant).unwrap_or(0) * percent;
-    T::try_from(((value + 50) / 100).max(1)).unwrap_or(constant)
+fn part(constant: u64, percent: u64, most: u64) -> u64 {
+    ((constant * percent + 50) / 100).clamp(1, most)
 }
 
 #[cfg(test)]
@@ -132,16 +146,16 @@ mod tests {
 
     #[test]
     fn a_part_is_rounded_and_never_nothing() {
-        assert_eq!((part(60_u32, 50), part(60_u32, 150)), (30, 90));
-        assert_eq!((part(7_u64, 50), part(7_i64, 150)), (4, 11));
-        assert_eq!((part(1_u8, 50), part(2_u8, 150)), (1, 3));
+        let parts = |constant| [50, 150].map(|percent| part(constant, percent, 95));
+        assert_eq!([60, 7, 1, 70].map(parts), [[30, 90], [4, 11], [1, 2], [35, 95]]);
+        assert_eq!((Tunable::Keep.most(), Tunable::Step.most()), (95, u64::MAX));
     }
 
     #[test]
     fn what_nobody_tuned_is_what_it_is() {
         assert_eq!(Tunable::Step.meaning(), "blocks by which a ghost hit moves probation's target");
         for tunable in Tunable::ALL {
-            assert_eq!(value_of(*tunable, 17_u64), 17);
+            assert_eq!((value_of(*tunable, 17_u64), value_of(*tunable, 17_u8)), (17, 17));
         }
     }
 }

@@ -20,7 +20,7 @@ const SIZES: [u64; 5] = [1, 5, 10, 20, 50];
 /// Blocks of the cache in front of loads that are made.
 const MADE_CACHE_BLOCKS: u64 = 8_192;
 /// What a constant is tried at, in percent of what it is.
-const TRIED: [u64; 2] = [50, 150];
+const TRIED: [usize; 2] = [50, 150];
 
 struct Options {
     scale: u64,
@@ -40,19 +40,26 @@ impl Options {
                 _ => options.traces.extend(files(Path::new(&argument))?),
             }
         }
+        if !Tunable::ALL.iter().any(|tunable| options.is_asked(*tunable)) {
+            let names: Vec<String> = Tunable::ALL.iter().map(|tunable| format!("{tunable:?}")).collect();
+            return Err(format!("--only names one of {}", names.join(", ")).into());
+        }
+        if options.traces.is_empty() {
+            return Err("no trace is named".into());
+        }
         Ok(options)
     }
 
     fn is_asked(&self, tunable: Tunable) -> bool {
-        self.only.as_ref().is_none_or(|only| format!("{tunable:?}").contains(only.as_str()))
+        self.only.as_ref().is_none_or(|only| format!("{tunable:?}") == *only)
     }
 }
 
-/// The cases, and what counts of them.
+/// The cases.
 struct Study {
     traces: Vec<Case>,
     /// The number of each case's trace.
-    numbers: Vec<usize>,
+    trace_of_case: Vec<usize>,
     loops: Vec<Case>,
     scale: Scale,
 }
@@ -66,22 +73,23 @@ struct Given {
 
 impl Study {
     fn read(options: &Options) -> Result<Study, Box<dyn Error>> {
-        let (mut traces, mut numbers) = (Vec::new(), Vec::new());
+        let (mut traces, mut trace_of_case) = (Vec::new(), Vec::new());
         for path in &options.traces {
             let load = Arc::new(Load::read(path)?);
             if !load.tells_something() {
+                println!("{}: left out, too little of it comes back.", load.name);
                 continue;
             }
-            let number = numbers.last().map_or(0, |last| last + 1);
+            let number = trace_of_case.last().map_or(0, |last| last + 1);
             for percent in SIZES {
                 let blocks = load.footprint * percent / 100;
                 let case = Case::of_size(&load, blocks, &format!("{percent}%"));
-                numbers.extend(case.iter().map(|_| number));
+                trace_of_case.extend(case.iter().map(|_| number));
                 traces.extend(case);
             }
         }
         let loops = Case::loops(MADE_CACHE_BLOCKS);
-        Ok(Study { traces, numbers, loops, scale: Scale(options.scale) })
+        Ok(Study { traces, trace_of_case, loops, scale: Scale(options.scale) })
     }
 
     fn run(&self) -> Given {
@@ -89,15 +97,14 @@ impl Study {
             let engine = finding.engine;
             Effect { hits: (1.0 - engine.miss_ratio()) * 100.0, written: engine.written_per_byte() }
         };
-        let part = |finding: &Finding| Effect {
-            hits: finding.part_of_best(self.scale.0).unwrap_or_default() * 100.0,
-            written: finding.written_per_miss(),
-        };
         let write_time = Duration::from_nanos(0);
         let setup = Setup { scale: self.scale, beside: Beside::Nothing, write_time };
         let findings = run_all(&self.traces, setup);
-        let loops: Vec<Effect> = run_all(&self.loops, setup).iter().map(part).collect();
-        Given { effects: findings.iter().map(effect).collect(), loops: mean(&loops).hits }
+        let loops = run_all(&self.loops, setup);
+        let parts = loops.iter().filter_map(|finding| finding.part_of_best(self.scale.0));
+        let count = f64::from(u32::try_from(loops.len()).expect("a few"));
+        let loops = parts.map(|part| part * 100.0).sum::<f64>() / count;
+        Given { effects: findings.iter().map(effect).collect(), loops }
     }
 }
 
@@ -124,10 +131,16 @@ fn main() -> Result<(), Box<dyn Error>> {
         usual.written,
         built.loops
     );
+    let mut names: Vec<&str> = study.traces.iter().map(|case| case.load.name.as_str()).collect();
+    names.dedup();
     println!(
-        "| constant | half: hits | worst | written | loops | 1.5 times: hits | worst | written | loops | others choose | gained |"
+        "Others choose, for each of {} in this order: · what is built, ½ half of it, 1½ half as much again.\n",
+        names.join(", ")
     );
-    println!("|{}", "---|".repeat(11));
+    println!(
+        "| constant | is | half | 1.5 times | half: hits | worst | written | loops | 1.5 times: hits | worst | written | loops | others choose | gained |"
+    );
+    println!("|{}", "---|".repeat(14));
     for tunable in Tunable::ALL.iter().copied().filter(|tunable| options.is_asked(*tunable)) {
         let given = TRIED.map(|percent| {
             tune(tunable, percent);
@@ -136,10 +149,17 @@ fn main() -> Result<(), Box<dyn Error>> {
         tune(tunable, 100);
         let values: Vec<Vec<Effect>> =
             [&built, &given[0], &given[1]].iter().map(|given| given.effects.clone()).collect();
-        let found = left_out(&study.numbers, &values);
+        let found = left_out(&study.trace_of_case, &values);
         let names: Vec<&str> = found.chosen.iter().map(|chosen| ["·", "½", "1½"][*chosen]).collect();
         let cells = given.iter().map(|given| shown(given, &built)).collect::<Vec<_>>().join(" | ");
-        println!("| {} | {cells} | {} | {:+.2} |", tunable.meaning(), names.join(" "), found.gained);
+        let [half, more] = TRIED.map(|percent| tunable.at(percent));
+        println!(
+            "| {tunable:?}: {} | {} | {half} | {more} | {cells} | {} | {:+.2} |",
+            tunable.meaning(),
+            tunable.at(100),
+            names.join(" "),
+            found.gained
+        );
     }
     Ok(())
 }

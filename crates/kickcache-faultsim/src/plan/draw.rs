@@ -74,7 +74,8 @@ impl Plan {
 /// Turns a plan into one that aims at something.
 type Draw = fn(&mut Plan, &mut Random);
 
-/// What few plans have, one after the other: of so many plans those with these numbers.
+/// What three plans of four have, one after the other: of so many plans those with these numbers. All look at one number, so that some
+/// meet and others never do; the last plan of four is as it was drawn.
 const RARE: [(u64, &[u64], Draw); 22] = [
     (30, &[7], focus::unreadable),
     (30, &[8, 9], focus::unreadable_between_lives),
@@ -104,16 +105,18 @@ const RARE: [(u64, &[u64], Draw); 22] = [
 fn draw_rare(plan: &mut Plan, random: &Random) {
     let mut rest = random.clone();
     rest.next_u64();
-    for (of, numbers, draw) in RARE {
-        if numbers.contains(&random.clone().below(of)) {
+    // A generator of its own: what it says does not follow from which of the rare plans it is.
+    let mut aside = Random::new(random.clone().next_u64());
+    let is_rare = aside.chance(750);
+    for (of, numbers, draw) in RARE.iter().filter(|_| is_rare) {
+        if numbers.contains(&random.clone().below(*of)) {
             draw(plan, &mut rest.clone());
         }
     }
-    // Without a draw of its own: what follows stays as it is for each seed.
-    if random.clone().below(8) == 0 {
+    if aside.chance(125) {
         plan.settings.origin_offload = OriginOffload::Forced;
     }
-    if random.clone().below(5) == 2 {
+    if aside.chance(200) {
         plan.settings.freed_segments = FreedSegments::Discarded;
     }
 }

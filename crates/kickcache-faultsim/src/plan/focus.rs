@@ -55,7 +55,7 @@ fn lose_writes(plan: &mut Plan, random: &mut Random) {
     (plan.requests, plan.lives) = (random.within(30, 100), random.within(8, 16));
 }
 
-/// The cache device soon refuses all writes, its marks or the host's note may fail as well, and lives come after it.
+/// Whatever else the plan is: the cache device soon refuses all writes, its marks or the host's note may fail as well, and lives come after it.
 pub(super) fn go_out_of_service(plan: &mut Plan, random: &mut Random) {
     plan.faults = Faults::default();
     plan.faults.long = Some(LongTrouble { permille: 900, is_cache: true, trouble: Trouble::Refuses });
@@ -78,7 +78,7 @@ pub(super) fn go_out_of_service(plan: &mut Plan, random: &mut Random) {
     (plan.ends.power_cut, plan.ends.kill, plan.ends.verify) = (400, 400, 1_000);
 }
 
-/// One origin refuses writes, is full, or says nothing, for most of the run; the volumes of the others do not notice.
+/// Whatever else the plan is: one origin refuses writes, is full, or says nothing, for most of the run; the volumes of the others do not notice.
 pub(super) fn trouble_a_neighbour(plan: &mut Plan, random: &mut Random) {
     while plan.origin_sizes.len() < 2 {
         plan.origin_sizes.push(plan.origin_sizes[0]);

@@ -92,10 +92,12 @@ fn of_engine(accesses: &[PlacedAccess], case: &Case, counted_from: usize, setup:
     let mut before = Outcome::default();
     for (number, access) in accesses.iter().enumerate() {
         if number == counted_from {
+            cache.finish();
             before = cache.outcome();
         }
         cache.access(access.at, access.kind, access.extent);
     }
+    cache.finish();
     cache.outcome().since(before)
 }
 

@@ -1,4 +1,5 @@
-//! The real engine on devices that take no time: what it keeps, and how much it writes, without asking how fast.
+//! The real engine on devices that take no time, or only for writes to the cache device: what it keeps, and how much it writes, without asking
+//! how fast.
 //!
 //! A real cache has hundreds of thousands of blocks, the traces that may be passed around touch few. So that segments,
 //! batches and headers have the proportions of a real cache, a block of the trace can stand for several blocks of the
@@ -128,7 +129,7 @@ pub(crate) struct InstantCache {
     /// What passed by.
     passed: Passed,
     /// Requests in flight.
-    asked: usize,
+    in_flight: usize,
     writes: Writes,
 }
 
@@ -170,7 +171,7 @@ impl InstantCache {
             write_misses: 0,
             touched: 0,
             passed: Passed::default(),
-            asked: 0,
+            in_flight: 0,
             writes: Writes::new(Duration::from_nanos(0)),
         };
         cache.drive();
@@ -267,14 +268,23 @@ impl InstantCache {
         let checksums = blank_device::checksums(count);
         let request = Request { id: RequestId::new(1), volume: VOLUME, operation, extent, checksums };
         self.engine.handle_request(self.now, request);
-        self.asked += 1;
+        self.in_flight += 1;
         self.drive();
         let most = if self.writes.are_instant() { 1 } else { IN_FLIGHT_MAX };
-        // One that waits for room waits for a timer.
-        while self.asked >= most {
+        self.wait_for_fewer(most);
+    }
+
+    /// Waits until fewer requests are in flight: they wait for room, and so for a timer, or for a write.
+    fn wait_for_fewer(&mut self, most: usize) {
+        while self.in_flight >= most {
             let due = self.next_event().expect("a request in flight waits for something");
             self.pass(due);
         }
+    }
+
+    /// Waits until no request is in flight.
+    pub(crate) fn finish(&mut self) {
+        self.wait_for_fewer(1);
     }
 
     fn wait_until(&mut self, at: Instant) {
@@ -291,7 +301,9 @@ impl InstantCache {
     fn pass(&mut self, due: Instant) {
         self.now = due.max(self.now);
         self.writes.end(&mut self.engine, self.now);
-        self.engine.handle_timeout(self.now);
+        if self.engine.poll_timeout().is_some_and(|due| due <= self.now) {
+            self.engine.handle_timeout(self.now);
+        }
         self.drive();
     }
 
@@ -302,7 +314,7 @@ impl InstantCache {
             if self.engine.poll_reply().is_none() {
                 return;
             }
-            self.asked -= 1;
+            self.in_flight -= 1;
         }
     }
 
