@@ -25,7 +25,7 @@ use crate::subject::{Subject, prepare_marks, prepare_superblock};
 use crate::superblock::any_superblock;
 
 /// How often the new device does not answer when a part is to be copied and something is in flight there, in 1/1000.
-const SILENT_PERMILLE: u64 = 150;
+const SILENT_PERMILLE: u64 = 400;
 
 impl Simulation {
     /// The cache device is replaced in this life, perhaps.
