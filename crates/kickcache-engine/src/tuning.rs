@@ -99,7 +99,17 @@ tunables! {
 impl Tunable {
     /// The most that it can be: of a segment something must leave.
     const fn most(self) -> u64 {
-        if matches!(self.meaning().as_bytes(), [.., b'%']) { 95 } else { u64::MAX }
+        let is_of_a_segment = matches!(
+            self,
+            Tunable::Keep
+                | Tunable::DeadFirst
+                | Tunable::DeadFirstFew
+                | Tunable::Carried
+                | Tunable::CarriedFew
+                | Tunable::Stale
+                | Tunable::HoldCold
+        );
+        if is_of_a_segment { 95 } else { u64::MAX }
     }
 
     /// What it is at that many percent, once the policies have asked for it.
@@ -148,7 +158,7 @@ mod tests {
     fn a_part_is_rounded_and_never_nothing() {
         let parts = |constant| [50, 150].map(|percent| part(constant, percent, 95));
         assert_eq!([60, 7, 1, 70].map(parts), [[30, 90], [4, 11], [1, 2], [35, 95]]);
-        assert_eq!((Tunable::Keep.most(), Tunable::Step.most()), (95, u64::MAX));
+        assert_eq!((Tunable::Keep.most(), Tunable::Copies.most()), (95, u64::MAX));
     }
 
     #[test]
