@@ -74,7 +74,7 @@ tunables! {
     Stale,
     /// misses for a hit up to which main's oldest segment may be stale
     StaleMisses,
-    /// main is held with a lead of so many eighths of a miniature
+    /// main is held with a lead of this many eighths of a miniature
     Lead,
     /// lead over what comes back soon, of that one in
     SoonLead,
@@ -82,17 +82,17 @@ tunables! {
     Behind,
     /// part of the usual hits that does not count, one in
     Margin,
-    /// one miss in so many is taken in while main is held
+    /// one miss in this many is taken in while main is held
     TakenIn,
-    /// a held main is gone round once for so many caches
+    /// a held main is gone round once for this many caches
     HoldRound,
-    /// counts of what missed are one less after so many caches
+    /// counts of what missed are one less after this many caches
     HoldTurn,
     /// cold part with which a segment of a held main is emptied, %
     HoldCold,
     /// hits for each miss that prove a shift of the working set
     ShiftHits,
-    /// of the hits that prove a shift, at most one in so many is an old block's
+    /// of the hits that prove a shift, at most one in this many is an old block's
     ShiftNew,
 }
 

@@ -74,7 +74,7 @@ impl Plan {
 /// Turns a plan into one that aims at something.
 type Draw = fn(&mut Plan, &mut Random);
 
-/// What three plans of four have, one after the other: of so many plans those with these numbers. All look at one number, so that some
+/// What three plans of four have, one after the other: of this many plans those with these numbers. All look at one number, so that some
 /// meet and others never do; the last plan of four is as it was drawn.
 const RARE: [(u64, &[u64], Draw); 22] = [
     (30, &[7], focus::unreadable),
