@@ -18,6 +18,9 @@ pub const SEGMENT_SIZE_MAX: u64 = 4 << 20;
 pub const SEGMENT_SIZE_MIN: u64 = 64 << 10;
 /// Segments of devices that are large enough for it are no smaller: their summaries would take too much of them.
 const SEGMENT_SIZE_LEAST: u64 = 512 << 10;
+/// Devices from this size on have segments of a 1024th. Below, a guest's duel over stale data asks the HDD 16.6 to 17.0 times for 1,000 reads
+/// then, and 13.5 times with segments of a 256th.
+const THOUSANDTH_FROM: u64 = 512 << 20;
 /// Smallest journal.
 pub const JOURNAL_SIZE_MIN: u64 = 256 << 10;
 /// Largest journal of a device up to 64 GiB, as recovery reads it whole; larger devices have one of 1/1024.
@@ -39,8 +42,8 @@ pub struct Geometry {
 }
 
 impl Geometry {
-    /// The layout for a device of `device_size` bytes: segments of 1/1024 of the device or 512 KiB, at least 256 of them and of 4 MiB
-    /// at most, and a journal of 1 %.
+    /// The layout for a device of `device_size` bytes: segments of 1/1024 of the device, of 1/256 below 512 MiB, of 64 KiB at least and
+    /// 4 MiB at most, and a journal of 1 %.
     ///
     /// # Errors
     /// [`Error::DeviceSize`] below 8 MiB or above 15 TiB.
@@ -86,7 +89,7 @@ impl Geometry {
     /// [`Error::Superblock`] if the parts do not fit together.
     pub fn check(&self) -> Result<(), Error> {
         let mut formatted = Geometry::for_device(self.formatted_size)?;
-        if self.segment_size == segment_size_before(self.formatted_size) {
+        if segment_sizes_before(self.formatted_size).contains(&self.segment_size) {
             formatted = Geometry::with_segments(self.formatted_size, self.segment_size);
         }
         let is_size = (self.formatted_size..=DEVICE_SIZE_MAX).contains(&self.device_size);
@@ -160,13 +163,21 @@ impl Geometry {
 }
 
 fn segment_size_of(device_size: u64) -> u64 {
-    let wanted = (device_size / 1024).max(SEGMENT_SIZE_LEAST).min(segment_size_before(device_size));
+    if device_size < THOUSANDTH_FROM { a_256th(device_size) } else { a_thousandth(device_size) }
+}
+
+/// What devices have that were formatted before 2026-11-27, and on that day.
+fn segment_sizes_before(device_size: u64) -> [u64; 2] {
+    [a_256th(device_size), a_thousandth(device_size)]
+}
+
+fn a_256th(device_size: u64) -> u64 {
+    let wanted = (device_size / 256).clamp(SEGMENT_SIZE_MIN, SEGMENT_SIZE_MAX);
     1 << wanted.ilog2()
 }
 
-/// What it was in devices that were formatted before 2026-11-27.
-fn segment_size_before(device_size: u64) -> u64 {
-    let wanted = (device_size / 256).clamp(SEGMENT_SIZE_MIN, SEGMENT_SIZE_MAX);
+fn a_thousandth(device_size: u64) -> u64 {
+    let wanted = (device_size / 1024).max(SEGMENT_SIZE_LEAST).min(a_256th(device_size));
     1 << wanted.ilog2()
 }
 
@@ -189,7 +200,7 @@ mod tests {
     fn small_devices_have_small_segments() {
         let sizes = [8, 32, 64, 128, 256, 512, 1_000, 1_024, 4_096, 1 << 20];
         let segments = sizes.map(|size| Geometry::for_device(size << 20).unwrap().segment_size >> 10);
-        assert_eq!(segments, [64, 128, 256, 512, 512, 512, 512, 1_024, 4_096, 4_096]);
+        assert_eq!(segments, [64, 128, 256, 512, 1_024, 512, 512, 1_024, 4_096, 4_096]);
     }
 
     #[test]
@@ -199,6 +210,8 @@ mod tests {
         for segment_size in [64 << 10, 2 << 20, 8 << 20] {
             assert!(Geometry::with_segments(1 << 30, segment_size).check().is_err(), "{segment_size}");
         }
+        let of_a_day = Geometry::with_segments(300 << 20, 512 << 10);
+        assert!(of_a_day.check().is_ok() && of_a_day != Geometry::for_device(300 << 20).unwrap());
         let wrong = Geometry { segment_count: before.segment_count + 1, ..before };
         assert!(wrong.check().is_err());
     }
