@@ -10,9 +10,11 @@ use kickcache_engine::time::Duration;
 use kickcache_engine::tuning::{IS_ON, Tunable, tune};
 use kickcache_model::policy_study::case::Case;
 use kickcache_model::policy_study::finding::Finding;
-use kickcache_model::policy_study::left_out::{Effect, left_out, mean};
-use kickcache_model::policy_study::load::{Load, files};
+use kickcache_model::policy_study::left_out::{Effect, left_out};
+use kickcache_model::policy_study::load::Load;
 use kickcache_model::policy_study::{Beside, Setup, run_all};
+use kickcache_model::statistics::mean;
+use kickcache_model::trace_file::folder::files;
 use kickcache_model::untimed::Scale;
 
 /// Parts of what a trace touches, in percent.
@@ -102,15 +104,13 @@ impl Study {
         let findings = run_all(&self.traces, setup);
         let loops = run_all(&self.loops, setup);
         let parts = loops.iter().filter_map(|finding| finding.part_of_best(self.scale.0));
-        let count = f64::from(u32::try_from(loops.len()).expect("a few"));
-        let loops = parts.map(|part| part * 100.0).sum::<f64>() / count;
-        Given { effects: findings.iter().map(effect).collect(), loops }
+        Given { effects: findings.iter().map(effect).collect(), loops: mean(parts) * 100.0 }
     }
 }
 
 /// Against what is built: points of hits in all cases, in the worst one, what is written, and what loops have.
 fn shown(given: &Given, built: &Given) -> String {
-    let (own, usual) = (mean(&given.effects), mean(&built.effects));
+    let (own, usual) = (Effect::mean(&given.effects), Effect::mean(&built.effects));
     let changes = given.effects.iter().zip(&built.effects).map(|(given, built)| given.hits - built.hits);
     let worst = changes.fold(f64::INFINITY, f64::min);
     format!("{:+.2} | {worst:+.1} | {:.2} | {:.1} %", own.hits - usual.hits, own.written, given.loops)
@@ -123,7 +123,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let options = Options::parse(std::env::args().skip(1))?;
     let study = Study::read(&options)?;
     let built = study.run();
-    let usual = mean(&built.effects);
+    let usual = Effect::mean(&built.effects);
     println!(
         "As built: {:.2} % hits in the mean of {} cases, {:.2} bytes written for each that entered; loops {:.1} % of the best set.\n",
         usual.hits,
@@ -147,8 +147,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             study.run()
         });
         tune(tunable, 100);
-        let values: Vec<Vec<Effect>> =
-            [&built, &given[0], &given[1]].iter().map(|given| given.effects.clone()).collect();
+        let values = [&built, &given[0], &given[1]].map(|given| given.effects.as_slice());
         let found = left_out(&study.trace_of_case, &values);
         let names: Vec<&str> = found.chosen.iter().map(|chosen| ["·", "½", "1½"][*chosen]).collect();
         let cells = given.iter().map(|given| shown(given, &built)).collect::<Vec<_>>().join(" | ");

@@ -9,10 +9,13 @@ use std::sync::Arc;
 use kickcache_engine::time::Duration;
 use kickcache_model::policy_study::case::Case;
 use kickcache_model::policy_study::finding::Finding;
-use kickcache_model::policy_study::load::{Load, files};
+use kickcache_model::policy_study::load::Load;
 use kickcache_model::policy_study::{Beside, Setup, run_all};
 use kickcache_model::reference_policy::NAMES;
+use kickcache_model::statistics::mean;
+use kickcache_model::trace_file::folder::files;
 use kickcache_model::untimed::Scale;
+use kickcache_model::workload::fio::time;
 use kickcache_report::{Curve, Curves, TraceCurves};
 use kickcache_units::{Size, show_bytes};
 
@@ -43,7 +46,7 @@ impl Options {
                 "--scale" => options.scale = value()?.parse()?,
                 "--sizes" => options.sizes = value()?.split(',').map(String::from).collect(),
                 "--only" => options.only = Some(value()?),
-                "--write-time" => options.write_time = Duration::from_micros(micros(&value()?)?),
+                "--write-time" => options.write_time = time(&value()?, 1_000)?,
                 "--page" => options.page = Some(value()?.into()),
                 "--engine" => options.beside = Beside::Nothing,
                 _ if argument.starts_with("--") => return Err(format!("unknown option {argument}").into()),
@@ -73,16 +76,6 @@ impl Options {
         }
         Ok(cases)
     }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "blocks of a trace")]
-fn part(blocks: u64, whole: u64) -> f64 {
-    blocks as f64 / whole.max(1) as f64
-}
-
-fn micros(time: &str) -> Result<u64, String> {
-    let number = time.strip_suffix("us").and_then(|number| number.parse().ok());
-    number.ok_or_else(|| format!("--write-time {time}: expected microseconds, as in 20us"))
 }
 
 fn percent(ratio: f64) -> String {
@@ -119,13 +112,20 @@ fn print_table(title: &str, cases: &[Case], findings: &[Finding], scale: u64) {
     }
     let behind: Vec<f64> = findings.iter().filter_map(Finding::behind_best).collect();
     let written: Vec<f64> = findings.iter().map(|finding| finding.engine.written_per_byte()).collect();
-    let mean = |all: &[f64]| all.iter().sum::<f64>() / part(all.len().max(1) as u64, 1);
     let worst = |all: &[f64]| all.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     if !behind.is_empty() {
-        println!("\nBehind the best: mean {:+.2}, worst {:+.2} points.", mean(&behind), worst(&behind));
+        println!(
+            "\nBehind the best: mean {:+.2}, worst {:+.2} points.",
+            mean(behind.iter().copied()),
+            worst(&behind)
+        );
     }
     if !written.is_empty() {
-        println!("Written for each that entered: mean {:.2}, worst {:.2}.", mean(&written), worst(&written));
+        println!(
+            "Written for each that entered: mean {:.2}, worst {:.2}.",
+            mean(written.iter().copied()),
+            worst(&written)
+        );
     }
 }
 

@@ -26,6 +26,11 @@ pub(crate) struct Known {
     pub(crate) noted: Noted,
 }
 
+/// Blocks that probation shall hold at first.
+fn target_at_first(capacity: u64) -> u64 {
+    capacity / tuned!(Start, START_SHARE)
+}
+
 /// Blocks that each ghost has room for, in a cache of a number of them.
 struct Rooms {
     probation: u64,
@@ -73,7 +78,7 @@ impl Departed {
         let rooms = Rooms::of(capacity);
         Departed {
             capacity,
-            target: capacity / tuned!(Start, START_SHARE),
+            target: target_at_first(capacity),
             probation: Ghost::new(rooms.probation),
             probation_recently: Ghost::new(rooms.recently),
             main_recently: Ghost::new(rooms.recently),
@@ -183,7 +188,7 @@ impl Departed {
 
     /// Forgets everything.
     pub(crate) fn clear(&mut self) {
-        self.target = self.capacity / tuned!(Start, START_SHARE);
+        self.target = target_at_first(self.capacity);
         self.probation.change(Content::Prints);
         self.probation.clear();
         self.probation_recently.clear();

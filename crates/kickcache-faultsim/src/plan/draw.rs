@@ -107,8 +107,8 @@ fn draw_rare(plan: &mut Plan, random: &Random) {
     rest.next_u64();
     // A generator of its own: what it says does not follow from which of the rare plans it is.
     let mut aside = Random::new(random.clone().next_u64());
-    let is_rare = aside.chance(750);
-    for (of, numbers, draw) in RARE.iter().filter(|_| is_rare) {
+    let rare: &[_] = if aside.chance(750) { &RARE } else { &[] };
+    for (of, numbers, draw) in rare {
         if numbers.contains(&random.clone().below(*of)) {
             draw(plan, &mut rest.clone());
         }

@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use kickcache_model::trace_file::folder::files;
+
 /// The trace files among some words, and those of the directories among them, sorted; options are left out. A path that
 /// leads nowhere ends the bench.
 pub(crate) fn named_traces(words: &[String]) -> Vec<PathBuf> {
@@ -10,16 +12,8 @@ pub(crate) fn named_traces(words: &[String]) -> Vec<PathBuf> {
         eprintln!("nothing at {}: name traces by their full path, cargo changes the folder", path.display());
         std::process::exit(2);
     }
-    let mut files: Vec<PathBuf> = paths.flat_map(files_of).collect();
-    files.sort();
-    files
-}
-
-fn files_of(path: &Path) -> Vec<PathBuf> {
-    if !path.is_dir() {
-        return vec![path.to_owned()];
-    }
-    let entries = std::fs::read_dir(path).expect("the directory can be read");
-    let files = entries.map(|entry| entry.expect("an entry").path());
-    files.filter(|file| file.extension().is_none_or(|extension| extension != "md")).collect()
+    let mut found: Vec<PathBuf> =
+        paths.flat_map(|path| files(path).expect("the directory can be read")).collect();
+    found.sort();
+    found
 }

@@ -1,5 +1,7 @@
 //! What a constant is worth on traces that did not choose it: for each trace the others choose a value, and it counts on that one.
 
+use crate::statistics::mean;
+
 /// Hits and writes of a case with one value of a constant.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Effect {
@@ -9,15 +11,13 @@ pub struct Effect {
     pub written: f64,
 }
 
-/// The mean of some effects.
-pub fn mean<'a>(effects: impl IntoIterator<Item = &'a Effect>) -> Effect {
-    let (mut sum, mut count) = (Effect::default(), 0.0);
-    for effect in effects {
-        sum = Effect { hits: sum.hits + effect.hits, written: sum.written + effect.written };
-        count += 1.0;
+impl Effect {
+    /// The mean of some effects.
+    pub fn mean<'a>(effects: impl IntoIterator<Item = &'a Effect, IntoIter: Clone>) -> Effect {
+        let effects = effects.into_iter();
+        let hits = mean(effects.clone().map(|effect| effect.hits));
+        Effect { hits, written: mean(effects.map(|effect| effect.written)) }
     }
-    let count = f64::max(count, 1.0);
-    Effect { hits: sum.hits / count, written: sum.written / count }
 }
 
 /// A value may cost so much more to write, in bytes for each that entered.
@@ -37,14 +37,14 @@ pub struct LeftOut {
 ///
 /// # Panics
 /// If there is no value, or a value without an effect for each case.
-pub fn left_out(traces: &[usize], values: &[Vec<Effect>]) -> LeftOut {
+pub fn left_out(traces: &[usize], values: &[&[Effect]]) -> LeftOut {
     let count = traces.iter().max().map_or(0, |most| most + 1);
     let of_others = |trace: usize, effects: &[Effect]| {
-        let others = traces.iter().zip(effects).filter(|pair| *pair.0 != trace);
-        mean(others.map(|pair| pair.1))
+        let others = traces.iter().zip(effects).filter(move |pair| *pair.0 != trace);
+        Effect::mean(others.map(|pair| pair.1))
     };
     let choose = |trace: usize| {
-        let built = of_others(trace, &values[0]);
+        let built = of_others(trace, values[0]);
         let tried = values.iter().map(|effects| of_others(trace, effects));
         let allowed =
             tried.enumerate().filter(|(_, tried)| tried.written <= built.written + WRITTEN_MORE_MAX);
@@ -52,11 +52,8 @@ pub fn left_out(traces: &[usize], values: &[Vec<Effect>]) -> LeftOut {
         allowed.fold(first, |best, tried| if tried.1.hits > best.1.hits { tried } else { best }).0
     };
     let chosen: Vec<usize> = (0..count).map(choose).collect();
-    let gains = traces
-        .iter()
-        .enumerate()
-        .map(|(case, trace)| values[chosen[*trace]][case].hits - values[0][case].hits);
-    let gained = gains.sum::<f64>() / f64::max(crate::ratio::float(traces.len() as u64), 1.0);
+    let gain = |(case, trace): (usize, &usize)| values[chosen[*trace]][case].hits - values[0][case].hits;
+    let gained = mean(traces.iter().enumerate().map(gain));
     LeftOut { chosen, gained }
 }
 
@@ -73,7 +70,7 @@ mod tests {
         let built = effects(&[50.0, 50.0, 50.0], 1.2);
         // Of great use for the first trace, and of none for the others.
         let other = effects(&[60.0, 49.0, 49.0], 1.2);
-        let found = left_out(&[0, 1, 2], &[built, other]);
+        let found = left_out(&[0, 1, 2], &[&built, &other]);
         assert_eq!(found.chosen, [0, 1, 1], "the others choose what helps the first");
         assert!((found.gained - -2.0 / 3.0).abs() < 1e-9, "{}", found.gained);
     }
@@ -81,9 +78,9 @@ mod tests {
     #[test]
     fn what_costs_more_writes_is_not_chosen() {
         let built = effects(&[50.0, 50.0], 1.2);
-        let found = left_out(&[0, 1], &[built.clone(), effects(&[60.0, 60.0], 1.3)]);
+        let found = left_out(&[0, 1], &[&built, &effects(&[60.0, 60.0], 1.3)]);
         assert_eq!(found, LeftOut { chosen: vec![0, 0], gained: 0.0 });
-        let found = left_out(&[0, 1], &[built, effects(&[60.0, 60.0], 1.21)]);
+        let found = left_out(&[0, 1], &[&built, &effects(&[60.0, 60.0], 1.21)]);
         assert_eq!(found.chosen, [1, 1]);
         assert!((found.gained - 10.0).abs() < 1e-9);
     }

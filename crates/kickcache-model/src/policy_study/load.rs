@@ -1,6 +1,6 @@
 //! Loads of the study: traces, and loads that are made.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use kickcache_engine::time::Instant;
 use kickcache_engine::units::{BLOCK_SIZE, ByteExtent};
@@ -19,21 +19,6 @@ const STEP: u64 = 1_000_000;
 const REPEATED_MIN: f64 = 0.3;
 /// The skew of skewed reads.
 const THETA: f64 = 0.9;
-
-/// A file, or the files of a directory that may be traces, by name.
-///
-/// # Errors
-/// If the directory cannot be read.
-pub fn files(path: &Path) -> std::io::Result<Vec<PathBuf>> {
-    if !path.is_dir() {
-        return Ok(vec![path.into()]);
-    }
-    let entries = std::fs::read_dir(path)?.collect::<Result<Vec<_>, _>>()?;
-    let mut found: Vec<PathBuf> = entries.into_iter().map(|entry| entry.path()).collect();
-    found.retain(|path| path.is_file() && path.extension().is_none_or(|extension| extension != "md"));
-    found.sort();
-    Ok(found)
-}
 
 /// Accesses in memory.
 #[derive(Clone, PartialEq, Debug)]

@@ -69,17 +69,14 @@ pub fn run(case: &Case, setup: Setup) -> Finding {
 pub fn run_all(cases: &[Case], setup: Setup) -> Vec<Finding> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let next = AtomicUsize::new(0);
-    let found: Vec<OnceLock<Finding>> = cases.iter().map(|_| OnceLock::new()).collect();
+    let found: Vec<(&Case, OnceLock<Finding>)> = cases.iter().map(|case| (case, OnceLock::new())).collect();
     let work = || {
-        while let Some((case, place)) = {
-            let number = next.fetch_add(1, Ordering::Relaxed);
-            cases.get(number).zip(found.get(number))
-        } {
+        while let Some((case, place)) = found.get(next.fetch_add(1, Ordering::Relaxed)) {
             place.get_or_init(|| run(case, setup));
         }
     };
     std::thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(work))));
-    found.into_iter().map(|place| place.into_inner().expect("each case was run")).collect()
+    found.into_iter().map(|(_, place)| place.into_inner().expect("each case was run")).collect()
 }
 
 fn of_engine(accesses: &[PlacedAccess], case: &Case, counted_from: usize, setup: Setup) -> Outcome {

@@ -16,6 +16,13 @@ pub fn median(numbers: &[f64]) -> Option<f64> {
     Some(low.midpoint(high))
 }
 
+/// The mean of some numbers; 0 of none.
+pub fn mean(numbers: impl IntoIterator<Item = f64>) -> f64 {
+    let (sum, count) =
+        numbers.into_iter().fold((0.0, 0.0), |(sum, count), number| (sum + number, count + 1.0));
+    sum / f64::max(count, 1.0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -26,5 +33,10 @@ mod tests {
         assert_eq!(median(&[3.0]), Some(3.0));
         assert_eq!(median(&[9.0, 1.0, 2.0]), Some(2.0));
         assert_eq!(median(&[4.0, 1.0, 2.0, 9.0]), Some(3.0));
+    }
+
+    #[test]
+    fn a_mean_is_of_all() {
+        assert_eq!((mean([]), mean([3.0]), mean([9.0, 1.0, 2.0])), (0.0, 3.0, 4.0));
     }
 }

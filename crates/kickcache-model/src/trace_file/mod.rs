@@ -7,6 +7,7 @@ pub mod conversion;
 mod decompress;
 mod detect;
 mod error;
+pub mod folder;
 mod format;
 mod lines;
 pub mod placed;

@@ -15,6 +15,7 @@ use kickcache_engine::time::{Duration, Instant};
 use kickcache_random::Random;
 
 pub use crate::workload::fio::error::JobFileError;
+pub use crate::workload::fio::values::time;
 
 use crate::workload::fio::job::Job;
 use crate::workload::fio::options::JobOptions;

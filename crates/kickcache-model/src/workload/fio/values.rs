@@ -29,7 +29,10 @@ pub(crate) fn sizes(text: &str) -> Result<[u64; 2], String> {
 }
 
 /// A time; a bare number counts in units of this many nanoseconds.
-pub(crate) fn time(text: &str, unit: u64) -> Result<Duration, String> {
+///
+/// # Errors
+/// If it is none.
+pub fn time(text: &str, unit: u64) -> Result<Duration, String> {
     let wrong = || format!("{text:?} was found; a time such as 30, 500ms or 5m was expected");
     let split = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, suffix) = text.split_at(split);
