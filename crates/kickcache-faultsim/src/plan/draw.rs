@@ -76,7 +76,7 @@ type Draw = fn(&mut Plan, &mut Random);
 
 /// What three plans of four have, one after the other: of this many plans those with these numbers. All look at one number, so that some
 /// meet and others never do; the last plan of four is as it was drawn.
-const RARE: [(u64, &[u64], Draw); 22] = [
+const RARE: [(u64, &[u64], Draw); 23] = [
     (30, &[7], focus::unreadable),
     (30, &[8, 9], focus::unreadable_between_lives),
     (30, &[12], focus::rot_between_lives),
@@ -85,6 +85,7 @@ const RARE: [(u64, &[u64], Draw); 22] = [
     (7, &[5], restarts::draw),
     (24, &[7, 20], restarts::draw_beside_damage),
     (24, &[1, 23], restarts::draw_beside_fills),
+    (24, &[16], restarts::draw_without_copies),
     (24, &[0], focus::trouble_a_neighbour),
     (24, &[2], focus::go_out_of_service),
     (16, &[11], focus::grow_cache),

@@ -32,6 +32,12 @@ pub(super) fn draw_beside_fills(plan: &mut Plan, random: &mut Random) {
     read_a_patchwork(plan, random);
 }
 
+/// The same, always with writes of which the log has no copy.
+pub(super) fn draw_without_copies(plan: &mut Plan, random: &mut Random) {
+    restart(plan, random);
+    write_past_the_log(plan, random);
+}
+
 fn restart(plan: &mut Plan, random: &mut Random) {
     plan.faults = Faults::default();
     plan.restart_after = Some(Duration::from_micros(random.within(2_000, 200_000)));
@@ -91,4 +97,18 @@ fn read_a_patchwork(plan: &mut Plan, random: &mut Random) {
     (plan.weights.read, plan.weights.write, plan.weights.discard) = (100, 60, 30);
     (plan.weights.flush, plan.weights.zeroes) = (0, 0);
     plan.clients = plan.clients.max(4);
+}
+
+/// Writes that go to the origin alone, which has flushed none of them when it restarts and they are read.
+fn write_past_the_log(plan: &mut Plan, random: &mut Random) {
+    for volume in &mut plan.volumes {
+        volume.mode = [Mode::WriteAround, Mode::Bypass][random.index(2)];
+    }
+    plan.mode_changes = false;
+    plan.settings.origin_flush_after = Duration::from_millis(2_000);
+    plan.restart_after = Some(Duration::from_micros(random.within(5_000, 60_000)));
+    plan.origin_latency.base = Duration::from_micros(random.within(100, 2_000));
+    (plan.shape.hot_permille, plan.shape.hot_blocks, plan.shape.length_max) = (1_000, 64, 16 << 10);
+    plan.shape.sequential_permille = 0;
+    (plan.weights.flush, plan.weights.durable_permille) = (random.within(0, 2), 0);
 }
