@@ -72,7 +72,8 @@ impl State {
     pub(crate) fn keep_if_refused(&mut self, key: BlockKey) {
         let queue = &self.volumes.get(key.volume()).queue;
         let extent = block_extent(key.block());
-        self.requests.keep_if_refused(key, |ticket| queue.is_read_behind(ticket, extent));
+        let last_read = queue.last_read(extent);
+        self.requests.keep_if_refused(key, |ticket| last_read.is_some_and(|read| read > ticket));
     }
 
     /// A dirty block was forgotten, and a restart may find it again or not: until then nobody may read what the origin

@@ -96,9 +96,18 @@ impl Geometry {
         if is_size && *self == formatted.with_size(self.device_size) {
             return Ok(());
         }
-        Err(Error::Superblock {
-            what: format!("layout {self:?} is not the one of this size, after {formatted:?}"),
-        })
+        let of = |layout: &Geometry| {
+            let Geometry { segment_count, segment_size, journal_size, .. } = layout;
+            format!("{segment_count} segments of {segment_size} bytes and a journal of {journal_size}")
+        };
+        let expected = of(&formatted.with_size(self.device_size.clamp(self.formatted_size, DEVICE_SIZE_MAX)));
+        let what = format!(
+            "it tells of {} on {} bytes, {} when it was formatted; this kickcache expects {expected}: use the version that wrote it last",
+            of(self),
+            self.device_size,
+            self.formatted_size
+        );
+        Err(Error::Superblock { what })
     }
 
     /// Blocks in a segment, its summary included.
@@ -183,6 +192,8 @@ fn a_thousandth(device_size: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use alloc::string::ToString;
+
     use super::*;
 
     #[test]
@@ -213,7 +224,12 @@ mod tests {
         let of_a_day = Geometry::with_segments(300 << 20, 512 << 10);
         assert!(of_a_day.check().is_ok() && of_a_day != Geometry::for_device(300 << 20).unwrap());
         let wrong = Geometry { segment_count: before.segment_count + 1, ..before };
-        assert!(wrong.check().is_err());
+        let said = wrong.check().unwrap_err().to_string();
+        let [found, expected] = [wrong, before].map(|layout| format!("{} segments of", layout.segment_count));
+        assert!(
+            said.contains(&format!("tells of {found}")) && said.contains(&format!("expects {expected}")),
+            "{said}"
+        );
     }
 
     #[test]

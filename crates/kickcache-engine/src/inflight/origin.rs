@@ -86,11 +86,10 @@ impl OriginQueue {
         ticket
     }
 
-    /// Whether a read of the extent waits behind this access.
-    pub(crate) fn is_read_behind(&self, ticket: Ticket, extent: ByteExtent) -> bool {
-        let later = self.entries.iter().filter(|entry| entry.ticket > ticket).map(|entry| entry.request);
-        let mut reads = later.filter(|request| request.access == OriginAccess::Read);
-        reads.any(|read| read.extent.overlaps(extent))
+    /// The last read of the extent: it waits behind all accesses before it.
+    pub(crate) fn last_read(&self, extent: ByteExtent) -> Option<Ticket> {
+        let reads = self.entries.iter().filter(|entry| entry.request.access == OriginAccess::Read);
+        reads.filter(|read| read.request.extent.overlaps(extent)).map(|read| read.ticket).max()
     }
 
     /// What of `window` lies around `wanted` without a write in between, whole blocks as they are: a read of it waits for no write but
@@ -190,16 +189,17 @@ mod tests {
     }
 
     #[test]
-    fn a_read_is_behind_what_was_asked_for_before_it() {
+    fn the_last_read_of_an_extent_is_behind_what_was_asked_for_before_it() {
         let mut queue = OriginQueue::new();
         queue.enqueue(ask(0, OriginAccess::Read));
         let first = queue.enqueue(ask(0, OriginAccess::Write));
         let extent = ByteExtent { start: 0, length: 4096 };
         queue.enqueue(ask(4096, OriginAccess::Read));
-        assert!(!queue.is_read_behind(first, extent));
+        assert!(queue.last_read(extent).unwrap() < first);
         queue.enqueue(ask(0, OriginAccess::Read));
         let second = queue.enqueue(ask(0, OriginAccess::Write));
-        assert!(queue.is_read_behind(first, extent) && !queue.is_read_behind(second, extent));
+        assert!(queue.last_read(extent).is_some_and(|read| first < read && read < second));
+        assert_eq!(queue.last_read(ByteExtent { start: 8192, length: 4096 }), None);
     }
 
     #[test]
