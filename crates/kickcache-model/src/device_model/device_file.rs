@@ -135,8 +135,12 @@ impl DeviceFile {
 fn sentence(error: &toml::de::Error, text: &str) -> String {
     let mut message = error.message().trim().replace('\n', "; ");
     if message.starts_with("unknown field `stall_") {
-        message = "an older kickcache wrote this file: stall_permille and stall_mean are tail_permille and tail_factor now; calibrate the device \
+        message = "an older kickcache wrote this file: stall_permille and stall_mean are tail_permille and tail_time now; calibrate the device \
                    again, or leave the two out".into();
+    }
+    if message.starts_with("unknown field `tail_factor`") && message.contains("`tail_time`") {
+        message = "an older kickcache wrote this file: tail_factor of an SSD is tail_time now, microseconds that are added; calibrate the device \
+                   again, or write that".into();
     }
     match error.span().and_then(|span| text.get(..span.start)) {
         Some(before) if !before.is_empty() => {
@@ -178,6 +182,9 @@ mod tests {
     fn a_file_of_an_older_version_is_told_from_a_mistake() {
         let error = DeviceFile::parse("name = \"x\"\n[ssd]\nstall_permille = 0\n").unwrap_err();
         assert!(error.starts_with("line 3: an older kickcache wrote this file"), "{error}");
+        let error =
+            DeviceFile::parse("name = \"x\"\n[ssd]\ntail_permille = 25\ntail_factor = 3.5\n").unwrap_err();
+        assert!(error.starts_with("line 4: an older kickcache wrote this file"), "{error}");
     }
 
     #[test]

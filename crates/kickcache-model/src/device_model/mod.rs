@@ -68,6 +68,7 @@ impl Range {
         if is_good && value.is_finite() {
             return Ok(());
         }
+        let expected = if is_good { "a number that is not infinite".to_owned() } else { expected };
         Err(format!("{name} = {value} was found; {expected} was expected"))
     }
 }

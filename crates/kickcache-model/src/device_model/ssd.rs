@@ -57,8 +57,11 @@ pub struct SsdParameters {
     pub mixing: f64,
     /// Accesses of 1,000 that take longer than the log-normal distribution says.
     pub tail_permille: u64,
-    /// How many times as long.
-    pub tail_factor: f64,
+    /// How much longer, if they are reads, or if it is left out for writes.
+    pub tail_time: f64,
+    /// How much longer if they are writes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub write_tail_time: Option<f64>,
     /// Mean time between two pauses of all of the disk; 0 if it makes none.
     pub pause_every: f64,
     /// The longest pause; all lengths up to it are equally likely.
@@ -102,7 +105,8 @@ impl SsdParameters {
             ("wide_crowding", self.wide_crowding, NotNegative),
             ("mixing", self.mixing, UpTo(1.0)),
             ("tail_permille", bytes(self.tail_permille), UpTo(1_000.0)),
-            ("tail_factor", self.tail_factor, NotNegative),
+            ("tail_time", self.tail_time, NotNegative),
+            ("write_tail_time", self.write_tail_time.unwrap_or(self.tail_time), NotNegative),
             ("pause_every", self.pause_every, NotNegative),
             ("pause_max", self.pause_max, NotNegative),
             ("flush", self.flush, NotNegative),
@@ -125,7 +129,8 @@ impl SsdParameters {
             wide_crowding: 0.0,
             mixing: 1.0,
             tail_permille: 0,
-            tail_factor: 1.0,
+            tail_time: 0.0,
+            write_tail_time: None,
             pause_every: 0.0,
             pause_max: 0.0,
             flush: 300.0,
@@ -145,13 +150,20 @@ struct Rest {
     tail: u64,
 }
 
+/// How one access is slower or quicker than the median.
+#[derive(Clone, Copy, Debug)]
+struct Luck {
+    factor: f64,
+    is_in_tail: bool,
+}
+
 /// A flash disk in virtual time.
 #[derive(Clone, Debug)]
 pub struct Ssd {
     parameters: SsdParameters,
     random: Random,
-    /// Factors of the latency, each as likely as the others: quicker than drawing them.
-    factors: Vec<f64>,
+    /// Each as likely as the others: quicker than drawing them.
+    lucks: Vec<Luck>,
     bus_free: Instant,
     dies_free: Vec<Instant>,
     rests: BinaryHeap<Reverse<Rest>>,
@@ -167,7 +179,7 @@ fn is_written(operation: ModelOperation) -> bool {
 }
 
 /// The log-normal distribution, and its tail: each nth of the table, wherever they are in the distribution.
-fn factors(SsdParameters { sigma, tail_permille, tail_factor, .. }: &SsdParameters) -> Vec<f64> {
+fn lucks(SsdParameters { sigma, tail_permille, .. }: &SsdParameters) -> Vec<Luck> {
     let middle = |step: u32| (f64::from(step) + 0.5) / f64::from(FACTOR_STEPS);
     let normal = |(radius, angle): (u32, u32)| {
         (-2.0 * middle(radius).ln()).sqrt() * (std::f64::consts::TAU * middle(angle)).cos()
@@ -175,8 +187,10 @@ fn factors(SsdParameters { sigma, tail_permille, tail_factor, .. }: &SsdParamete
     let steps = (0..FACTOR_STEPS).flat_map(|radius| (0..FACTOR_STEPS).map(move |angle| (radius, angle)));
     let tails =
         (1..).map(|index: u64| (index * tail_permille) / 1_000 > ((index - 1) * tail_permille) / 1_000);
-    let factor = |(step, in_tail)| (sigma * normal(step)).exp() * if in_tail { *tail_factor } else { 1.0 };
-    steps.zip(tails).map(factor).collect()
+    steps
+        .zip(tails)
+        .map(|(step, is_in_tail)| Luck { factor: (sigma * normal(step)).exp(), is_in_tail })
+        .collect()
 }
 
 impl Ssd {
@@ -185,7 +199,7 @@ impl Ssd {
         Ssd {
             parameters,
             random: Random::new(seed),
-            factors: factors(&parameters),
+            lucks: lucks(&parameters),
             bus_free: Instant::ZERO,
             dies_free: vec![Instant::ZERO; parameters.dies.max(1)],
             rests: BinaryHeap::new(),
@@ -197,9 +211,15 @@ impl Ssd {
         }
     }
 
-    fn factor(&mut self) -> f64 {
-        let index = self.random.index(self.factors.len());
-        self.factors[index]
+    fn luck(&mut self) -> Luck {
+        let index = self.random.index(self.lucks.len());
+        self.lucks[index]
+    }
+
+    /// What an access of the tail takes beside the rest.
+    fn tail_time(&self, operation: ModelOperation) -> f64 {
+        let SsdParameters { tail_time, write_tail_time, .. } = self.parameters;
+        if is_written(operation) { write_tail_time.unwrap_or(tail_time) } else { tail_time }
     }
 
     /// How long the bus takes for up to a turn of bytes.
@@ -271,8 +291,9 @@ impl DeviceModel for Ssd {
         let tail = if operation == ModelOperation::Flush {
             flush
         } else {
-            let factor = self.factor();
-            crowd * factor
+            let Luck { factor, is_in_tail } = self.luck();
+            let more = if is_in_tail { self.tail_time(operation) } else { 0.0 };
+            more + crowd * factor
                 + match operation {
                     ModelOperation::Read => self.die_time(passed, factor),
                     ModelOperation::WriteDurable => self.parameters.write_median * factor + flush,

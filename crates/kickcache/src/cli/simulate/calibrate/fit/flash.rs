@@ -1,5 +1,7 @@
 //! A flash disk: how long a read takes, how that grows with what else is in flight, and how often all of it pauses.
 
+use std::array::from_fn;
+
 use kickcache_model::device_model::device_file::DeviceKind;
 use kickcache_model::device_model::ssd::SsdParameters;
 
@@ -19,8 +21,8 @@ const LATE_LEAST: f64 = 1e-4;
 const LATE_IN_P99: f64 = 0.005;
 /// Accesses of 1,000 that are in the tail: enough of them that p99 is one of them.
 const TAIL_PERMILLE: u64 = 25;
-/// A tail that is no longer than this is none.
-const TAIL_LEAST: f64 = 1.05;
+/// A tail of less than this part of the median is none.
+const TAIL_LEAST: f64 = 0.05;
 
 /// The model.
 pub(super) fn describe(measured: &Runs, bench: &Bench) -> DeviceKind {
@@ -28,7 +30,7 @@ pub(super) fn describe(measured: &Runs, bench: &Bench) -> DeviceKind {
     let unpaused = without_pauses(measured, &guessed);
     let start = SsdParameters { pause_every: 0.0, ..guessed };
     let model = |figures: &[f64; 7]| {
-        let [read_median, sigma, command, crowding, bandwidth, wide_crowding, tail_factor] = *figures;
+        let [read_median, sigma, command, crowding, bandwidth, wide_crowding, tail_time] = *figures;
         SsdParameters {
             read_median,
             sigma: sigma.min(2.0),
@@ -37,12 +39,12 @@ pub(super) fn describe(measured: &Runs, bench: &Bench) -> DeviceKind {
             bandwidth,
             wide_crowding,
             tail_permille: TAIL_PERMILLE,
-            tail_factor: tail_factor.max(1.0),
+            tail_time,
             ..start
         }
     };
-    let SsdParameters { read_median, sigma, command, crowding, bandwidth, tail_factor, .. } = start;
-    let begin = [read_median, sigma, command, crowding, bandwidth, WIDE_CROWDING, tail_factor];
+    let SsdParameters { read_median, sigma, command, crowding, bandwidth, tail_time, .. } = start;
+    let begin = [read_median, sigma, command, crowding, bandwidth, WIDE_CROWDING, tail_time];
     let figures = least(begin, |figures| {
         let kind = DeviceKind::Ssd(model(figures));
         model_distance(bench, &kind, READS.into_iter().zip(&unpaused.reads))
@@ -69,7 +71,7 @@ fn guess(measured: &Runs) -> SsdParameters {
         command: (0.5e6 / deep.iops).max(0.05),
         crowding: ((few.p50 - single.p50) / 3.0).max(0.05),
         sigma: ((single.p90 / single.p50).ln() / 1.28).clamp(0.02, 1.0),
-        tail_factor: 1.5,
+        tail_time: (single.p99 - single.p90).max(1.0),
         pause_every,
         pause_max,
         ..textbook
@@ -117,40 +119,56 @@ fn pauses(random: &[Measured; 4]) -> Pauses {
 fn without_pauses(measured: &Runs, ssd: &SsdParameters) -> Runs {
     let mean = ssd.pause_max / 2.0;
     let working = if ssd.pause_every > 0.0 { ssd.pause_every / (ssd.pause_every + mean) } else { 1.0 };
-    let unpaused = |run: Measured| Measured {
+    let unpaused = |run: &Measured, probe: &Probe| Measured {
         iops: run.iops / working,
         bytes_per_second: run.bytes_per_second / working,
         // As the logarithm of a normal distribution goes on beyond one in ten.
-        p99: if ssd.pause_every > 0.0 && run.late > LATE_IN_P99 {
+        p99: if late_by_pauses(run, probe.depth, ssd) > LATE_IN_P99 {
             run.p99.min(run.p50 * (run.p90 / run.p50).powf(1.815))
         } else {
             run.p99
         },
-        ..run
+        ..*run
     };
-    Runs { reads: measured.reads.map(unpaused), writes: measured.writes.map(|runs| runs.map(unpaused)) }
+    let writes = |runs: &[Measured; WRITE_COUNT]| from_fn(|number| unpaused(&runs[number], &WRITES[number]));
+    Runs {
+        reads: from_fn(|number| unpaused(&measured.reads[number], &READS[number])),
+        writes: measured.writes.as_ref().map(writes),
+    }
+}
+
+/// The part of the accesses of a run that are late since all of the disk paused, as often as it does.
+fn late_by_pauses(run: &Measured, depth: u32, ssd: &SsdParameters) -> f64 {
+    let bound = (LATE - 1.0) * run.p50;
+    if ssd.pause_every <= 0.0 || ssd.pause_max <= bound {
+        return 0.0;
+    }
+    let long_a_second = 1e6 / (ssd.pause_every + ssd.pause_max / 2.0) * (1.0 - bound / ssd.pause_max);
+    long_a_second * f64::from(depth) / run.iops
 }
 
 fn without_short_tail(ssd: SsdParameters) -> SsdParameters {
-    if ssd.tail_factor >= TAIL_LEAST {
+    if ssd.tail_time >= TAIL_LEAST * ssd.read_median {
         return ssd;
     }
-    SsdParameters { tail_permille: 0, tail_factor: 1.0, ..ssd }
+    SsdParameters { tail_permille: 0, tail_time: 0.0, ..ssd }
 }
 
 /// Writes, and what a flush takes beside its write.
 fn with_writes(ssd: SsdParameters, writes: &[Measured; WRITE_COUNT], bench: &Bench) -> SsdParameters {
     let [single, several, flushed, long, mixed] = writes;
-    let model = |[write_median, crowding, bandwidth]: &[f64; 3]| SsdParameters {
+    let model = |[write_median, crowding, bandwidth, tail_time]: &[f64; 4]| SsdParameters {
         write_median: *write_median,
         write_crowding: Some(*crowding),
         write_bandwidth: Some(*bandwidth),
+        write_tail_time: (ssd.tail_permille > 0).then_some(*tail_time),
         ..ssd
     };
     let begin = [
         single.p50.max(0.5),
         ((several.p50 - single.p50) / f64::from(WRITES[1].depth - 1)).max(0.05),
         (long.bytes_per_second / 1e6).max(1.0),
+        (single.p99 - single.p90).max(1.0),
     ];
     let figures = least(begin, |figures| {
         let kind = DeviceKind::Ssd(model(figures));
@@ -179,7 +197,8 @@ fn rounded(ssd: SsdParameters) -> SsdParameters {
         write_crowding: ssd.write_crowding.map(three_digits),
         wide_crowding: three_digits(ssd.wide_crowding),
         mixing: three_digits(ssd.mixing),
-        tail_factor: three_digits(ssd.tail_factor),
+        tail_time: three_digits(ssd.tail_time),
+        write_tail_time: ssd.write_tail_time.map(three_digits),
         pause_every: three_digits(ssd.pause_every),
         pause_max: three_digits(ssd.pause_max),
         flush: three_digits(ssd.flush),

@@ -113,7 +113,7 @@ fn a_tail_that_no_log_normal_distribution_has_is_found_beside_rare_pauses() {
         crowding: 11.0,
         sigma: 0.1,
         tail_permille: 20,
-        tail_factor: 2.5,
+        tail_time: 250.0,
         pause_every: 70_000.0,
         pause_max: 3_000.0,
         ..SsdParameters::articles()
