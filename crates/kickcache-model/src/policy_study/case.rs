@@ -10,8 +10,8 @@ const PASSES: u64 = 20;
 const LEARNING: u64 = 2;
 /// Lengths of loops, in tenths of the cache.
 const TENTHS: [u64; 4] = [11, 15, 20, 40];
-/// A cache with room for more than this part of a load is too large for it.
-const LARGE: f64 = 0.6;
+/// A cache with room for more than this part of what a load touches tells little of what it keeps.
+const LARGE: f64 = 0.75;
 /// Different blocks of skewed reads for each of the cache.
 const SKEWED: u64 = 4;
 

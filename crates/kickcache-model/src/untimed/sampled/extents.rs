@@ -15,8 +15,10 @@ pub(super) const GROUPS: usize = 32;
 pub(super) struct ExtentSample {
     /// Bytes of an extent, of the trace.
     bytes: u64,
-    /// The numbers of those that are in it, ascending.
-    numbers: Vec<u64>,
+    /// How many are in it.
+    count: u64,
+    /// Their numbers, ascending; none if all are: a volume of a few blocks that are far apart has a great many.
+    numbers: Option<Vec<u64>>,
 }
 
 /// What an access does in one extent.
@@ -44,12 +46,21 @@ impl ExtentSample {
         let bytes = EXTENT_BYTES / scale.0.next_power_of_two();
         let threshold = u64::MAX / one_in;
         let is_in = |number: &u64| hash::hash(*number) <= threshold;
-        ExtentSample { bytes, numbers: (0..volume_bytes.div_ceil(bytes)).filter(is_in).collect() }
+        let all = volume_bytes.div_ceil(bytes);
+        let numbers: Option<Vec<u64>> = (one_in > 1).then(|| (0..all).filter(is_in).collect());
+        ExtentSample { bytes, count: numbers.as_ref().map_or(all, |numbers| numbers.len() as u64), numbers }
     }
 
     /// Bytes of the smaller volume.
     pub(super) fn volume_bytes(&self) -> u64 {
-        self.numbers.len().max(1) as u64 * self.bytes
+        self.count.max(1) * self.bytes
+    }
+
+    /// How many extents of the sample stand before this one, if it is in it.
+    fn rank(&self, number: u64) -> Option<u64> {
+        self.numbers
+            .as_ref()
+            .map_or(Some(number), |numbers| numbers.binary_search(&number).ok().map(|rank| rank as u64))
     }
 
     /// The parts of an access, an extent each.
@@ -58,8 +69,8 @@ impl ExtentSample {
         (first..end).map(move |number| {
             let start = access.start.max(number * self.bytes);
             let length = access.end().min((number + 1) * self.bytes) - start;
-            let place = self.numbers.binary_search(&number).map_or(Place::Outside, |rank| {
-                let start = rank as u64 * self.bytes + start % self.bytes;
+            let place = self.rank(number).map_or(Place::Outside, |rank| {
+                let start = rank * self.bytes + start % self.bytes;
                 let group = (hash::hash(number) >> 8) as usize % GROUPS;
                 Place::Sample { group, extent: ByteExtent { start, length } }
             });
@@ -78,6 +89,9 @@ mod tests {
         let parts: Vec<ByteExtent> =
             ExtentSample::new(1 << 30, Scale(4), 1).parts(access).map(|part| part.extent).collect();
         assert_eq!(parts.iter().map(|part| part.length).sum::<u64>(), access.length);
+        let whole = ExtentSample::new(1 << 52, Scale(4), 1);
+        assert_eq!((whole.volume_bytes(), &whole.numbers), (1 << 52, &None), "no list of 2^34 extents");
+        assert_eq!(whole.parts(access).map(|part| part.extent).collect::<Vec<_>>(), parts);
         assert!(parts.windows(2).all(|pair| pair[0].end() == pair[1].start));
         assert!(parts.iter().all(|part| part.start / (256 << 10) == (part.end() - 1) / (256 << 10)));
         let sample = ExtentSample::new(1 << 30, Scale(4), 8);

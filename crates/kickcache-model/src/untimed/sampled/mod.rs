@@ -30,6 +30,8 @@ use crate::workload::Kind;
 pub const SAMPLED_BLOCKS_MIN: u64 = 8_192;
 /// Extents that a sample has at least.
 const SAMPLED_EXTENTS_MIN: u64 = 2_048;
+/// Reads that a sample has at least: a fill window learns from what misses, and where few do it has learned when it is too late.
+const SAMPLED_READS_MIN: u64 = 100_000;
 /// Samples of single blocks for the LRU curve.
 const LRU_SAMPLES: u32 = 32_768;
 /// How many standard deviations the error is: with 32 groups, 95 results of 100 are as close as that.
@@ -65,13 +67,14 @@ pub struct SampledOutcome {
     pub origin_read_per_byte: f64,
 }
 
-/// How small a sample may be for caches from a size on: at least [`SAMPLED_BLOCKS_MIN`] blocks, and the smallest cache is
+/// How small a sample may be for caches from a size on: at least [`SAMPLED_BLOCKS_MIN`] blocks and 100,000 reads, and the smallest cache is
 /// at least the smallest cache device, which has 100 segments.
 pub fn one_in_max(survey: &Survey, smallest: u64, scale: Scale) -> u64 {
     let of_blocks = survey.footprint / SAMPLED_BLOCKS_MIN;
     let of_extents = survey.footprint * scale.0 / 256 / SAMPLED_EXTENTS_MIN;
     let of_cache = smallest / blocks_min(scale).max(1);
-    of_blocks.min(of_extents).min(of_cache).max(1)
+    let of_reads = survey.reads / SAMPLED_READS_MIN;
+    of_blocks.min(of_extents).min(of_cache).min(of_reads).max(1)
 }
 
 /// Runs a sample of a trace through caches that are empty at first.

@@ -48,12 +48,14 @@ fn half_of_the_extents_give_about_the_hits_of_all() {
 }
 
 #[test]
-fn a_sample_is_as_small_as_its_blocks_its_extents_and_its_smallest_cache_allow() {
+fn a_sample_is_as_small_as_its_blocks_its_extents_its_reads_and_its_smallest_cache_allow() {
     let (_, survey) = excerpt();
-    let of = |footprint: u64, smallest: u64| {
-        one_in_max(&Survey { footprint, ..survey.clone() }, smallest, Scale(4))
+    let with_reads = |reads: u64, footprint: u64, smallest: u64| {
+        one_in_max(&Survey { footprint, reads, ..survey.clone() }, smallest, Scale(4))
     };
     let large = 1 << 30;
+    let of = |footprint, smallest| with_reads(1 << 50, footprint, smallest);
+    assert_eq!([99_999, 700_000].map(|reads| with_reads(reads, 1 << 28, large)), [1, 7]);
     assert_eq!(of(8_191, large), 1);
     assert_eq!(of(1 << 28, large), (1 << 28) * 4 / 256 / SAMPLED_EXTENTS_MIN);
     assert_eq!(of(1 << 28, 10 * blocks_min(Scale(4))), 10);
