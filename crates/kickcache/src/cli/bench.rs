@@ -12,6 +12,7 @@ use crate::bench::{
     ArticleJob, BenchResult, Data, End, Job, NoiseFloor, Options, Phase, SimulatedLoad, Summary, TargetSpec,
 };
 use crate::cli::exit::{Exit, Failure};
+use crate::cli::options::parse_span;
 use crate::cli::prediction::{PredictionSpec, Predictions};
 use crate::cli::{bench_table, output};
 
@@ -24,8 +25,9 @@ Examples:
   kickcache bench --job mail.fio --target slow=/mnt/hdd \\
                   --target lvm=cmd:contrib/bench/lvmcache -o bench.html
   kickcache bench --target a=/srv/x.img --rounds 10 --runtime 30 --size 1G --json > bench.json
-  kickcache bench --target hdd=/dev/sdb --target k=cache:/dev/nvme0n1p4,origin:/dev/sdb -o bench.html \\
-                  --predict hdd=hdd.toml --predict k=origin:hdd.toml,cache:nvme.toml
+  kickcache bench --target hdd=/dev/sdb --predict hdd=hdd.toml \\
+                  --target k=cache:/dev/nvme0n1p4,origin:/dev/sdb \\
+                  --predict k=origin:hdd.toml,cache:nvme.toml -o bench.html
 
 A target is NAME=SPEC, where SPEC is
   a path                     a block device, a file, or a directory of a file system
@@ -54,9 +56,9 @@ pub(crate) struct BenchArgs {
     /// Bytes of data of each of the two jobs
     #[arg(long, value_name = "SIZE", default_value = "2G", allow_hyphen_values = true, value_parser = parse_size)]
     size: Size,
-    /// Seconds of a run
-    #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86_400))]
-    runtime: u64,
+    /// How long a run is, such as 30s or 2m; a number alone is one of seconds
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = parse_span)]
+    runtime: Duration,
     /// States of the caches, in this order [default: as found; of cmd: and cache: targets empty and stale]
     #[arg(long, value_name = "PHASES", value_delimiter = ',', value_enum)]
     phases: Option<Vec<Phase>>,
@@ -173,8 +175,7 @@ impl BenchArgs {
     }
 
     fn options(&self) -> Options {
-        let runtime = Duration::from_secs(self.runtime);
-        let article = || Job::Article(ArticleJob { size: self.size.bytes(), runtime });
+        let article = || Job::Article(ArticleJob { size: self.size.bytes(), runtime: self.runtime });
         Options {
             targets: self.targets.clone(),
             job: self.job.clone().map_or_else(article, Job::File),

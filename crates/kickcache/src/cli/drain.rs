@@ -198,8 +198,12 @@ impl Obstacles {
             (None, Some(what)) => format!("the cache device {}: {what}", cache.device),
             (None, None) => return None,
         };
+        let left = volume.dirty_bytes + volume.unflushed_bytes;
+        if left == 0 {
+            return None;
+        }
         self.said = Some(now);
-        let left = show_bytes(volume.dirty_bytes + volume.unflushed_bytes);
+        let left = show_bytes(left);
         Some(format!("{name}: {what}; {left} still to write back, tried again until it works"))
     }
 }

@@ -39,17 +39,19 @@ use crate::cli::simulate::pool::{parse_threads, processors, run_all};
 
 const EXAMPLES: &str = "\
 Examples:
-  kickcache advise --job mail.fio                           which size of cache pays for a job of fio
-  kickcache advise --volume vm1                             for a volume, by what it was asked for since the start
-  kickcache advise --trace vm1.kct --endurance 600TBW       for a recording of `kickcache record`, with years of life
-  kickcache advise --job contrib/cloud.fio --device cloud-slow --cache-device cloud-fast-20g --size 25GB \\
-      --fast-device cloud-fast-80g --volume-size 100GB --prices contrib/prices.toml
+  kickcache advise --job mail.fio                           which size pays for a job of fio
+  kickcache advise --volume vm1                             for a volume, by what it was asked for
+  kickcache advise --trace vm1.kct --endurance 600TBW       for a recording, with years of life
+  kickcache advise --job contrib/cloud.fio --device cloud-slow \\
+      --cache-device cloud-fast-20g --size 25GB --fast-device cloud-fast-80g \\
+      --volume-size 100GB --prices contrib/prices.toml
   kickcache advise --trace vm1.kct --price cache=0.08/GiB-month --price origin=0.02/GiB-month \\
-      --need iops=5000,p99=5ms                              the cheapest that does; exit code 1 if none does
+      --need iops=5000,p99=5ms                              the cheapest that does, or exit code 1
 
-A load is run on each candidate in virtual time, by the engine of the daemon on modelled devices, with a cache
-that is empty at first. A device is one of mirrored-5400, disk-7200, article-ssd, cloud-slow, cloud-fast-20g,
-cloud-fast-80g, network-disk, object-store, or a file that `kickcache simulate --calibrate` writes.";
+A load is run on each candidate in virtual time, by the engine of the daemon on modelled devices,
+with a cache that is empty at first. A device is one of mirrored-5400, disk-7200, article-ssd,
+cloud-slow, cloud-fast-20g, cloud-fast-80g, network-disk, object-store, or a file that
+`kickcache simulate --calibrate` writes.";
 
 /// Say which size of cache is worth its money, for a volume that is served, a trace or a job file
 #[derive(Debug, clap::Args)]

@@ -25,21 +25,24 @@ use crate::cli::simulate::{compare_page, compare_rows, compare_table, input, par
 const EXAMPLES: &str = "\
 Examples:
   kickcache simulate compare --job mail.fio
-  kickcache simulate compare --job mail.fio --cache none,bcache,kickcache --size 4G,8G -o report.html
-  kickcache simulate compare --job mail.fio --device my-disk.toml --cache-device my-ssd.toml --repeat 5
+  kickcache simulate compare --job mail.fio --cache none,bcache,kickcache --size 4G,8G \\
+                             -o report.html
+  kickcache simulate compare --job mail.fio --device my-disk.toml \\
+                             --cache-device my-ssd.toml --repeat 5
   kickcache simulate compare --trace vm.csv.xz --speed 4 --size 16G --json
   kickcache simulate compare --trace vm.csv.xz --write-budget 50G/day
   kickcache simulate compare --trace vm.csv.xz --size 4G,16G --shard 0/2 --parquet 0.parquet
 
-A device is one of mirrored-5400, disk-7200, article-ssd, cloud-slow, cloud-fast-20g, cloud-fast-80g, network-disk,
-object-store, or a file that `kickcache simulate --calibrate` writes.";
+A device is one of mirrored-5400, disk-7200, article-ssd, cloud-slow, cloud-fast-20g,
+cloud-fast-80g, network-disk, object-store, or a file that `kickcache simulate --calibrate` writes.";
 const RUN_EXAMPLES: &str = "\
 Examples:
   kickcache simulate run --job mail.fio
-  kickcache simulate run --job mail.fio --cache bcache --size 20G --device cloud-slow --cache-device cloud-fast-20g
+  kickcache simulate run --job mail.fio --cache bcache --size 20G \\
+                         --device cloud-slow --cache-device cloud-fast-20g
   kickcache simulate run --trace vm.csv.xz                  a trace, with its timing
   kickcache simulate run --trace vm.csv.xz --speed 2        twice as fast
-  kickcache simulate run --trace vm.csv.xz --depth 32       as fast as possible, 32 accesses in flight";
+  kickcache simulate run --trace vm.csv.xz --depth 32       as fast as possible, 32 in flight";
 
 /// What both commands need.
 #[derive(Debug, clap::Args)]

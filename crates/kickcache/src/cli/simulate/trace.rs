@@ -33,12 +33,12 @@ const CACHE_BLOCKS_MIN: u64 = 64;
 
 const EXAMPLES: &str = "\
 Examples:
-  kickcache simulate trace vm.csv.xz                         caches of 1, 5, 10, 20 and 50 % of what it touches
+  kickcache simulate trace vm.csv.xz                         1, 5, 10, 20, 50 % of what it touches
   kickcache simulate trace traces/ --sizes 10%,4G --json     every trace of a directory
   kickcache simulate trace vm.csv.xz --sample                from a sample, with the error
   kickcache simulate trace vm.csv.xz -o report.html          hit ratios by cache size as a chart
   kickcache simulate trace traces/ --shard 0/4 --parquet 0.parquet    the first quarter of the runs
-  blkparse -i sda | kickcache simulate trace - --sizes 8G    from a pipe, which is kept in a temporary file
+  blkparse -i sda | kickcache simulate trace - --sizes 8G    from a pipe, by a temporary file
   kickcache simulate compare --trace vm.csv.xz --speed 2     with times, on modelled devices
 
 Formats, found by looking at the file: recordings of `kickcache record`, CSV
