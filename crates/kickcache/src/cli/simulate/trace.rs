@@ -79,7 +79,7 @@ pub(crate) struct TraceArgs {
     write_budget: Option<WriteBudget>,
     /// Run a sample of each trace, the volume and the caches scaled down: hit ratios with their errors, sooner
     ///
-    /// As small a sample as still has 8,192 blocks, 2,048 extents of 1 MiB and, in the smallest cache, 100 segments.
+    /// As small a sample as still has 8,192 blocks, 2,048 extents of 1 MiB, 100,000 reads and, in the smallest cache, 100 segments.
     #[arg(long, conflicts_with_all = ["shard", "parquet", "output"])]
     sample: bool,
     /// Make only this part of the runs (each trace with each size), as one of several machines: 0/4, 1/4, 2/4 or 3/4
