@@ -186,7 +186,10 @@ impl Engine {
             Purpose::MergeCached { request, block } => merge::on_cached(state, request, block, result),
             Purpose::MergeOrigin { request, rest } => merge::on_origin(state, request, rest, done),
             Purpose::Merged { request, block, page } => merge::on_merged(state, request, block, page, result),
-            Purpose::RequestWrite { request } => write::on_origin(state, request, done),
+            Purpose::RequestWrite { request, stands_for } => {
+                stands_for.into_iter().for_each(|earlier| write::on_origin(state, earlier, done));
+                write::on_origin(state, request, done);
+            }
             Purpose::Discard { request } => discard::on_origin(state, request, done),
             Purpose::Batch { batch } => land::on_batch(state, batch, done),
             Purpose::Journal { block, sequences } => land::on_journal(state, block, &sequences, done),

@@ -98,6 +98,10 @@ mod planted {
         CheckpointBeforeDurable,
         /// A partial block is completed without what stands around it.
         MergeForgetsRest,
+        /// A write at the origin is no more durable than it must be itself, though it stands for others.
+        OvertakenVolatile,
+        /// A write at the origin stands for an earlier one though a read waits between them.
+        OvertakenAcrossRead,
         /// Writes that wait for room are not told of it.
         SpaceWaitersForgotten,
         /// What the origin may still refuse, and is forgotten then, is read.

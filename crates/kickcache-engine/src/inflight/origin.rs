@@ -1,5 +1,9 @@
 //! Accesses to one origin, in the order in which they were asked for where they overlap.
 //!
+//! A client's write whose bytes a later one writes again, with no other access to them in between, is not submitted: the later one
+//! stands for it, as if the origin had taken both with nothing in between. So a block that clients write all the time costs the origin
+//! one write at a time, however many wait.
+//!
 //! Invariants:
 //! * I-6: two accesses to overlapping extents, one of them a write, are never in flight together.
 
@@ -132,10 +136,30 @@ impl OriginQueue {
         if self.in_flight >= ORIGIN_DEPTH_MAX {
             return None;
         }
-        let entry = self.entries.iter_mut().find(|entry| entry.blockers == 0 && entry.prepared.is_some())?;
-        entry.in_flight = true;
+        let is_startable = |entry: &Entry| entry.blockers == 0 && entry.prepared.is_some();
+        let mut at = self.entries.iter().position(is_startable)?;
+        let mut next = self.entries[at].prepared.take()?;
+        let mut overtaken = 0;
+        while next.is_client_write()
+            && let Some(later) = self.successor(at, overtaken)
+        {
+            next = next.overtaken_by(self.entries[later].prepared.take()?);
+            (at, overtaken) = (later, overtaken + 1);
+        }
+        self.entries[at].in_flight = true;
         self.in_flight += 1;
-        entry.prepared.take()
+        Some(next)
+    }
+
+    /// The client's write that has all bytes of the one at this place, and waits for nothing but for it and those that it overtook.
+    fn successor(&self, at: usize, overtaken: u32) -> Option<usize> {
+        let extent = self.entries[at].request.extent;
+        let is_it = |later: &Entry| {
+            (later.blockers == overtaken + 1 || mutant!(OvertakenAcrossRead))
+                && later.request.extent.contains(extent)
+                && later.prepared.as_ref().is_some_and(Prepared::is_client_write)
+        };
+        (at + 1..self.entries.len()).find(|later| is_it(&self.entries[*later]))
     }
 
     /// The access ended, or is given up before it was submitted.
@@ -153,7 +177,9 @@ impl OriginQueue {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::Device;
+    use crate::device::{Device, Memory, Piece, Pieces};
+    use crate::ids::RequestSlot;
+    use crate::request::{Durability, RequestId};
     use crate::units::VolumeId;
 
     fn ask(start: u64, access: OriginAccess) -> AccessRequest {
@@ -235,5 +261,77 @@ mod tests {
         assert!(queue.take_startable().is_none());
         queue.release(first);
         assert!(queue.take_startable().is_some());
+    }
+
+    fn blocks(start: u64, count: u64) -> ByteExtent {
+        ByteExtent { start: start * 4096, length: count * 4096 }
+    }
+
+    /// A write of a client that is ready, as the request of this number.
+    fn write(queue: &mut OriginQueue, number: u32, extent: ByteExtent, durability: Durability) -> Ticket {
+        let ticket = queue.enqueue(AccessRequest { extent, ..ask(0, OriginAccess::Write) });
+        let id = RequestId::new(number);
+        let memory = Memory::Request { id, offset: 0 };
+        let length = u32::try_from(extent.length).unwrap();
+        let device = Device::Origin(VolumeId::new(0));
+        let pieces = Pieces::One(Piece { memory, length });
+        let operation = DeviceOperation::Write { device, offset: extent.start, pieces, durability };
+        let purpose = Purpose::RequestWrite { request: RequestSlot(number), stands_for: Vec::new() };
+        queue.set_ready(ticket, operation, purpose);
+        ticket
+    }
+
+    /// The write that is submitted next: its request, those that it stands for, and how durable it is.
+    fn next(queue: &mut OriginQueue) -> Option<(u32, Vec<u32>, Durability)> {
+        let Prepared { purpose, operation } = queue.take_startable()?;
+        let Purpose::RequestWrite { request, stands_for } = purpose else { panic!("{purpose:?}") };
+        let DeviceOperation::Write { durability, .. } = operation else { panic!("{operation:?}") };
+        Some((request.0, stands_for.into_iter().map(|slot| slot.0).collect(), durability))
+    }
+
+    #[test]
+    fn of_writes_that_wait_for_their_turn_at_the_same_bytes_the_last_stands_for_all() {
+        use Durability::{Durable, Volatile};
+        let mut queue = OriginQueue::new();
+        let mut tickets = alloc::vec![write(&mut queue, 1, blocks(0, 1), Volatile)];
+        assert_eq!(next(&mut queue), Some((1, alloc::vec![], Volatile)));
+        for (number, count, durability) in [(2, 1, Volatile), (3, 1, Durable), (4, 2, Volatile)] {
+            tickets.push(write(&mut queue, number, blocks(0, count), durability));
+        }
+        let other = write(&mut queue, 5, blocks(8, 1), Volatile);
+        let late = queue.enqueue(ask(0, OriginAccess::Read));
+        ready(&mut queue, late);
+        assert_eq!(next(&mut queue), Some((5, alloc::vec![], Volatile)));
+        assert_eq!(next(&mut queue), None, "one write of a block is in flight");
+        queue.release(tickets[0]);
+        assert_eq!(next(&mut queue), Some((4, alloc::vec![2, 3], Durable)));
+        assert!(queue.take_startable().is_none());
+        [other].iter().chain(&tickets[1..]).for_each(|ticket| queue.release(*ticket));
+        assert!(queue.take_startable().is_some(), "the read behind them all");
+        queue.release(late);
+        assert!(queue.is_empty() && queue.in_flight == 0);
+    }
+
+    #[test]
+    fn a_write_stands_for_no_other_that_has_more_bytes_or_waits_apart_from_it() {
+        let alone = |number| Some((number, Vec::new(), Durability::Volatile));
+        let cases: [fn(&mut OriginQueue); 4] = [
+            |queue| _ = write(queue, 2, blocks(1, 1), Durability::Volatile),
+            |queue| {
+                queue.enqueue(ask(4096, OriginAccess::Read));
+                write(queue, 2, blocks(0, 2), Durability::Volatile);
+            },
+            |queue| {
+                queue.enqueue(ask(8192, OriginAccess::Write));
+                write(queue, 2, blocks(0, 3), Durability::Volatile);
+            },
+            |queue| _ = queue.enqueue(ask(0, OriginAccess::Write)),
+        ];
+        for (at, follow) in cases.into_iter().enumerate() {
+            let mut queue = OriginQueue::new();
+            write(&mut queue, 1, blocks(0, 2), Durability::Volatile);
+            follow(&mut queue);
+            assert_eq!((next(&mut queue), next(&mut queue)), (alone(1), None), "case {at}");
+        }
     }
 }

@@ -5,6 +5,7 @@ use core::fmt;
 
 use crate::device::DeviceOperation;
 use crate::ids::{BatchSlot, FillSlot, RequestSlot, Ticket, WritebackSlot};
+use crate::request::Durability;
 use crate::time::Instant;
 use crate::units::{BlockIndex, BlockKey, ByteExtent, Location, PageIndex, SegmentIndex, Sequence, VolumeId};
 
@@ -13,6 +14,39 @@ use crate::units::{BlockIndex, BlockKey, ByteExtent, Location, PageIndex, Segmen
 pub(crate) struct Prepared {
     pub(crate) purpose: Purpose,
     pub(crate) operation: DeviceOperation,
+}
+
+impl Prepared {
+    /// Whether it is the origin's part of a write with bytes of a client.
+    pub(crate) const fn is_client_write(&self) -> bool {
+        matches!(
+            (&self.purpose, &self.operation),
+            (Purpose::RequestWrite { .. }, DeviceOperation::Write { .. })
+        )
+    }
+
+    /// A client's write that follows at once and has all bytes of this one, in place of both: as durable as either must be, and its
+    /// end is the end of both.
+    pub(crate) fn overtaken_by(self, mut later: Prepared) -> Prepared {
+        if let (
+            Purpose::RequestWrite { request, stands_for: mut before },
+            Purpose::RequestWrite { stands_for, .. },
+        ) = (self.purpose, &mut later.purpose)
+        {
+            debug_assert!(stands_for.is_empty(), "what is not submitted stands for nothing yet");
+            before.push(request);
+            *stands_for = before;
+        }
+        if let (
+            DeviceOperation::Write { durability: Durability::Durable, .. },
+            DeviceOperation::Write { durability, .. },
+        ) = (self.operation, &mut later.operation)
+            && !mutant!(OvertakenVolatile)
+        {
+            *durability = Durability::Durable;
+        }
+        later
+    }
 }
 
 /// Whole blocks that stand together on the cache device.
@@ -75,8 +109,8 @@ pub(crate) enum Purpose {
     MergeOrigin { request: RequestSlot, rest: OriginRest },
     /// A partial block, completed.
     Merged { request: RequestSlot, block: BlockIndex, page: PageIndex },
-    /// The origin's part of a write.
-    RequestWrite { request: RequestSlot },
+    /// The origin's part of a write, and of those that it stands for, oldest first ([`Prepared::overtaken_by`]).
+    RequestWrite { request: RequestSlot, stands_for: Vec<RequestSlot> },
     /// The origin's part of a discard.
     Discard { request: RequestSlot },
     /// A batch.

@@ -1,5 +1,7 @@
 //! The origin's part of a write.
 
+use alloc::vec::Vec;
+
 use crate::cache::slots::SlotState;
 use crate::device::{Device, DeviceError, DeviceOperation, Memory, Piece, Pieces};
 use crate::ids::RequestSlot;
@@ -114,7 +116,8 @@ pub(super) fn submit(state: &mut State, slot: RequestSlot) {
         let pieces = pieces_of(writing, extent, payload);
         DeviceOperation::Write { device, offset: extent.start, pieces, durability }
     };
-    state.volumes.get_mut(volume).queue.set_ready(ticket, operation, Purpose::RequestWrite { request: slot });
+    let purpose = Purpose::RequestWrite { request: slot, stands_for: Vec::new() };
+    state.volumes.get_mut(volume).queue.set_ready(ticket, operation, purpose);
 }
 
 /// How durable the origin must have a write when it ends it: one that supersedes what only the log has is kept by nobody else.
@@ -226,6 +229,34 @@ mod tests {
         assert_eq!(around.write(8192 + 512, 4096).1, ["origin write 8704+4096"]);
         let zeroes = Operation::WriteZeroes { unmap: Unmap::Forbid, durability: Durability::Volatile };
         assert_eq!(around.ask(zeroes, 8192, 8192).1, ["origin zeroes 8192+8192"]);
+    }
+
+    #[test]
+    fn a_block_that_is_written_while_the_origin_is_busy_with_it_costs_one_more_write_of_the_origin() {
+        for mode in [Mode::WriteThrough, Mode::WriteAround] {
+            let mut scene = Scene::new(mode);
+            scene.hold("origin write");
+            (0..6).for_each(|_| drop(scene.begin(Operation::Write(Durability::Volatile), 8192, 4096)));
+            scene.end_held();
+            let replies: Vec<_> = core::iter::from_fn(|| scene.take_reply()).collect();
+            assert_eq!(replies, [Ok(()); 6], "{mode:?}");
+            let writes = scene.engine.status().volumes[0].counters.origin_writes;
+            assert_eq!(writes, 2, "{mode:?}");
+        }
+    }
+
+    #[test]
+    fn what_the_origin_refused_of_several_writes_at_once_is_an_error_of_each_and_stays_nowhere() {
+        let mut scene = Scene::new(Mode::WriteThrough);
+        scene.hold("origin write");
+        (0..3).for_each(|_| drop(scene.begin(Operation::Write(Durability::Volatile), 8192, 4096)));
+        scene.fail("origin write", DeviceError::Io);
+        scene.end_held();
+        let replies: Vec<_> = core::iter::from_fn(|| scene.take_reply()).collect();
+        assert_eq!(replies[1..], [Err(Errno::Io); 2], "{replies:?}");
+        scene.engine.check();
+        scene.heal();
+        assert_eq!(scene.is_cached(8192), replies[0].is_ok());
     }
 
     #[test]
