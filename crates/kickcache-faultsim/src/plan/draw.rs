@@ -16,7 +16,7 @@ use crate::plan::latency::Latency;
 use crate::plan::load::{Shape, Weights};
 use crate::plan::mode::draw_mode;
 use crate::plan::pick::{pick, swarm};
-use crate::plan::{Plan, focus, hard_starts, loops, refusals, restarts, stretches, superseding};
+use crate::plan::{Plan, focus, hard_starts, loops, overtaking, refusals, restarts, stretches, superseding};
 
 impl Plan {
     /// The plan of a seed.
@@ -76,7 +76,7 @@ type Draw = fn(&mut Plan, &mut Random);
 
 /// What three plans of four have, one after the other: of this many plans those with these numbers. All look at one number, so that some
 /// meet and others never do; the last plan of four is as it was drawn.
-const RARE: [(u64, &[u64], Draw); 23] = [
+const RARE: [(u64, &[u64], Draw); 24] = [
     (30, &[7], focus::unreadable),
     (30, &[8, 9], focus::unreadable_between_lives),
     (30, &[12], focus::rot_between_lives),
@@ -100,6 +100,7 @@ const RARE: [(u64, &[u64], Draw); 23] = [
     (24, &[15], hard_starts::draw),
     (24, &[18], loops::draw),
     (24, &[3], refusals::draw),
+    (24, &[4], overtaking::draw),
 ];
 
 /// Draws what few plans have. What it draws says nothing of whether it is drawn: a generator that has moved on.

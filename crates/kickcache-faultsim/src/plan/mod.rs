@@ -11,6 +11,7 @@ pub mod latency;
 pub mod load;
 mod loops;
 pub mod mode;
+mod overtaking;
 mod pick;
 mod refusals;
 pub mod replacement;
