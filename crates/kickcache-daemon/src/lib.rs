@@ -33,6 +33,7 @@ pub mod serve;
 pub mod shell_command;
 pub mod signals;
 pub mod signature;
+mod socket_path;
 pub mod state;
 pub mod wakeup;
 pub mod whole_path;

@@ -1,8 +1,8 @@
 //! The daemon's end of the control socket: one thread that holds all connections, and a few that carry out requests.
 
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt};
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -21,6 +21,7 @@ use crate::control::workers::{Answer, NumberedAnswer, Workers};
 use crate::plan::address::{AddressError, check_socket_path};
 use crate::recording::ring::Recording;
 use crate::shell_command::ShellCommand;
+use crate::socket_path::{self, Found};
 use crate::wakeup::Wakeup;
 
 /// Connections that wait to be accepted, and those accepted at once before the others get their turn.
@@ -174,21 +175,15 @@ fn open(path: &Path) -> Result<UnixListener, ServerError> {
 /// Removes a socket that nobody answers; everything else stays and is an error.
 fn make_room(path: &Path) -> Result<(), ServerError> {
     let fail = |source| ServerError::Io { path: path.into(), source };
-    let owner = match std::fs::symlink_metadata(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(fail(error)),
-        Ok(found) if !found.file_type().is_socket() => return Err(ServerError::NotASocket(path.into())),
-        Ok(found) => found.uid(),
-    };
-    match UnixStream::connect(path) {
-        Ok(_) => Err(ServerError::Live(path.into())),
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+    match socket_path::look(path).map_err(fail)? {
+        Found::Nothing => Ok(()),
+        Found::Unserved => std::fs::remove_file(path).map_err(fail),
+        Found::NotASocket => Err(ServerError::NotASocket(path.into())),
+        Found::Served => Err(ServerError::Live(path.into())),
+        Found::Untried { owner, source } if source.kind() == io::ErrorKind::PermissionDenied => {
             Err(ServerError::OtherUsers { path: path.into(), owner })
         }
-        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
-            std::fs::remove_file(path).map_err(fail)
-        }
-        Err(error) => Err(fail(error)),
+        Found::Untried { source, .. } => Err(fail(source)),
     }
 }
 

@@ -47,7 +47,7 @@ pub(crate) struct ReplaceArgs {
     /// The device that takes over: a block device, or a file, which is made if there is none
     #[arg(long, value_name = "CACHE")]
     with: PathBuf,
-    /// Size of a file that is made [default: as large as the cache]
+    /// Size of a file that is made [default: as large as the cache; needed after `leave-out`]
     #[arg(long, value_name = "SIZE", value_parser = parse_cache_size, allow_hyphen_values = true)]
     size: Option<Size>,
     /// Take the device even if it holds data; the data is lost

@@ -327,7 +327,8 @@ fn check_size(file: &BlockFile) -> Result<(), ServeError> {
 fn too_small(path: &Path, found: u64) -> ServeError {
     let least = show_bytes(DEVICE_SIZE_MIN);
     let what = format!(
-        "it has {found} bytes, and a cache device needs {least} or more; give another one, or remove it and say --size"
+        "it has {found} bytes, and a cache device needs {least} or more; give another one, or remove it and say how large it \
+         is to be made (--size, or `size` in the configuration file)"
     );
     ServeError::Cache { path: path.into(), what }
 }

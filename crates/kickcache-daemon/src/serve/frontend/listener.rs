@@ -3,26 +3,20 @@
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::FileTypeExt;
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::thread;
-use std::time::{Duration, Instant};
 
 use rustix::fs::Mode;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
-use rustix::process::{geteuid, test_kill_process, umask};
+use rustix::process::{geteuid, umask};
 
 use crate::places;
 use crate::plan::Exposure;
 use crate::plan::address::NbdAddress;
 use crate::serve::error::ServeError;
+use crate::socket_path::{self, Found};
 
 /// Longest path of a unix socket: the kernel's 108 bytes less the final zero.
 const UNIX_PATH_MAX: usize = 107;
-/// So long the socket of a process that was killed may take connections: until the kernel has ended what it had in flight.
-const ENDING_MAX: Duration = Duration::from_secs(2);
-const ENDING_LOOK: Duration = Duration::from_millis(20);
 /// Connections that may wait to be accepted.
 const BACKLOG: i32 = 128;
 
@@ -257,42 +251,19 @@ fn why_no_listener(source: &io::Error) -> String {
 
 /// Removes a socket that nobody serves; refuses everything else that is in the way.
 fn make_room(path: &Path, name: &str) -> Result<(), ServeError> {
-    let metadata = match std::fs::symlink_metadata(path) {
-        Ok(metadata) => metadata,
-        Err(found) if found.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(found) => return Err(error(name, why_no_socket(path, &found))),
-    };
-    if !metadata.file_type().is_socket() {
-        return Err(error(
-            name,
-            "something that is not a socket has this name; move it away or choose another path",
-        ));
-    }
-    let begin = Instant::now();
-    loop {
-        match UnixStream::connect(path) {
-            Ok(taken) if has_ended(&taken) && begin.elapsed() < ENDING_MAX => thread::sleep(ENDING_LOOK),
-            Ok(_) => {
-                return Err(error(
-                    name,
-                    "another process serves on this socket; stop it or choose another path",
-                ));
-            }
-            Err(found) if found.kind() == io::ErrorKind::ConnectionRefused => {
-                return std::fs::remove_file(path).map_err(|source| error(name, source));
-            }
-            Err(found) => {
-                let what = format!("a socket is there and cannot be tried ({found}); remove it");
-                return Err(error(name, what));
-            }
+    let refused = match socket_path::look(path) {
+        Ok(Found::Nothing) => return Ok(()),
+        Ok(Found::Unserved) => return std::fs::remove_file(path).map_err(|source| error(name, source)),
+        Ok(Found::NotASocket) => {
+            "something that is not a socket has this name; move it away or choose another path".into()
         }
-    }
-}
-
-/// Whether the process that listens at the other end is no more.
-fn has_ended(connection: &UnixStream) -> bool {
-    rustix::net::sockopt::socket_peercred(connection)
-        .is_ok_and(|peer| test_kill_process(peer.pid) == Err(rustix::io::Errno::SRCH))
+        Ok(Found::Served) => "another process serves on this socket; stop it or choose another path".into(),
+        Ok(Found::Untried { source, .. }) => {
+            format!("a socket is there and cannot be tried ({source}); remove it")
+        }
+        Err(source) => why_no_socket(path, &source),
+    };
+    Err(error(name, refused))
 }
 
 fn bind_unix(path: &Path) -> io::Result<OwnedFd> {
@@ -360,7 +331,7 @@ fn error(address: &str, what: impl ToString) -> ServeError {
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::PermissionsExt;
-    use std::os::unix::net::UnixListener;
+    use std::os::unix::net::{UnixListener, UnixStream};
 
     use super::*;
 
@@ -390,28 +361,6 @@ mod tests {
         let refused = open(&path).unwrap_err().to_string();
         assert!(refused.contains("another process serves"), "{refused}");
         drop(live);
-    }
-
-    #[test]
-    fn a_socket_of_a_process_that_has_ended_is_waited_for() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("s");
-        let flags = SocketFlags::CLOEXEC;
-        let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).unwrap();
-        // Another process listens at it and ends, and the kernel keeps it for a while.
-        let listen = "use Socket; open(S, '<&=0'); bind(S, sockaddr_un($ARGV[0])) && listen(S, 9) || die $!";
-        let mut child = std::process::Command::new("perl");
-        let ended =
-            child.args(["-e", listen]).arg(&path).stdin(socket.try_clone().unwrap()).status().unwrap();
-        assert!(ended.success());
-        drop(child);
-        UnixStream::connect(&path).unwrap();
-        let kernel = thread::spawn(move || {
-            thread::sleep(Duration::from_millis(200));
-            drop(socket);
-        });
-        open(&path).unwrap();
-        kernel.join().unwrap();
     }
 
     #[test]

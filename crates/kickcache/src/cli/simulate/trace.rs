@@ -5,15 +5,14 @@ use std::io::Write;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
 use kickcache_daemon::plan::cutoff::Cutoff;
 use kickcache_daemon::plan::write_budget::WriteBudget;
 use kickcache_engine::config::SequentialCutoff;
 use kickcache_engine::units::BLOCK_SIZE;
 use kickcache_model::memory;
 use kickcache_model::reference_policy;
-use kickcache_model::trace_file::Format;
 use kickcache_model::trace_file::survey::Survey;
+use kickcache_model::trace_file::{Format, folder};
 use kickcache_model::untimed::{self, Fill, Scale, Trial, blocks_max, blocks_min};
 use kickcache_units::show_bytes;
 
@@ -97,7 +96,7 @@ pub(crate) struct TraceArgs {
 }
 
 /// A trace that was named, or found in a directory.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 struct TraceFile {
     name: String,
     path: PathBuf,
@@ -274,23 +273,17 @@ fn measure(
 }
 
 /// A file, or the files of a directory that may be traces.
-fn files_of(path: &Path) -> anyhow::Result<Vec<TraceFile>> {
-    let named = |path: &Path| {
+fn files_of(path: &Path) -> Result<Vec<TraceFile>, Failure> {
+    let found = folder::files(path)
+        .map_err(|error| Failure::usage(format!("{} cannot be read: {error}", path.display())))?;
+    if found.is_empty() {
+        let sentence =
+            format!("{} holds no files; name a trace, or a directory that holds some", path.display());
+        return Err(Failure::usage(sentence));
+    }
+    let named = |path: PathBuf| {
         let name = path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
-        TraceFile { name, path: path.to_owned() }
+        TraceFile { name, path }
     };
-    if !path.is_dir() {
-        return Ok(vec![named(path)]);
-    }
-    let entries = std::fs::read_dir(path).with_context(|| format!("{} cannot be read", path.display()))?;
-    let mut files: Vec<TraceFile> = Vec::new();
-    for entry in entries {
-        let found = entry?.path();
-        if found.is_file() && found.extension().is_none_or(|extension| extension != "md") {
-            files.push(named(&found));
-        }
-    }
-    files.sort();
-    anyhow::ensure!(!files.is_empty(), "{} holds no files", path.display());
-    Ok(files)
+    Ok(found.into_iter().map(named).collect())
 }

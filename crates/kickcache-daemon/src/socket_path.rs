@@ -1,0 +1,108 @@
+//! A path at which a unix socket is to be made, and what is there already.
+
+use std::io;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::test_kill_process;
+
+/// So long the socket of a process that was killed may take connections: until the kernel has ended what it had in flight.
+const ENDING_MAX: Duration = Duration::from_secs(2);
+const ENDING_LOOK: Duration = Duration::from_millis(20);
+
+/// What is at the path of a socket.
+#[derive(Debug)]
+pub(crate) enum Found {
+    /// Nothing.
+    Nothing,
+    /// Something that is no socket.
+    NotASocket,
+    /// A socket that nobody serves.
+    Unserved,
+    /// A socket that a process serves.
+    Served,
+    /// A socket that cannot be tried.
+    Untried {
+        /// Whose it is.
+        owner: u32,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+/// What is there. A socket whose process has just ended is waited for.
+///
+/// # Errors
+/// The path cannot be looked at.
+pub(crate) fn look(path: &Path) -> io::Result<Found> {
+    let owner = match std::fs::symlink_metadata(path) {
+        Ok(found) if !found.file_type().is_socket() => return Ok(Found::NotASocket),
+        Ok(found) => found.uid(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Found::Nothing),
+        Err(error) => return Err(error),
+    };
+    let begin = Instant::now();
+    loop {
+        match UnixStream::connect(path) {
+            Ok(taken) if has_ended(&taken) && begin.elapsed() < ENDING_MAX => thread::sleep(ENDING_LOOK),
+            Ok(_) => return Ok(Found::Served),
+            Err(source) if source.kind() == io::ErrorKind::ConnectionRefused => return Ok(Found::Unserved),
+            Err(source) => return Ok(Found::Untried { owner, source }),
+        }
+    }
+}
+
+/// Whether the process that listens at the other end is no more.
+fn has_ended(connection: &UnixStream) -> bool {
+    rustix::net::sockopt::socket_peercred(connection)
+        .is_ok_and(|peer| test_kill_process(peer.pid) == Err(rustix::io::Errno::SRCH))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixListener;
+
+    use rustix::net::{AddressFamily, SocketFlags, SocketType};
+
+    use super::*;
+
+    #[test]
+    fn a_socket_of_a_process_that_has_ended_is_waited_for() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("s");
+        let flags = SocketFlags::CLOEXEC;
+        let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).unwrap();
+        // Another process listens at it and ends, and the kernel keeps it for a while.
+        let listen = "use Socket; open(S, '<&=0'); bind(S, sockaddr_un($ARGV[0])) && listen(S, 9) || die $!";
+        let mut child = std::process::Command::new("perl");
+        let ended =
+            child.args(["-e", listen]).arg(&path).stdin(socket.try_clone().unwrap()).status().unwrap();
+        assert!(ended.success());
+        drop(child);
+        UnixStream::connect(&path).unwrap();
+        let kernel = thread::spawn(move || {
+            thread::sleep(Duration::from_millis(200));
+            drop(socket);
+        });
+        assert!(matches!(look(&path), Ok(Found::Unserved)));
+        kernel.join().unwrap();
+    }
+
+    #[test]
+    fn what_is_there_is_told_apart() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name| directory.path().join(name);
+        std::fs::write(path("file"), "").unwrap();
+        drop(UnixListener::bind(path("stale")).unwrap());
+        let live = UnixListener::bind(path("live")).unwrap();
+        assert!(matches!(look(&path("none")), Ok(Found::Nothing)));
+        assert!(matches!(look(&path("file")), Ok(Found::NotASocket)));
+        assert!(matches!(look(&path("stale")), Ok(Found::Unserved)));
+        assert!(matches!(look(&path("live")), Ok(Found::Served)));
+        assert!(look(&path("file").join("below")).is_err());
+        drop(live);
+    }
+}
