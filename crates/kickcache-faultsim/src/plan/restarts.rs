@@ -1,5 +1,7 @@
 //! Runs in which origins are servers of their own, that lose what they have not flushed and come back.
 
+use std::ops::RangeInclusive;
+
 use kickcache_engine::config::{Admission, Mode, OriginKind, SequentialCutoff};
 use kickcache_engine::time::Duration;
 use kickcache_engine::units::BLOCK_SIZE;
@@ -61,19 +63,10 @@ fn restart(plan: &mut Plan, random: &mut Random) {
 
 /// Copies that nobody can read while the origin has not flushed what was written back: neither may be taken for the other.
 fn read_damaged_copies(plan: &mut Plan, random: &mut Random) {
-    for volume in &mut plan.volumes {
-        volume.mode = Mode::WriteBack;
-        (volume.admission, volume.sequential_cutoff) = (Admission::Always, SequentialCutoff::Off);
-        volume.dirty_low = 1;
-        volume.idle_after = Duration::from_millis(1);
-    }
-    plan.mode_changes = false;
+    write_back_at_once(plan);
     plan.faults.damage.flip = random.within(1_000, 5_000);
-    plan.settings.origin_flush_after = Duration::from_millis(2_000);
-    plan.restart_after = Some(Duration::from_micros(random.within(5_000, 30_000)));
-    plan.origin_latency.base = Duration::from_micros(random.within(1_000, 8_000));
-    (plan.shape.hot_permille, plan.shape.hot_blocks, plan.shape.length_max) = (1_000, 12, 16 << 10);
-    plan.shape.sequential_permille = 0;
+    restart_soon(plan, micros(random, 5_000..=30_000), micros(random, 1_000..=8_000));
+    (plan.shape.hot_blocks, plan.shape.length_max) = (12, 16 << 10);
     (plan.weights.read, plan.weights.write) = (100, 40);
     (plan.weights.flush, plan.weights.discard, plan.weights.zeroes) = (0, 0, 0);
     (plan.requests, plan.lives) = (random.within(300, 800), 1);
@@ -81,19 +74,10 @@ fn read_damaged_copies(plan: &mut Plan, random: &mut Random) {
 
 /// Few blocks, some of them discarded, some just written back: a fill that is under way when the origin restarts has them all.
 fn read_a_patchwork(plan: &mut Plan, random: &mut Random) {
-    for volume in &mut plan.volumes {
-        volume.mode = Mode::WriteBack;
-        (volume.admission, volume.sequential_cutoff) = (Admission::Always, SequentialCutoff::Off);
-        volume.fill_window_max = BLOCK_SIZE << 4;
-        volume.dirty_low = 1;
-        volume.idle_after = Duration::from_millis(1);
-    }
-    plan.mode_changes = false;
-    plan.settings.origin_flush_after = Duration::from_millis(2_000);
-    plan.restart_after = Some(Duration::from_micros(random.within(5_000, 60_000)));
-    plan.origin_latency.base = Duration::from_micros(random.within(2_000, 15_000));
-    (plan.shape.hot_permille, plan.shape.hot_blocks, plan.shape.length_max) = (1_000, 64, 32 << 10);
-    plan.shape.sequential_permille = 0;
+    write_back_at_once(plan);
+    plan.volumes.iter_mut().for_each(|volume| volume.fill_window_max = BLOCK_SIZE << 4);
+    restart_soon(plan, micros(random, 5_000..=60_000), micros(random, 2_000..=15_000));
+    (plan.shape.hot_blocks, plan.shape.length_max) = (64, 32 << 10);
     (plan.weights.read, plan.weights.write, plan.weights.discard) = (100, 60, 30);
     (plan.weights.flush, plan.weights.zeroes) = (0, 0);
     plan.clients = plan.clients.max(4);
@@ -104,11 +88,29 @@ fn write_past_the_log(plan: &mut Plan, random: &mut Random) {
     for volume in &mut plan.volumes {
         volume.mode = [Mode::WriteAround, Mode::Bypass][random.index(2)];
     }
+    restart_soon(plan, micros(random, 5_000..=60_000), micros(random, 100..=2_000));
+    (plan.shape.hot_blocks, plan.shape.length_max) = (64, 16 << 10);
+    (plan.weights.flush, plan.weights.durable_permille) = (random.within(0, 2), 0);
+}
+
+/// All that is read is cached, and what is written is written back as soon as nobody asks for anything.
+fn write_back_at_once(plan: &mut Plan) {
+    for volume in &mut plan.volumes {
+        volume.mode = Mode::WriteBack;
+        (volume.admission, volume.sequential_cutoff) = (Admission::Always, SequentialCutoff::Off);
+        volume.dirty_low = 1;
+        volume.idle_after = Duration::from_millis(1);
+    }
+}
+
+/// Origins that restart this long after one another, take this long at least for an access, and are seldom flushed; few blocks are asked for.
+fn restart_soon(plan: &mut Plan, after: Duration, access: Duration) {
     plan.mode_changes = false;
     plan.settings.origin_flush_after = Duration::from_millis(2_000);
-    plan.restart_after = Some(Duration::from_micros(random.within(5_000, 60_000)));
-    plan.origin_latency.base = Duration::from_micros(random.within(100, 2_000));
-    (plan.shape.hot_permille, plan.shape.hot_blocks, plan.shape.length_max) = (1_000, 64, 16 << 10);
-    plan.shape.sequential_permille = 0;
-    (plan.weights.flush, plan.weights.durable_permille) = (random.within(0, 2), 0);
+    (plan.restart_after, plan.origin_latency.base) = (Some(after), access);
+    (plan.shape.hot_permille, plan.shape.sequential_permille) = (1_000, 0);
+}
+
+fn micros(random: &mut Random, of: RangeInclusive<u64>) -> Duration {
+    Duration::from_micros(random.within(*of.start(), *of.end()))
 }
