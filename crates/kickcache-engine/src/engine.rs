@@ -187,8 +187,7 @@ impl Engine {
             Purpose::MergeOrigin { request, rest } => merge::on_origin(state, request, rest, done),
             Purpose::Merged { request, block, page } => merge::on_merged(state, request, block, page, result),
             Purpose::RequestWrite { request, stands_for } => {
-                stands_for.into_iter().for_each(|earlier| write::on_origin(state, earlier, done));
-                write::on_origin(state, request, done);
+                write::on_origin(state, request, stands_for, done);
             }
             Purpose::Discard { request } => discard::on_origin(state, request, done),
             Purpose::Batch { batch } => land::on_batch(state, batch, done),

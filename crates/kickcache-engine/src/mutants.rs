@@ -130,6 +130,8 @@ mod planted {
         GoneResurfaces,
         /// A failed flush of the origin that no client waited for is told to none.
         FailedOriginFlushNotTold,
+        /// A write of which the origin let go of a part ends well if it took a later part.
+        LetGoTakenBack,
         /// A flush does not reach the origin.
         FlushSkipsOrigin,
         /// A block that waits for the origin's flush is clean once reclaim has carried it on.

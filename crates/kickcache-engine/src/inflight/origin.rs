@@ -48,6 +48,8 @@ struct Entry {
     /// What to submit once its turn comes; `None` until it is ready, and when it is in flight.
     prepared: Option<Prepared>,
     in_flight: bool,
+    /// Nothing stands for it, nor it for anything.
+    is_apart: bool,
 }
 
 /// The accesses to one origin.
@@ -86,7 +88,14 @@ impl OriginQueue {
         let blockers = self.entries.iter().filter(|entry| conflict(&entry.request, &request)).count();
         let blockers = u32::try_from(blockers).expect("fewer than 2^32 accesses");
         self.count(&request, 1);
-        self.entries.push(Entry { ticket, request, blockers, prepared: None, in_flight: false });
+        self.entries.push(Entry {
+            ticket,
+            request,
+            blockers,
+            prepared: None,
+            in_flight: false,
+            is_apart: false,
+        });
         ticket
     }
 
@@ -140,7 +149,8 @@ impl OriginQueue {
         let mut at = self.entries.iter().position(is_startable)?;
         let mut next = self.entries[at].prepared.take()?;
         let mut overtaken = 0;
-        while next.is_client_write()
+        while !self.entries[at].is_apart
+            && next.is_client_write()
             && let Some(later) = self.successor(at, overtaken)
         {
             next = next.overtaken_by(self.entries[later].prepared.take()?);
@@ -156,10 +166,19 @@ impl OriginQueue {
         let extent = self.entries[at].request.extent;
         let is_it = |later: &Entry| {
             (later.blockers == overtaken + 1 || mutant!(OvertakenAcrossRead))
+                && !later.is_apart
                 && later.request.extent.contains(extent)
                 && later.prepared.as_ref().is_some_and(Prepared::is_client_write)
         };
         (at + 1..self.entries.len()).find(|later| is_it(&self.entries[*later]))
+    }
+
+    /// What stood for the access, or was in flight for it and others, failed: it will be ready again, and go alone.
+    pub(crate) fn set_apart(&mut self, ticket: Ticket) {
+        let at = self.position(ticket);
+        let entry = &mut self.entries[at];
+        entry.is_apart = true;
+        self.in_flight -= usize::from(core::mem::take(&mut entry.in_flight));
     }
 
     /// The access ended, or is given up before it was submitted.
@@ -270,6 +289,17 @@ mod tests {
     /// A write of a client that is ready, as the request of this number.
     fn write(queue: &mut OriginQueue, number: u32, extent: ByteExtent, durability: Durability) -> Ticket {
         let ticket = queue.enqueue(AccessRequest { extent, ..ask(0, OriginAccess::Write) });
+        prepare(queue, ticket, number, extent, durability);
+        ticket
+    }
+
+    fn prepare(
+        queue: &mut OriginQueue,
+        ticket: Ticket,
+        number: u32,
+        extent: ByteExtent,
+        durability: Durability,
+    ) {
         let id = RequestId::new(number);
         let memory = Memory::Request { id, offset: 0 };
         let length = u32::try_from(extent.length).unwrap();
@@ -278,7 +308,6 @@ mod tests {
         let operation = DeviceOperation::Write { device, offset: extent.start, pieces, durability };
         let purpose = Purpose::RequestWrite { request: RequestSlot(number), stands_for: Vec::new() };
         queue.set_ready(ticket, operation, purpose);
-        ticket
     }
 
     /// The write that is submitted next: its request, those that it stands for, and how durable it is.
@@ -309,6 +338,25 @@ mod tests {
         [other].iter().chain(&tickets[1..]).for_each(|ticket| queue.release(*ticket));
         assert!(queue.take_startable().is_some(), "the read behind them all");
         queue.release(late);
+        assert!(queue.is_empty() && queue.in_flight == 0);
+    }
+
+    #[test]
+    fn writes_that_failed_together_go_one_after_the_other() {
+        let mut queue = OriginQueue::new();
+        let volatile = Durability::Volatile;
+        let tickets = [1, 2].map(|number| write(&mut queue, number, blocks(0, 1), volatile));
+        assert_eq!(next(&mut queue), Some((2, alloc::vec![1], volatile)));
+        let late = write(&mut queue, 3, blocks(0, 1), volatile);
+        for (ticket, number) in tickets.into_iter().zip(1..) {
+            queue.set_apart(ticket);
+            prepare(&mut queue, ticket, number, blocks(0, 1), volatile);
+        }
+        for (number, ticket) in (1..).zip([tickets[0], tickets[1], late]) {
+            assert_eq!(next(&mut queue), Some((number, alloc::vec![], volatile)));
+            assert_eq!(next(&mut queue), None);
+            queue.release(ticket);
+        }
         assert!(queue.is_empty() && queue.in_flight == 0);
     }
 

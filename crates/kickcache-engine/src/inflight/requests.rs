@@ -75,6 +75,13 @@ impl Pending {
         self.error.get_or_insert(errno);
     }
 
+    /// The origin ended a part of it that its next flush makes durable. What it let go of before stays that.
+    pub(crate) fn note_volatile(&mut self) {
+        if self.origin_part == OriginPart::None || mutant!(LetGoTakenBack) {
+            self.origin_part = OriginPart::Volatile;
+        }
+    }
+
     /// How it ends.
     pub(crate) fn result(&self) -> Result<(), Errno> {
         match (self.error, self.origin_part) {

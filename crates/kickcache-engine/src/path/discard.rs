@@ -9,7 +9,7 @@ use crate::ids::RequestSlot;
 use crate::inflight::blocks::blocks_of;
 use crate::inflight::origin::OriginAccess;
 use crate::inflight::purpose::Purpose;
-use crate::inflight::requests::{Cursor, OriginPart, Stage, WaitingDiscard};
+use crate::inflight::requests::{Cursor, Stage, WaitingDiscard};
 use crate::order::DurableWaiter;
 use crate::request::Errno;
 use crate::state::State;
@@ -101,7 +101,7 @@ pub(crate) fn on_origin(state: &mut State, slot: RequestSlot, result: Result<(),
         (Ok(()), OriginKind::Remote) => found.flush.on_write(now),
         (Ok(()), OriginKind::Local) | (Err(_), _) => {
             found.flush.on_client_write(now);
-            state.requests.get_mut(slot).origin_part = OriginPart::Volatile;
+            state.requests.get_mut(slot).note_volatile();
         }
     }
     let result = match result {

@@ -188,6 +188,14 @@ fn fail_flushes_past_the_log(plan: &mut Plan, random: &mut Random) {
     (plan.weights.discard, plan.weights.zeroes, plan.shape.length_max) = (0, 0, 16 << 10);
     (plan.shape.sector_permille, plan.shape.unaligned_permille, plan.shape.sequential_permille) = (0, 0, 0);
     (plan.requests, plan.lives) = (random.within(20, 200), random.within(3, 8));
+    if random.chance(500) {
+        // Zeroes of some blocks and a part of one go there one after the other, and flushes come between.
+        (plan.weights.zeroes, plan.weights.flush, plan.shape.sector_permille) = (100, 50, 900);
+        (plan.clients, plan.pause) = (16, Duration::from_micros(0));
+        (plan.shape.hot_permille, plan.origin_latency.base) =
+            (0, Duration::from_micros(random.within(200, 2_000)));
+        (plan.requests, plan.lives) = (random.within(100, 300), random.within(6, 10));
+    }
     (plan.ends.power_cut, plan.ends.kill, plan.ends.kill_then_cut, plan.ends.verify) = (900, 0, 0, 1_000);
 }
 

@@ -19,7 +19,7 @@ mod restarts;
 mod stretches;
 mod superseding;
 
-use kickcache_engine::config::{EngineSettings, VolumeSettings};
+use kickcache_engine::config::{EngineSettings, Mode, VolumeSettings};
 use kickcache_engine::time::Duration;
 
 use crate::plan::ends::Ends;
@@ -95,7 +95,10 @@ impl Plan {
     pub fn reads_nothing(&self) -> bool {
         let Plan { weights, shape, .. } = self;
         let asked = weights.read + weights.promote + shape.sequential_permille;
-        asked + shape.sector_permille + shape.unaligned_permille == 0
+        // Sectors are read to make blocks of them where these go into the log.
+        let passes_log = |volume: &VolumeSettings| matches!(volume.mode, Mode::WriteAround | Mode::Bypass);
+        let may_be_logged = self.mode_changes || !self.volumes.iter().all(passes_log);
+        asked + shape.unaligned_permille == 0 && (shape.sector_permille == 0 || !may_be_logged)
     }
 
     /// The cache device, the volumes and the servers of origins stay the same in all lives, and nobody watches how long requests take.

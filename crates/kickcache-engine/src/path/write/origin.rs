@@ -8,7 +8,6 @@ use crate::ids::RequestSlot;
 use crate::inflight::blocks::blocks_of;
 use crate::inflight::origin::OriginAccess;
 use crate::inflight::purpose::Purpose;
-use crate::inflight::requests::OriginPart;
 use crate::inflight::writing::{OriginTurn, Route, WriteData, WritePhase, Writing};
 use crate::order::DurableWaiter;
 use crate::path::write::{finish, lock, supersede, undo};
@@ -16,7 +15,7 @@ use crate::pool::{Pool, page_piece};
 use crate::request::{Durability, Errno};
 use crate::state::State;
 use crate::task::Task;
-use crate::units::{BLOCK_LENGTH, BlockIndex, BlockKey, ByteExtent};
+use crate::units::{BLOCK_LENGTH, BlockIndex, BlockKey, ByteExtent, VolumeId};
 
 /// Blocks of one write by which the origin may be recognised.
 const WITNESSES_MAX: usize = 8;
@@ -144,8 +143,38 @@ fn pieces_of(writing: &Writing, extent: ByteExtent, payload: impl Fn(u64) -> Mem
     Pieces::Many(blocks_of(extent).map(piece).collect())
 }
 
-/// The origin's part came back.
-pub(crate) fn on_origin(state: &mut State, slot: RequestSlot, result: Result<(), DeviceError>) {
+/// The origin's part came back. If it stood for others, and failed, each of them goes there alone, in their order: what one may not write
+/// the others may.
+pub(crate) fn on_origin(
+    state: &mut State,
+    slot: RequestSlot,
+    stands_for: Vec<RequestSlot>,
+    result: Result<(), DeviceError>,
+) {
+    let was_alone = stands_for.is_empty();
+    let all = stands_for.into_iter().chain([slot]);
+    if result.is_ok() || was_alone {
+        all.for_each(|slot| on_one(state, slot, result));
+        return;
+    }
+    let volume = state.requests.get(slot).volume;
+    note_error(state, volume);
+    for slot in all {
+        let OriginTurn { ticket, .. } = state.requests.get_mut(slot).writing().at_origin();
+        state.volumes.get_mut(volume).queue.set_apart(ticket);
+        submit(state, slot);
+    }
+}
+
+/// The origin refused a write: parts of it may stand there, and be read, without being durable.
+fn note_error(state: &mut State, volume: VolumeId) {
+    let now = state.now;
+    let found = state.volumes.get_mut(volume);
+    found.flush.on_write(now);
+    found.counters.origin_errors += 1;
+}
+
+fn on_one(state: &mut State, slot: RequestSlot, result: Result<(), DeviceError>) {
     let (now, volume) = (state.now, state.requests.get(slot).volume);
     let is_out = state.device.is_out_of_service();
     let writing = state.requests.get_mut(slot).writing();
@@ -156,7 +185,7 @@ pub(crate) fn on_origin(state: &mut State, slot: RequestSlot, result: Result<(),
         (Ok(()), Durability::Volatile) => {
             found.flush.on_client_write(now);
             if route != Route::LogThrough {
-                state.requests.get_mut(slot).origin_part = OriginPart::Volatile;
+                state.requests.get_mut(slot).note_volatile();
             }
         }
         (Ok(()), Durability::Durable) => {
@@ -169,11 +198,7 @@ pub(crate) fn on_origin(state: &mut State, slot: RequestSlot, result: Result<(),
                 found.flush.on_write(now);
             }
         }
-        (Err(_), _) => {
-            // Parts of it may stand there, and be read, without being durable.
-            found.flush.on_write(now);
-            found.counters.origin_errors += 1;
-        }
+        (Err(_), _) => note_error(state, volume),
     }
     end_origin_part(state, slot, result.map_err(errno_of));
 }
@@ -246,17 +271,40 @@ mod tests {
     }
 
     #[test]
-    fn what_the_origin_refused_of_several_writes_at_once_is_an_error_of_each_and_stays_nowhere() {
-        let mut scene = Scene::new(Mode::WriteThrough);
-        scene.hold("origin write");
-        (0..3).for_each(|_| drop(scene.begin(Operation::Write(Durability::Volatile), 8192, 4096)));
-        scene.fail("origin write", DeviceError::Io);
+    fn writes_that_the_origin_refused_together_go_there_one_by_one() {
+        for mode in [Mode::WriteThrough, Mode::WriteAround] {
+            for (failures, failed) in [(1, 0), (2, 1), (4, 3)] {
+                let mut scene = Scene::new(mode);
+                scene.hold("origin write");
+                let write = Operation::Write(Durability::Volatile);
+                for length in [4096, 4096, 4096, 8192] {
+                    scene.begin(write, 8192, length);
+                }
+                scene.fail_times(failures, "origin write", DeviceError::Io);
+                scene.end_held();
+                let replies: Vec<_> = core::iter::from_fn(|| scene.take_reply()).collect();
+                let refused = [Err(Errno::Io); 3].into_iter().take(failed).chain([Ok(()); 3]).take(3);
+                assert_eq!(replies[0], Ok(()), "it was alone");
+                assert_eq!(replies[1..], refused.collect::<Vec<_>>(), "{mode:?}, {failures}");
+                let counters = &scene.engine.status().volumes[0].counters;
+                assert_eq!(counters.origin_errors, u64::from(failures), "{mode:?}, {failures}");
+                scene.engine.check();
+            }
+        }
+    }
+
+    #[test]
+    fn a_write_of_which_the_origin_let_go_of_a_part_fails_though_it_took_the_others() {
+        let mut scene = Scene::new(Mode::WriteAround);
+        scene.hold("origin zeroes");
+        let zeroes = Operation::WriteZeroes { unmap: Unmap::Forbid, durability: Durability::Volatile };
+        scene.begin(zeroes, 512, 4096);
+        scene.end_held_first_and_hold("origin zeroes");
+        scene.fail_times(1, "origin flush", DeviceError::Io);
+        assert_eq!(scene.flush().0, Err(Errno::Io), "of the first part");
         scene.end_held();
-        let replies: Vec<_> = core::iter::from_fn(|| scene.take_reply()).collect();
-        assert_eq!(replies[1..], [Err(Errno::Io); 2], "{replies:?}");
-        scene.engine.check();
-        scene.heal();
-        assert_eq!(scene.is_cached(8192), replies[0].is_ok());
+        assert_eq!(scene.take_reply(), Some(Err(Errno::Io)));
+        assert_eq!(scene.flush().0, Ok(()));
     }
 
     #[test]
