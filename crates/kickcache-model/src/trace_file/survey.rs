@@ -195,8 +195,11 @@ impl Pass {
 
     fn finish(mut self) -> Survey {
         self.survey.footprint = self.blocks.count();
-        self.survey.span =
-            self.times.map(|(first, last)| Duration::from_nanos(last.as_nanos() - first.as_nanos()));
+        // One time for many records is none: fio's version 2 without waits.
+        let records = self.survey.reads + self.survey.writes + self.survey.others;
+        let has_times = |(first, last): &(Duration, Duration)| first != last || records < 2;
+        self.survey.span = (self.times.filter(has_times))
+            .map(|(first, last)| Duration::from_nanos(last.as_nanos() - first.as_nanos()));
         self.survey.placement = Placement::new(&self.ends);
         self.survey
     }

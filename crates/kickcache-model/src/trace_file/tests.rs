@@ -300,6 +300,21 @@ fn a_survey_counts_blocks_and_places_devices() {
 }
 
 #[test]
+fn many_records_at_one_time_have_none() {
+    let path = std::env::temp_dir().join(format!("kickcache-timeless-{}.log", std::process::id()));
+    let lines =
+        "fio version 2 iolog\n/dev/sdx add\n/dev/sdx open\n/dev/sdx read 0 4096\n/dev/sdx write 4096 4096\n";
+    for (wait, span) in
+        [("", None), ("/dev/sdx wait 7 0\n/dev/sdx read 0 512\n", Some(Duration::from_micros(7)))]
+    {
+        std::fs::write(&path, format!("{lines}{wait}")).unwrap();
+        let survey = survey::survey(&path, None).unwrap();
+        assert_eq!((survey.bad_lines, survey.span), (0, span), "{wait}");
+    }
+    std::fs::remove_file(&path).unwrap();
+}
+
+#[test]
 fn devices_beyond_every_address_are_placed_nowhere() {
     let path = std::env::temp_dir().join(format!("kickcache-devices-{}.csv", std::process::id()));
     let last = (1_u64 << 52) - 4_096;

@@ -10,7 +10,9 @@ pub(crate) fn show_value(value: f64) -> String {
         value if value >= 1000.0 => format!("{value:.0}"),
         value if value >= 100.0 => format!("{value:.1}"),
         value if value >= 1.0 => format!("{value:.3}"),
-        value => format!("{value:.3e}"),
+        value if value >= 0.1 => format!("{value:.4}"),
+        value if value >= 0.01 => format!("{value:.5}"),
+        value => format!("{value:.6}"),
     }
 }
 
@@ -30,8 +32,8 @@ mod tests {
 
     #[test]
     fn numbers_stay_short_however_large_or_small() {
-        let values = [979.0, 1_360.0, 0.25, 1e300, 1e-300].map(show_value);
-        assert_eq!(values, ["979.0", "1360", "2.500e-1", "1.000e300", "1.000e-300"]);
+        let values = [979.0, 1_360.0, 0.25, 0.0394, 0.002_5, 1e300, 1e-300].map(show_value);
+        assert_eq!(values, ["979.0", "1360", "0.2500", "0.03940", "0.002500", "1.000e300", "1.000e-300"]);
         let ratios = [1.3576, 0.833, 4e-9, 2.5e12, f64::INFINITY, 0.0].map(show_ratio);
         let expected = ["1.358x", "0.833x", "4.00e-9x", "2.50e12x", "more than 1e308x", "less than 1e-307x"];
         assert_eq!(ratios, expected);

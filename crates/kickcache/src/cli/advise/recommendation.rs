@@ -119,7 +119,17 @@ fn none(candidates: &[Candidate], needs: &[Need]) -> String {
     if missing.is_empty() {
         return format!("None has all of {} together.", listed(needs));
     }
-    format!("None has {}.", listed(&missing))
+    let most = candidates.iter().map(|one| one.iops).fold(0.0, f64::max);
+    let is_rate_given = candidates.iter().all(|one| one.is_open);
+    let why = if is_rate_given && missing.iter().any(|need| matches!(need, Need::Iops(_))) {
+        format!(
+            " At its own times the load asks for no more than {} a second; say --depth N, or need a p99.",
+            show_whole(most)
+        )
+    } else {
+        String::new()
+    };
+    format!("None has {}.{why}", listed(&missing))
 }
 
 fn listed(needs: &[Need]) -> String {
@@ -180,6 +190,11 @@ mod tests {
         assert_eq!(chosen(&[Need::Iops(5_500), Need::Cost(10.0)]), None);
         let none = recommend(&article(), &[Need::Iops(9_000), Need::Cost(10.0)], &prices());
         assert_eq!(none.reason, "None has at least 9,000 IOPS.");
+        let paced: Vec<_> = article().into_iter().map(|one| Candidate { is_open: true, ..one }).collect();
+        assert_eq!(
+            recommend(&paced, &[Need::Iops(9_000)], &prices()).reason,
+            "None has at least 9,000 IOPS. At its own times the load asks for no more than 5,942 a second; say --depth N, or need a p99."
+        );
         let both = recommend(&article(), &[Need::Iops(5_500), Need::Cost(10.0)], &prices());
         assert_eq!(both.reason, "None has all of at least 5,500 IOPS and at most 10 a month together.");
     }
