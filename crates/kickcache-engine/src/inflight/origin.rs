@@ -52,6 +52,13 @@ struct Entry {
     is_apart: bool,
 }
 
+impl Entry {
+    /// Whether it is a write that is ready, and that a later one may stand for, or that may stand for earlier ones.
+    fn goes_with_others(&self) -> bool {
+        !self.is_apart && self.prepared.as_ref().is_some_and(Prepared::is_client_write)
+    }
+}
+
 /// The accesses to one origin.
 #[derive(Debug)]
 pub(crate) struct OriginQueue {
@@ -147,12 +154,10 @@ impl OriginQueue {
         }
         let is_startable = |entry: &Entry| entry.blockers == 0 && entry.prepared.is_some();
         let mut at = self.entries.iter().position(is_startable)?;
+        let may_be_overtaken = self.entries[at].goes_with_others();
         let mut next = self.entries[at].prepared.take()?;
         let mut overtaken = 0;
-        while !self.entries[at].is_apart
-            && next.is_client_write()
-            && let Some(later) = self.successor(at, overtaken)
-        {
+        while may_be_overtaken && let Some(later) = self.successor(at, overtaken) {
             next = next.overtaken_by(self.entries[later].prepared.take()?);
             (at, overtaken) = (later, overtaken + 1);
         }
@@ -166,9 +171,8 @@ impl OriginQueue {
         let extent = self.entries[at].request.extent;
         let is_it = |later: &Entry| {
             (later.blockers == overtaken + 1 || mutant!(OvertakenAcrossRead))
-                && !later.is_apart
                 && later.request.extent.contains(extent)
-                && later.prepared.as_ref().is_some_and(Prepared::is_client_write)
+                && later.goes_with_others()
         };
         (at + 1..self.entries.len()).find(|later| is_it(&self.entries[*later]))
     }
@@ -208,6 +212,10 @@ mod tests {
     fn ready(queue: &mut OriginQueue, ticket: Ticket) {
         let flush = DeviceOperation::Flush { device: Device::Origin(VolumeId::new(0)) };
         queue.set_ready(ticket, flush, Purpose::CacheFlush);
+    }
+
+    fn blocks(start: u64, count: u64) -> ByteExtent {
+        ByteExtent { start: start * 4096, length: count * 4096 }
     }
 
     #[test]
@@ -250,7 +258,6 @@ mod tests {
     #[test]
     fn a_wider_read_stops_at_the_writes_beside_what_is_wanted() {
         let mut queue = OriginQueue::new();
-        let blocks = |start: u64, count: u64| ByteExtent { start: start * 4096, length: count * 4096 };
         let (wanted, window) = (blocks(5, 1), blocks(0, 16));
         queue.enqueue(ask(4096, OriginAccess::Read));
         queue.enqueue(ask(20 * 4096, OriginAccess::Write));
@@ -280,10 +287,6 @@ mod tests {
         assert!(queue.take_startable().is_none());
         queue.release(first);
         assert!(queue.take_startable().is_some());
-    }
-
-    fn blocks(start: u64, count: u64) -> ByteExtent {
-        ByteExtent { start: start * 4096, length: count * 4096 }
     }
 
     /// A write of a client that is ready, as the request of this number.

@@ -123,7 +123,8 @@ fn none(candidates: &[Candidate], needs: &[Need]) -> String {
     let is_rate_given = candidates.iter().all(|one| one.is_open);
     let why = if is_rate_given && missing.iter().any(|need| matches!(need, Need::Iops(_))) {
         format!(
-            " At its own times the load asks for no more than {} a second; say --depth N, or need a p99.",
+            " The load comes at its own times: the fastest does {} a second, and none can do more than is asked for; say \
+             --depth N, or need a p99.",
             show_whole(most)
         )
     } else {
@@ -193,7 +194,8 @@ mod tests {
         let paced: Vec<_> = article().into_iter().map(|one| Candidate { is_open: true, ..one }).collect();
         assert_eq!(
             recommend(&paced, &[Need::Iops(9_000)], &prices()).reason,
-            "None has at least 9,000 IOPS. At its own times the load asks for no more than 5,942 a second; say --depth N, or need a p99."
+            "None has at least 9,000 IOPS. The load comes at its own times: the fastest does 5,942 a second, and none can \
+             do more than is asked for; say --depth N, or need a p99."
         );
         let both = recommend(&article(), &[Need::Iops(5_500), Need::Cost(10.0)], &prices());
         assert_eq!(both.reason, "None has all of at least 5,500 IOPS and at most 10 a month together.");
