@@ -203,7 +203,7 @@ impl Simulation {
     pub(super) fn start_clients<E: Subject>(&mut self, requests: u64) {
         self.budget = requests;
         for client in 0..self.clients.len() {
-            if !self.served[usize::from(self.clients[client].volume().get())] {
+            if !self.is_served(self.clients[client].volume()) {
                 continue;
             }
             let at = self.now.plus(self.clients[client].pause());

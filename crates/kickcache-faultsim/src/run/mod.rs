@@ -341,8 +341,9 @@ impl Simulation {
                 host.apply(id, &mut self.around())
             }
             Event::Complete(id) => host.complete(id, &mut self.around()),
+            // Clients and restarts of a life may be due still when its work is done; their volume may have gone since.
             Event::Client(client) => {
-                if self.budget > 0 {
+                if self.budget > 0 && self.is_served(self.clients[client].volume()) {
                     self.budget -= 1;
                     let ask = self.clients[client].next_ask();
                     self.issue(host, ask, Some(client));
@@ -350,7 +351,7 @@ impl Simulation {
                 Ok(())
             }
             Event::Restart(volume) => {
-                if self.budget > 0 {
+                if self.budget > 0 && self.is_served(volume) {
                     let unit = self.plan.atomic_unit;
                     self.note(|| format!("the origin of volume {} restarts", volume.get()));
                     host.restart_origin(volume, unit, &mut self.around())?;
@@ -372,6 +373,10 @@ impl Simulation {
                 Ok(())
             }
         }
+    }
+
+    fn is_served(&self, volume: VolumeId) -> bool {
+        self.served[usize::from(volume.get())]
     }
 
     fn issue<E: Subject>(&mut self, host: &mut Host<E>, ask: Ask, client: Option<usize>) {

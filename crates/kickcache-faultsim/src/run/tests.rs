@@ -42,3 +42,19 @@ fn trace_of_the_stand_in() {
     let seed = std::env::var("SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(0);
     println!("{:?}", run_subject::<StandIn<{ Flaw::NONE }>>(seed, Printing::Lines).err());
 }
+
+#[test]
+fn a_client_that_is_due_when_its_volume_has_gone_asks_nothing() {
+    let mut simulation = Simulation::new(1, Printing::Silent);
+    simulation.format::<Engine>().unwrap();
+    let mut host = simulation.open::<Engine>(Service::In).unwrap();
+    simulation.recover(&mut host).unwrap();
+    simulation.budget = 2;
+    let volume = usize::from(simulation.clients[0].volume().get());
+    simulation.served[volume] = false;
+    simulation.happen(&mut host, Event::Client(0)).unwrap();
+    assert!(simulation.outstanding.is_empty());
+    simulation.served[volume] = true;
+    simulation.happen(&mut host, Event::Client(0)).unwrap();
+    assert_eq!(simulation.outstanding.len(), 1);
+}
