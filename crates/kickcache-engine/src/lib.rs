@@ -56,6 +56,7 @@ mod policy;
 mod pool;
 pub mod queue;
 pub mod rate;
+mod refusals;
 pub mod request;
 mod room;
 pub mod samples;

@@ -3,8 +3,6 @@
 
 use crate::cache::segments::SegmentState;
 use crate::ids::BatchSlot;
-use crate::inflight::blocks::block_extent;
-use crate::inflight::writing::IfRefused;
 use crate::log::Batch;
 use crate::state::State;
 use crate::task::Task;
@@ -53,29 +51,6 @@ impl State {
         Some(heir)
     }
 
-    /// Whether a block is what a write through the log put there, and will be forgotten if the origin refuses it. Who
-    /// reads it meanwhile asks the origin, behind that write: it must not see what may never have been.
-    #[inline]
-    pub(crate) fn may_be_refused(&self, key: BlockKey, location: Location) -> bool {
-        self.requests.through_count > 0
-            && self.is_forgotten_if_refused(key, location)
-            && !mutant!(RefusedRead)
-    }
-
-    #[cold]
-    fn is_forgotten_if_refused(&self, key: BlockKey, location: Location) -> bool {
-        self.requests.written_through(&self.cache, self.cache.copy_at(key, location))
-            == Some(IfRefused::Forgotten)
-    }
-
-    /// The origin took a write of a block that later ones put into the log once more.
-    pub(crate) fn keep_if_refused(&mut self, key: BlockKey) {
-        let queue = &self.volumes.get(key.volume()).queue;
-        let extent = block_extent(key.block());
-        let last_read = queue.last_read(extent);
-        self.requests.keep_if_refused(key, |ticket| last_read.is_some_and(|read| read > ticket));
-    }
-
     /// A dirty block was forgotten, and a restart may find it again or not: until then nobody may read what the origin
     /// has in its place.
     pub(crate) fn bring_back(&mut self, key: BlockKey, location: Location) {
@@ -97,30 +72,5 @@ impl State {
         if self.cache.segments().get(segment).state == SegmentState::Reclaiming {
             self.reclaim.postponed.push(older);
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::config::Mode;
-    use crate::request::{Durability, Operation};
-    use crate::scene::Scene;
-    use crate::units::{BlockIndex, VolumeId};
-
-    #[test]
-    fn a_copy_that_is_the_block_again_is_still_its_writes_and_may_be_refused() {
-        let mut scene = Scene::new(Mode::WriteThrough);
-        let write = Operation::Write(Durability::Volatile);
-        scene.hold("origin write");
-        scene.begin(write, 0, 4096);
-        let older = scene.location(0);
-        scene.begin(write, 0, 4096);
-        let key = BlockKey::new(VolumeId::new(0), BlockIndex::new(0));
-        scene.engine.state.revive(key, older);
-        assert!(scene.engine.state.may_be_refused(key, older));
-        scene.end_held();
-        assert!(!scene.engine.state.may_be_refused(key, older));
-        assert_eq!(scene.not_clean(), (0, 1));
     }
 }

@@ -56,6 +56,8 @@ pub(crate) struct Volume {
     pub(crate) look_again_at: Instant,
     /// What is read and not cached stays so until then.
     pub(crate) paused_until: Instant,
+    /// The origin refused the last write of a client.
+    pub(crate) has_refused: bool,
 }
 
 impl Volume {
@@ -117,6 +119,7 @@ impl Volume {
             backoff_until: now,
             look_again_at: now,
             paused_until: now,
+            has_refused: false,
         }
     }
 }

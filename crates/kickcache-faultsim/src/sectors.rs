@@ -37,6 +37,13 @@ pub enum Unreadable {
     Journal,
 }
 
+/// Makes data unreadable that was written last.
+pub fn make_newest_unreadable(cache: &mut SimulatedDevice, random: &mut Random) -> Unreadable {
+    let places = LogPlaces::find(cache);
+    let recent = &places.data[places.data.len().saturating_sub(RECENT)..];
+    lose(cache, recent, Unreadable::Data(random.within(1, BLOCKS_MAX)), random)
+}
+
 /// Makes something unreadable.
 pub fn make_unreadable(cache: &mut SimulatedDevice, random: &mut Random) -> Unreadable {
     let places = LogPlaces::find(cache);
@@ -46,11 +53,19 @@ pub fn make_unreadable(cache: &mut SimulatedDevice, random: &mut Random) -> Unre
         5 | 6 => (places.headers, RECENT_LOG, Unreadable::Header),
         _ => (places.journal, RECENT_LOG, Unreadable::Journal),
     };
+    lose(cache, sometimes_recent(&among, recent, random), unreadable, random)
+}
+
+fn lose(
+    cache: &mut SimulatedDevice,
+    among: &[u64],
+    unreadable: Unreadable,
+    random: &mut Random,
+) -> Unreadable {
     if among.is_empty() {
         return Unreadable::Nothing;
     }
     let count = if let Unreadable::Data(count) = unreadable { count } else { 1 };
-    let among = sometimes_recent(&among, recent, random);
     (0..count).for_each(|_| cache.make_unreadable(among[random.index(among.len())]));
     unreadable
 }

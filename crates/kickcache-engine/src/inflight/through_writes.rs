@@ -76,8 +76,16 @@ impl Requests {
         }
     }
 
-    /// The origin took a write of a block that later ones put into the log once more. Should it refuse those, what they wrote stays
-    /// there, as over any block that the origin has not flushed, so that reads need not wait for them; but not if a read waits
+    /// Whether any of the writes through the log that put a block there, and would have it forgotten, has such a place at the origin.
+    pub(crate) fn is_any_through(&self, key: BlockKey, is_it: impl Fn(Ticket) -> bool) -> bool {
+        self.iter().filter_map(through_write).any(|writing| {
+            let mut own = writing.written.iter().filter(|written| written.if_refused == IfRefused::Forgotten);
+            writing.place().is_some_and(&is_it) && own.any(|written| written.copy.key == key)
+        })
+    }
+
+    /// The origin took a write of a block that later ones put into the log once more, or a client reads it there. Should it refuse
+    /// those, what they wrote stays, as over any block that the origin has not flushed, so that reads need not wait for them; but not if a read waits
     /// behind them already, which would get what was there before.
     pub(crate) fn keep_if_refused(&mut self, key: BlockKey, is_read_behind: impl Fn(Ticket) -> bool) {
         for pending in self.iter_mut() {

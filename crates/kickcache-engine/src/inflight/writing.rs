@@ -63,7 +63,7 @@ pub(crate) struct Written {
 pub(crate) enum IfRefused {
     /// It stays: the log had something before that the origin lacked.
     StaysDirty,
-    /// It stays: the log had something before that the origin has, but had not flushed.
+    /// It stays: the log had something before that the origin has, but had not flushed; or a client has read it.
     StaysUnflushed,
     /// It is forgotten, durably, before the client is told.
     Forgotten,

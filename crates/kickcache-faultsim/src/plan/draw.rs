@@ -76,9 +76,10 @@ type Draw = fn(&mut Plan, &mut Random);
 
 /// What three plans of four have, one after the other: of this many plans those with these numbers. All look at one number, so that some
 /// meet and others never do; the last plan of four is as it was drawn.
-const RARE: [(u64, &[u64], Draw); 24] = [
+const RARE: [(u64, &[u64], Draw); 25] = [
     (30, &[7], focus::unreadable),
     (30, &[8, 9], focus::unreadable_between_lives),
+    (40, &[15], focus::newest_data_unreadable),
     (30, &[12], focus::rot_between_lives),
     (30, &[14], focus::rot_newest_data),
     (30, &[16], focus::zero_segments),

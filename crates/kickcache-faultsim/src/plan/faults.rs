@@ -105,6 +105,8 @@ pub struct Faults {
     pub rotting: Rotting,
     /// Ends of lives after which blocks of the cache device cannot be read until they are written, in 1/1000.
     pub unreadable_permille: u64,
+    /// Which: data that was written last, else anything.
+    pub unreadable_newest: bool,
     /// Writes that fail because a device is full, in 1/1000 of those that fail.
     pub full_permille: u64,
     /// Batches of which the cache device will never read a block again in that life, in 1/1000.

@@ -372,6 +372,16 @@ pub(super) fn unreadable_between_lives(plan: &mut Plan, random: &mut Random) {
     (plan.ends.power_cut, plan.ends.kill, plan.ends.verify) = (450, 400, 1_000);
 }
 
+/// Blocks of which nobody else has the newest content cannot be read when the log is read back after a crash.
+pub(super) fn newest_data_unreadable(plan: &mut Plan, random: &mut Random) {
+    unreadable_between_lives(plan, random);
+    keep_dirty(plan);
+    (plan.faults.unreadable_permille, plan.faults.unreadable_newest) = (1_000, true);
+    (plan.shape.hot_permille, plan.shape.hot_blocks) = (random.within(300, 900), 64);
+    plan.weights.discard = 0;
+    (plan.requests, plan.lives) = (random.within(10, 60), random.within(10, 20));
+}
+
 /// The cache device is extended while the log goes round with dirty blocks in it, and the power fails around that.
 pub(super) fn grow_cache(plan: &mut Plan, random: &mut Random) {
     keep_dirty(plan);

@@ -4,7 +4,7 @@ use crate::overwritten::overwrite;
 use crate::plan::faults::Rotting;
 use crate::rot::{Rotted, rot};
 use crate::run::Simulation;
-use crate::sectors::{Unreadable, make_unreadable};
+use crate::sectors::{Unreadable, make_newest_unreadable, make_unreadable};
 
 impl Simulation {
     /// After a crash.
@@ -57,7 +57,9 @@ impl Simulation {
     fn make_cache_unreadable(&mut self) {
         let permille = self.plan.faults.unreadable_permille;
         if permille > 0 && self.random.chance(permille) {
-            let unreadable = make_unreadable(&mut self.devices.cache, &mut self.random);
+            let make =
+                if self.plan.faults.unreadable_newest { make_newest_unreadable } else { make_unreadable };
+            let unreadable = make(&mut self.devices.cache, &mut self.random);
             self.note(|| format!("unreadable: {unreadable:?}"));
             self.summary.injected.unreadable_blocks += match unreadable {
                 Unreadable::Nothing => 0,

@@ -1,4 +1,4 @@
-//! The engine is built a second time with flaws in it, each of which the gate's seeds must find.
+//! The engine is built a second time with flaws in it, each of which the gate's seeds, or as many again, must find.
 
 use std::process::Command;
 

@@ -63,6 +63,7 @@ fn is_shared(state: &State, key: BlockKey, location: Location, run: ByteExtent) 
 
 fn touch(state: &mut State, key: BlockKey, location: Location) {
     let volume = key.volume();
+    state.keep_what_is_read(key, location);
     state.retention.hold.observe(key, Use::Read);
     let touch = state.cache.touch(location);
     if touch.is_first {

@@ -30,7 +30,7 @@ pub(super) fn find(state: &State, key: BlockKey) -> Option<Location> {
     let location = state.cache.find(key)?;
     let is_clean = state.cache.slots().state(location) == SlotState::Clean;
     let is_left = is_clean && state.device.is_out_of_service();
-    if is_left || state.may_be_refused(key, location) { None } else { Some(location) }
+    if is_left || state.may_vanish(key, location) { None } else { Some(location) }
 }
 
 pub(super) const fn is_sector_aligned(extent: ByteExtent) -> bool {

@@ -1,0 +1,125 @@
+//! What becomes of a block that a write through the log put there if the origin refuses that: it is forgotten, unless somebody has read it.
+
+use crate::ids::Ticket;
+use crate::inflight::blocks::block_extent;
+use crate::inflight::writing::IfRefused;
+use crate::state::State;
+use crate::units::{BlockKey, Location};
+
+impl State {
+    /// Whether nobody may read a block that stands in the log: a write through the log put it there, it is forgotten if the origin
+    /// refuses that, and it cannot be kept then. Who wants it asks the origin, behind that write: it must not see what may never
+    /// have been.
+    #[inline]
+    pub(crate) fn may_vanish(&self, key: BlockKey, location: Location) -> bool {
+        self.requests.through_count > 0 && self.must_vanish(key, location) && !mutant!(RefusedRead)
+    }
+
+    #[cold]
+    fn must_vanish(&self, key: BlockKey, location: Location) -> bool {
+        self.is_forgotten_if_refused(key, location) && !self.can_be_kept(key)
+    }
+
+    fn is_forgotten_if_refused(&self, key: BlockKey, location: Location) -> bool {
+        self.requests.written_through(&self.cache, self.cache.copy_at(key, location))
+            == Some(IfRefused::Forgotten)
+    }
+
+    /// Whether what writes through the log put there of a block may stay if the origin refuses them. Not if a read waits behind them,
+    /// which would get what was there before; nor if the origin refused its last write: the log must not fill with what it does not
+    /// take.
+    fn can_be_kept(&self, key: BlockKey) -> bool {
+        !self.volumes.get(key.volume()).has_refused
+            && !self.requests.is_any_through(key, self.is_read_behind(key))
+    }
+
+    /// Whether a read of the block waits behind a place at the origin.
+    fn is_read_behind(&self, key: BlockKey) -> impl Fn(Ticket) -> bool + use<> {
+        let last = self.volumes.get(key.volume()).queue.last_read(block_extent(key.block()));
+        move |ticket| last.is_some_and(|read| read > ticket)
+    }
+
+    /// A client reads a block that stands in the log: from here on it stays there, whatever the origin makes of its write.
+    #[inline]
+    pub(crate) fn keep_what_is_read(&mut self, key: BlockKey, location: Location) {
+        if self.requests.through_count > 0 && !mutant!(RefusedRead) {
+            self.keep_if_forgotten(key, location);
+        }
+    }
+
+    #[cold]
+    fn keep_if_forgotten(&mut self, key: BlockKey, location: Location) {
+        if self.is_forgotten_if_refused(key, location) {
+            self.keep_if_refused(key);
+        }
+    }
+
+    /// The origin took a write of a block that later ones put into the log once more, or a client reads it.
+    pub(crate) fn keep_if_refused(&mut self, key: BlockKey) {
+        let is_read_behind = self.is_read_behind(key);
+        self.requests.keep_if_refused(key, is_read_behind);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Mode;
+    use crate::device::DeviceError;
+    use crate::request::{Durability, Errno, Operation};
+    use crate::scene::Scene;
+    use crate::units::{BlockIndex, VolumeId};
+
+    #[test]
+    fn a_copy_that_is_the_block_again_is_still_its_writes_and_is_forgotten_if_refused() {
+        let mut scene = Scene::new(Mode::WriteThrough);
+        let write = Operation::Write(Durability::Volatile);
+        scene.hold("origin write");
+        scene.begin(write, 0, 4096);
+        let older = scene.location(0);
+        scene.begin(write, 0, 4096);
+        let key = BlockKey::new(VolumeId::new(0), BlockIndex::new(0));
+        scene.engine.state.revive(key, older);
+        assert!(scene.engine.state.is_forgotten_if_refused(key, older));
+        scene.end_held();
+        assert!(!scene.engine.state.is_forgotten_if_refused(key, older));
+        assert_eq!(scene.not_clean(), (0, 1));
+    }
+
+    #[test]
+    fn a_block_that_was_read_while_its_write_waits_for_the_origin_stays_if_that_is_refused() {
+        let write = Operation::Write(Durability::Volatile);
+        for is_read in [false, true] {
+            let mut scene = Scene::new(Mode::WriteThrough);
+            scene.hold("origin read");
+            scene.begin(Operation::Read, 0, 4096);
+            scene.begin(write, 0, 4096);
+            if is_read {
+                assert_eq!(scene.read(0, 4096).1, ["cache read 4096"], "the origin is not asked");
+            }
+            scene.fail_times(1, "origin write", DeviceError::Io);
+            scene.end_held();
+            assert_eq!((scene.take_reply(), scene.take_reply()), (Some(Ok(())), Some(Err(Errno::Io))));
+            assert_eq!(scene.not_clean(), (u64::from(is_read), 0), "what was read does not vanish");
+            assert_eq!(scene.is_cached(0), is_read);
+            scene.engine.check();
+        }
+    }
+
+    #[test]
+    fn while_the_origin_refuses_writes_what_they_put_into_the_log_is_not_kept() {
+        let write = Operation::Write(Durability::Volatile);
+        let mut scene = Scene::new(Mode::WriteThrough);
+        scene.fail_times(1, "origin write", DeviceError::Io);
+        assert_eq!(scene.write(8192, 4096).0, Err(Errno::Io));
+        for seen in ["origin read", "cache read"] {
+            scene.hold("origin write");
+            scene.begin(write, 1 << 20, 4096);
+            let read = [scene.begin(Operation::Read, 1 << 20, 4096), scene.end_held()].concat();
+            assert!(read.iter().any(|line| line.starts_with(seen)), "{seen}: {read:?}");
+            scene.drain();
+            assert_eq!((scene.take_reply(), scene.take_reply()), (Some(Ok(())), Some(Ok(()))));
+            scene.flush().0.unwrap();
+        }
+    }
+}
