@@ -1,4 +1,4 @@
-//! The answer in words, at the head of a page: each run against the first.
+//! The answer in words, at the head of a page: each run against its twin, or the first.
 
 use kickcache_model::result::RunResult;
 use kickcache_model::statistics::comparison::{Comparison, Verdict};
@@ -29,17 +29,16 @@ pub(crate) fn sentences(runs: &[Repeated<'_>]) -> Vec<String> {
     if others.is_empty() {
         return vec![alone(base, measure)];
     }
-    let sentence = |other: &Repeated<'_>| match measured(runs, other) {
+    let sentence = |other: &Repeated<'_>| match find(runs, other.run.predicts.as_ref()) {
         Some(of) => foretold(of, other, measure),
-        None => against(base, other, measure),
+        None => against(find(runs, other.run.twin.as_ref()).unwrap_or(base), other, measure),
     };
     others.iter().map(sentence).collect()
 }
 
-/// What a prediction is about, if it is there.
-fn measured<'a>(runs: &'a [Repeated<'a>], other: &Repeated<'_>) -> Option<&'a Repeated<'a>> {
-    let of = other.run.predicts.as_ref()?;
-    runs.iter().find(|known| known.run.name == *of)
+/// A run by its name, if it is there.
+fn find<'a>(runs: &'a [Repeated<'a>], name: Option<&String>) -> Option<&'a Repeated<'a>> {
+    runs.iter().find(|known| name == Some(&known.run.name))
 }
 
 /// What was foretold beside what was measured.
@@ -72,7 +71,8 @@ fn against(base: &Repeated<'_>, other: &Repeated<'_>, measure: Measure) -> Strin
         (Some(before), Some(now)) => format!("; p99 {before}, now {now}"),
         _ => String::new(),
     };
-    format!("{}: {one}, {}: {two}{times}{latency}.", name(base.run), name(other.run))
+    let loads = if base.run.workload == other.run.workload { "" } else { "; the loads differ" };
+    format!("{}: {one}, {}: {two}{times}{latency}{loads}.", name(base.run), name(other.run))
 }
 
 /// A run's name, without a comma that would part the sentence.

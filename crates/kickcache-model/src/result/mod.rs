@@ -28,6 +28,9 @@ pub struct RunResult {
     /// The name of the measured run that this one foretells, if it is a simulation made for that.
     #[serde(default)]
     pub predicts: Option<String>,
+    /// The name of the run that a report compares this one with, if that is not its first.
+    #[serde(skip)]
+    pub twin: Option<String>,
     /// The cache device, as people call it; nothing for a bare device.
     pub cache: Option<String>,
     /// Bytes of the cache device, if they are known.
@@ -190,6 +193,7 @@ impl RunResult {
             name: name.into(),
             family: None,
             predicts: None,
+            twin: None,
             cache: None,
             cache_bytes: None,
             origin: String::new(),

@@ -28,8 +28,8 @@ Examples:
 
 /// Compare results in words, and in an HTML page: of `bench`, `demo`, `simulate compare` and `status`, with --json
 ///
-/// The first run of the first file is what the others are compared with. Of several files, each run's name begins with that
-/// of its file.
+/// Of several files, each run's name begins with that of its file, and a run is compared with the one that has the same name in the
+/// first file that has it; any other with the first run of the first file. In the page you choose what ratios are to.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ReportArgs {
@@ -53,10 +53,11 @@ impl ReportArgs {
         let stored = self.results.iter().map(|path| read(path)).collect::<Result<Vec<_>, _>>()?;
         let read: Vec<&Path> = self.results.iter().map(PathBuf::as_path).collect();
         output::try_out(&[self.output.as_deref()], &read)?;
-        let mut runs = Vec::new();
-        for (name, file) in names(&self.results).iter().zip(&stored) {
-            runs.extend(file.runs.iter().cloned().map(|run| named(run, name, stored.len())));
-        }
+        let names = names(&self.results);
+        let all: Vec<(&str, &RunResult)> = names.iter().zip(&stored).flat_map(of_file).collect();
+        let several = stored.len() > 1;
+        let shown = |run: &(&str, &RunResult)| if several { named(*run, &all) } else { run.1.clone() };
+        let runs: Vec<RunResult> = all.iter().map(shown).collect();
         kickcache_report::answer(&runs).iter().try_for_each(|sentence| writeln!(out, "{sentence}"))?;
         if let Some(path) = &self.output {
             let introduction: Vec<&str> = stored.iter().map(|file| file.description.as_str()).collect();
@@ -88,12 +89,21 @@ fn names(paths: &[PathBuf]) -> Vec<String> {
     paths.iter().enumerate().map(name).collect()
 }
 
-fn named(run: RunResult, stem: &str, files: usize) -> RunResult {
-    if files < 2 {
-        return run;
+/// The runs of a file, each with its name.
+fn of_file<'a>((name, file): (&'a String, &'a Stored)) -> impl Iterator<Item = (&'a str, &'a RunResult)> {
+    file.runs.iter().map(|run| (name.as_str(), run))
+}
+
+/// A run of one of several files, beside the first of the same name of another one that comes before.
+fn named((file, run): (&str, &RunResult), all: &[(&str, &RunResult)]) -> RunResult {
+    let full = |file: &str, name: &str| format!("{file}: {name}");
+    let first = all.iter().find(|(_, other)| other.name == run.name).filter(|(first, _)| *first != file);
+    RunResult {
+        name: full(file, &run.name),
+        predicts: run.predicts.as_ref().map(|of| full(file, of)),
+        twin: first.map(|(first, _)| full(first, &run.name)),
+        ..run.clone()
     }
-    let named = |name: String| format!("{stem}: {name}");
-    RunResult { name: named(run.name), predicts: run.predicts.map(named), ..run }
 }
 
 fn read(path: &Path) -> Result<Stored, Failure> {
@@ -180,6 +190,17 @@ mod tests {
         assert_eq!(names(&["old/b.json", "new/c.json"]), ["b", "c"]);
         assert_eq!(names(&["old/b.json", "new/b.json", "c.json"]), ["old/b.json", "new/b.json", "c"]);
         assert_eq!(names(&["b.json", "b.json"]), ["b.json (1)", "b.json (2)"]);
+    }
+
+    #[test]
+    fn a_run_stands_beside_the_one_of_its_name_in_the_first_file() {
+        let run = |name: &str| RunResult::new(name, "load", 1);
+        let (cold, warm, other) = (run("cold"), run("warm"), run("other"));
+        let all = [("a", &cold), ("a", &warm), ("b", &warm), ("b", &other), ("c", &warm)];
+        let twin = |at: usize| named(all[at], &all).twin;
+        assert_eq!([twin(0), twin(1), twin(3)], [None, None, None]);
+        assert_eq!([twin(2), twin(4)], [Some("a: warm".into()), Some("a: warm".into())]);
+        assert_eq!(named(all[2], &all).name, "b: warm");
     }
 
     #[test]
