@@ -71,7 +71,9 @@ fn against(base: &Repeated<'_>, other: &Repeated<'_>, measure: Measure) -> Strin
         (Some(before), Some(now)) => format!("; p99 {before}, now {now}"),
         _ => String::new(),
     };
-    let loads = if base.run.workload == other.run.workload { "" } else { "; the loads differ" };
+    // A ratio says something of two runs of one load.
+    let is_one_load = ratio.is_none() || base.run.workload == other.run.workload;
+    let loads = if is_one_load { "" } else { "; the loads differ" };
     format!("{}: {one}, {}: {two}{times}{latency}{loads}.", name(base.run), name(other.run))
 }
 

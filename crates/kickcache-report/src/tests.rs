@@ -112,6 +112,17 @@ fn a_live_run_is_not_compared_by_a_rate_that_its_clients_decide() {
 }
 
 #[test]
+fn a_run_is_compared_with_its_twin_and_loads_that_differ_are_named() {
+    let twin = RunResult { twin: Some("a: warm".into()), ..run("b: warm", 40_000, 1) };
+    let other = RunResult { workload: "other".into(), ..run("b: other", 40_000, 1) };
+    let sentences = answer(&[run("a: cold", 10_000, 1), run("a: warm", 20_000, 1), twin, other]);
+    assert!(sentences[1].starts_with("a: warm: 50 IOPS, b: warm: 25, 0.5x"), "{sentences:?}");
+    assert!(!sentences[1].contains("differ"), "{sentences:?}");
+    assert!(sentences[2].starts_with("a: cold: 100 IOPS, b: other: 25, 0.25x"), "{sentences:?}");
+    assert!(sentences[2].ends_with("; the loads differ."), "{sentences:?}");
+}
+
+#[test]
 fn the_data_of_a_page_can_be_read_again() {
     let runs = [with_cache(run("a<b", 1_000, 1))];
     let page = page(&runs);
