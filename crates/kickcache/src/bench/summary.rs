@@ -19,6 +19,8 @@ pub(crate) struct Summary {
     pub(crate) discarded: usize,
     /// The most that other programs took of the processors in a run of those.
     pub(crate) others_most: f64,
+    /// The same in rounds that count.
+    pub(crate) others_counted: f64,
     /// How much the first row differs from itself.
     pub(crate) noise: Option<Noise>,
 }
@@ -133,12 +135,16 @@ impl Summary {
         let rows: Vec<Row> = if counted.is_empty() { without_verdicts(rows) } else { rows };
         let discarded: Vec<&Round> =
             result.rounds.iter().filter(|round| round.standing == Standing::Discarded).collect();
-        let others = discarded.iter().flat_map(|round| &round.runs).map(|run| run.others);
+        let others = |rounds: &[&Round]| {
+            let runs = rounds.iter().flat_map(|round| &round.runs);
+            runs.map(|run| run.others).fold(0.0, f64::max)
+        };
         Summary {
             rows,
             rounds: counted.len(),
             discarded: discarded.len(),
-            others_most: others.fold(0.0, f64::max),
+            others_most: others(&discarded),
+            others_counted: others(&counted),
             noise: places.first().and_then(|first| noise(result, &counted, *first)),
         }
     }
@@ -252,7 +258,7 @@ mod tests {
             vec![round(100, 5_000, counts), voided, round(110, 5_300, counts), round(95, 4_900, counts)];
         let summary = Summary::of(&result(rounds));
         assert_eq!((summary.rounds, summary.discarded), (3, 1));
-        assert!((summary.others_most - 0.4).abs() < 1e-9);
+        assert!((summary.others_most - 0.4).abs() < 1e-9 && summary.others_counted < 1e-9);
         let names: Vec<(&str, Phase)> =
             summary.rows.iter().map(|row| (row.target.as_str(), row.phase)).collect();
         assert_eq!(names, [("hdd", Phase::Found), ("cache", Phase::Empty), ("cache", Phase::Stale)]);

@@ -12,6 +12,8 @@ use crate::cli::table::{Align, Cell, Colour, KEEP, Table, Tone};
 const NONE_COUNTS: &str = "No round counts: what stands here was measured all the same, and proves nothing.";
 /// An interval whose end is this many times its beginning says nothing.
 const WIDE: f64 = 100.0;
+/// More than this part of the processors is said, also where it was allowed.
+const BUSY: f64 = 0.02;
 /// What stands where there is no figure.
 const NOTHING: &str = "-";
 
@@ -103,6 +105,13 @@ pub(crate) fn footnotes(summary: &Summary, result: &BenchResult) -> Vec<String> 
         lines.push(format!(
             "{discarded} more were discarded: other programs took up to {:.1} % of the processors, {:.1} % are allowed.",
             others_most * 100.0,
+            result.busy_limit * 100.0
+        ));
+    }
+    if summary.others_counted > BUSY {
+        lines.push(format!(
+            "Other programs took up to {:.1} % of the processors in rounds that count; {:.1} % were allowed (--busy-limit): the figures may be theirs as well.",
+            summary.others_counted * 100.0,
             result.busy_limit * 100.0
         ));
     }

@@ -159,6 +159,25 @@ impl Source {
             Source::Live(volume) => volume.candidate(layout, runs, economy),
         }
     }
+
+    /// A note of the layouts that are too slow for the load.
+    fn behind<'a>(
+        &self,
+        candidates: &[Candidate],
+        runs: impl Iterator<Item = &'a [RunResult]>,
+    ) -> Option<String> {
+        let Source::Load(load) = self else { return None };
+        let is_behind = |runs: &[RunResult]| runs.iter().any(|run| load.is_behind(run));
+        let slow: Vec<String> = candidates
+            .iter()
+            .zip(runs)
+            .filter(|(_, runs)| is_behind(runs))
+            .map(|(one, _)| one.name())
+            .collect();
+        let list = slow.join(", ");
+        (!slow.is_empty())
+            .then(|| format!("too slow for the load: {list}; latencies there grow for as long as it lasts"))
+    }
 }
 
 impl AdviseArgs {
@@ -182,6 +201,7 @@ impl AdviseArgs {
         let of_layout = layouts.iter().zip(runs.chunks(repeat));
         let candidates: Vec<Candidate> =
             of_layout.map(|(layout, runs)| load.candidate(*layout, runs, &economy)).collect();
+        notes.extend(load.behind(&candidates, runs.chunks(repeat)));
         notes.extend(warnings(&candidates, &self.need));
         let recommendation = recommend(&candidates, &self.need, &economy.prices);
         let advice = Advice {

@@ -304,13 +304,10 @@ fn say_what_measured_nothing(results: &[RunResult]) {
     }
 }
 
-/// Part of its length by which a replay may run longer than its trace without a word.
-const BEHIND: u64 = 20;
-
 /// An open loop whose devices are too slow ends late.
 fn say_what_fell_behind(load: &Load, results: &[RunResult], out: &mut dyn Write) -> std::io::Result<()> {
     let Some(span) = load.span().map(|span| span.as_nanos()) else { return Ok(()) };
-    for run in results.iter().filter(|run| run.nanos > span.saturating_add(span / BEHIND + 1_000_000_000)) {
+    for run in results.iter().filter(|run| load.is_behind(run)) {
         let (took, span) =
             (std::time::Duration::from_nanos(run.nanos), std::time::Duration::from_nanos(span));
         let (took, span) = (kickcache_units::show_duration(took), kickcache_units::show_duration(span));

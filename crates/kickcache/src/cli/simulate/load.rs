@@ -8,6 +8,7 @@ use std::str::FromStr;
 use kickcache_engine::time::{Duration, Instant};
 use kickcache_engine::units::BLOCK_SIZE;
 use kickcache_model::device_model::device_file::DeviceFile;
+use kickcache_model::result::RunResult;
 use kickcache_model::trace_file::Format;
 use kickcache_model::trace_file::survey::Survey;
 use kickcache_model::workload::fio::FioWorkload;
@@ -23,6 +24,8 @@ use crate::cli::simulate::{calibrate, input};
 const FIO_COST: Duration = Duration::from_micros(12);
 /// Virtual seconds after which a job file without an end is stopped.
 const SECONDS_MAX: u64 = 3_600;
+/// Part of its length by which a replay may run longer than its trace without a word.
+const BEHIND: u64 = 20;
 
 /// Where the accesses come from.
 #[derive(Debug, clap::Args)]
@@ -221,6 +224,12 @@ impl Load {
     /// How long the accesses would take at their own times and no slower, if they come at them.
     pub(crate) fn span(&self) -> Option<Duration> {
         matches!(self.kind, LoadKind::Trace(_, _, Pace::Open { .. })).then_some(self.expected)
+    }
+
+    /// Whether the devices of a run were too slow for accesses that come at their own times, so that it ended late.
+    pub(crate) fn is_behind(&self, run: &RunResult) -> bool {
+        let span = self.span().map(|span| span.as_nanos());
+        span.is_some_and(|span| run.nanos > span.saturating_add(span / BEHIND + 1_000_000_000))
     }
 
     /// Whether a run says by records how far it is.
