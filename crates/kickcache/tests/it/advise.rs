@@ -99,6 +99,10 @@ fn a_trace_is_advised_on_with_the_life_of_the_cache_device_and_a_page() {
         table.contains("caches of 1 % (") && table.contains(" are left out: 8 MiB is the least"),
         "{table}"
     );
+    assert!(!table.contains("too slow for the load"), "{table}");
+    let fast = advise(&files[..1], "--size 16M --speed 20");
+    let table = String::from_utf8_lossy(&fast.stdout);
+    assert!(table.contains("too slow for the load: no cache, cache of 16 MiB; latencies"), "{table}");
     let page = fs::read_to_string(page).unwrap();
     assert!(page.contains("What each costs and gives") && page.contains("a mean latency of"), "{table}");
 }
