@@ -6,6 +6,7 @@ use kickcache_model::statistics::comparison::{Comparison, Verdict};
 use kickcache_units::{counted, show_whole};
 
 use crate::bench::{BenchResult, Foretold, Noise, Row, Summary};
+use crate::cli::status::width::terminal_width;
 use crate::cli::table::{Align, Cell, Colour, KEEP, Table, Tone};
 
 /// What stands where no round counts.
@@ -43,7 +44,7 @@ pub(crate) fn print(result: &BenchResult, summary: &Summary, out: &mut dyn Write
             table.row(cells_of_prediction(row, foretold));
         }
     }
-    table.print(out, Colour::for_stdout())?;
+    table.print_within(out, Colour::for_stdout(), terminal_width())?;
     writeln!(out)?;
     let is_new = |line: &&String| *line != NONE_COUNTS;
     footnotes(summary, result).iter().filter(is_new).try_for_each(|line| writeln!(out, "{line}"))

@@ -7,10 +7,11 @@ use kickcache_units::show_bytes;
 
 use crate::cli::simulate::compared_runs::ComparedRuns;
 use crate::cli::simulate::setup_names::SetupNames;
-use crate::cli::table::{Align, Cell, Colour, Table};
+use crate::cli::status::width::terminal_width;
+use crate::cli::table::{Align, Cell, Colour, KEEP, Table};
 
-/// A column: its heading, its side, and what it shows of a run.
-type Column<'a> = (&'static str, Align, Box<dyn Fn(&ComparedRuns<'_>) -> String + 'a>);
+/// A column: its heading, its side, when it goes where there is no room, and what it shows of a run.
+type Column<'a> = (&'static str, Align, u8, Box<dyn Fn(&ComparedRuns<'_>) -> String + 'a>);
 
 /// Whether rates are compared.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -31,12 +32,13 @@ pub(crate) fn print(
     let cache = if has_cache { format!("; cache device: {}", names.cache) } else { String::new() };
     writeln!(out, "{}\norigin: {}{cache}\n", names.load, names.origin)?;
     let columns = columns(kinds, ratios);
-    let headings: Vec<(&str, Align)> = columns.iter().map(|column| (column.0, column.1)).collect();
-    let mut table = Table::new(&headings);
+    let headings: Vec<(&str, Align, u8)> =
+        columns.iter().map(|column| (column.0, column.1, column.2)).collect();
+    let mut table = Table::ranked(&headings);
     for kind in kinds {
-        table.row(columns.iter().map(|column| Cell::new((column.2)(kind))).collect());
+        table.row(columns.iter().map(|column| Cell::new((column.3)(kind))).collect());
     }
-    table.print(out, Colour::for_stdout())
+    table.print_within(out, Colour::for_stdout(), terminal_width())
 }
 
 /// What stands where there is no figure.
@@ -51,9 +53,14 @@ fn columns<'a>(kinds: &'a [ComparedRuns<'_>], ratios: Ratios) -> Vec<Column<'a>>
     let is_repeated = kinds.iter().any(|kind| kind.runs.len() > 1);
     let has_cache = kinds.iter().any(|kind| kind.size.is_some());
     let mut columns: Vec<Column<'a>> = vec![
-        ("CACHE", Align::Left, Box::new(|kind| kind.cache.name().into())),
-        ("SIZE", Align::Right, Box::new(|kind| optional(kind.size.map(|size| show_bytes(size.bytes()))))),
-        ("IOPS", Align::Right, Box::new(|kind| format!("{:.0}", kind.median(RunResult::iops)))),
+        ("CACHE", Align::Left, KEEP, Box::new(|kind| kind.cache.name().into())),
+        (
+            "SIZE",
+            Align::Right,
+            KEEP,
+            Box::new(|kind| optional(kind.size.map(|size| show_bytes(size.bytes())))),
+        ),
+        ("IOPS", Align::Right, KEEP, Box::new(|kind| format!("{:.0}", kind.median(RunResult::iops)))),
     ];
     if kinds.len() > 1 && ratios == Ratios::ToFirst {
         let ratio = move |kind: &ComparedRuns<'_>| kind.median(compared) / measure;
@@ -61,35 +68,43 @@ fn columns<'a>(kinds: &'a [ComparedRuns<'_>], ratios: Ratios) -> Vec<Column<'a>>
             optional(Some(ratio(kind)).filter(|ratio| ratio.is_finite()).map(two))
         };
         let heading = if is_open { "LATENCY RATIO" } else { "RATIO" };
-        columns.push((heading, Align::Right, Box::new(show)));
+        columns.push((heading, Align::Right, KEEP, Box::new(show)));
     }
     if is_open {
         let mean = |run: &RunResult| run.latencies().mean() / 1e3;
-        columns.push(("MEAN", Align::Right, Box::new(move |kind| latency(kind.median(mean)))));
+        columns.push(("MEAN", Align::Right, KEEP, Box::new(move |kind| latency(kind.median(mean)))));
     }
     if is_repeated {
-        columns.push(("MIN-MAX", Align::Right, Box::new(spread)));
+        columns.push(("MIN-MAX", Align::Right, 2, Box::new(spread)));
     }
     columns.extend::<[Column<'a>; 3]>([
-        ("BYTES/S", Align::Right, Box::new(|kind| bandwidth(kind.median(RunResult::bytes_per_second)))),
-        ("P50", Align::Right, Box::new(|kind| latency(kind.median(|run| micros(run.latencies().p50()))))),
-        ("P99", Align::Right, Box::new(|kind| latency(kind.median(|run| micros(run.latencies().p99()))))),
+        ("BYTES/S", Align::Right, 4, Box::new(|kind| bandwidth(kind.median(RunResult::bytes_per_second)))),
+        ("P50", Align::Right, 1, Box::new(|kind| latency(kind.median(|run| micros(run.latencies().p50()))))),
+        (
+            "P99",
+            Align::Right,
+            KEEP,
+            Box::new(|kind| latency(kind.median(|run| micros(run.latencies().p99())))),
+        ),
     ]);
     if has_cache {
         columns.extend::<[Column<'a>; 3]>([
             (
                 "HITS",
                 Align::Right,
+                KEEP,
                 Box::new(|kind| optional(kind.median_of_known(RunResult::hit_ratio).map(percent))),
             ),
             (
                 "WRITTEN",
                 Align::Right,
+                3,
                 Box::new(|kind| optional(kind.median_of_known(cache_bytes).map(bytes))),
             ),
             (
                 "WRITE AMPLIFICATION",
                 Align::Right,
+                5,
                 Box::new(|kind| optional(kind.median_of_known(RunResult::written_per_byte).map(two))),
             ),
         ]);

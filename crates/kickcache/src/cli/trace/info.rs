@@ -11,7 +11,8 @@ use serde_json::{Value, json};
 
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::options::parse_format;
-use crate::cli::table::{Align, Cell, Colour, Table};
+use crate::cli::status::width::terminal_width;
+use crate::cli::table::{Align, Cell, Colour, KEEP, Table};
 use crate::cli::trace::spool::spool_input;
 
 const EXAMPLES: &str = "\
@@ -60,7 +61,7 @@ impl InfoArgs {
                 surveys.iter().map(|surveyed| as_json(&surveyed.name, &surveyed.survey)).collect();
             writeln!(out, "{}", serde_json::to_string_pretty(&all)?)?;
         } else {
-            table(&surveys).print(out, Colour::for_stdout())?;
+            table(&surveys).print_within(out, Colour::for_stdout(), terminal_width())?;
         }
         check_whole(&surveys)
     }
@@ -91,17 +92,17 @@ fn check_whole(surveys: &[Surveyed]) -> Result<(), Failure> {
 }
 
 fn table(surveys: &[Surveyed]) -> Table {
-    let mut table = Table::new(&[
-        ("TRACE", Align::Left),
-        ("FORMAT", Align::Left),
-        ("SPAN", Align::Right),
-        ("READS", Align::Right),
-        ("BYTES READ", Align::Right),
-        ("WRITES", Align::Right),
-        ("BYTES WRITTEN", Align::Right),
-        ("OTHERS", Align::Right),
-        ("FOOTPRINT", Align::Right),
-        ("LOST", Align::Right),
+    let mut table = Table::ranked(&[
+        ("TRACE", Align::Left, KEEP),
+        ("FORMAT", Align::Left, 2),
+        ("SPAN", Align::Right, KEEP),
+        ("READS", Align::Right, KEEP),
+        ("BYTES READ", Align::Right, 1),
+        ("WRITES", Align::Right, KEEP),
+        ("BYTES WRITTEN", Align::Right, 1),
+        ("OTHERS", Align::Right, 3),
+        ("FOOTPRINT", Align::Right, KEEP),
+        ("LOST", Align::Right, KEEP),
     ]);
     for Surveyed { name, survey } in surveys {
         let span = survey.span.map_or_else(
