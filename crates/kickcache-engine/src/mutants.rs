@@ -104,6 +104,8 @@ mod planted {
         OvertakenAcrossRead,
         /// Writes that wait for room are not told of it.
         SpaceWaitersForgotten,
+        /// What a client writes is read before its batch landed.
+        ReadBeforeLanding,
         /// What the origin may still refuse, and is forgotten then, is read.
         RefusedRead,
         /// Reclaim forgets dirty blocks.

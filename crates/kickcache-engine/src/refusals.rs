@@ -4,7 +4,11 @@ use crate::ids::Ticket;
 use crate::inflight::blocks::block_extent;
 use crate::inflight::writing::IfRefused;
 use crate::state::State;
+use crate::time::Duration;
 use crate::units::{BlockKey, Location};
+
+/// For so long after a refused write nothing is kept because it was read: an origin may refuse some writes and take others.
+const REFUSAL_REST: Duration = Duration::from_millis(1_000);
 
 impl State {
     /// Whether nobody may read a block that stands in the log: a write through the log put it there, it is forgotten if the origin
@@ -26,10 +30,11 @@ impl State {
     }
 
     /// Whether what writes through the log put there of a block may stay if the origin refuses them. Not if a read waits behind them,
-    /// which would get what was there before; nor if the origin refused its last write: the log must not fill with what it does not
-    /// take.
+    /// which would get what was there before; nor if the origin refused one a moment ago: the log must not fill with what it does
+    /// not take.
     fn can_be_kept(&self, key: BlockKey) -> bool {
-        !self.volumes.get(key.volume()).has_refused
+        let refused_at = self.volumes.get(key.volume()).refused_at;
+        refused_at.is_none_or(|at| self.now.since(at) >= REFUSAL_REST)
             && !self.requests.is_any_through(key, self.is_read_behind(key))
     }
 
@@ -120,6 +125,7 @@ mod tests {
             scene.drain();
             assert_eq!((scene.take_reply(), scene.take_reply()), (Some(Ok(())), Some(Ok(()))));
             scene.flush().0.unwrap();
+            scene.pass(REFUSAL_REST);
         }
     }
 }

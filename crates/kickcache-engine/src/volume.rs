@@ -56,8 +56,8 @@ pub(crate) struct Volume {
     pub(crate) look_again_at: Instant,
     /// What is read and not cached stays so until then.
     pub(crate) paused_until: Instant,
-    /// The origin refused the last write of a client.
-    pub(crate) has_refused: bool,
+    /// When the origin refused a write of a client last.
+    pub(crate) refused_at: Option<Instant>,
 }
 
 impl Volume {
@@ -119,7 +119,7 @@ impl Volume {
             backoff_until: now,
             look_again_at: now,
             paused_until: now,
-            has_refused: false,
+            refused_at: None,
         }
     }
 }

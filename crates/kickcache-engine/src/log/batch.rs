@@ -6,6 +6,7 @@ use crate::device::Memory;
 use crate::ids::RequestSlot;
 use crate::queue::Queue;
 use crate::request::Durability;
+use crate::task::Task;
 use crate::time::Instant;
 use crate::units::{BlockKey, Checksum, Location, PageIndex, SegmentIndex, Sequence};
 
@@ -32,6 +33,8 @@ pub(crate) struct Batch {
     pub(crate) start: u32,
     pub(crate) entries: Vec<Entry>,
     pub(crate) waiters: Vec<RequestSlot>,
+    /// Reads of blocks that clients write, which nobody may see before: they go on when it landed, or failed.
+    pub(crate) reads: Vec<Task>,
     pub(crate) durability: Durability,
     pub(super) begun: Instant,
     /// Given when the batch is submitted.

@@ -24,6 +24,7 @@ pub(crate) use crate::log::batch::{Append, Batch, Entry};
 use crate::pool::joined;
 use crate::queue::Queue;
 use crate::request::Durability;
+use crate::task::Task;
 use crate::time::{Duration, Instant};
 use crate::units::{Generation, Location, SegmentIndex, Sequence};
 
@@ -224,6 +225,7 @@ impl Log {
             start,
             entries: Vec::new(),
             waiters: Vec::new(),
+            reads: Vec::new(),
             durability: Durability::Volatile,
             begun: now,
             sequence: None,
@@ -394,6 +396,19 @@ impl Log {
     pub(crate) fn memory_of(&self, location: Location) -> Option<Memory> {
         let PendingPlace { batch: number, at } = self.pending_entry(location)?;
         Some(self.batches.get(number)?.entries[at].memory)
+    }
+
+    /// Lets a read of a location wait until the batch there has landed, or failed, if that is what a client writes: should it be lost,
+    /// nobody may have seen it. What a fill or reclaim brings stands elsewhere as well.
+    pub(crate) fn await_landing(&mut self, location: Location, read: Task) -> bool {
+        let Some(PendingPlace { batch: number, at }) = self.pending_entry(location) else { return false };
+        let batch = self.batches.get_mut(number).expect("just found");
+        let entry = &batch.entries[at];
+        let is_written = entry.dirty && entry.page.is_none() && !mutant!(ReadBeforeLanding);
+        if is_written {
+            batch.reads.push(read);
+        }
+        is_written
     }
 
     /// Whose data stands at a location of a batch that is not yet submitted.

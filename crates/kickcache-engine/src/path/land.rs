@@ -35,6 +35,7 @@ pub(crate) fn on_batch(state: &mut State, slot: BatchSlot, result: Result<(), De
         }
     }
     batch.waiters.iter().for_each(|waiter| state.end_pending(*waiter));
+    state.agenda.extend(batch.reads);
     state.wake_stalled();
     finish_segments(state);
 }

@@ -76,7 +76,7 @@ type Draw = fn(&mut Plan, &mut Random);
 
 /// What three plans of four have, one after the other: of this many plans those with these numbers. All look at one number, so that some
 /// meet and others never do; the last plan of four is as it was drawn.
-const RARE: [(u64, &[u64], Draw); 25] = [
+const RARE: [(u64, &[u64], Draw); 26] = [
     (30, &[7], focus::unreadable),
     (30, &[8, 9], focus::unreadable_between_lives),
     (40, &[15], focus::newest_data_unreadable),
@@ -102,6 +102,7 @@ const RARE: [(u64, &[u64], Draw); 25] = [
     (24, &[18], loops::draw),
     (24, &[3], refusals::draw),
     (24, &[4], overtaking::draw),
+    (24, &[12], focus::read_what_lands),
 ];
 
 /// Draws what few plans have. What it draws says nothing of whether it is drawn: a generator that has moved on.

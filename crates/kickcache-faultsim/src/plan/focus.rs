@@ -382,6 +382,21 @@ pub(super) fn newest_data_unreadable(plan: &mut Plan, random: &mut Random) {
     (plan.requests, plan.lives) = (random.within(10, 60), random.within(10, 20));
 }
 
+/// Few blocks are read and written at once over a cache device that is slow to write, and the process dies: what was read must have
+/// landed.
+pub(super) fn read_what_lands(plan: &mut Plan, random: &mut Random) {
+    plan.forbid_changes();
+    (plan.faults, plan.mode_changes, plan.drains) = (Faults::default(), false, false);
+    plan.clients = plan.clients.max(8);
+    (plan.pause, plan.long_pause_permille) = (Duration::from_micros(random.within(0, 50)), 0);
+    plan.cache_latency.base = Duration::from_micros(random.within(200, 5_000));
+    (plan.shape.hot_permille, plan.shape.hot_blocks, plan.shape.length_max) = (1_000, 8, 8 << 10);
+    (plan.weights.read, plan.weights.write, plan.weights.flush) = (100, 100, 2);
+    (plan.weights.discard, plan.weights.durable_permille) = (0, 0);
+    (plan.requests, plan.lives) = (random.within(20, 120), random.within(10, 20));
+    (plan.ends.kill, plan.ends.power_cut, plan.ends.verify) = (900, 50, 1_000);
+}
+
 /// The cache device is extended while the log goes round with dirty blocks in it, and the power fails around that.
 pub(super) fn grow_cache(plan: &mut Plan, random: &mut Random) {
     keep_dirty(plan);

@@ -10,6 +10,7 @@ use crate::policy::miniature::Use;
 use crate::pool::page_memory;
 use crate::request::{Errno, Operation};
 use crate::state::State;
+use crate::task::Task;
 use crate::units::{BLOCK_LENGTH, BLOCK_SIZE, BlockIndex, BlockKey, ByteExtent, Location};
 
 /// Serves the blocks that stand together from `location` on; gives where the rest of the request begins.
@@ -28,8 +29,13 @@ pub(super) fn serve_hit(
         state.requests.get_mut(slot).fail(Errno::Io);
         return part.end();
     }
+    let pending = state.pending_memory(location);
+    if pending.is_some() && state.device.log.await_landing(location, Task::ReadAgain(slot, part)) {
+        state.requests.add_pending(slot);
+        return part.end();
+    }
     touch(state, key, location);
-    if let Some(memory) = state.pending_memory(location) {
+    if let Some(memory) = pending {
         copy_block(state, slot, memory, part);
         return part.end();
     }
@@ -159,10 +165,13 @@ fn submit_part(state: &mut State, slot: RequestSlot, key: BlockKey, location: Lo
 
 #[cfg(test)]
 mod tests {
+    use alloc::string::String;
+    use alloc::vec::Vec;
+
     use crate::config::Mode;
     use crate::device::DeviceError;
     use crate::policy::shift::Asked;
-    use crate::request::Errno;
+    use crate::request::{Durability, Errno, Operation};
     use crate::scene::Scene;
     use crate::units::VolumeId;
 
@@ -174,6 +183,21 @@ mod tests {
         assert_eq!(scene.read(4096 + 512, 1024).1, ["cache read 4096"]);
         scene.write(4096, 4096).0.unwrap();
         assert_eq!(scene.read(0, 16384).1, ["cache read 4096", "cache read 4096", "cache read 8192"]);
+    }
+
+    #[test]
+    fn what_a_client_writes_is_read_when_it_has_landed_and_not_before() {
+        for mode in [Mode::WriteBack, Mode::WriteThrough] {
+            let mut scene = Scene::new(mode);
+            scene.hold("cache log");
+            scene.begin(Operation::Write(Durability::Volatile), 0, 4096);
+            let seen = scene.begin(Operation::Read, 0, 4096);
+            assert_eq!((scene.take_reply(), seen), (None, Vec::<String>::new()), "{mode:?}");
+            let seen = scene.end_held();
+            assert!(seen.contains(&"cache read 4096".into()), "{seen:?}");
+            assert_eq!((scene.take_reply(), scene.take_reply()), (Some(Ok(())), Some(Ok(()))));
+            assert_eq!(scene.engine.counters(VolumeId::new(0)).hit_blocks, 1);
+        }
     }
 
     #[test]

@@ -172,7 +172,7 @@ fn note_error(state: &mut State, volume: VolumeId) {
     let found = state.volumes.get_mut(volume);
     found.flush.on_write(now);
     found.counters.origin_errors += 1;
-    found.has_refused = true;
+    found.refused_at = Some(now);
 }
 
 fn on_one(state: &mut State, slot: RequestSlot, result: Result<(), DeviceError>) {
@@ -182,7 +182,6 @@ fn on_one(state: &mut State, slot: RequestSlot, result: Result<(), DeviceError>)
     let (extent, route) = (writing.extent, writing.at_origin().route);
     let asked = durability_asked(writing, route);
     let found = state.volumes.get_mut(volume);
-    found.has_refused &= result.is_err();
     match (result, found.durability_without_copy(asked)) {
         (Ok(()), Durability::Volatile) => {
             found.flush.on_client_write(now);

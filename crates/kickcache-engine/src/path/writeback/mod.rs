@@ -199,7 +199,8 @@ mod tests {
     fn what_the_origin_refused_of_a_client_does_not_come_to_it_by_writeback() {
         let mut scene = with_writes_through(100, 21);
         // Else the read would have what the origin has yet to take, and that would stay.
-        scene.engine.state.volumes.get_mut(VolumeId::new(0)).has_refused = true;
+        let now = scene.engine.state.now;
+        scene.engine.state.volumes.get_mut(VolumeId::new(0)).refused_at = Some(now);
         scene.begin(Operation::Read, 21 * BLOCK_SIZE, BLOCK_SIZE);
         scene.drain();
         scene.fail_times(1, "origin write 86016", DeviceError::Io);

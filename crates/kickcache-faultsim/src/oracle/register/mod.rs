@@ -32,6 +32,11 @@ impl Entry {
         book.get(self.version).map_or(0, |record| record.issued)
     }
 
+    /// Whether its write was acknowledged, or a read that binds it has returned it.
+    fn has_ended(&self, book: &Book) -> bool {
+        book.is_acknowledged(self.version) || (book.is_strict() && self.first_end != NEVER)
+    }
+
     fn reigned_before(&self, other: &Entry) -> bool {
         self.first_end < other.last_start
     }
@@ -315,8 +320,8 @@ impl Register {
     }
 
     /// The values that survive if those for which `kept` holds surely do.
-    fn survivors(&self, kept: impl Fn(Version) -> bool) -> (Vec<Version>, bool) {
-        let floor: Vec<&Entry> = self.entries.iter().filter(|entry| kept(entry.version)).collect();
+    fn survivors(&self, kept: impl Fn(&Entry) -> bool) -> (Vec<Version>, bool) {
+        let floor: Vec<&Entry> = self.entries.iter().filter(|entry| kept(entry)).collect();
         let beaten = |entry: &Entry| {
             floor.iter().any(|newer| newer.version != entry.version && entry.reigned_before(newer))
         };
@@ -327,7 +332,7 @@ impl Register {
         (values, floor.is_empty())
     }
 
-    /// The process died: what was acknowledged survives.
+    /// The process died: what was acknowledged survives, and what was read before, where that binds it.
     pub fn kill(&mut self, now: Tick, volume: VolumeId, book: &Book) {
         let flushed = book.is_flushed(volume, self.born);
         if self.is_idle() {
@@ -337,8 +342,8 @@ impl Register {
             self.volatile.extend_from_slice(&self.base);
             return self.begin(now);
         }
-        let (mut base, base_survives) = self.survivors(|version| book.is_acknowledged(version));
-        let (mut volatile, older_survive) = self.survivors(|version| book.is_durable(version));
+        let (mut base, base_survives) = self.survivors(|entry| entry.has_ended(book));
+        let (mut volatile, older_survive) = self.survivors(|entry| book.is_durable(entry.version));
         if base_survives {
             base.extend(&self.base);
         }
@@ -369,7 +374,7 @@ impl Register {
             self.volatile.clear();
             return self.begin(now);
         }
-        let (mut base, older_survive) = self.survivors(|version| book.is_durable(version));
+        let (mut base, older_survive) = self.survivors(|entry| book.is_durable(entry.version));
         if older_survive {
             base.extend(&self.base);
             if !flushed {
