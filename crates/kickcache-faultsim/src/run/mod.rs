@@ -80,6 +80,8 @@ enum End {
     Crash(Crash),
 }
 
+/// A run has some 50,000 events, seldom a million; one with more goes round in circles.
+const EVENTS_MAX: u64 = 5_000_000;
 /// Longest simulated time until everything has ended once no more is asked for.
 const PATIENCE: Duration = Duration::from_millis(900_000);
 /// More events than this at one point in time are a livelock.
@@ -261,6 +263,9 @@ impl Simulation {
             }
             if self.now > deadline {
                 return Err(self.stuck("takes too long", host));
+            }
+            if self.trace.events() > EVENTS_MAX {
+                return Err(self.stuck("has no end of events", host));
             }
             self.step(host)?;
         }
