@@ -54,9 +54,10 @@ impl ReportArgs {
         let read: Vec<&Path> = self.results.iter().map(PathBuf::as_path).collect();
         output::try_out(&[self.output.as_deref()], &read)?;
         let names = names(&self.results);
-        let all: Vec<(&str, &RunResult)> = names.iter().zip(&stored).flat_map(of_file).collect();
+        let all: Vec<StoredRun<'_>> =
+            names.iter().zip(&stored).flat_map(|(file, stored)| stored.runs(file)).collect();
         let several = stored.len() > 1;
-        let shown = |run: &(&str, &RunResult)| if several { named(*run, &all) } else { run.1.clone() };
+        let shown = |run: &StoredRun<'_>| if several { run.named(&all) } else { run.result.clone() };
         let runs: Vec<RunResult> = all.iter().map(shown).collect();
         kickcache_report::answer(&runs).iter().try_for_each(|sentence| writeln!(out, "{sentence}"))?;
         if let Some(path) = &self.output {
@@ -89,20 +90,32 @@ fn names(paths: &[PathBuf]) -> Vec<String> {
     paths.iter().enumerate().map(name).collect()
 }
 
-/// The runs of a file, each with its name.
-fn of_file<'a>((name, file): (&'a String, &'a Stored)) -> impl Iterator<Item = (&'a str, &'a RunResult)> {
-    file.runs.iter().map(|run| (name.as_str(), run))
+/// A run of a file.
+#[derive(Clone, Copy, Debug)]
+struct StoredRun<'a> {
+    /// What the file is called.
+    file: &'a str,
+    result: &'a RunResult,
 }
 
-/// A run of one of several files, beside the first of the same name of another one that comes before.
-fn named((file, run): (&str, &RunResult), all: &[(&str, &RunResult)]) -> RunResult {
-    let full = |file: &str, name: &str| format!("{file}: {name}");
-    let first = all.iter().find(|(_, other)| other.name == run.name).filter(|(first, _)| *first != file);
-    RunResult {
-        name: full(file, &run.name),
-        predicts: run.predicts.as_ref().map(|of| full(file, of)),
-        twin: first.map(|(first, _)| full(first, &run.name)),
-        ..run.clone()
+impl Stored {
+    fn runs<'a>(&'a self, file: &'a str) -> impl Iterator<Item = StoredRun<'a>> {
+        self.runs.iter().map(move |result| StoredRun { file, result })
+    }
+}
+
+impl StoredRun<'_> {
+    /// As one of several files, beside the first of the same name of another file that comes before.
+    fn named(&self, all: &[StoredRun<'_>]) -> RunResult {
+        let full = |file: &str, name: &str| format!("{file}: {name}");
+        let StoredRun { file, result } = *self;
+        let first = all.iter().find(|other| other.result.name == result.name);
+        RunResult {
+            name: full(file, &result.name),
+            predicts: result.predicts.as_ref().map(|of| full(file, of)),
+            twin: first.filter(|first| first.file != file).map(|first| full(first.file, &result.name)),
+            ..result.clone()
+        }
     }
 }
 
@@ -196,11 +209,12 @@ mod tests {
     fn a_run_stands_beside_the_one_of_its_name_in_the_first_file() {
         let run = |name: &str| RunResult::new(name, "load", 1);
         let (cold, warm, other) = (run("cold"), run("warm"), run("other"));
-        let all = [("a", &cold), ("a", &warm), ("b", &warm), ("b", &other), ("c", &warm)];
-        let twin = |at: usize| named(all[at], &all).twin;
+        let of = |file: &'static str, result| StoredRun { file, result };
+        let all = [of("a", &cold), of("a", &warm), of("b", &warm), of("b", &other), of("c", &warm)];
+        let twin = |at: usize| all[at].named(&all).twin;
         assert_eq!([twin(0), twin(1), twin(3)], [None, None, None]);
         assert_eq!([twin(2), twin(4)], [Some("a: warm".into()), Some("a: warm".into())]);
-        assert_eq!(named(all[2], &all).name, "b: warm");
+        assert_eq!(all[2].named(&all).name, "b: warm");
     }
 
     #[test]
