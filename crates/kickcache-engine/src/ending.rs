@@ -96,7 +96,7 @@ impl Engine {
         for volume in &unsettled {
             let found = state.volumes.get_mut(*volume);
             // It is asked a last time, though it may have refused a moment ago.
-            found.backoff_until = state.now;
+            found.flush_backoff_until = state.now;
             found.flush.want();
         }
         flush::submit_due(state);

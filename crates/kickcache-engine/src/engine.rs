@@ -394,7 +394,7 @@ impl Engine {
         first = earlier(first, earlier(state.records_due, grow::is_due(state).then_some(state.now)));
         for volume in state.volumes.ids() {
             let found = state.volumes.get(volume);
-            let flush = found.flush.due().map(|since| since.plus(after).max(found.backoff_until));
+            let flush = found.flush.due().map(|since| since.plus(after).max(found.flush_backoff_until));
             first = earlier(first, earlier(flush, writeback::poll_timeout(state, volume)));
         }
         first

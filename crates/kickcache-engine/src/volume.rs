@@ -1,6 +1,6 @@
 //! What the engine keeps for each volume that it serves.
 
-use crate::config::{OriginKind, VolumeSettings};
+use crate::config::{OriginKind, VolumeSettings, WRITEBACK_BACKOFF};
 use crate::ids::Ticket;
 use crate::inflight::origin::{AccessRequest, OriginAccess, OriginQueue, Priority};
 use crate::inflight::origin_flush::OriginFlush;
@@ -50,8 +50,10 @@ pub(crate) struct Volume {
     pub(crate) is_forgotten: bool,
     /// Reclaim waits for dirty data to be written back.
     pub(crate) writeback_wanted: bool,
-    /// Writeback rests until then, after an error of the origin.
+    /// Writeback rests until then, after an error of the origin or of the cache device.
     pub(crate) backoff_until: Instant,
+    /// The origin is flushed only on request until then, after an error of the origin.
+    pub(crate) flush_backoff_until: Instant,
     /// When what was not written back at the last look is looked at again: it comes, however much happens until then.
     pub(crate) look_again_at: Instant,
     /// What is read and not cached stays so until then.
@@ -70,6 +72,12 @@ impl Volume {
     pub(crate) const fn used(&self) -> Asked {
         let Asked { hits, misses } = self.asked();
         Asked { hits: hits - self.scanned_blocks, misses }
+    }
+
+    /// The origin reported an error: neither writeback nor a flush without a request is submitted for a while.
+    pub(crate) fn rest_after_origin_error(&mut self, now: Instant) {
+        self.backoff_until = now.plus(WRITEBACK_BACKOFF);
+        self.flush_backoff_until = self.backoff_until;
     }
 
     /// Takes a place among the accesses to the origin for a client.
@@ -117,6 +125,7 @@ impl Volume {
             is_forgotten: false,
             writeback_wanted: false,
             backoff_until: now,
+            flush_backoff_until: now,
             look_again_at: now,
             paused_until: now,
             refused_at: None,

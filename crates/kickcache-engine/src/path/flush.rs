@@ -6,7 +6,7 @@
 
 use crate::cache::BlockCopy;
 use crate::cache::slots::SlotState;
-use crate::config::{UNFLUSHED_BLOCKS_MAX, WRITEBACK_BACKOFF};
+use crate::config::UNFLUSHED_BLOCKS_MAX;
 use crate::device::{Device, DeviceError, DeviceOperation};
 use crate::format::journal::Fact;
 use crate::ids::RequestSlot;
@@ -70,7 +70,7 @@ pub(crate) fn submit_due(state: &mut State) {
 fn submit_due_of(state: &mut State, volume: VolumeId) {
     let (now, after) = (state.now, state.settings.origin_flush_after);
     let found = state.volumes.get(volume);
-    if now < found.backoff_until && !found.flush.is_awaited() {
+    if now < found.flush_backoff_until && !found.flush.is_awaited() {
         return;
     }
     let is_out = state.device.is_out_of_service();
@@ -125,7 +125,7 @@ pub(crate) fn on_origin_flush(state: &mut State, volume: VolumeId, result: Resul
         state.requests.let_go(volume);
         let found = state.volumes.get_mut(volume);
         // Else what it did not cover goes there and back as fast as the origin refuses, and so do flushes that reclaim wants.
-        found.backoff_until = now.plus(WRITEBACK_BACKOFF);
+        found.rest_after_origin_error(now);
     }
     let is_flushed = result.is_ok() || mutant!(OriginFlushErrorIgnored);
     let state_now = if is_flushed { SlotState::Clean } else { SlotState::Dirty };
@@ -282,6 +282,20 @@ mod tests {
         }
         scene.heal();
         assert_eq!(is_asked(scene.flush()), (Ok(()), false), "nothing was lost meanwhile");
+    }
+
+    /// The block rests in the log for ever, and writeback tries again every second.
+    #[test]
+    fn an_origin_is_flushed_beside_a_block_that_cannot_become_durable() {
+        let mut scene = Scene::new(Mode::WriteBack);
+        scene.write(8192, 4096).0.unwrap();
+        scene.fail("cache flush", DeviceError::Io);
+        assert_eq!(scene.flush().0, Err(Errno::Io));
+        // The engine flushes the first write immediately, because the cache device went out of service.
+        (0..2).for_each(|number| scene.write(16384 + number * 4096, 4096).0.unwrap());
+        let seen = scene.pass(Duration::from_millis(10_000));
+        assert!(seen.contains(&"origin flush".into()), "{seen:?}");
+        assert_eq!(scene.not_clean(), (1, 0));
     }
 
     #[test]

@@ -182,7 +182,7 @@ pub(crate) fn on_written(state: &mut State, slot: WritebackSlot, result: Result<
     if result.is_err() {
         found.flush.on_write(now);
         found.counters.origin_errors += 1;
-        found.backoff_until = now.plus(WRITEBACK_BACKOFF);
+        found.rest_after_origin_error(now);
         finish(state, slot);
         return;
     }
