@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use crate::format::batch::{queue_byte, queue_of};
-use crate::format::bytes::{Reader, Writer};
+use crate::format::bytes::{HEAD_BYTES, Reader, Writer};
 use crate::format::durable::Durable;
 use crate::format::durable_blocks::DurableBlocks;
 use crate::format::durable_range::DurableRange;
@@ -291,6 +291,13 @@ impl JournalBlock {
             JournalBody::Chunk(chunk) => chunk.put(&mut writer, self.ring),
         }
         writer.finish()
+    }
+
+    /// Whether a block begins with the magic number and uuid of this journal, whether whole or torn.
+    pub fn has_head(block: &[u8], uuid: [u8; 16]) -> bool {
+        let mut reader = Reader::bare(block);
+        let magic = reader.take(HEAD_BYTES).is_some_and(|head| head.starts_with(&JOURNAL_MAGIC));
+        magic && reader.take_u32().is_some() && reader.take_uuid() == Some(uuid)
     }
 
     /// Reads a block; `None` if it is not a whole one.

@@ -174,6 +174,8 @@ pub(crate) enum RecoveryRead {
     Block(u32),
     /// A summary that a dead process did not come to write.
     Seal(SegmentIndex),
+    /// Zeroes over a torn journal block.
+    Erase,
 }
 
 impl fmt::Display for RecoveryRead {
@@ -188,6 +190,7 @@ impl fmt::Display for RecoveryRead {
             }
             RecoveryRead::Block(number) => write!(f, "a read of block {number} alone"),
             RecoveryRead::Seal(segment) => write!(f, "a write of the summary of segment {}", segment.get()),
+            RecoveryRead::Erase => write!(f, "a write of its journal"),
         }
     }
 }

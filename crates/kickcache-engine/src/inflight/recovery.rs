@@ -46,6 +46,12 @@ pub(crate) struct Recovery {
     pub(crate) journal: FoundJournal,
     /// What of it is needed.
     pub(crate) span: JournalSpan,
+    /// Torn journal blocks, by byte offset on the cache device.
+    pub(crate) torn: Vec<u64>,
+    /// Writes in flight that erase torn journal blocks.
+    pub(crate) erasing: u32,
+    /// A write that erases a torn journal block failed.
+    pub(crate) has_failed_erasing: bool,
     /// What could not be read together.
     pub(crate) rereads: Rereads,
     /// The newest sequence number seen.

@@ -99,6 +99,7 @@ pub(crate) fn on_origin(state: &mut State, slot: RequestSlot, result: Result<(),
     match (result, found.settings.origin) {
         // It was durable when it ended.
         (Ok(()), OriginKind::Remote) => found.flush.on_write(now),
+        (Ok(()), OriginKind::Local) if mutant!(LocalDiscardDurable) => found.flush.on_write(now),
         (Ok(()), OriginKind::Local) | (Err(_), _) => {
             found.flush.on_client_write(now);
             state.requests.get_mut(slot).note_volatile();

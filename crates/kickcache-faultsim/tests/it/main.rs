@@ -9,5 +9,6 @@ mod out_of_service;
 mod refused;
 mod scenarios;
 mod stage;
+mod torn_journal;
 mod unreadable;
 mod unreadable_log;

@@ -4,6 +4,7 @@
 //! it. Then the journal whole, then one summary a segment (or the segment itself where there is none), then the
 //! records. The last word about a block, by sequence number, wins.
 
+mod erase;
 mod load;
 
 use alloc::collections::BTreeSet;
@@ -65,12 +66,18 @@ pub(crate) fn on_step(state: &mut State, read: RecoveryRead, result: Result<Data
         state.device.order.land_unnumbered();
         return;
     }
+    if read == RecoveryRead::Erase {
+        if erase::on_written(state, result.map(|_| ())) == 0 {
+            finish(state);
+        }
+        return;
+    }
     state.recovering().reads_in_flight -= 1;
     if state.recovering().failed.is_some() {
         return;
     }
     match (read, result) {
-        (RecoveryRead::Flush | RecoveryRead::Seal(_), Ok(_)) => {}
+        (RecoveryRead::Flush | RecoveryRead::Seal(_) | RecoveryRead::Erase, Ok(_)) => {}
         (RecoveryRead::Journal(extent), Ok(data)) => on_journal(state, extent, data.bytes, &BTreeSet::new()),
         (RecoveryRead::Summary(segment), Ok(data)) => on_summary(state, segment, data.bytes),
         (RecoveryRead::Scan(segment), Ok(data)) => on_scan(state, segment, data.bytes, &BTreeSet::new()),
@@ -102,7 +109,8 @@ fn on_failed(state: &mut State, step: RecoveryRead, error: DeviceError) {
         | RecoveryRead::Scan(_)
         | RecoveryRead::First(_)
         | RecoveryRead::Block(_)
-        | RecoveryRead::Seal(_) => {
+        | RecoveryRead::Seal(_)
+        | RecoveryRead::Erase => {
             let what = match (step, state.recovering().rereads.part()) {
                 (RecoveryRead::Block(_), Some(part)) => part.to_string(),
                 (step, _) => step.to_string(),
@@ -179,12 +187,18 @@ fn on_journal(state: &mut State, extent: ByteExtent, bytes: &[u8], unreadable: &
     let first = (extent.start - geometry.journal().start) / BLOCK_SIZE;
     let unreadable = unreadable.iter().map(|number| first + u64::from(*number));
     state.recovering().journal.unreadable.extend(unreadable);
-    let blocks = bytes.chunks_exact(BLOCK_BYTES).filter_map(|block| JournalBlock::decode(block, &geometry));
     let recovery = state.recovering();
-    for JournalBlock { uuid: _, ring, durable, body } in blocks.filter(|block| block.uuid == uuid) {
-        recovery.note_durable(durable);
-        let newest = recovery.journal.take(ring, body);
-        recovery.newest = recovery.newest.max(newest);
+    let offsets = (extent.start..).step_by(BLOCK_BYTES);
+    for (offset, bytes) in offsets.zip(bytes.chunks_exact(BLOCK_BYTES)) {
+        let Some(block) = JournalBlock::decode(bytes, &geometry) else {
+            recovery.torn.extend(JournalBlock::has_head(bytes, uuid).then_some(offset));
+            continue;
+        };
+        if block.uuid == uuid {
+            recovery.note_durable(block.durable);
+            let newest = recovery.journal.take(block.ring, block.body);
+            recovery.newest = recovery.newest.max(newest);
+        }
     }
 }
 
@@ -238,7 +252,9 @@ fn read_segments(state: &mut State) {
         refuse_rotted(state);
         if state.recovering().failed.is_none() {
             take_damaged(state);
-            finish(state);
+            if erase::begin(state) == 0 {
+                finish(state);
+            }
         }
     }
 }
@@ -421,6 +437,7 @@ fn take_damaged(state: &mut State) {
 /// Everything is read: the records have their say, and the engine can run.
 fn finish(state: &mut State) {
     let recovery = state.recovery.take().expect("recovery is under way");
+    let has_failed_erasing = recovery.has_failed_erasing;
     for records in recovery.journal.records().chunks(load::WARM_COUNT) {
         state.cache.warm(records.iter().filter_map(|found| found.record.fact.key()));
         records.iter().for_each(|found| load::apply_record(state, &recovery.sequences, &found.record));
@@ -451,6 +468,9 @@ fn finish(state: &mut State) {
     }
     if state.settings.service == Service::Out {
         state.marking.is_known = true;
+        state.take_out_of_service();
+    }
+    if has_failed_erasing {
         state.take_out_of_service();
     }
     state.agenda.push_back(Task::Reclaim);
