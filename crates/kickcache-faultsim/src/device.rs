@@ -157,13 +157,14 @@ impl SimulatedDevice {
         WriteTicket(order)
     }
 
-    /// Lets some of the atomic units of a write take effect, and ends it.
-    pub fn write_torn(&mut self, offset: u64, data: &Payload, unit: u64, random: &mut Random) {
+    /// Stores some sectors of a write and completes it.
+    pub fn write_torn(&mut self, offset: u64, data: &Payload, durability: Durability, random: &mut Random) {
+        let unit = SECTOR_SIZE;
         for start in (0..data.length).step_by(index(unit)) {
             if random.chance(500) {
                 let length = index(unit).min(data.length - start);
                 let ticket = self.write(offset + start as u64, part(data, start, length));
-                self.complete_write(ticket, Durability::Volatile);
+                self.complete_write(ticket, durability);
             }
         }
     }

@@ -2,6 +2,8 @@
 
 use kickcache_engine::stats::Status;
 
+use crate::plan::PlanKind;
+
 /// Faults that were injected.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Injected {
@@ -174,17 +176,20 @@ impl Summary {
 pub struct Failure {
     /// The seed.
     pub seed: u64,
+    /// Which plans were drawn from it.
+    pub plans: PlanKind,
     /// What was found.
     pub what: String,
 }
 
 impl std::fmt::Display for Failure {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Failure { seed, what } = self;
+        let Failure { seed, plans, what } = self;
+        let option = plans.option();
         writeln!(formatter, "seed {seed} failed: {what}")?;
         write!(
             formatter,
-            "replay: cargo run --release -p kickcache-faultsim --bin kickcache-vopr -- --seed {seed} --trace"
+            "replay: cargo run --release -p kickcache-faultsim --bin kickcache-vopr -- --seed {seed}{option} --trace"
         )
     }
 }

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::plan::PlanKind;
 use crate::report::{Failure, Summary};
 use crate::run::run_seed;
 
@@ -26,6 +27,8 @@ pub struct Series {
     pub threads: usize,
     /// Whether the first failure ends the series.
     pub until_failure: bool,
+    /// Which plans are played.
+    pub plans: PlanKind,
 }
 
 /// What came of a series.
@@ -59,7 +62,7 @@ pub fn play(series: &Series) -> Outcome {
     thread::scope(|scope| {
         let workers: Vec<_> =
             (0..series.threads).map(|_| scope.spawn(|| work(series, &next, &running))).collect();
-        scope.spawn(|| watch(&running, &is_over));
+        scope.spawn(|| watch(series.plans, &running, &is_over));
         let mut outcome = Outcome::default();
         workers.into_iter().for_each(|worker| outcome.add(worker.join().expect("runs catch panics")));
         is_over.store(true, Ordering::Relaxed);
@@ -67,21 +70,21 @@ pub fn play(series: &Series) -> Outcome {
     })
 }
 
-fn watch(running: &Running, is_over: &AtomicBool) {
+fn watch(plans: PlanKind, running: &Running, is_over: &AtomicBool) {
     while !is_over.load(Ordering::Relaxed) {
         thread::sleep(WATCH_EVERY);
         let running = running.lock().expect("nobody panics with the list in hand");
         if let Some((seed, _)) = running.iter().find(|(_, begun)| begun.elapsed() > RUN_TIME_MAX) {
-            eprintln!("{}", Failure { seed: *seed, what: "it does not end".to_owned() });
+            eprintln!("{}", Failure { seed: *seed, plans, what: "it does not end".to_owned() });
             std::process::exit(101);
         }
     }
 }
 
-fn run_watched(seed: u64, running: &Running) -> Result<Summary, Failure> {
+fn run_watched(seed: u64, plans: PlanKind, running: &Running) -> Result<Summary, Failure> {
     let list = || running.lock().expect("nobody panics with the list in hand");
     list().push((seed, Instant::now()));
-    let result = run_seed(seed);
+    let result = run_seed(seed, plans);
     list().retain(|(other, _)| *other != seed);
     result
 }
@@ -94,7 +97,7 @@ fn work(series: &Series, next: &AtomicU64, running: &Running) -> Outcome {
             return outcome;
         }
         outcome.runs += 1;
-        match run_watched(series.first.wrapping_add(number), running) {
+        match run_watched(series.first.wrapping_add(number), series.plans, running) {
             Ok(summary) => outcome.total.add(&summary),
             Err(failure) => {
                 outcome.failures.push(failure);

@@ -4,6 +4,7 @@
 use std::process::ExitCode;
 
 use kickcache_engine::mutants::{Mutant, plant};
+use kickcache_faultsim::plan::PlanKind;
 use kickcache_faultsim::seeds::first_seed;
 use kickcache_faultsim::series::{Outcome, Series, play};
 
@@ -13,7 +14,8 @@ const COUNT: u64 = 4_000;
 
 fn hunt(mutant: Mutant, count: u64) -> Outcome {
     plant(Some(mutant));
-    let series = Series { first: first_seed(), count, deadline: None, threads: 2, until_failure: true };
+    let (first, plans) = (first_seed(), PlanKind::Any);
+    let series = Series { first, count, deadline: None, threads: 2, until_failure: true, plans };
     let outcome = play(&series);
     plant(None);
     outcome

@@ -1,9 +1,10 @@
-//! Runs seeds of the fault simulation: `kickcache-vopr [--seed N] [--count M] [--seconds S] [--threads T] [--trace]`.
+//! Runs seeds of the fault simulation: `kickcache-vopr [--seed N] [--count M] [--seconds S] [--threads T] [--focused] [--trace]`.
 //! Without a seed, it is that of the commit; see `docs/testing.md`.
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use kickcache_faultsim::plan::PlanKind;
 use kickcache_faultsim::run::run_seed_printing;
 use kickcache_faultsim::seeds::first_seed;
 use kickcache_faultsim::series::{Outcome, Series, play};
@@ -17,14 +18,16 @@ struct Arguments {
     count: u64,
     seconds: Option<u64>,
     threads: usize,
+    plans: PlanKind,
     printing: Printing,
 }
 
-const USAGE: &str = "usage: kickcache-vopr [--seed N] [--count M] [--seconds S] [--threads T] [--trace]";
+const USAGE: &str =
+    "usage: kickcache-vopr [--seed N] [--count M] [--seconds S] [--threads T] [--focused] [--trace]";
 
 fn parse(mut words: impl Iterator<Item = String>) -> Result<Arguments, String> {
-    let mut arguments =
-        Arguments { seed: first_seed(), count: 1, seconds: None, threads: 1, printing: Printing::Silent };
+    let (seed, plans, printing) = (first_seed(), PlanKind::Any, Printing::Silent);
+    let mut arguments = Arguments { seed, count: 1, seconds: None, threads: 1, plans, printing };
     while let Some(word) = words.next() {
         let mut number = || {
             let value = words.next().ok_or_else(|| format!("{word} needs a number\n{USAGE}"))?;
@@ -35,6 +38,7 @@ fn parse(mut words: impl Iterator<Item = String>) -> Result<Arguments, String> {
             "--count" => arguments.count = number()?,
             "--seconds" => arguments.seconds = Some(number()?),
             "--threads" => arguments.threads = usize::try_from(number()?).unwrap_or(1).max(1),
+            "--focused" => arguments.plans = PlanKind::Focused,
             "--trace" => arguments.printing = Printing::Lines,
             _ => return Err(format!("{word} is no option\n{USAGE}")),
         }
@@ -43,8 +47,8 @@ fn parse(mut words: impl Iterator<Item = String>) -> Result<Arguments, String> {
 }
 
 /// Plays one run with its trace on standard output.
-fn run_printing(seed: u64) -> u64 {
-    match run_seed_printing(seed, Printing::Lines) {
+fn run_printing(seed: u64, plans: PlanKind) -> u64 {
+    match run_seed_printing(seed, plans, Printing::Lines) {
         Ok(summary) => {
             println!("{summary:?}");
             0
@@ -58,12 +62,12 @@ fn run_printing(seed: u64) -> u64 {
 
 fn run(arguments: &Arguments) -> u64 {
     if arguments.printing == Printing::Lines {
-        return run_printing(arguments.seed);
+        return run_printing(arguments.seed, arguments.plans);
     }
     let start = Instant::now();
     let deadline = arguments.seconds.map(|seconds| start + Duration::from_secs(seconds));
-    let Arguments { seed, count, threads, .. } = *arguments;
-    let series = Series { first: seed, count, deadline, threads, until_failure: false };
+    let Arguments { seed, count, threads, plans, .. } = *arguments;
+    let series = Series { first: seed, count, deadline, threads, until_failure: false, plans };
     let Outcome { runs, total, failures } = play(&series);
     failures.iter().for_each(|failure| eprintln!("{failure}"));
     let seconds = start.elapsed().as_secs_f64();

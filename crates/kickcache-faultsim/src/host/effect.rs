@@ -1,7 +1,8 @@
 //! What a submission does to its device: all of it, a part of it, something else, or nothing.
 
 use kickcache_engine::device::{Device, DeviceError, DeviceOperation};
-use kickcache_engine::units::{BLOCK_BYTES, BLOCK_SIZE, ByteExtent, SECTOR_SIZE, VolumeId};
+use kickcache_engine::request::Durability;
+use kickcache_engine::units::{BLOCK_BYTES, BLOCK_SIZE, ByteExtent, VolumeId};
 
 use crate::content::Block;
 use crate::device::SimulatedDevice;
@@ -66,10 +67,16 @@ impl<E: Subject> Host<E> {
             around.devices.noted = Some(incomplete);
         }
         let device = around.devices.get(flight.device);
+        // A server whose restart undoes a part of a failed write that clients have read is at fault by itself, also without
+        // a cache.
+        let durability = match (flight.device, self.is_remote) {
+            (Device::Origin(_), true) => Durability::Durable,
+            (Device::Origin(_) | Device::Cache | Device::Successor, _) => Durability::Volatile,
+        };
         if let Some(data) = self.data_of(&flight.operation)?
             && error != DeviceError::Gone
         {
-            device.write_torn(flight.extent.start, &data, SECTOR_SIZE, &mut self.random);
+            device.write_torn(flight.extent.start, &data, durability, &mut self.random);
         }
         let rates = self.rates(flight.device);
         if let Progress::Flushing(ticket) = &flight.progress
@@ -214,7 +221,10 @@ impl<E: Subject> Host<E> {
             let device = devices.get(flight.device);
             match self.random.below(3) {
                 0 => {}
-                1 => device.write_torn(flight.extent.start, &data, SECTOR_SIZE, &mut self.random),
+                1 => {
+                    let durability = Durability::Volatile;
+                    device.write_torn(flight.extent.start, &data, durability, &mut self.random);
+                }
                 _ => {
                     device.write(flight.extent.start, data);
                 }

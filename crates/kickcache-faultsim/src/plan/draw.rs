@@ -16,11 +16,14 @@ use crate::plan::latency::Latency;
 use crate::plan::load::{Shape, Weights};
 use crate::plan::mode::draw_mode;
 use crate::plan::pick::{pick, swarm};
-use crate::plan::{Plan, focus, hard_starts, loops, overtaking, refusals, restarts, stretches, superseding};
+use crate::plan::{
+    Plan, PlanKind, focus, focused, hard_starts, loops, overtaking, refusals, restarts, stretches,
+    superseding,
+};
 
 impl Plan {
     /// The plan of a seed.
-    pub fn draw(random: &mut Random) -> Plan {
+    pub fn draw(kind: PlanKind, random: &mut Random) -> Plan {
         let volume_count = pick(random, &[1, 1, 2, 3]);
         let origin_sizes: Vec<u64> = (0..volume_count).map(|_| draw_origin_size(random)).collect();
         let volumes = (0..volume_count).map(|number| draw_volume(random, VolumeId::new(number))).collect();
@@ -62,11 +65,12 @@ impl Plan {
         // What a dead process had written past the cache is nowhere else: an origin that lets go of it when its flush
         // fails leaves a cached copy that differs from the origin after a power cut.
         plan.faults.origin.forgets &= plan.ends.kill == 0;
-        draw_rare(&mut plan, random);
+        draw_rare(&mut plan, kind, random);
         // An origin that restarts sooner than it ends anything never ends a flush: what is dirty would stay.
         let Latency { base, mean, .. } = plan.origin_latency;
         let slowest = Duration::from_nanos(base.as_nanos() + mean.as_nanos());
         plan.restart_after = plan.restart_after.map(|after| after.max(slowest));
+        plan.check_origins();
         plan
     }
 }
@@ -105,8 +109,11 @@ const RARE: [(u64, &[u64], Draw); 26] = [
     (24, &[12], focus::read_what_lands),
 ];
 
+/// Plans that focus on one subject, in 1/1000.
+const FOCUSED_PERMILLE: u64 = 200;
+
 /// Draws what few plans have. What it draws says nothing of whether it is drawn: a generator that has moved on.
-fn draw_rare(plan: &mut Plan, random: &Random) {
+fn draw_rare(plan: &mut Plan, kind: PlanKind, random: &Random) {
     let mut rest = random.clone();
     rest.next_u64();
     // A generator of its own: what it says does not follow from which of the rare plans it is.
@@ -116,6 +123,9 @@ fn draw_rare(plan: &mut Plan, random: &Random) {
         if numbers.contains(&random.clone().below(*of)) {
             draw(plan, &mut rest.clone());
         }
+    }
+    if aside.chance(FOCUSED_PERMILLE) || kind == PlanKind::Focused {
+        focused::draw(plan, &mut aside);
     }
     if aside.chance(125) {
         plan.settings.origin_offload = OriginOffload::Forced;

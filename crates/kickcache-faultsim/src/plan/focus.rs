@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU64;
 
-use kickcache_engine::config::{Admission, Mode, OriginKind, Room, SequentialCutoff, VolumeSettings};
+use kickcache_engine::config::{Admission, Mode, Room, SequentialCutoff, VolumeSettings};
 use kickcache_engine::rate::RateCap;
 use kickcache_engine::time::Duration;
 use kickcache_engine::units::{BLOCK_SIZE, VolumeId};
@@ -109,7 +109,7 @@ pub(super) fn trouble_a_neighbour(plan: &mut Plan, random: &mut Random) {
 }
 
 /// The log goes round with dirty blocks in it, and the power fails again and again.
-fn crash_while_reclaiming(plan: &mut Plan, random: &mut Random) {
+pub(super) fn crash_while_reclaiming(plan: &mut Plan, random: &mut Random) {
     keep_dirty(plan);
     if plan.faults.damage != Damage::default() || random.chance(500) {
         plan.faults = Faults::default();
@@ -139,7 +139,7 @@ fn crash_after_a_crash(plan: &mut Plan, random: &mut Random) {
 }
 
 /// Blocks are written over while the journal fills, and the power fails while a checkpoint calls their older copies dead.
-fn crash_at_a_checkpoint(plan: &mut Plan, random: &mut Random) {
+pub(super) fn crash_at_a_checkpoint(plan: &mut Plan, random: &mut Random) {
     keep_dirty(plan);
     if plan.faults.damage != Damage::default() || random.chance(500) {
         plan.faults = Faults::default();
@@ -400,8 +400,8 @@ pub(super) fn read_what_lands(plan: &mut Plan, random: &mut Random) {
 /// The cache device is extended while the log goes round with dirty blocks in it, and the power fails around that.
 pub(super) fn grow_cache(plan: &mut Plan, random: &mut Random) {
     keep_dirty(plan);
-    (plan.faults, plan.restart_after) = (Faults::default(), None);
-    plan.volumes.iter_mut().for_each(|volume| volume.origin = OriginKind::Local);
+    plan.forbid_restarts();
+    plan.faults = Faults::default();
     plan.cache_size = 8 << 20;
     let step_max = [1_000, 300_000][random.index(2)];
     plan.growth = Some(Growth {
@@ -418,11 +418,11 @@ pub(super) fn grow_cache(plan: &mut Plan, random: &mut Random) {
 /// device fails a write or a flush.
 pub(super) fn replace_cache(plan: &mut Plan, random: &mut Random) {
     keep_dirty(plan);
-    (plan.faults, plan.restart_after, plan.growth) = (Faults::default(), None, None);
+    plan.forbid_restarts();
+    (plan.faults, plan.growth) = (Faults::default(), None);
     if random.chance(300) {
         (plan.faults.cache.write, plan.faults.cache.flush) = (random.within(1, 100), random.within(1, 200));
     }
-    plan.volumes.iter_mut().for_each(|volume| volume.origin = OriginKind::Local);
     plan.cache_size = 8 << 20;
     let step_max = [1_000, 20_000, 300_000][random.index(3)];
     if step_max > 20_000 {
@@ -440,8 +440,8 @@ pub(super) fn replace_cache(plan: &mut Plan, random: &mut Random) {
 
 /// The cache device is left out in most lives, and another one taken in.
 pub(super) fn leave_out_cache(plan: &mut Plan, random: &mut Random) {
-    (plan.faults, plan.restart_after, plan.growth) = (Faults::default(), None, None);
-    plan.volumes.iter_mut().for_each(|volume| volume.origin = OriginKind::Local);
+    plan.forbid_restarts();
+    (plan.faults, plan.growth) = (Faults::default(), None);
     plan.cache_size = 8 << 20;
     plan.absent_permille = 0;
     plan.leaving_permille = random.within(300, 1_000);

@@ -5,6 +5,7 @@ mod draw;
 pub mod ends;
 pub mod faults;
 mod focus;
+mod focused;
 pub mod growth;
 mod hard_starts;
 pub mod latency;
@@ -19,7 +20,7 @@ mod restarts;
 mod stretches;
 mod superseding;
 
-use kickcache_engine::config::{EngineSettings, Mode, VolumeSettings};
+use kickcache_engine::config::{EngineSettings, Mode, OriginKind, VolumeSettings};
 use kickcache_engine::time::Duration;
 
 use crate::plan::ends::Ends;
@@ -28,6 +29,25 @@ use crate::plan::growth::Growth;
 use crate::plan::latency::Latency;
 use crate::plan::load::{Shape, Weights};
 use crate::plan::replacement::Replacement;
+
+/// Which plans a series plays.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PlanKind {
+    /// All plans, in the proportions of the regular draw.
+    Any,
+    /// Plans that focus on one subject with high error rates.
+    Focused,
+}
+
+impl PlanKind {
+    /// The option of `kickcache-vopr` that plays them.
+    pub fn option(self) -> &'static str {
+        match self {
+            PlanKind::Any => "",
+            PlanKind::Focused => " --focused",
+        }
+    }
+}
 
 /// Everything that a run does.
 #[derive(Clone, PartialEq, Debug)]
@@ -101,9 +121,22 @@ impl Plan {
         asked + shape.unaligned_permille == 0 && (shape.sector_permille == 0 || !may_be_logged)
     }
 
-    /// The cache device, the volumes and the servers of origins stay the same in all lives, and nobody watches how long requests take.
+    /// The cache device, the volumes and the servers of origins stay the same in all lives, and the time that requests take has no limit.
     fn forbid_changes(&mut self) {
-        (self.growth, self.replacement, self.restart_after) = (None, None, None);
+        self.forbid_restarts();
+        (self.growth, self.replacement) = (None, None);
         (self.leaving_permille, self.parting_permille, self.wait_max) = (0, 0, None);
+    }
+
+    /// All origins are local. A remote one without restarts would be a contradiction: the engine treats its discards as durable, and the
+    /// simulated device does so only if it restarts.
+    fn forbid_restarts(&mut self) {
+        self.restart_after = None;
+        self.volumes.iter_mut().for_each(|volume| volume.origin = OriginKind::Local);
+    }
+
+    fn check_origins(&self) {
+        let kind = if self.restart_after.is_some() { OriginKind::Remote } else { OriginKind::Local };
+        assert!(self.volumes.iter().all(|volume| volume.origin == kind), "origins that restart are remote");
     }
 }

@@ -1,6 +1,6 @@
 //! Runs in which long writes supersede, at the origin, what only the log has.
 
-use kickcache_engine::config::{Mode, OriginKind, OriginOffload};
+use kickcache_engine::config::{Mode, OriginOffload};
 use kickcache_engine::time::Duration;
 use kickcache_random::Random;
 
@@ -20,7 +20,6 @@ pub(super) fn draw(plan: &mut Plan, random: &mut Random) {
     };
     plan.faults = Faults::default();
     plan.forbid_changes();
-    plan.volumes.iter_mut().for_each(|volume| volume.origin = OriginKind::Local);
     if let Some(draw_change) = draw_change {
         draw_change(plan, random);
     } else {

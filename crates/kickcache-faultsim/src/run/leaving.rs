@@ -106,7 +106,10 @@ impl Simulation {
     fn give_way<E: Subject>(&mut self, before: &Host<E>, service: Service) -> Result<Host<E>, String> {
         self.summary.add_status(&before.engine.status());
         let mut host = self.open::<E>(service)?;
-        match self.recover(&mut host)? {
+        self.faulty = false;
+        let phase = self.recover(&mut host)?;
+        self.faulty = self.plan.faults.any();
+        match phase {
             Phase::Running => Ok(host),
             phase => Err(format!("an engine that is to take over is {phase:?}")),
         }

@@ -20,8 +20,8 @@ use crate::oracle::book::Tick;
 use crate::oracle::write_content::WriteContent;
 use crate::oracle::{Crash, FirstContent, Oracle};
 use crate::payload::Payload;
-use crate::plan::Plan;
 use crate::plan::faults::Trouble;
+use crate::plan::{Plan, PlanKind};
 use crate::queue::{Event, Queue};
 use crate::replacing::Replacing;
 use crate::report::{Failure, Summary};
@@ -34,25 +34,25 @@ use crate::workload::{Ask, Client};
 ///
 /// # Errors
 /// What was found wrong: a wrong value, a request that never ends, a panic of the engine.
-pub fn run_seed(seed: u64) -> Result<Summary, Failure> {
-    run_seed_printing(seed, Printing::Silent)
+pub fn run_seed(seed: u64, plans: PlanKind) -> Result<Summary, Failure> {
+    run_seed_printing(seed, plans, Printing::Silent)
 }
 
 /// Plays the run of a seed and prints its trace if asked.
 ///
 /// # Errors
 /// As [`run_seed`].
-pub fn run_seed_printing(seed: u64, printing: Printing) -> Result<Summary, Failure> {
-    run_subject::<Engine>(seed, printing)
+pub fn run_seed_printing(seed: u64, plans: PlanKind, printing: Printing) -> Result<Summary, Failure> {
+    run_subject::<Engine>(seed, plans, printing)
 }
 
 /// Plays the run of a seed with anything that has an engine's boundary.
-fn run_subject<E: Subject>(seed: u64, printing: Printing) -> Result<Summary, Failure> {
-    let result = catch_unwind(AssertUnwindSafe(|| Simulation::new(seed, printing).play::<E>()));
+fn run_subject<E: Subject>(seed: u64, plans: PlanKind, printing: Printing) -> Result<Summary, Failure> {
+    let result = catch_unwind(AssertUnwindSafe(|| Simulation::new(seed, plans, printing).play::<E>()));
     match result {
         Ok(Ok(summary)) => Ok(summary),
-        Ok(Err(what)) => Err(Failure { seed, what }),
-        Err(panic) => Err(Failure { seed, what: format!("panic: {}", panic_text(panic.as_ref())) }),
+        Ok(Err(what)) => Err(Failure { seed, plans, what }),
+        Err(panic) => Err(Failure { seed, plans, what: format!("panic: {}", panic_text(panic.as_ref())) }),
     }
 }
 
@@ -133,9 +133,9 @@ fn volume_id(number: usize) -> VolumeId {
 }
 
 impl Simulation {
-    fn new(seed: u64, printing: Printing) -> Simulation {
+    fn new(seed: u64, plans: PlanKind, printing: Printing) -> Simulation {
         let mut random = Random::new(seed);
-        let plan = Plan::draw(&mut random.split());
+        let plan = Plan::draw(plans, &mut random.split());
         let mut trace = Trace::new(printing);
         trace.record(Instant::ZERO, &[seed], || format!("{plan:#?}"));
         let mut content = random.split();

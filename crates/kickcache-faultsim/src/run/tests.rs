@@ -3,13 +3,13 @@ use crate::run::stand_in::{Flaw, StandIn};
 
 /// The first of some seeds that finds something.
 fn finding<const FLAW: u8>(seeds: u64) -> Option<Failure> {
-    (0..seeds).find_map(|seed| run_subject::<StandIn<FLAW>>(seed, Printing::Silent).err())
+    (0..seeds).find_map(|seed| run_subject::<StandIn<FLAW>>(seed, PlanKind::Any, Printing::Silent).err())
 }
 
 #[test]
 fn the_same_seed_gives_the_same_run() {
     for seed in 1_000..1_010 {
-        let (one, two) = (run_seed(seed), run_seed(seed));
+        let (one, two) = (run_seed(seed, PlanKind::Any), run_seed(seed, PlanKind::Any));
         assert_eq!(one.map(|summary| summary.trace_hash), two.map(|summary| summary.trace_hash));
     }
 }
@@ -40,12 +40,12 @@ fn each_flaw_of_the_stand_in_is_found() {
 #[ignore = "prints a trace for SEED"]
 fn trace_of_the_stand_in() {
     let seed = std::env::var("SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(0);
-    println!("{:?}", run_subject::<StandIn<{ Flaw::NONE }>>(seed, Printing::Lines).err());
+    println!("{:?}", run_subject::<StandIn<{ Flaw::NONE }>>(seed, PlanKind::Any, Printing::Lines).err());
 }
 
 #[test]
 fn a_client_that_is_due_when_its_volume_has_gone_asks_nothing() {
-    let mut simulation = Simulation::new(1, Printing::Silent);
+    let mut simulation = Simulation::new(1, PlanKind::Any, Printing::Silent);
     simulation.format::<Engine>().unwrap();
     let mut host = simulation.open::<Engine>(Service::In).unwrap();
     simulation.recover(&mut host).unwrap();

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use kickcache_faultsim::plan::PlanKind;
 use kickcache_faultsim::seeds::first_seed;
 use kickcache_faultsim::series::{Series, play};
 
@@ -14,7 +15,8 @@ const TIME: Duration = Duration::from_secs(120);
 fn seeds_of_this_commit_find_nothing() {
     let first = first_seed();
     let deadline = Some(Instant::now() + TIME);
-    let outcome = play(&Series { first, count: RUNS, deadline, threads: 2, until_failure: false });
+    let plans = PlanKind::Any;
+    let outcome = play(&Series { first, count: RUNS, deadline, threads: 2, until_failure: false, plans });
     let crashes = outcome.total.kills + outcome.total.power_cuts;
     eprintln!("{} runs from seed {first} with {crashes} crashes: {:#?}", outcome.runs, outcome.total);
     outcome.failures.iter().for_each(|failure| eprintln!("{failure}"));

@@ -15,9 +15,9 @@ use kickcache_faultsim::content::{Block, Version};
 use kickcache_faultsim::device::SimulatedDevice;
 use kickcache_faultsim::host::{Devices, Host, Surroundings};
 use kickcache_faultsim::payload::Payload;
-use kickcache_faultsim::plan::Plan;
 use kickcache_faultsim::plan::faults::{Faults, Outage};
 use kickcache_faultsim::plan::latency::Latency;
+use kickcache_faultsim::plan::{Plan, PlanKind};
 use kickcache_faultsim::queue::{Event, Queue};
 use kickcache_faultsim::report::Injected;
 use kickcache_faultsim::subject::Subject;
@@ -51,7 +51,7 @@ const LATENCY: Latency =
 
 /// What [`Stage::new`] plays, to be changed.
 pub(crate) fn plan(mode: Mode, seed: u64) -> Plan {
-    let mut plan = Plan::draw(&mut Random::new(seed));
+    let mut plan = Plan::draw(PlanKind::Any, &mut Random::new(seed));
     plan.cache_size = 8 << 20;
     plan.origin_sizes = vec![16 << 20];
     plan.volumes = vec![VolumeSettings {
