@@ -7,6 +7,7 @@ use kickcache_engine::stats::{CacheHealth, Record};
 use crate::device::SimulatedDevice;
 use crate::host::Host;
 use crate::oracle::Crash;
+use crate::run::life::is_drained;
 use crate::run::{End, Simulation};
 use crate::subject::Subject;
 
@@ -33,6 +34,9 @@ impl Simulation {
             return self.end_life(host, end);
         }
         self.drain(&mut host)?;
+        if !is_drained(&host.engine.status()) {
+            return self.end_life(host, end);
+        }
         self.note(|| "the cache device is left out".to_owned());
         host.engine.leave_out(self.now);
         self.pump(&mut host)?;

@@ -495,6 +495,6 @@ fn is_drained_but_for_damage(status: &Status) -> bool {
     status.volumes.iter().all(|volume| volume.dirty_blocks + volume.unflushed_blocks == volume.damaged_blocks)
 }
 
-fn is_drained(status: &Status) -> bool {
+pub(super) fn is_drained(status: &Status) -> bool {
     status.volumes.iter().all(|volume| volume.dirty_blocks == 0 && volume.unflushed_blocks == 0)
 }

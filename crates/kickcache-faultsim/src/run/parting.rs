@@ -6,6 +6,7 @@ use kickcache_engine::units::{Location, VolumeId};
 use crate::host::Host;
 use crate::oracle::Crash;
 use crate::plan::mode::draw_mode;
+use crate::run::life::is_drained;
 use crate::run::{End, Simulation, volume_id};
 use crate::subject::Subject;
 
@@ -28,6 +29,10 @@ impl Simulation {
             return self.end_life(host, end);
         }
         self.drain(&mut host)?;
+        if !is_drained(&host.engine.status()) {
+            // The daemon refuses to remove a volume with dirty blocks.
+            return self.end_life(host, end);
+        }
         let number = self.random.index(self.volumes.len());
         let volume = volume_id(number);
         self.note(|| format!("volume {number} goes"));
