@@ -16,7 +16,10 @@ use crate::plan::latency::Latency;
 use crate::plan::load::{Shape, Weights};
 use crate::plan::mode::draw_mode;
 use crate::plan::pick::{pick, swarm};
-use crate::plan::{Plan, focus, hard_starts, loops, overtaking, refusals, restarts, stretches, superseding};
+use crate::plan::{
+    Plan, abandonments, checkpoints, focus, hard_starts, loops, overtaking, refusals, restarts, stretches,
+    superseding, takeovers,
+};
 
 impl Plan {
     /// The plan of a seed.
@@ -55,6 +58,7 @@ impl Plan {
             growth: None,
             replacement: None,
             leaving_permille: 0,
+            abandoned_within: None,
             parting_permille: 0,
             restart_after: None,
         };
@@ -76,7 +80,7 @@ type Draw = fn(&mut Plan, &mut Random);
 
 /// What three plans of four have, one after the other: of this many plans those with these numbers. All look at one number, so that some
 /// meet and others never do; the last plan of four is as it was drawn.
-const RARE: [(u64, &[u64], Draw); 26] = [
+const RARE: [(u64, &[u64], Draw); 29] = [
     (30, &[7], focus::unreadable),
     (30, &[8, 9], focus::unreadable_between_lives),
     (40, &[15], focus::newest_data_unreadable),
@@ -103,6 +107,9 @@ const RARE: [(u64, &[u64], Draw); 26] = [
     (24, &[3], refusals::draw),
     (24, &[4], overtaking::draw),
     (24, &[12], focus::read_what_lands),
+    (24, &[6, 17], takeovers::draw),
+    (24, &[8, 14], checkpoints::draw),
+    (24, &[9, 13, 19], abandonments::draw),
 ];
 
 /// Draws what few plans have. What it draws says nothing of whether it is drawn: a generator that has moved on.

@@ -109,7 +109,7 @@ pub(super) fn trouble_a_neighbour(plan: &mut Plan, random: &mut Random) {
 }
 
 /// The log goes round with dirty blocks in it, and the power fails again and again.
-fn crash_while_reclaiming(plan: &mut Plan, random: &mut Random) {
+pub(super) fn crash_while_reclaiming(plan: &mut Plan, random: &mut Random) {
     keep_dirty(plan);
     if plan.faults.damage != Damage::default() || random.chance(500) {
         plan.faults = Faults::default();
@@ -139,7 +139,7 @@ fn crash_after_a_crash(plan: &mut Plan, random: &mut Random) {
 }
 
 /// Blocks are written over while the journal fills, and the power fails while a checkpoint calls their older copies dead.
-fn crash_at_a_checkpoint(plan: &mut Plan, random: &mut Random) {
+pub(super) fn crash_at_a_checkpoint(plan: &mut Plan, random: &mut Random) {
     keep_dirty(plan);
     if plan.faults.damage != Damage::default() || random.chance(500) {
         plan.faults = Faults::default();
@@ -410,6 +410,7 @@ pub(super) fn grow_cache(plan: &mut Plan, random: &mut Random) {
         step_max: Duration::from_micros(random.within(10, step_max)),
         most: random.within(128 << 10, 8 << 20),
         is_stale: random.chance(500),
+        is_repeated: false,
     });
     go_round(plan, random);
 }

@@ -1,6 +1,8 @@
 //! What a run does, drawn from its seed; each run switches some features off.
 
+mod abandonments;
 pub mod aim;
+mod checkpoints;
 mod draw;
 pub mod ends;
 pub mod faults;
@@ -18,6 +20,7 @@ pub mod replacement;
 mod restarts;
 mod stretches;
 mod superseding;
+mod takeovers;
 
 use kickcache_engine::config::{EngineSettings, Mode, VolumeSettings};
 use kickcache_engine::time::Duration;
@@ -78,6 +81,8 @@ pub struct Plan {
     pub replacement: Option<Replacement>,
     /// Lives in which the cache device is left out, in 1/1000.
     pub leaving_permille: u64,
+    /// Longest time into a life until the cache device is left out with dirty blocks, if it is.
+    pub abandoned_within: Option<Duration>,
     /// Lives in which a volume goes and comes again, in 1/1000.
     pub parting_permille: u64,
     /// Mean time from one restart of an origin to the next, if they are servers of their own.
@@ -105,5 +110,6 @@ impl Plan {
     fn forbid_changes(&mut self) {
         (self.growth, self.replacement, self.restart_after) = (None, None, None);
         (self.leaving_permille, self.parting_permille, self.wait_max) = (0, 0, None);
+        self.abandoned_within = None;
     }
 }
