@@ -107,7 +107,8 @@ impl State {
         let absorbed = old.and_then(|location| {
             let slots = self.cache.slots();
             // What is on its way to the origin from there will be taken for what stands there.
-            let may_be_replaced = slots.state(location) == block.state && !slots.is_in_sweep(location);
+            let may_be_replaced = slots.state(location) == block.state
+                && (!slots.is_in_sweep(location) || mutant!(SweptAbsorbed));
             if may_be_replaced { self.device.log.absorb(location, &append) } else { None }
         });
         let appended = match absorbed {

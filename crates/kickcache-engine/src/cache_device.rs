@@ -64,7 +64,9 @@ impl CacheDevice {
     /// What is known to be durable by now, for what is written next.
     pub(crate) fn durable(&self) -> Durable {
         let mut journal = self.order.durable_blocks();
-        journal.end = journal.end.min(self.journal.kept_end());
+        if !mutant!(KeptEndIgnored) {
+            journal.end = journal.end.min(self.journal.kept_end());
+        }
         Durable { batches: self.order.durable_range(), journal }
     }
 
@@ -125,7 +127,9 @@ impl CacheDevice {
 
     /// Something was forgotten: the newest number is that of its record, if it has one.
     pub(crate) fn note_gone(&mut self) {
-        self.newest_gone = self.order.newest();
+        if !mutant!(GoneNotCounted) {
+            self.newest_gone = self.order.newest();
+        }
     }
 
     /// The newest record that says a block is *gone*.
@@ -138,7 +142,7 @@ impl CacheDevice {
         self.counters.errors += 1;
         self.failed_batches += 1;
         if let Some(checkpoint) = &mut self.checkpoint {
-            checkpoint.is_outdated = true;
+            checkpoint.is_outdated = !mutant!(OutdatedCheckpoint);
         }
     }
 
@@ -179,7 +183,7 @@ mod tests {
     use super::*;
     use crate::cache::Cache;
     use crate::format::journal::RECORD_COUNT_MAX;
-    use crate::order::{DurableWaiter, Need};
+    use crate::order::{DurableWaiter, FlushCount, Need};
     use crate::queue::Queue;
     use crate::units::{Generation, SegmentIndex, VolumeId};
 
@@ -239,6 +243,8 @@ mod tests {
             next: 0,
             snapped: Vec::new(),
             writes_in_flight: 0,
+            landed: 0,
+            landed_at: FlushCount::default(),
             finishing: false,
             is_outdated: false,
             tells_clean: false,

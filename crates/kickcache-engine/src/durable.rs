@@ -51,7 +51,9 @@ impl State {
 
     /// What a drain waited for is durable, or cannot be made so.
     pub(crate) fn end_drain(&mut self, volume: VolumeId) {
-        if self.cache.volume(volume).not_clean() == 0 && !self.device.is_clean_untold() {
+        if self.cache.volume(volume).not_clean() == 0
+            && (!self.device.is_clean_untold() || mutant!(CleanUntoldForgotten))
+        {
             // One that is gone waits for nothing.
             self.volumes.find_mut(volume).into_iter().for_each(|found| found.draining = false);
         }

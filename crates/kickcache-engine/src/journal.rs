@@ -148,3 +148,19 @@ impl Journal {
         self.kept_end = self.next;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::growth::size_max;
+
+    #[test]
+    fn a_full_journal_may_lack_room_for_the_checkpoint_of_a_larger_device() {
+        let geometry = Geometry::for_device(64 << 30).unwrap();
+        let grown = geometry.with_size(size_max(&geometry));
+        let mut journal = Journal::new([1; 16], geometry, 0, 0);
+        journal.fill();
+        assert!(journal.used() + u64::from(chunk_count(&geometry)) <= geometry.journal_blocks());
+        assert!(journal.used() + u64::from(chunk_count(&grown)) > geometry.journal_blocks(), "J-1");
+    }
+}

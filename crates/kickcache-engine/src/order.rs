@@ -55,6 +55,10 @@ pub(crate) enum Need {
     Through(Sequence),
 }
 
+/// Counts the flushes of the cache device.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub(crate) struct FlushCount(u64);
+
 /// Sequence numbers and durability.
 #[derive(Debug)]
 pub(crate) struct Order {
@@ -70,6 +74,10 @@ pub(crate) struct Order {
     waiting: Vec<(Need, DurableWaiter)>,
     /// What the flush in flight covers, and whom it serves.
     flushing: Option<(Sequence, Vec<DurableWaiter>)>,
+    /// Flushes that were submitted.
+    submitted: FlushCount,
+    /// The newest flush without an error.
+    flushed: FlushCount,
     /// Something landed on the cache device since the last flush was submitted.
     unflushed: bool,
     /// A flush failed: the next one may not cover what that one let go of.
@@ -89,6 +97,8 @@ impl Order {
             journal_blocks: Watermark::new(first_block),
             waiting: Vec::new(),
             flushing: None,
+            submitted: FlushCount::default(),
+            flushed: FlushCount::default(),
             unflushed: false,
             has_failed: false,
         }
@@ -166,6 +176,16 @@ impl Order {
         sequence <= self.durable
     }
 
+    /// Flushes that were submitted.
+    pub(crate) fn flush_count(&self) -> FlushCount {
+        self.submitted
+    }
+
+    /// Whether a flush succeeded that was submitted later.
+    pub(crate) fn has_flushed_since(&self, count: FlushCount) -> bool {
+        self.flushed > count
+    }
+
     /// Whether a flush has failed.
     pub(crate) fn has_failed(&self) -> bool {
         self.has_failed
@@ -199,6 +219,7 @@ impl Order {
         }
         self.batches.begin_flush();
         self.journal_blocks.begin_flush();
+        self.submitted.0 += 1;
         self.flushing = Some((landed, served));
         self.unflushed = false;
         true
@@ -208,6 +229,7 @@ impl Order {
     pub(crate) fn end_flush(&mut self) -> Vec<DurableWaiter> {
         let (covered, served) = self.flushing.take().expect("a flush is in flight");
         self.durable = self.durable.max(covered);
+        self.flushed = self.submitted;
         self.batches.end_flush();
         self.journal_blocks.end_flush();
         served

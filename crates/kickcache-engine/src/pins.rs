@@ -56,7 +56,9 @@ impl State {
     pub(crate) fn bring_back(&mut self, key: BlockKey, location: Location) {
         if self.cache.find(key).is_none() {
             self.cache.restore(key, location);
-            self.mark_damaged(key, location);
+            if !mutant!(BroughtBackSound) {
+                self.mark_damaged(key, location);
+            }
         }
     }
 
@@ -72,5 +74,29 @@ impl State {
         if self.cache.segments().get(segment).state == SegmentState::Reclaiming {
             self.reclaim.postponed.push(older);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::config::Mode;
+    use crate::device::DeviceError;
+    use crate::request::{Errno, Operation};
+    use crate::scene::Scene;
+    use crate::time::Duration;
+
+    #[test]
+    fn a_discard_without_a_record_restores_its_blocks_as_unreadable() {
+        let mut scene = Scene::new(Mode::WriteBack);
+        scene.write(0, 8192).0.unwrap();
+        scene.flush().0.unwrap();
+        scene.fail("", DeviceError::Io);
+        scene.begin(Operation::Discard, 0, 4096);
+        scene.pass(Duration::from_millis(10_000));
+        assert_eq!(scene.take_reply(), Some(Err(Errno::Io)));
+        scene.heal();
+        assert!(scene.is_cached(0) && scene.is_cached(4096));
+        let (result, seen) = scene.read(0, 4096);
+        assert_eq!(result, Err(Errno::Io), "neither the origin nor a restart is certain: {seen:?}");
     }
 }

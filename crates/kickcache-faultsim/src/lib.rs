@@ -40,4 +40,5 @@ mod setup;
 pub mod subject;
 mod superblock;
 pub mod trace;
+mod watched;
 pub mod workload;

@@ -18,6 +18,11 @@ pub(crate) fn any_superblock(cache: &SimulatedDevice) -> Result<Superblock, Erro
     Superblock::decode_any([&first, &second], cache.size())
 }
 
+/// Each copy alone, also of a device with a successor.
+pub(crate) fn each_superblock(cache: &SimulatedDevice) -> [Result<Superblock, Error>; 2] {
+    copies(cache).map(|copy| Superblock::decode_any([&copy, &copy], cache.size()))
+}
+
 fn copies(cache: &SimulatedDevice) -> [Vec<u8>; 2] {
     SUPERBLOCK_OFFSETS.map(|start| cache.bytes(ByteExtent { start, length: SUPERBLOCK_SIZE as u64 }))
 }

@@ -20,6 +20,13 @@ pub struct Ask {
     pub extent: ByteExtent,
 }
 
+impl Ask {
+    /// Whether it leaves the content of its volume as it is.
+    pub fn changes_nothing(&self) -> bool {
+        matches!(self.operation, Operation::Read | Operation::Promote | Operation::Flush)
+    }
+}
+
 /// A stream of a client that reads or writes in sequence.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Stream {

@@ -22,11 +22,13 @@ pub fn succession(old: &Superblock, new: &Superblock) -> Succession {
         return Succession::Unrelated;
     }
     match (&old.takeover, &new.takeover) {
-        (Takeover::Replaced(by), Takeover::Incomplete(from)) if by.uuid == from.uuid => {
+        (Takeover::Replaced(by), Takeover::Incomplete(from))
+            if by.uuid == from.uuid || mutant!(SuccessorOfAnother) =>
+        {
             Succession::NewToComplete
         }
         (Takeover::Replaced(_), Takeover::None | Takeover::Begun(_) | Takeover::Replaced(_))
-            if new.starts > old.starts =>
+            if new.starts > old.starts || mutant!(OlderSuccessor) =>
         {
             Succession::New
         }

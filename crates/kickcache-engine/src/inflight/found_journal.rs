@@ -165,7 +165,7 @@ impl FoundJournal {
         let is_whole = |start: &Sequence| {
             let mut chunks = self.chunks.range(chunks_of(*start));
             let wanted = chunks.next().map_or(0, |(_, chunk)| chunk.count as usize);
-            wanted == 1 + chunks.count()
+            wanted == 1 + chunks.count() || mutant!(PartialCheckpoint)
         };
         starts.into_iter().rev().find(is_whole)
     }

@@ -4,6 +4,7 @@ use alloc::vec::Vec;
 
 use crate::format::geometry::Geometry;
 use crate::format::journal::SegmentImage;
+use crate::order::FlushCount;
 use crate::policy::retention::Reason;
 use crate::policy::shift::Shift;
 use crate::time::Instant;
@@ -67,6 +68,10 @@ pub(crate) struct Checkpoint {
     /// Chunks snapped and not written.
     pub(crate) snapped: Vec<(u32, Vec<SegmentImage>)>,
     pub(crate) writes_in_flight: u32,
+    /// Chunks on the device.
+    pub(crate) landed: u32,
+    /// The flush count at the end of the last write.
+    pub(crate) landed_at: FlushCount,
     /// All chunks are written; their flush is awaited.
     pub(crate) finishing: bool,
     /// A batch was lost since the chunks were snapped: what they call dead may be the block again.

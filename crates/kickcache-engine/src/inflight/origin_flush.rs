@@ -172,14 +172,16 @@ impl OriginFlush {
     /// the next flush is told as well: that one no longer covers what this one let go of.
     pub(crate) fn fail(&mut self, now: Instant) -> EndedFlush {
         let is_owed = self.owes_clients();
-        self.acknowledged = is_owed;
+        self.acknowledged = is_owed && !mutant!(DebtForgotten);
         self.on_write(now);
         self.witnesses.forget_unflushed();
         let mut ended = self.end();
         if !mutant!(FailedOriginFlushNotTold) {
             ended.waiters.append(&mut self.waiting);
         }
-        ended.blocks.append(&mut self.gathering);
+        if !mutant!(GatheringOutlivesFailure) {
+            ended.blocks.append(&mut self.gathering);
+        }
         self.unreported |= is_owed && ended.waiters.is_empty();
         ended
     }
@@ -187,7 +189,9 @@ impl OriginFlush {
     /// The origin may have lost what it had not flushed: gives the blocks that must be written again. A flush in flight proves
     /// nothing of them, whoever answers it; what clients were told is at the origin alone was durable when it ended.
     pub(crate) fn restart(&mut self) -> Vec<BlockCopy> {
-        self.covered = Covered::Something;
+        if !mutant!(CoveredOutlivesRestart) {
+            self.covered = Covered::Something;
+        }
         self.witnesses.forget_unflushed();
         let mut blocks = core::mem::take(&mut self.gathering);
         if !self.written {

@@ -222,7 +222,11 @@ impl Writing {
 
     /// The copies in the log that would not be there but for this write.
     pub(crate) fn own_copies(&self) -> Vec<BlockCopy> {
-        let is_own = |written: &&Written| written.if_refused == IfRefused::Forgotten;
+        let is_own = |written: &&Written| match written.if_refused {
+            IfRefused::Forgotten => true,
+            IfRefused::StaysUnflushed => mutant!(KeptForgotten),
+            IfRefused::StaysDirty => mutant!(OlderDirtyForgotten),
+        };
         self.written.iter().filter(is_own).map(|written| written.copy).collect()
     }
 

@@ -105,6 +105,9 @@ impl Mirror {
             return self.route(Side::Old, submission);
         }
         if self.stage == Stage::Parting {
+            if mutant!(PartingNotHeld) {
+                return self.route(Side::Old, submission);
+            }
             return self.held.push_back(submission);
         }
         match written(&submission.operation) {
@@ -142,10 +145,15 @@ impl Mirror {
         if let Err(error) = result
             && (side == Side::New || is_sealed && self.flights.has(id))
             && !self.flights.is_discard(id)
+            && !(mutant!(SuccessorErrorForgiven) && !is_sealed)
+            && !(mutant!(SealedErrorForgotten) && is_sealed)
         {
             self.failure.get_or_insert(error);
         }
-        let counts = side == Side::Old || is_sealed;
+        let counts = match side {
+            Side::Old => !(mutant!(SealedOldErrorForgiven) && is_sealed),
+            Side::New => is_sealed && !mutant!(SealedSuccessorErrorForgiven) || mutant!(SuccessorErrorTold),
+        };
         self.flights.end(id, side, if counts { result } else { Ok(()) })
     }
 
@@ -157,7 +165,8 @@ impl Mirror {
         let start = self.copied;
         let length = COPY_BYTES.min(self.extent.end() - start);
         let part = self.part.get_or_insert(Part { extent: ByteExtent { start, length }, is_begun: false });
-        let is_clear = self.unknown.is_empty() && !self.flights.touch(part.extent);
+        let is_clear = (self.unknown.is_empty() || mutant!(WritesBeforeMirrorIgnored))
+            && !self.flights.touch(part.extent);
         if part.is_begun || !(is_clear || mutant!(CopiedUnderWrites)) {
             return None;
         }

@@ -13,14 +13,14 @@ use crate::device::{DeviceError, DeviceOperation};
 use crate::format::journal::{Chunk, SegmentImage, SegmentKind, chunk_count, segments_per_chunk};
 use crate::inflight::jobs::{Checkpoint, Position};
 use crate::inflight::purpose::Purpose;
-use crate::order::{DurableWaiter, Need};
+use crate::order::{DurableWaiter, FlushCount, Need};
 use crate::request::Durability;
 use crate::state::State;
 use crate::task::Task;
 use crate::units::SegmentIndex;
 
-/// Chunks taken at a time.
-const GROUP: u32 = 32;
+/// Chunks per group at most.
+const GROUP_MAX: u32 = 32;
 
 /// Begins a checkpoint if it is time for one.
 pub(crate) fn begin(state: &mut State) {
@@ -49,6 +49,8 @@ fn start(state: &mut State, position: Position) {
         next: 0,
         snapped: Vec::new(),
         writes_in_flight: 0,
+        landed: 0,
+        landed_at: FlushCount::default(),
         finishing: false,
         is_outdated: false,
         tells_clean: core::mem::take(&mut state.device.has_untold_clean),
@@ -61,7 +63,9 @@ fn snap(state: &mut State) {
     let Some(checkpoint) = &state.device.checkpoint else { return };
     let geometry = checkpoint.geometry;
     let first = checkpoint.next;
-    let last = chunk_count(&geometry).min(first + GROUP);
+    let count = chunk_count(&geometry);
+    // At least two groups, so that a small device also writes its checkpoints in steps.
+    let last = count.min(first + count.div_ceil(2).min(GROUP_MAX));
     let each = segments_per_chunk(&geometry);
     let position = checkpoint.position;
     let chunks: Vec<_> = (first..last)
@@ -121,7 +125,8 @@ fn image(state: &State, segment: SegmentIndex, position: Position) -> SegmentIma
     let written = match kind {
         SegmentKind::Free => 0,
         SegmentKind::InUse | SegmentKind::Retired => {
-            state.device.log.first_unwritten(segment).map_or(known, |first| first.min(known))
+            let first = state.device.log.first_unwritten(segment).filter(|_| !mutant!(ClaimsUnwritten));
+            first.map_or(known, |first| first.min(known))
         }
     };
     SegmentImage { generation: found.generation, kind, queue: found.queue, written, live, kept }
@@ -131,7 +136,9 @@ fn image(state: &State, segment: SegmentIndex, position: Position) -> SegmentIma
 pub(crate) fn on_durable(state: &mut State) {
     let Some(checkpoint) = &mut state.device.checkpoint else { return };
     if checkpoint.finishing {
-        let ring = checkpoint.ring;
+        let Checkpoint { ring, landed, landed_at, .. } = *checkpoint;
+        assert!(landed == chunk_count(&checkpoint.geometry), "J-1: the checkpoint is not whole");
+        assert!(state.device.order.has_flushed_since(landed_at), "J-1: the checkpoint is not durable");
         state.device.checkpoint = None;
         state.device.journal.forget_before(ring);
         state.device.counters.checkpoints += 1;
@@ -175,7 +182,7 @@ pub(crate) fn on_not_durable(state: &mut State) {
 pub(crate) fn on_written(state: &mut State, block: u64, result: Result<(), DeviceError>) {
     state.device.order.end_journal_block(block, result);
     state.device.order.land_unnumbered();
-    if result.is_err() {
+    if result.is_err() && !mutant!(FailedChunkIgnored) {
         state.device.counters.errors += 1;
         state.take_out_of_service();
     }
@@ -187,14 +194,19 @@ pub(crate) fn on_written(state: &mut State, block: u64, result: Result<(), Devic
     let Some(checkpoint) = &mut state.device.checkpoint else { return };
     let count = chunk_count(&checkpoint.geometry);
     checkpoint.writes_in_flight -= 1;
+    checkpoint.landed += u32::from(result.is_ok());
+    checkpoint.landed_at = state.device.order.flush_count();
     if checkpoint.writes_in_flight > 0 {
         return;
     }
-    if checkpoint.next < count {
+    if checkpoint.next < count && !mutant!(CheckpointEndsEarly) {
         snap(state);
         return;
     }
     checkpoint.finishing = true;
+    if mutant!(CheckpointNotFlushed) {
+        return on_durable(state);
+    }
     state.device.order.wait(Need::NextFlush, DurableWaiter::Checkpoint);
 }
 
@@ -276,5 +288,46 @@ mod tests {
         scene.stop();
         assert_eq!(scene.engine.status().counters.checkpoints, 0);
         assert!(scene.engine.is_out_of_service());
+    }
+
+    #[test]
+    fn a_failed_batch_makes_a_checkpoint_take_its_chunks_again() {
+        let mut scene = Scene::new(Mode::WriteBack);
+        let state = &mut scene.engine.state;
+        start(state, Position::Between);
+        let written = |state: &State| state.device.checkpoint.as_ref().map(|found| found.writes_in_flight);
+        state.device.note_failed_batch();
+        on_durable(state);
+        assert_eq!(written(state), Some(0), "the chunks are new");
+        on_durable(state);
+        assert_eq!(written(state), Some(1));
+    }
+
+    #[test]
+    fn a_checkpoint_of_two_chunks_takes_them_one_after_the_other() {
+        use crate::blank_device;
+        use crate::config::EngineSettings;
+        use crate::device::Completion;
+        use crate::engine::Engine;
+        use crate::format::superblock::Superblock;
+        use crate::time::Instant;
+
+        let superblock = Superblock::new([1; 16], 31 << 20).unwrap();
+        assert_eq!(chunk_count(&superblock.geometry), 2);
+        let mut engine = Engine::open(Instant::ZERO, &superblock, EngineSettings::default(), &[]).unwrap();
+        let run = |engine: &mut Engine| {
+            while let Some(submission) = engine.poll_submission() {
+                let data = blank_device::data_of(&submission.operation).unwrap();
+                engine.handle_completion(Instant::ZERO, Completion { id: submission.id, result: Ok(data) });
+            }
+        };
+        run(&mut engine);
+        let state = &mut engine.state;
+        start(state, Position::Between);
+        let next = |state: &State| state.device.checkpoint.as_ref().map(|checkpoint| checkpoint.next);
+        assert_eq!(next(state), Some(1));
+        engine.run_agenda();
+        run(&mut engine);
+        assert_eq!((next(&engine.state), engine.status().counters.checkpoints), (None, 1));
     }
 }

@@ -50,7 +50,9 @@ pub(crate) fn go_on(state: &mut State, slot: RequestSlot) {
     let length = if is_empty { end - start } else { (end - start).min(PART_BYTES) };
     let part = ByteExtent { start, length };
     let forgotten = if is_empty { Vec::new() } else { forget(state, volume, part) };
-    state.fills.invalidate(volume, part);
+    if !mutant!(DiscardJoinsFill) {
+        state.fills.invalidate(volume, part);
+    }
     let access = state.volumes.get_mut(volume).enqueue(part, OriginAccess::Write);
     *cursor(state, slot) = Cursor { next: part.end(), ticket: Some(access) };
     state.requests.add_pending(slot);
@@ -83,7 +85,9 @@ pub(crate) fn go_past_cache(state: &mut State, slot: RequestSlot, result: Result
         state.volumes.get_mut(volume).queue.set_ready(ticket, operation, Purpose::Discard { request: slot });
         return;
     }
-    forgotten.into_iter().for_each(|block| state.bring_back(block.key, block.location));
+    if !mutant!(DiscardedNotBroughtBack) {
+        forgotten.into_iter().for_each(|block| state.bring_back(block.key, block.location));
+    }
     cursor(state, slot).ticket = None;
     state.release_ticket(volume, ticket);
     state.end_pending_with(slot, result);

@@ -49,7 +49,7 @@ pub(crate) fn begin(state: &mut State, slot: RequestSlot) {
 /// Whether a client's flush must wait for the origin's.
 fn needs_origin(state: &State, volume: VolumeId) -> bool {
     let flush = &state.volumes.get(volume).flush;
-    let is_alone = state.device.is_out_of_service() && flush.is_unsettled();
+    let is_alone = state.device.is_out_of_service() && flush.is_unsettled() && !mutant!(FlushWithoutOrigin);
     (flush.owes_clients() || is_alone) && !mutant!(FlushSkipsOrigin)
 }
 
@@ -100,7 +100,7 @@ fn end_unflushed(state: &mut State, copy: BlockCopy, state_now: SlotState) {
     }
     // What the origin is about to have in its place is newer: clean, it could be the block after a power cut and not be later.
     let is_replaced = state.waiters.is_replaced(key.volume(), block_extent(key.block()));
-    let state_now = if is_replaced { SlotState::Dirty } else { state_now };
+    let state_now = if is_replaced && !mutant!(ReplacedBecomesClean) { SlotState::Dirty } else { state_now };
     state.cache.set_state(location, state_now);
     if state_now != SlotState::Clean {
         return;
@@ -145,7 +145,7 @@ pub(crate) fn on_origin_flush(state: &mut State, volume: VolumeId, result: Resul
     if counts.not_clean() == 0 {
         state.end_drain_when_durable(volume);
         let covered = state.volumes.get(volume).flush.covered();
-        if result.is_ok() {
+        if result.is_ok() || mutant!(CompleteAfterFailedFlush) {
             state.review_complete(volume, covered);
         }
     }

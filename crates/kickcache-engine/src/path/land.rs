@@ -52,10 +52,13 @@ fn on_failed(state: &mut State, batch: &Batch) -> Vec<PageIndex> {
     let mut heirs = Heirs::default();
     for (location, entry) in (0..).map(|offset| first.plus(offset)).zip(&batch.entries) {
         let Some(key) = entry.key.filter(|key| state.cache.is_current(*key, location)) else {
-            let heir = state.pass_on_older(location, entry.older);
+            let heir =
+                if mutant!(PassedOnForgotten) { None } else { state.pass_on_older(location, entry.older) };
             // What superseded it landed already, but nothing says that it would survive a power cut.
-            heirs.is_lost |=
-                heir.is_none() && entry.page.is_none() && batch.durability == Durability::Durable;
+            heirs.is_lost |= !mutant!(LostDurableIgnored)
+                && heir.is_none()
+                && entry.page.is_none()
+                && batch.durability == Durability::Durable;
             heirs.batches.extend(heir);
             continue;
         };
@@ -67,7 +70,9 @@ fn on_failed(state: &mut State, batch: &Batch) -> Vec<PageIndex> {
         }
     }
     heirs.batches.dedup();
-    batch.waiters.iter().for_each(|waiter| wait_again(state, *waiter, batch, &heirs));
+    if !mutant!(LostBatchNotAwaited) {
+        batch.waiters.iter().for_each(|waiter| wait_again(state, *waiter, batch, &heirs));
+    }
     passed_on
 }
 

@@ -122,7 +122,10 @@ impl State {
     /// The cache device just went out of service: what must be on record.
     pub(crate) fn begin_marking(&mut self) {
         let all = VolumeSet::ALL.iter();
-        let has_not_clean = |volume: &VolumeId| self.cache.volume(*volume).not_clean() > 0;
+        let has_not_clean = |volume: &VolumeId| {
+            let blocks = self.cache.volume(*volume);
+            blocks.dirty > 0 || blocks.unflushed > 0 && !mutant!(UnflushedCalledComplete)
+        };
         self.marking.incomplete = Some(all.filter(has_not_clean).collect());
         self.marking.patience_until = Some(self.now.plus(MARK_PATIENCE));
         self.agenda.push_back(Task::Mark);
@@ -140,7 +143,7 @@ impl State {
         if !self.marking.incomplete.is_some_and(|set| set.contains(volume)) {
             return;
         }
-        if covered == Covered::Everything {
+        if covered == Covered::Everything || mutant!(CompleteTooEarly) {
             self.marking.incomplete.as_mut().into_iter().for_each(|set| set.remove(volume));
             self.agenda.push_back(Task::Mark);
             return;
@@ -156,7 +159,70 @@ impl State {
 mod tests {
     use crate::config::Mode;
     use crate::device::DeviceError;
+    use crate::request::{Durability, Operation};
     use crate::scene::Scene;
+    use crate::time::{Duration, Instant};
+    use crate::units::VolumeId;
+
+    fn is_incomplete(scene: &Scene) -> bool {
+        scene.engine.status().volumes[0].is_incomplete
+    }
+
+    /// A cache device out of service with one dirty block, which writeback leaves alone.
+    fn left_out_with_a_dirty_block() -> Scene {
+        let mut scene = Scene::new(Mode::WriteBack);
+        scene.write(0, 4096).0.unwrap();
+        scene.flush().0.unwrap();
+        let volume = scene.engine.state.volumes.get_mut(VolumeId::new(0));
+        volume.backoff_until = Instant::from_nanos(u64::MAX / 2);
+        scene.engine.leave_out(scene.now);
+        scene.run();
+        assert!(is_incomplete(&scene));
+        scene
+    }
+
+    /// Ends the rest of writeback.
+    fn let_flush(scene: &mut Scene) {
+        scene.engine.state.volumes.get_mut(VolumeId::new(0)).backoff_until = scene.now;
+    }
+
+    #[test]
+    fn a_volume_is_complete_after_a_flush_that_began_out_of_service() {
+        let mut scene = Scene::new(Mode::WriteBack);
+        scene.write(0, 4096).0.unwrap();
+        scene.hold("origin flush");
+        scene.drain();
+        assert_eq!(scene.not_clean(), (0, 1));
+        scene.engine.leave_out(scene.now);
+        scene.run();
+        assert!(is_incomplete(&scene), "the origin has not flushed the block");
+        scene.end_held_first_and_hold("origin flush");
+        assert!(is_incomplete(&scene), "that flush began in service");
+        scene.end_held();
+        assert!(!is_incomplete(&scene));
+    }
+
+    #[test]
+    fn a_failed_flush_leaves_a_volume_incomplete() {
+        let mut scene = left_out_with_a_dirty_block();
+        let_flush(&mut scene);
+        scene.fail_times(1, "origin flush", DeviceError::Io);
+        scene.begin(Operation::Write(Durability::Volatile), 0, 4096);
+        assert_eq!((scene.take_reply(), scene.not_clean()), (Some(Ok(())), (0, 0)));
+        assert!(is_incomplete(&scene));
+        scene.pass(Duration::from_millis(5_000));
+        assert!(!is_incomplete(&scene));
+    }
+
+    #[test]
+    fn a_durable_write_past_the_cache_device_is_flushed_as_well() {
+        let mut scene = left_out_with_a_dirty_block();
+        scene.begin(Operation::Write(Durability::Durable), 0, 4096);
+        assert_eq!((scene.take_reply(), scene.not_clean()), (Some(Ok(())), (0, 0)));
+        let_flush(&mut scene);
+        scene.pass(Duration::from_millis(5_000));
+        assert!(!is_incomplete(&scene));
+    }
 
     #[test]
     fn a_cache_device_that_fails_is_marked_before_a_write_goes_past_it() {

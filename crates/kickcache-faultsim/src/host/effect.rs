@@ -43,14 +43,14 @@ impl<E: Subject> Host<E> {
 
     fn draw_failure(&mut self, flight: &InFlight, around: &Surroundings<'_>) -> Option<DeviceError> {
         if flight.is_note() {
-            return self.faults.draw_failure(&flight.operation, &mut self.random);
+            return self.faults.draw_failure(flight.device, &flight.operation, &mut self.random);
         }
         let outages = self.outages.iter().filter(|outage| outage.device == flight.device);
         let mut failures = outages.filter(|outage| outage.is_at(around.now));
         if let Some(failure) = failures.find_map(|outage| outage.failure(&flight.operation)) {
             return Some(failure);
         }
-        self.faults.draw_failure(&flight.operation, &mut self.random)
+        self.faults.draw_failure(flight.device, &flight.operation, &mut self.random)
     }
 
     /// A failed write stores some of its sectors; a failed flush lets go of what it covered, or not.
@@ -78,7 +78,7 @@ impl<E: Subject> Host<E> {
         {
             device.write_torn(flight.extent.start, &data, durability, &mut self.random);
         }
-        let rates = self.rates(flight.device);
+        let rates = self.faults.rates(flight.device);
         if let Progress::Flushing(ticket) = &flight.progress
             && rates.forgets
             && around.phase_is_running
@@ -89,6 +89,7 @@ impl<E: Subject> Host<E> {
             }
         }
         around.injected.errors += 1;
+        self.takeover.on_failed(flight);
         flight.progress = Progress::Failed(error);
         Ok(())
     }

@@ -7,9 +7,9 @@ use kickcache_engine::time::Instant;
 use kickcache_engine::units::ByteExtent;
 
 use crate::host::in_flight::Progress;
+use crate::host::takeover_errors::TakeoverErrors;
 use crate::host::{Host, Surroundings};
 use crate::operation::memory_of;
-use crate::plan::faults::Rates;
 use crate::subject::Subject;
 
 impl<E: Subject> Host<E> {
@@ -19,6 +19,7 @@ impl<E: Subject> Host<E> {
             self.in_flight.iter().flatten().filter(|flight| flight.device == Device::Cache && flight.writes);
         let writes = writes.map(|flight| SubmissionId::from_u64(flight.id));
         self.mirror = Some(Mirror::new(extent, writes));
+        self.takeover.begin();
     }
 
     /// The mirror, if there is one.
@@ -65,14 +66,19 @@ impl<E: Subject> Host<E> {
     /// If the engine asks for something that no device may be asked for.
     pub fn switch(&mut self, around: &mut Surroundings<'_>) -> Result<(), String> {
         let Some(mirror) = self.mirror.take() else { return Ok(()) };
+        self.faults = self.plan_faults;
         let held = mirror.into_held().collect::<Vec<_>>();
         held.into_iter().try_for_each(|submission| self.submit_to_cache(submission, around))
     }
 
-    pub(super) fn rates(&self, device: Device) -> Rates {
-        match device {
-            Device::Cache | Device::Successor => self.faults.cache,
-            Device::Origin(_) => self.faults.origin,
-        }
+    /// The replacement is sealed.
+    pub fn note_sealed(&mut self) {
+        self.faults = self.faults.once_sealed();
+        self.takeover.note_sealed();
+    }
+
+    /// The errors of the two devices of the replacement.
+    pub fn takeover_errors(&self) -> &TakeoverErrors {
+        &self.takeover
     }
 }

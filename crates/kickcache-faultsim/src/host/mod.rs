@@ -8,6 +8,7 @@ mod forgotten;
 mod in_flight;
 mod mirrored;
 mod restart;
+mod takeover_errors;
 
 use std::collections::BTreeMap;
 
@@ -29,6 +30,7 @@ use crate::host::bad_spots::BadSpots;
 use crate::host::claim::Claim;
 use crate::host::forgotten::Forgotten;
 use crate::host::in_flight::{InFlight, Progress};
+use crate::host::takeover_errors::TakeoverErrors;
 use crate::memory::DriverMemory;
 use crate::operation::{describe, durability_of, kind, memory_of, metadata_part};
 use crate::payload::Payload;
@@ -96,12 +98,15 @@ pub struct Host<E> {
     /// What is in flight on the device that is to take over.
     twins: BTreeMap<u64, InFlight>,
     mirror: Option<Mirror>,
+    takeover: TakeoverErrors,
     /// What they use of the devices.
     claims: Vec<Claim>,
     random: Random,
     cache_latency: Latency,
     origin_latency: Latency,
     faults: Faults,
+    /// The faults of the plan; a sealed replacement may have others.
+    plan_faults: Faults,
     outages: Vec<Outage>,
     /// Where blocks of batches were stored.
     places: Vec<u64>,
@@ -138,12 +143,14 @@ impl<E: Subject> Host<E> {
             in_flight: Vec::new(),
             twins: BTreeMap::new(),
             mirror: None,
+            takeover: TakeoverErrors::default(),
             claims: Vec::new(),
             outages: plan.faults.draw_outages(now, volumes, &mut random),
             random,
             cache_latency: plan.cache_latency,
             origin_latency: plan.origin_latency,
             faults: plan.faults,
+            plan_faults: plan.faults,
             places: Vec::new(),
             bad_spots: BadSpots::default(),
             checks_every: plan.checks_every,
@@ -407,6 +414,7 @@ impl<E: Subject> Host<E> {
         }
         let failed = u64::from(result.is_err());
         around.trace.record(around.now, &[id, 100 + failed], || format!("complete {id:#x}: {result:?}"));
+        self.takeover.on_end(&flight, result);
         self.tell_engine(around.now, &flight, result);
         Ok(())
     }
@@ -444,7 +452,7 @@ impl<E: Subject> Host<E> {
                 device.complete_write(*ticket, durability);
             }
             Progress::Flushing(ticket) => {
-                let rates = self.rates(flight.device);
+                let rates = self.faults.rates(flight.device);
                 let lies = around.faulty && rates.lie > 0 && self.random.below(10_000) < rates.lie;
                 around.injected.lies += u64::from(lies);
                 if lies { device.lie_about(*ticket) } else { device.complete_flush(*ticket) }

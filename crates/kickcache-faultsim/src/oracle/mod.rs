@@ -106,6 +106,13 @@ impl Oracle {
         self.shadow(record.volume).visit(extent, |register, _| register.end_write(version, at));
     }
 
+    /// A write failed.
+    pub fn fail_write(&mut self, version: Version, extent: ByteExtent) {
+        let record = *self.book.get(version).expect("a version of ours");
+        let at = self.book.end(record.issued);
+        self.shadow(record.volume).visit(extent, |register, _| register.fail_write(version, at));
+    }
+
     /// A discard starts.
     pub fn start_discard(&mut self, volume: VolumeId, extent: ByteExtent) -> Tick {
         let Oracle { book, shadows, .. } = self;

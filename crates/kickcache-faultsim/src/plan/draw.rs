@@ -17,8 +17,8 @@ use crate::plan::load::{Shape, Weights};
 use crate::plan::mode::draw_mode;
 use crate::plan::pick::{pick, swarm};
 use crate::plan::{
-    Plan, PlanKind, focus, focused, hard_starts, loops, overtaking, refusals, restarts, stretches,
-    superseding,
+    Plan, PlanKind, abandonments, checkpoints, focus, focused, hard_starts, loops, overtaking, refusals,
+    restarts, stretches, superseding, takeovers,
 };
 
 impl Plan {
@@ -58,6 +58,7 @@ impl Plan {
             growth: None,
             replacement: None,
             leaving_permille: 0,
+            abandoned_within: None,
             parting_permille: 0,
             restart_after: None,
         };
@@ -80,7 +81,7 @@ type Draw = fn(&mut Plan, &mut Random);
 
 /// What three plans of four have, one after the other: of this many plans those with these numbers. All look at one number, so that some
 /// meet and others never do; the last plan of four is as it was drawn.
-const RARE: [(u64, &[u64], Draw); 26] = [
+const RARE: [(u64, &[u64], Draw); 29] = [
     (30, &[7], focus::unreadable),
     (30, &[8, 9], focus::unreadable_between_lives),
     (40, &[15], focus::newest_data_unreadable),
@@ -107,6 +108,9 @@ const RARE: [(u64, &[u64], Draw); 26] = [
     (24, &[3], refusals::draw),
     (24, &[4], overtaking::draw),
     (24, &[12], focus::read_what_lands),
+    (24, &[6, 17], takeovers::draw),
+    (24, &[8, 14], checkpoints::draw),
+    (24, &[9, 13, 19], abandonments::draw),
 ];
 
 /// Plans that focus on one subject, in 1/1000.

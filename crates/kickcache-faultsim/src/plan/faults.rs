@@ -24,6 +24,15 @@ pub struct Rates {
     pub forgets: bool,
 }
 
+/// Error rates of the two devices of a replacement.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct SealedRates {
+    /// Of the old device.
+    pub old: Rates,
+    /// Of the new device.
+    pub new: Rates,
+}
+
 /// Damage without an error, in 1/10000 of the reads or writes of blocks on the cache device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Damage {
@@ -97,6 +106,10 @@ pub struct Faults {
     pub cache: Rates,
     /// Of the origins.
     pub origin: Rates,
+    /// Of the successor of the cache device during the copy.
+    pub successor: Rates,
+    /// Of both devices of a replacement after sealing.
+    pub sealed: SealedRates,
     /// Of the cache device.
     pub damage: Damage,
     /// Crashes after which bits have flipped in what the log calls durable, in 1/1000.
@@ -137,6 +150,30 @@ impl Faults {
         *self == Faults { origin, full_permille, note, long, ..Faults::default() }
     }
 
+    /// Whether all errors are of writes, discards and write-zeroes of the origins.
+    pub fn are_of_writes_to_origins(&self) -> bool {
+        let Faults { origin: Rates { write, .. }, full_permille, .. } = *self;
+        let origin = Rates { write, ..Rates::default() };
+        *self == Faults { origin, full_permille, ..Faults::default() }
+    }
+
+    /// Whether all errors are of the successor, or of either device after sealing.
+    pub fn are_of_takeovers(&self) -> bool {
+        let Faults { successor, sealed, .. } = *self;
+        *self == Faults { successor, sealed, ..Faults::default() }
+    }
+
+    /// Whether a read of the cache device may fail or return other bytes than the engine wrote.
+    pub fn may_hide_cached(&self) -> bool {
+        let Rates { read, lie, forgets, .. } = self.cache;
+        let SealedRates { old, new } = self.sealed;
+        let permilles = self.rot_permille + self.unreadable_permille + self.bad_spot_permille;
+        let outages = self.outage_permille + self.early_permille;
+        let is_long = self.long.is_some_and(|long| long.is_cache);
+        let forgets = forgets || old.forgets || new.forgets;
+        read + lie + permilles + outages > 0 || is_long || forgets || self.damage != Damage::default()
+    }
+
     /// Whether nothing goes wrong but that blocks of the cache device cannot be read.
     pub fn has_only_bad_spots(&self) -> bool {
         self.bad_spot_permille > 0
@@ -149,16 +186,30 @@ impl Faults {
         lies || self.cache.forgets || self.origin.forgets || self.damage != Damage::default()
     }
 
+    /// The error rates of a device.
+    pub fn rates(&self, device: Device) -> Rates {
+        match device {
+            Device::Cache => self.cache,
+            Device::Successor => self.successor,
+            Device::Origin(_) => self.origin,
+        }
+    }
+
+    /// The faults after sealing.
+    pub fn once_sealed(&self) -> Faults {
+        let SealedRates { old, new } = self.sealed;
+        let stay = |rates: Rates, other: Rates| if rates == Rates::default() { other } else { rates };
+        Faults { cache: stay(old, self.cache), successor: stay(new, self.successor), ..*self }
+    }
+
     /// How a submission fails, if it does.
-    pub fn draw_failure(&self, operation: &DeviceOperation, random: &mut Random) -> Option<DeviceError> {
-        let rates = match operation {
-            DeviceOperation::Read { device: Device::Origin(_), .. }
-            | DeviceOperation::Write { device: Device::Origin(_), .. }
-            | DeviceOperation::WriteZeroes { device: Device::Origin(_), .. }
-            | DeviceOperation::Discard { device: Device::Origin(_), .. }
-            | DeviceOperation::Flush { device: Device::Origin(_) } => &self.origin,
-            _ => &self.cache,
-        };
+    pub fn draw_failure(
+        &self,
+        device: Device,
+        operation: &DeviceOperation,
+        random: &mut Random,
+    ) -> Option<DeviceError> {
+        let rates = self.rates(device);
         let (permyriad, writes) = match operation {
             DeviceOperation::Read { .. } | DeviceOperation::ReadMetadata { .. } => (rates.read, false),
             DeviceOperation::Write { .. }

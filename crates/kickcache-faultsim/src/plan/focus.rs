@@ -410,6 +410,7 @@ pub(super) fn grow_cache(plan: &mut Plan, random: &mut Random) {
         step_max: Duration::from_micros(random.within(10, step_max)),
         most: random.within(128 << 10, 8 << 20),
         is_stale: random.chance(500),
+        is_repeated: false,
     });
     go_round(plan, random);
 }

@@ -15,4 +15,6 @@ pub struct Growth {
     pub most: u64,
     /// Whether structures of its own stand where it grows into, from a time when it was larger.
     pub is_stale: bool,
+    /// Whether the next growth follows at once.
+    pub is_repeated: bool,
 }

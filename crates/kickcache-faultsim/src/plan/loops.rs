@@ -26,7 +26,8 @@ pub(super) fn draw(plan: &mut Plan, random: &mut Random) {
     if random.chance(300) {
         let within = Duration::from_millis(random.within(1, 500));
         let step_max = Duration::from_micros(random.within(10, 1_000));
-        plan.growth = Some(Growth { permille: 500, within, step_max, most: 4 << 20, is_stale: false });
+        let (most, is_stale, is_repeated) = (4 << 20, false, false);
+        plan.growth = Some(Growth { permille: 500, within, step_max, most, is_stale, is_repeated });
     }
     plan.pause = Duration::from_micros(0);
     (plan.long_pause_permille, plan.absent_permille) = (0, 0);

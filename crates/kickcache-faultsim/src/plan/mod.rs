@@ -1,6 +1,8 @@
 //! What a run does, drawn from its seed; each run switches some features off.
 
+mod abandonments;
 pub mod aim;
+mod checkpoints;
 mod draw;
 pub mod ends;
 pub mod faults;
@@ -19,6 +21,7 @@ pub mod replacement;
 mod restarts;
 mod stretches;
 mod superseding;
+mod takeovers;
 
 use kickcache_engine::config::{EngineSettings, Mode, OriginKind, VolumeSettings};
 use kickcache_engine::time::Duration;
@@ -98,6 +101,8 @@ pub struct Plan {
     pub replacement: Option<Replacement>,
     /// Lives in which the cache device is left out, in 1/1000.
     pub leaving_permille: u64,
+    /// Longest time into a life until the cache device is left out with dirty blocks, if it is.
+    pub abandoned_within: Option<Duration>,
     /// Lives in which a volume goes and comes again, in 1/1000.
     pub parting_permille: u64,
     /// Mean time from one restart of an origin to the next, if they are servers of their own.
@@ -126,6 +131,7 @@ impl Plan {
         self.forbid_restarts();
         (self.growth, self.replacement) = (None, None);
         (self.leaving_permille, self.parting_permille, self.wait_max) = (0, 0, None);
+        self.abandoned_within = None;
     }
 
     /// All origins are local. A remote one without restarts would be a contradiction: the engine treats its discards as durable, and the

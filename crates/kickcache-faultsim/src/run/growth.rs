@@ -54,6 +54,9 @@ impl Simulation {
                     self.summary.grown_caches += 1;
                     self.note(|| "the cache device has grown".to_owned());
                     host.use_grown(self.now);
+                    if self.plan.growth.is_some_and(|growth| growth.is_repeated) {
+                        self.schedule_step();
+                    }
                     return Ok(());
                 }
                 self.write_copy();

@@ -3,16 +3,20 @@
 use kickcache_engine::config::Service;
 use kickcache_engine::engine::Phase;
 use kickcache_engine::stats::{CacheHealth, Record};
+use kickcache_engine::time::Duration;
 
 use crate::device::SimulatedDevice;
 use crate::host::Host;
 use crate::oracle::Crash;
+use crate::queue::Event;
 use crate::run::life::is_drained;
 use crate::run::{End, Simulation};
 use crate::subject::Subject;
 
 /// How a life goes on once its device is on its way out, in 1/1000: most lives that crash do so at once.
 const CRASH_PERMILLE: u64 = 300;
+/// Lives in which a device is left out with dirty blocks, in 1/1000.
+const ABANDONED_PERMILLE: u64 = 800;
 /// What is submitted for it is durable within about this many events.
 const EVENTS: u64 = 24;
 
@@ -20,6 +24,25 @@ impl Simulation {
     /// Whether the cache device is left out in this life.
     pub(super) fn draw_leaving(&mut self) -> bool {
         self.plan.leaving_permille > 0 && self.random.chance(self.plan.leaving_permille)
+    }
+
+    /// The cache device is left out in this life with dirty blocks, perhaps.
+    pub(super) fn schedule_abandonment(&mut self) {
+        if let Some(within) = self.plan.abandoned_within
+            && self.random.chance(ABANDONED_PERMILLE)
+        {
+            let pause = Duration::from_nanos(self.random.below(within.as_nanos()));
+            self.queue.push(self.now.plus(pause), Event::Abandon);
+        }
+    }
+
+    /// The operator leaves out the cache device while clients work.
+    pub(super) fn abandon_cache<E: Subject>(&mut self, host: &mut Host<E>) {
+        let is_well = host.engine.phase() == Phase::Running && host.engine.health() == CacheHealth::Good;
+        if is_well && self.budget > 0 {
+            self.note(|| "the cache device is left out at once".to_owned());
+            host.engine.leave_out(self.now);
+        }
     }
 
     /// The clients work, the device is left out, they work without it, and perhaps another device is taken in; a crash may come at

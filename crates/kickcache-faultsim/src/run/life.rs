@@ -4,16 +4,16 @@ use kickcache_engine::config::{Mode, SequentialCutoff, VolumeSettings};
 use kickcache_engine::engine::Phase;
 use kickcache_engine::error::Error;
 use kickcache_engine::request::Operation;
-use kickcache_engine::stats::{CacheHealth, Status};
+use kickcache_engine::stats::{CacheHealth, Status, VolumeStatus};
 use kickcache_engine::time::Duration;
 use kickcache_engine::units::BLOCK_SIZE;
 
 use crate::device::{Loss, SimulatedDevice};
 use crate::host::Host;
-use crate::host::bad_spots::BAD_SPOTS_MAX;
 use crate::index::index;
 use crate::oracle::Crash;
 use crate::plan::aim::Aim;
+use crate::plan::faults::SealedRates;
 use crate::queue::Event;
 use crate::run::{End, PATIENCE, Simulation, volume_id};
 use crate::sectors::may_hide_log;
@@ -215,6 +215,7 @@ impl Simulation {
         if E::GROWS {
             self.schedule_growth();
             self.schedule_replacement();
+            self.schedule_abandonment();
         }
         if self.plan.mode_changes || self.plan.drains {
             self.queue.push(self.now.plus(Duration::from_millis(5)), Event::Operator);
@@ -269,7 +270,9 @@ impl Simulation {
             let left = self.plan.requests - requests;
             self.run(&mut host, None, |life, _| life.budget <= left)?;
         }
-        let before = host.aimed();
+        // The first marks are the record; later ones take complete volumes off it.
+        let skipped = if self.plan.ends.aim == Aim::Marks { self.random.below(6) } else { 0 };
+        let before = host.aimed() + skipped;
         self.run(&mut host, None, |life, host| life.budget == 0 || host.aimed() > before)?;
         let events = self.random.below(if self.plan.ends.aim == Aim::Forgotten { 2 } else { AIMED_EVENTS });
         self.run(&mut host, Some(events), |life, _| life.outstanding.is_empty())?;
@@ -304,6 +307,7 @@ impl Simulation {
             let count = self.outstanding.len();
             return Err(format!("stopped with {count} requests and in flight: {}", host.in_flight_text()));
         }
+        self.check_found(&host.engine.status())?;
         self.summary.add_status(&host.engine.status());
         host.engine.note_journal(&mut self.devices.cache)?;
         if !self.plan.faults.any() {
@@ -368,6 +372,7 @@ impl Simulation {
 
     pub(super) fn crash<E: Subject>(&mut self, host: Host<E>, crash: Crash) -> Result<(), String> {
         self.note(|| format!("crash: {crash:?}"));
+        self.check_found(&host.engine.status())?;
         self.summary.add_status(&host.engine.status());
         host.kill(&mut self.devices).into_iter().for_each(|volume| self.oracle.doom(volume));
         self.outstanding.clear();
@@ -427,8 +432,9 @@ impl Simulation {
     fn is_damaged<E: Subject>(&self, host: &Host<E>) -> bool {
         let status = host.engine.status();
         let faults = &self.plan.faults;
-        let may_fail_flushes =
-            faults.cache.flush > 0 || faults.outage_permille > 0 || faults.early_permille > 0;
+        let SealedRates { old, new } = faults.sealed;
+        let flushes = faults.cache.flush + faults.successor.flush + old.flush + new.flush;
+        let may_fail_flushes = flushes > 0 || faults.outage_permille > 0 || faults.early_permille > 0;
         (status.health != CacheHealth::Good && may_fail_flushes)
             || status.volumes.iter().any(|volume| volume.counters.damaged_blocks > 0)
     }
@@ -460,35 +466,9 @@ impl Simulation {
         }
     }
 
-    /// A bad spot costs one block and one segment at most.
-    fn check_bad_spots<E: Subject>(&self, host: &mut Host<E>) -> Result<(), String> {
-        let (status, spots) = (host.engine.status(), host.bad_spots().count());
-        let damaged: u64 = status.volumes.iter().map(|volume| volume.damaged_blocks).sum();
-        // Segments stay retired in the lives that follow.
-        let (retired, retired_max) = (status.retired_segments, self.summary.lives * BAD_SPOTS_MAX);
-        if self.plan.faults.has_only_bad_spots() && (damaged > spots || retired > retired_max) {
-            return Err(format!("{spots} bad spots, {damaged} damaged blocks, {retired} retired segments"));
-        }
-        Ok(())
-    }
-
-    /// At rest nothing is held back: no memory, no request, and there is room for new ones.
-    fn check_rest<E: Subject>(&mut self, host: &mut Host<E>) -> Result<(), String> {
-        self.run(host, None, |_, host| is_at_rest(host))
-            .map(drop)
-            .map_err(|error| format!("pages of memory, requests or no free segment at rest: {error}"))
-    }
-
     pub(super) fn is_idle<E: Subject>(&self, host: &Host<E>) -> bool {
         self.queue.next().is_none() && host.engine.poll_timeout().is_none()
     }
-}
-
-fn is_at_rest<E: Subject>(host: &Host<E>) -> bool {
-    let status = host.engine.status();
-    let requests: u64 = status.volumes.iter().map(|volume| volume.requests_in_flight).sum();
-    let has_room = status.segments == 0 || status.free_segments > 0;
-    requests == 0 && has_room && host.engine.pool_pages_used() == 0
 }
 
 fn is_drained_but_for_damage(status: &Status) -> bool {
@@ -496,5 +476,6 @@ fn is_drained_but_for_damage(status: &Status) -> bool {
 }
 
 pub(super) fn is_drained(status: &Status) -> bool {
-    status.volumes.iter().all(|volume| volume.dirty_blocks == 0 && volume.unflushed_blocks == 0)
+    let has_all = |volume: &VolumeStatus| volume.dirty_blocks + volume.unflushed_blocks == 0;
+    status.volumes.iter().all(|volume| has_all(volume) && !volume.is_incomplete)
 }

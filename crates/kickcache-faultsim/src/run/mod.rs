@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use kickcache_engine::config::{EngineSettings, Service, VolumeSettings};
 use kickcache_engine::device::Device;
 use kickcache_engine::engine::Engine;
-use kickcache_engine::request::{Operation, Reply, Request, RequestId};
+use kickcache_engine::request::{Operation, Request, RequestId};
 use kickcache_engine::stats::CacheHealth;
 use kickcache_engine::time::{Duration, Instant, earlier};
 use kickcache_engine::units::{ByteExtent, VolumeId};
@@ -28,6 +28,7 @@ use crate::report::{Failure, Summary};
 use crate::setup::{cache_device, draw_filled, origin};
 use crate::subject::Subject;
 use crate::trace::{Printing, Trace};
+use crate::watched::Watched;
 use crate::workload::{Ask, Client};
 
 /// Plays the run of a seed.
@@ -71,6 +72,8 @@ struct Outstanding {
     issued: Instant,
     /// The client that waits; `None` for reads that verify.
     client: Option<usize>,
+    /// The cache device was out of service when it was issued.
+    is_past_cache: bool,
 }
 
 /// How a life ends.
@@ -125,6 +128,7 @@ struct Simulation {
     spare: Option<SimulatedDevice>,
     /// The cache device, while a life goes on without it.
     aside: Option<SimulatedDevice>,
+    watched: Watched,
     summary: Summary,
 }
 
@@ -150,7 +154,7 @@ impl Simulation {
         let contents = plan.origin_sizes.iter().zip(filled);
         let mut oracle =
             Oracle::new(contents.map(|(size, filled)| FirstContent { size: *size, filled }).collect());
-        if !plan.faults.are_of_origins() {
+        if !plan.faults.are_of_origins() || plan.abandoned_within.is_some() {
             oracle.be_lenient();
         }
         Simulation {
@@ -178,6 +182,7 @@ impl Simulation {
             retired: None,
             replacement_steps: 0,
             aside: None,
+            watched: Watched::new(plan.volumes.len()),
             summary: Summary::default(),
             plan,
         }
@@ -371,6 +376,10 @@ impl Simulation {
             }
             Event::Grow => self.grow(host),
             Event::Replace => self.replace(host),
+            Event::Abandon => {
+                self.abandon_cache(host);
+                Ok(())
+            }
             Event::Operator => {
                 if self.budget > 0 {
                     self.operate(host);
@@ -411,11 +420,13 @@ impl Simulation {
             Operation::Discard => self.oracle.start_discard(volume, extent),
             Operation::Flush | Operation::Promote => self.oracle.start(),
         };
+        self.watch_discard(host, id, &ask);
         let number = u64::from(self.next_id);
         self.trace.record(self.now, &[number, extent.start, extent.length, version], || {
             format!("request {number} tick {started} version {version}: {ask:?}")
         });
-        self.outstanding.insert(id, Outstanding { ask, started, version, issued: self.now, client });
+        let (issued, is_past_cache) = (self.now, host.engine.health() == CacheHealth::OutOfService);
+        self.outstanding.insert(id, Outstanding { ask, started, version, issued, client, is_past_cache });
         let request = Request { id, volume, operation, extent, checksums: &checksums };
         host.request(self.now, request, payload);
     }
@@ -423,6 +434,7 @@ impl Simulation {
     fn pump<E: Subject>(&mut self, host: &mut Host<E>) -> Result<(), String> {
         loop {
             let replies = host.pump(&mut self.around())?;
+            self.note_health(host)?;
             self.poll_growth(host);
             self.poll_replacement(host)?;
             if replies.is_empty() {
@@ -433,62 +445,9 @@ impl Simulation {
             }
         }
     }
-
-    fn take_reply<E: Subject>(&mut self, host: &mut Host<E>, reply: Reply) -> Result<(), String> {
-        let id = reply.id.get();
-        self.trace.record(self.now, &[u64::from(id), u64::from(reply.result.is_err())], || {
-            format!("reply {id}: {:?}", reply.result)
-        });
-        let outstanding = self.outstanding.remove(&reply.id);
-        let outstanding =
-            outstanding.ok_or_else(|| format!("a reply to request {id}, which is not in flight"))?;
-        let payload = host.memory.remove(reply.id)?;
-        match reply.result {
-            Ok(()) => {
-                self.succeed(&outstanding, &payload).map_err(|error| format!("request {id}: {error}"))?;
-            }
-            Err(_) if self.plan.faults.any() => {
-                self.summary.errors += 1;
-                self.fail(&outstanding);
-            }
-            Err(errno) => return Err(format!("request {id} {:?} failed with {errno:?}", outstanding.ask)),
-        }
-        match outstanding.client {
-            Some(client) => {
-                let at = self.now.plus(self.clients[client].pause());
-                self.queue.push(at, Event::Client(client));
-            }
-            None => self.issue_verify(host),
-        }
-        Ok(())
-    }
-
-    fn succeed(&mut self, outstanding: &Outstanding, payload: &Payload) -> Result<(), String> {
-        let Outstanding { ask: Ask { volume, operation, extent }, started, version, .. } = *outstanding;
-        match operation {
-            Operation::Read => self.oracle.end_read(volume, extent, started, payload)?,
-            Operation::Write(durability) | Operation::WriteZeroes { durability, .. } => {
-                self.oracle.end_write(version, extent, durability);
-            }
-            Operation::Flush => self.oracle.end_flush(volume, started),
-            Operation::Discard => self.oracle.end_discard(volume, extent, started),
-            Operation::Promote => self.oracle.end(started),
-        }
-        Ok(())
-    }
-
-    fn fail(&mut self, outstanding: &Outstanding) {
-        let Outstanding { ask: Ask { volume, operation, extent }, started, .. } = *outstanding;
-        match operation {
-            Operation::Discard => self.oracle.end_discard(volume, extent, started),
-            Operation::Flush => self.oracle.fail_flush(volume, started),
-            Operation::Read | Operation::Write(_) | Operation::WriteZeroes { .. } | Operation::Promote => {
-                self.oracle.end(started);
-            }
-        }
-    }
 }
 
+mod causes;
 mod damage;
 mod growth;
 mod leaving;
@@ -496,6 +455,8 @@ mod life;
 mod operator;
 mod parting;
 mod replacement;
+mod replies;
+mod rest;
 mod service;
 #[cfg(test)]
 mod stand_in;

@@ -22,7 +22,7 @@ use crate::queue::Event;
 use crate::replacing::{Copy, Replacing, Step};
 use crate::run::Simulation;
 use crate::subject::{Subject, prepare_marks, prepare_superblock};
-use crate::superblock::any_superblock;
+use crate::superblock::{any_superblock, each_superblock};
 
 /// How often the new device does not answer when a part is to be copied and something is in flight there, in 1/1000.
 const SILENT_PERMILLE: u64 = 400;
@@ -61,6 +61,7 @@ impl Simulation {
                 self.new_device().complete_flush(ticket);
                 if mirror(host)?.failure().is_none() {
                     mirror(host)?.seal();
+                    host.note_sealed();
                     left = self.superblocks()?;
                     self.write_next(&mut left)
                 } else {
@@ -214,6 +215,9 @@ impl Simulation {
             Step::Copying | Step::Read(..) | Step::Written(_) | Step::Flushing(_)
                 if is_out || mirror(host)?.failure().is_some() =>
             {
+                if !is_out && !host.takeover_errors().has_successor_failed() {
+                    return Err("a successor without an error is abandoned".to_owned());
+                }
                 // What was written of a part stays as it is.
                 if let Some(successor) = &mut self.devices.successor {
                     successor.complete_all();
@@ -263,6 +267,7 @@ impl Simulation {
         let Some(mut new) = self.devices.successor.take() else { return self.check_retired() };
         let read = |device: &SimulatedDevice| any_superblock(device).map_err(|error| error.to_string());
         let (old, found) = (read(&self.devices.cache)?, read(&new)?);
+        check_strangers(&old, &found)?;
         let succession = succession(&old, &found);
         self.note(|| format!("two devices were found: {succession:?}"));
         self.summary.interrupted_replacements += 1;
@@ -289,10 +294,34 @@ impl Simulation {
     /// A device that was replaced never comes back.
     fn check_retired(&self) -> Result<(), String> {
         let Some(retired) = &self.retired else { return Ok(()) };
-        match any_superblock(retired).map(|superblock| superblock.takeover) {
-            Ok(Takeover::Replaced(_)) => Ok(()),
-            other => Err(format!("a device that was replaced would be served: {other:?}")),
+        for copy in each_superblock(retired) {
+            match copy.map(|superblock| superblock.takeover) {
+                Ok(Takeover::Replaced(_)) => {}
+                other => return Err(format!("a device that was replaced would be served: {other:?}")),
+            }
         }
+        Ok(())
+    }
+}
+
+/// Only the successor counts as the successor: not a device of another cache or replacement, nor an older state of the old device.
+fn check_strangers(old: &Superblock, found: &Superblock) -> Result<(), String> {
+    if !matches!(old.takeover, Takeover::Replaced(_)) {
+        return Ok(());
+    }
+    let uuid = found.uuid.map(|byte| !byte);
+    let another = Takeover::Incomplete(Other { uuid, path: "another".to_owned() });
+    let strangers = [
+        Superblock { uuid, ..found.clone() },
+        found.with_takeover(another),
+        old.with_takeover(Takeover::None),
+    ];
+    let is_taken = |stranger: &&Superblock| {
+        matches!(succession(old, stranger), Succession::New | Succession::NewToComplete)
+    };
+    match strangers.iter().find(is_taken) {
+        None => Ok(()),
+        Some(stranger) => Err(format!("{stranger:?} counts as the successor of {old:?}")),
     }
 }
 

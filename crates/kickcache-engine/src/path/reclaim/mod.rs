@@ -310,7 +310,9 @@ fn reinsert(state: &mut State, location: Location, page: PageIndex) -> bool {
     let block = NewBlock { claim, queue, entry, state: slot_state, waiter: None, durability };
     let before = state.cache.copy_at(key, location);
     let Some(place) = state.append(key, block) else { return false };
-    state.requests.follow_copy(&mut state.cache, before, place);
+    if !mutant!(MovedCopyNotFollowed) {
+        state.requests.follow_copy(&mut state.cache, before, place);
+    }
     state.cache.set_hits(place, hits);
     state.device.counters.reinserted_blocks += 1;
     true
@@ -456,7 +458,11 @@ pub(crate) fn poll_timeout(state: &State) -> Option<Instant> {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use crate::config::Mode;
+    use crate::inflight::writing::IfRefused;
+    use crate::path::land;
+    use crate::request::Operation;
     use crate::scene::Scene;
 
     #[test]
@@ -466,5 +472,22 @@ mod tests {
         let cached = |piece: &u64| scene.is_cached(piece << 19);
         let (first, last) = ((0..50).filter(cached).count(), (50..100).filter(cached).count());
         assert!(cached(&99) && first < last, "{first} {last}: 25 MiB were written to a cache of 16 MiB");
+    }
+
+    #[test]
+    fn a_write_follows_its_block_to_another_segment() {
+        let mut scene = Scene::new(Mode::WriteThrough);
+        scene.hold("origin write");
+        scene.begin(Operation::Write(Durability::Volatile), 0, 4096);
+        let before = scene.location(0);
+        land::end_segments(&mut scene.engine.state);
+        scene.flush().0.unwrap();
+        let segment = scene.engine.state.cache.segment_of(before);
+        empty(&mut scene.engine.state, segment, Reason::Turn);
+        scene.run();
+        let (now, state) = (scene.location(0), &scene.engine.state);
+        assert_ne!(now, before);
+        let copy = state.cache.copy_at(state.cache.slots().key(now), now);
+        assert_eq!(state.requests.written_through(&state.cache, copy), Some(IfRefused::Forgotten));
     }
 }

@@ -41,7 +41,7 @@ fn await_copies(state: &mut State, segments: Vec<SegmentIndex>) {
 /// Puts the opening of empty segments on record. A batch that failed meanwhile may have held a copy, which is on its way
 /// once more.
 pub(crate) fn on_emptied(state: &mut State, segments: Vec<SegmentIndex>, failed_batches: u32) {
-    if state.device.failed_batches() != failed_batches {
+    if state.device.failed_batches() != failed_batches && !mutant!(EmptiedDespiteFailure) {
         await_copies(state, segments);
         return;
     }
@@ -107,10 +107,10 @@ pub(crate) fn on_not_opened(state: &mut State, segments: &[SegmentIndex]) {
 #[cfg(test)]
 mod tests {
     use alloc::string::String;
-    use alloc::vec::Vec;
 
-    use crate::config::{FreedSegments, Mode};
-    use crate::device::DeviceError;
+    use super::*;
+    use crate::cache::segments::Segment;
+    use crate::config::Mode;
     use crate::scene::Scene;
 
     /// What is asked of the devices by 25 MiB of writes to a cache of 16 MiB that shall discard.
@@ -143,5 +143,19 @@ mod tests {
         assert!((1..=4 + 16).contains(&discards), "{discards}");
         assert_eq!(scene.engine.status().counters.discarded_bytes, 0);
         assert!(scene.is_cached(99 << 19));
+    }
+
+    #[test]
+    fn segments_are_not_reused_after_a_batch_failed_beside_them() {
+        let mut scene = Scene::new(Mode::WriteBack);
+        let state = &mut scene.engine.state;
+        let is_free = |(_, segment): &(_, &Segment)| segment.state == SegmentState::Free;
+        let (free, _) = state.cache.segments().iter().find(is_free).unwrap();
+        let failed_batches = state.device.failed_batches();
+        state.device.note_failed_batch();
+        on_emptied(state, alloc::vec![free], failed_batches);
+        assert_eq!(state.cache.segments().get(free).state, SegmentState::Free);
+        on_emptied(state, alloc::vec![free], failed_batches + 1);
+        assert_eq!(state.cache.segments().get(free).state, SegmentState::Opening);
     }
 }

@@ -60,7 +60,9 @@ fn submit(state: &mut State, read: RecoveryRead, operation: DeviceOperation) {
 pub(crate) fn on_step(state: &mut State, read: RecoveryRead, result: Result<Data<'_>, DeviceError>) {
     if let RecoveryRead::Seal(segment) = read {
         let first = state.cache.geometry().first_location(segment);
-        state.unpin(first);
+        if !mutant!(SealUnpinned) {
+            state.unpin(first);
+        }
         // Without the summary the next recovery reads the whole segment, so that an error only costs time.
         state.device.counters.errors += u64::from(result.is_err());
         state.device.order.land_unnumbered();
@@ -482,7 +484,9 @@ fn seal(state: &mut State, summary: &Summary) {
     let first = geometry.first_location(summary.segment);
     let at = first.plus(geometry.batch_blocks());
     // The segment must not begin its next life, with a summary of its own, while this one is on its way.
-    state.pin(first);
+    if !mutant!(SealUnpinned) {
+        state.pin(first);
+    }
     let operation = DeviceOperation::WriteMetadata {
         offset: geometry.byte_offset(at),
         bytes: summary.encode(&geometry).into_boxed_slice(),

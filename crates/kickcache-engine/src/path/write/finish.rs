@@ -32,7 +32,9 @@ pub(super) fn note_at_origin(state: &mut State, slot: RequestSlot, at_origin: At
     for Written { copy, .. } in written {
         let BlockCopy { key, location, .. } = copy;
         if state.cache.is_alive(copy) && state.cache.slots().state(location) == SlotState::Dirty {
-            state.cache.leave_sweep(location);
+            if !mutant!(KeptStaysInSweep) {
+                state.cache.leave_sweep(location);
+            }
             if at_origin == AtOrigin::Written {
                 state.cache.set_state(location, SlotState::Unflushed);
                 state.await_flush(key, location);
@@ -56,7 +58,7 @@ pub(super) fn end_forgetting(
     let writing = pending.writing();
     let forgotten = core::mem::take(&mut writing.forgotten);
     writing.phase = WritePhase::Ended;
-    if result.is_err() {
+    if result.is_err() && !mutant!(OverwrittenNotBroughtBack) {
         forgotten.into_iter().for_each(|copy| state.bring_back(copy.key, copy.location));
     }
     state.release_ticket(volume, ticket);

@@ -31,7 +31,7 @@ pub(super) fn go_around(state: &mut State, slot: RequestSlot) {
 pub(super) fn go_around_dirty(state: &mut State, slot: RequestSlot) {
     lock::lock_replaced(state, slot);
     for key in state.keys(slot) {
-        if state.cache.state_of(key) == Some(SlotState::Clean) {
+        if state.cache.state_of(key) == Some(SlotState::Clean) && !mutant!(CleanNotForgotten) {
             state.forget(key);
         }
     }
@@ -153,7 +153,7 @@ pub(crate) fn on_origin(
 ) {
     let was_alone = stands_for.is_empty();
     let all = stands_for.into_iter().chain([slot]);
-    if result.is_ok() || was_alone {
+    if result.is_ok() || was_alone || mutant!(RefusedTogether) {
         all.for_each(|slot| on_one(state, slot, result));
         return;
     }
@@ -194,7 +194,7 @@ fn on_one(state: &mut State, slot: RequestSlot, result: Result<(), DeviceError>)
                 let some = blocks_of(extent).take(WITNESSES_MAX);
                 some.for_each(|block| found.flush.witnesses.add_durable(block));
             }
-            if is_out {
+            if is_out && !mutant!(PastCacheNotFlushed) {
                 // Only a flush tells that the origin has everything (M-2).
                 found.flush.on_write(now);
             }

@@ -95,7 +95,7 @@ impl State {
         source == WriteData::Payload
             && self.is_sooner_past_log(volume, extent)
             && self.requests.get_mut(slot).writing().partial_blocks().next().is_none()
-            && !self.keys(slot).any(|key| self.is_volatile(key))
+            && (!self.keys(slot).any(|key| self.is_volatile(key)) || mutant!(VolatileSuperseded))
     }
 
     /// Whether the log has something of a block that the origin lacks, and a power cut could take it.
@@ -158,7 +158,8 @@ impl State {
         let partial: Vec<_> = self.requests.get_mut(slot).writing().partial_blocks().collect();
         self.keys(slot).any(|key| match self.cache.state_of(key) {
             // An unflushed block may be lost at the origin, together with this write, by a power cut.
-            Some(SlotState::Dirty | SlotState::Unflushed) => true,
+            Some(SlotState::Dirty) => true,
+            Some(SlotState::Unflushed) => !mutant!(UnflushedPassedBy),
             Some(SlotState::Clean) => partial.contains(&key.block()),
             Some(SlotState::Dead) | None => false,
         })

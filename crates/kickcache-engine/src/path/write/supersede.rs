@@ -11,6 +11,7 @@ use crate::order::DurableWaiter;
 use crate::path::write::{finish, lock};
 use crate::request::Errno;
 use crate::state::State;
+use crate::task::Task;
 use crate::units::{BlockKey, ByteExtent, VolumeId};
 
 /// The origin has the write durably. It keeps its place until nothing of the log is older: what is read behind it and cached is what
@@ -33,6 +34,10 @@ pub(super) fn supersede(state: &mut State, slot: RequestSlot) {
             state.requests.get_mut(slot).writing().forgotten.push(copy);
         }
         state.forget(key);
+    }
+    if mutant!(SupersedingNotAwaited) {
+        state.agenda.push_back(Task::Durable(DurableWaiter::Around(slot)));
+        return;
     }
     state.wait_gone(DurableWaiter::Around(slot));
 }
@@ -58,10 +63,13 @@ pub(super) fn end_superseding(
 /// The origin refused a write of an extent, and may have parts of it: what it had from the log there is dirty again, whatever a
 /// flush says.
 pub(super) fn keep_refused(state: &mut State, volume: VolumeId, extent: ByteExtent) {
-    state.volumes.get_mut(volume).flush.let_go(extent);
+    if !mutant!(RefusedStillFlushing) {
+        state.volumes.get_mut(volume).flush.let_go(extent);
+    }
     for key in blocks_of(extent).map(|block| BlockKey::new(volume, block)) {
         if let Some(location) = state.cache.find(key)
             && state.cache.slots().state(location) == SlotState::Unflushed
+            && !mutant!(RefusedStaysUnflushed)
         {
             state.cache.set_state(location, SlotState::Dirty);
         }
@@ -218,5 +226,28 @@ mod tests {
         assert!(is_draining(&scene));
         scene.end_held();
         assert_eq!((scene.not_clean(), is_draining(&scene)), ((0, 0), false));
+    }
+
+    #[test]
+    fn a_superseding_write_ends_after_its_journal_flush() {
+        let mut scene = dirty();
+        scene.hold("cache flush");
+        scene.begin(WRITE, 0, LENGTH);
+        assert_eq!((scene.take_reply(), scene.is_cached(0)), (None, false));
+        scene.end_held();
+        assert_eq!(scene.take_reply(), Some(Ok(())));
+    }
+
+    #[test]
+    fn a_superseding_write_without_a_record_restores_the_older_blocks() {
+        let mut scene = dirty();
+        scene.hold("origin write");
+        scene.begin(WRITE, 0, LENGTH);
+        scene.fail("", DeviceError::Io);
+        scene.end_held();
+        scene.pass(Duration::from_millis(10_000));
+        assert_eq!((scene.take_reply(), scene.is_cached(0)), (Some(Err(Errno::Io)), true));
+        scene.heal();
+        assert_eq!(scene.read(0, 4096).0, Err(Errno::Io), "a restart may find either version");
     }
 }

@@ -7,6 +7,7 @@ use crate::order::DurableWaiter;
 use crate::path::write::finish;
 use crate::request::Errno;
 use crate::state::State;
+use crate::task::Task;
 
 /// The origin refused a write that stands in the log. Its client will be told that it failed: the log must not fill with
 /// such blocks, nor may they come back after a restart. What was dirty before stays, with the new content.
@@ -24,13 +25,21 @@ pub(super) fn undo(state: &mut State, slot: RequestSlot) {
         return;
     }
     let own = state.requests.get_mut(slot).writing().own_copies();
-    finish::note_at_origin(state, slot, finish::AtOrigin::NotWritten);
+    finish::note_at_origin(
+        state,
+        slot,
+        if mutant!(RefusedIsAtOrigin) { finish::AtOrigin::Written } else { finish::AtOrigin::NotWritten },
+    );
     for copy in own {
         let is_dirty = state.cache.slots().state(copy.location) == SlotState::Dirty;
-        if state.cache.is_alive(copy) && is_dirty {
+        if state.cache.is_alive(copy) && is_dirty || mutant!(UndoneForOthers) {
             state.forget(copy.key);
             state.requests.get_mut(slot).writing().forgotten.push(copy);
         }
+    }
+    if mutant!(UndoNotAwaited) {
+        state.agenda.push_back(Task::Durable(DurableWaiter::Around(slot)));
+        return;
     }
     state.wait_gone(DurableWaiter::Around(slot));
 }
@@ -82,5 +91,16 @@ mod tests {
         assert!(!scene.is_cached(8192));
         scene.heal();
         assert_eq!(scene.read(8192, 4096).1[0], "origin read 0+65536");
+    }
+
+    #[test]
+    fn a_failed_write_ends_after_the_flush_of_its_removal() {
+        let mut scene = Scene::new(Mode::WriteThrough);
+        scene.fail_times(1, "origin write", DeviceError::Io);
+        scene.hold("cache flush");
+        scene.begin(Operation::Write(Durability::Volatile), 8192, 4096);
+        assert_eq!((scene.take_reply(), scene.is_cached(8192)), (None, false));
+        scene.end_held();
+        assert_eq!(scene.take_reply(), Some(Err(Errno::Io)));
     }
 }

@@ -21,6 +21,8 @@ struct Entry {
     zero: bool,
     first_end: Tick,
     last_start: Tick,
+    /// When it failed: a later read without it proves that it had no effect.
+    failed: Tick,
 }
 
 impl Entry {
@@ -123,6 +125,7 @@ impl Register {
             zero: content == WriteContent::Zeroes,
             first_end: NEVER,
             last_start: issued,
+            failed: NEVER,
         });
     }
 
@@ -131,6 +134,26 @@ impl Register {
         if let Some(entry) = self.entries.iter_mut().find(|entry| entry.version == version) {
             entry.first_end = entry.first_end.min(at);
         }
+    }
+
+    /// A write failed.
+    pub fn fail_write(&mut self, version: Version, at: Tick) {
+        if let Some(entry) = self.entries.iter_mut().find(|entry| entry.version == version) {
+            entry.failed = at;
+        }
+    }
+
+    /// Removes failed writes that had no effect: a read that started later returned a value from before them.
+    fn refute_failed(&mut self, seen: Seen, book: &Book) {
+        if !book.is_strict() || seen.version == ZERO || self.loose.is_some() || self.discarded.is_some() {
+            return;
+        }
+        let found = self.entries.iter().find(|entry| entry.value() == seen.version);
+        let before = found.map_or(self.born, |entry| entry.first_end);
+        self.entries.retain(|entry| {
+            let is_over = entry.failed < seen.start && entry.first_end == NEVER;
+            !is_over || entry.value() == seen.version || entry.issued(book) < before
+        });
     }
 
     /// Forgets values that no read may return and no crash bring back.
@@ -198,6 +221,9 @@ impl Register {
             }
             Some(_) => self.read_ambiguous(seen, book),
         };
+        if result.is_ok() {
+            self.refute_failed(seen, book);
+        }
         result.map_err(|wrong| self.blame(seen, wrong, book))
     }
 

@@ -1,0 +1,120 @@
+//! Errors and damaged blocks need a cause among the faults of the run.
+
+use std::collections::BTreeSet;
+
+use kickcache_engine::request::{Operation, RequestId};
+use kickcache_engine::stats::{CacheHealth, Status};
+use kickcache_engine::units::{BLOCK_SIZE, BlockIndex};
+
+use crate::host::Host;
+use crate::plan::Plan;
+use crate::plan::faults::Rates;
+use crate::run::{Outstanding, Simulation};
+use crate::subject::Subject;
+use crate::watched::WatchedDiscard;
+use crate::workload::Ask;
+
+impl Simulation {
+    /// Notes that the cache device is out of service, and checks the cause.
+    pub(super) fn note_health<E: Subject>(&mut self, host: &Host<E>) -> Result<(), String> {
+        if self.watched.was_out || host.engine.health() == CacheHealth::Good {
+            return Ok(());
+        }
+        self.watched.was_out = true;
+        let Plan { faults, leaving_permille, abandoned_within, .. } = &self.plan;
+        let needs_cause = faults.are_of_takeovers() && *leaving_permille == 0 && abandoned_within.is_none();
+        if needs_cause && !host.takeover_errors().reached_engine() {
+            return Err("the cache device is out of service without a cause".to_owned());
+        }
+        Ok(())
+    }
+
+    /// Checks the cause of a failed request. Out of service, records may be missing: any request may fail.
+    pub(super) fn check_cause<E: Subject>(
+        &mut self,
+        host: &Host<E>,
+        id: RequestId,
+        ask: &Ask,
+    ) -> Result<(), String> {
+        if self.watched.was_out {
+            return self.check_restored(host, id, ask);
+        }
+        self.watched.failed_changes += u64::from(!ask.changes_nothing());
+        let faults = &self.plan.faults;
+        if faults.are_of_writes_to_origins() && self.watched.failed_changes > self.summary.injected.errors {
+            return Err("more writes failed than the origins refused".to_owned());
+        }
+        if faults.are_of_takeovers() && !host.takeover_errors().reached_engine() {
+            return Err("no device reported an error to the engine".to_owned());
+        }
+        let may_fail_reads = faults.origin.read + faults.outage_permille > 0 || faults.long.is_some();
+        if ask.operation == Operation::Read && !may_fail_reads && !faults.may_hide_cached() {
+            return Err("reads of this run cannot fail".to_owned());
+        }
+        Ok(())
+    }
+
+    /// Notes the dirty blocks that a discard past a cache device out of service covers.
+    pub(super) fn watch_discard<E: Subject>(&mut self, host: &Host<E>, id: RequestId, ask: &Ask) {
+        let is_sound = self.plan.restart_after.is_none() && self.plan.faults.origin == Rates::default();
+        if !self.watched.was_out || !is_sound || ask.operation != Operation::Discard {
+            return;
+        }
+        let is_covered = |block: &BlockIndex| {
+            let start = block.byte_offset();
+            start >= ask.extent.start && start + BLOCK_SIZE <= ask.extent.end()
+        };
+        let dirty = host.engine.dirty_blocks(ask.volume).into_iter().filter(is_covered).collect();
+        let changes = self.watched.changes(ask.volume);
+        self.watched.discards.insert(id, WatchedDiscard { dirty, changes });
+    }
+
+    /// Checks that a failed discard of a sound origin left its dirty blocks in the cache.
+    fn check_restored<E: Subject>(&mut self, host: &Host<E>, id: RequestId, ask: &Ask) -> Result<(), String> {
+        let Some(WatchedDiscard { dirty, changes }) = self.watched.discards.remove(&id) else {
+            return Ok(());
+        };
+        if dirty.is_empty() || changes != self.watched.changes(ask.volume) {
+            return Ok(());
+        }
+        let clean = host.engine.clean_blocks().into_iter();
+        let clean = clean.filter(|(volume, ..)| *volume == ask.volume).map(|(_, block, _)| block);
+        let cached: BTreeSet<BlockIndex> = clean.chain(host.engine.dirty_blocks(ask.volume)).collect();
+        match dirty.iter().find(|block| !cached.contains(block)) {
+            None => Ok(()),
+            Some(block) => Err(format!("the cache lost block {:#x}", block.get())),
+        }
+    }
+
+    /// Checks that a successful flush past a cache device out of service left no block that the origin lacks. An origin that restarts or
+    /// fails may lack some again, and so does one with a write of a client in flight.
+    pub(super) fn check_flush<E: Subject>(&self, host: &Host<E>, ended: &Outstanding) -> Result<(), String> {
+        let Ask { volume, operation, .. } = ended.ask;
+        let is_meant = operation == Operation::Flush && ended.is_past_cache && E::GROWS;
+        let is_sound = self.plan.restart_after.is_none() && !self.plan.faults.any();
+        let is_other = |other: &Outstanding| other.ask.volume != volume || other.ask.changes_nothing();
+        let is_alone = || self.outstanding.values().all(is_other);
+        if !(is_meant && is_sound && is_alone()) {
+            return Ok(());
+        }
+        match host.engine.not_clean_blocks(volume) {
+            0 => Ok(()),
+            count => Err(format!("a flush succeeded while the origin lacks {count} blocks")),
+        }
+    }
+
+    /// Checks that a sound cache device has no damaged blocks. The engine would otherwise hide some of its own errors: it reads a block
+    /// with a wrong checksum from the origin.
+    pub(super) fn check_found(&self, status: &Status) -> Result<(), String> {
+        if self.watched.was_out || self.plan.faults.may_hide_cached() {
+            return Ok(());
+        }
+        let wrong = status.volumes.iter().map(|volume| {
+            volume.damaged_blocks + volume.counters.damaged_blocks + volume.counters.healed_blocks
+        });
+        match wrong.sum::<u64>() {
+            0 => Ok(()),
+            count => Err(format!("{count} damaged blocks on a sound cache device")),
+        }
+    }
+}
