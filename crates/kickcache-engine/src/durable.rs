@@ -56,6 +56,7 @@ impl State {
         {
             // One that is gone waits for nothing.
             self.volumes.find_mut(volume).into_iter().for_each(|found| found.draining = false);
+            self.prove_complete(volume);
         }
     }
 

@@ -137,6 +137,16 @@ impl State {
         self.agenda.push_back(Task::Mark);
     }
 
+    /// No block of a volume is dirty. If the record calls the volume incomplete, a flush of its origin proves the contrary, also if the
+    /// origin was written nothing since: the dirty blocks may have been writes that failed.
+    pub(crate) fn prove_complete(&mut self, volume: VolumeId) {
+        let is_incomplete = self.marking.incomplete.is_some_and(|set| set.contains(volume));
+        if is_incomplete && let Some(found) = self.volumes.find_mut(volume) {
+            found.flush.on_write(self.now);
+            found.flush.want();
+        }
+    }
+
     /// A flush of a volume's origin ended well, and nothing of the volume is dirty: if the flush began so, the origin has
     /// everything (M-2); else the next one will say so.
     pub(crate) fn review_complete(&mut self, volume: VolumeId, covered: Covered) {
@@ -148,10 +158,7 @@ impl State {
             self.agenda.push_back(Task::Mark);
             return;
         }
-        let now = self.now;
-        let flush = &mut self.volumes.get_mut(volume).flush;
-        flush.on_write(now);
-        flush.want();
+        self.prove_complete(volume);
     }
 }
 

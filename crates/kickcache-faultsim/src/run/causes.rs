@@ -56,7 +56,9 @@ impl Simulation {
 
     /// Notes the dirty blocks that a discard past a cache device out of service covers.
     pub(super) fn watch_discard<E: Subject>(&mut self, host: &Host<E>, id: RequestId, ask: &Ask) {
-        let is_sound = self.plan.restart_after.is_none() && self.plan.faults.origin == Rates::default();
+        let faults = &self.plan.faults;
+        let has_long = faults.long.is_some_and(|long| !long.is_cache) || faults.outage_permille > 0;
+        let is_sound = self.plan.restart_after.is_none() && faults.origin == Rates::default() && !has_long;
         if !self.watched.was_out || !is_sound || ask.operation != Operation::Discard {
             return;
         }
