@@ -25,10 +25,11 @@ pub(crate) fn read(what: &str, path: &Path) -> Result<String, Failure> {
     Err(Failure::usage(format!("the {what} {} cannot be read: {wrong}", path.display())))
 }
 
-/// Looks through a trace; what was left out of it is said on standard error.
+/// Looks through a trace; what was changed or left out of it is printed on standard error.
 pub(crate) fn survey_trace(name: &str, path: &Path, format: Option<Format>) -> Result<Survey, Failure> {
     let survey = survey(path, format)
         .map_err(|error| Failure::usage(format!("the trace {name} cannot be used: {error}")))?;
+    survey.repairs.sentences().iter().for_each(|sentence| eprintln!("{name}: {sentence}"));
     if survey.bad_lines > 0 {
         let parts = counted(survey.bad_lines, "part");
         eprintln!("{name}: left out {parts} that made no sense, such as:");
