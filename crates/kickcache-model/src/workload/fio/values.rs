@@ -25,11 +25,19 @@ impl KbBase {
         }
     }
 
-    /// Bytes of the unit behind `k` and the like: `ib`, or a shorter one.
-    const fn unit(self, is_ib: bool) -> u64 {
-        match (self, is_ib) {
-            (KbBase::Binary, false) | (KbBase::Decimal, true) => 1024,
-            (KbBase::Binary, true) | (KbBase::Decimal, false) => 1000,
+    /// The factor of k, kB and Ki.
+    const fn of_k(self) -> u64 {
+        match self {
+            KbBase::Binary => 1024,
+            KbBase::Decimal => 1000,
+        }
+    }
+
+    /// The factor of KiB.
+    const fn of_kib(self) -> u64 {
+        match self {
+            KbBase::Binary => 1000,
+            KbBase::Decimal => 1024,
         }
     }
 }
@@ -50,8 +58,8 @@ pub(crate) fn size(text: &str, base: KbBase) -> Result<u64, String> {
     let (letter, rest) = unit.split_at_checked(1).ok_or_else(wrong)?;
     let power = "kmgtp".find(letter).ok_or_else(wrong)?;
     let unit = match rest {
-        "" | "b" | "i" => base.unit(false),
-        "ib" => base.unit(true),
+        "" | "b" | "i" => base.of_k(),
+        "ib" => base.of_kib(),
         _ => return Err(wrong()),
     };
     (0..=power).try_fold(number, |bytes, _| bytes.checked_mul(unit)).ok_or_else(wrong)
