@@ -24,6 +24,7 @@ pub mod memory;
 pub mod pareto;
 pub mod policy_study;
 pub mod published;
+mod quote;
 mod ratio;
 pub mod reference_policy;
 pub mod replay;

@@ -31,6 +31,19 @@ impl Authority {
         self.openssl(&sign, &[]);
     }
 
+    /// Runs `openssl` in the folder; the words are separated by spaces.
+    pub(crate) fn run(&self, words: &str) {
+        self.openssl(words, &[]);
+    }
+
+    /// NAME-cert.pem for NAME-key.pem, with flags of `openssl x509 -req` and extensions, a line each.
+    pub(crate) fn sign(&self, name: &str, flags: &str, extensions: &str) {
+        std::fs::write(self.0.join("extensions"), extensions).unwrap();
+        self.run(&format!("req -new -key {name}-key.pem -subj /CN={name} -out request.pem"));
+        let extfile = if extensions.is_empty() { "" } else { " -extfile extensions" };
+        self.run(&format!("x509 -req -in request.pem {flags}{extfile} -out {name}-cert.pem"));
+    }
+
     fn openssl(&self, words: &str, more: &[&str]) {
         let mut command = Command::new("openssl");
         command.args(words.split(' ')).args(more).current_dir(&self.0);

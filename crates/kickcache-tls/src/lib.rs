@@ -4,15 +4,19 @@
 //! * `folder`: the files, and what is in them; `stamp`: whether they changed.
 //! * [`server`]: what a server needs, with new files as they come; [`client`]: what a client needs.
 //! * [`names`]: the names in a peer's certificate, and those that are allowed.
-//! * `explanation`: why it failed, in words.
+//! * `explanation`: the reasons of failures, in words; `pem`, `certificate`, `key_type`, `der`: the parts of files that they name.
 //!
 //! Sockets are the callers': rustls turns bytes into bytes.
 
+mod certificate;
 pub mod client;
+mod der;
 mod error;
 mod explanation;
 mod folder;
+mod key_type;
 pub mod names;
+mod pem;
 pub mod server;
 mod stamp;
 
@@ -22,3 +26,5 @@ pub use rustls;
 
 #[cfg(test)]
 mod certificates;
+#[cfg(test)]
+mod messages;

@@ -5,6 +5,8 @@ use std::str::FromStr;
 
 use rustls::pki_types::CertificateDer;
 
+use crate::der::{Elements, OBJECT_ID, SEQUENCE, SET};
+
 /// The names in a peer's certificate: common names of its subject and DNS names.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct PeerNames {
@@ -84,9 +86,6 @@ impl fmt::Display for AllowedClient {
     }
 }
 
-const SEQUENCE: u8 = 0x30;
-const SET: u8 = 0x31;
-const OBJECT_ID: u8 = 0x06;
 /// UTF8String, PrintableString and IA5String: all are UTF-8.
 const STRINGS: [u8; 3] = [0x0c, 0x13, 0x16];
 /// 2.5.4.3.
@@ -105,32 +104,6 @@ fn common_name(pair: &[u8]) -> Option<String> {
     let is_name = kind.tag == OBJECT_ID && kind.content == COMMON_NAME && STRINGS.contains(&value.tag);
     let name = std::str::from_utf8(value.content).ok()?;
     is_name.then(|| name.to_owned())
-}
-
-/// The elements of some DER.
-struct Elements<'a>(&'a [u8]);
-
-struct Element<'a> {
-    tag: u8,
-    content: &'a [u8],
-}
-
-impl<'a> Iterator for Elements<'a> {
-    type Item = Element<'a>;
-
-    fn next(&mut self) -> Option<Element<'a>> {
-        let (&[tag, first], mut rest) = self.0.split_first_chunk::<2>()?;
-        let mut length = usize::from(first);
-        if first & 0x80 != 0 {
-            let (digits, behind) =
-                rest.split_at_checked(usize::from(first & 0x7f)).filter(|(digits, _)| digits.len() <= 3)?;
-            length = digits.iter().fold(0, |length, &digit| length << 8 | usize::from(digit));
-            rest = behind;
-        }
-        let (content, behind) = rest.split_at_checked(length)?;
-        self.0 = behind;
-        Some(Element { tag, content })
-    }
 }
 
 #[cfg(test)]

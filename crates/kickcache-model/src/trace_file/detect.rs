@@ -4,6 +4,7 @@ use crate::trace_file::format::action::Action;
 use crate::trace_file::format::blkparse::action_of;
 use crate::trace_file::format::line_parser::{LineParser, Parsed};
 use crate::trace_file::format::{blktrace, csv, parser, recording};
+use crate::trace_file::lines::text;
 use crate::trace_file::trace_format::Format;
 
 /// Lines that are looked at.
@@ -17,7 +18,7 @@ pub(crate) fn detect(head: &[u8]) -> Option<Format> {
     if blktrace::is_blktrace(head) {
         return Some(Format::Blktrace);
     }
-    let text = text(head);
+    let text = &*text(head);
     if text.starts_with("fio version ") {
         return Some(Format::Iolog);
     }
@@ -46,12 +47,6 @@ pub(crate) fn action(format: Format, head: &[u8]) -> Action {
     Action::ALL.into_iter().find(is_noted).unwrap_or(Action::Queued)
 }
 
-/// The whole characters of the beginning.
-fn text(head: &[u8]) -> &str {
-    let valid = std::str::from_utf8(head).map_err(|error| error.valid_up_to());
-    valid.unwrap_or_else(|end| std::str::from_utf8(&head[..end]).unwrap_or_default())
-}
-
 /// Whether most of the first lines make sense; the last one may be cut off.
 fn fits(format: Format, text: &str, action: Action) -> bool {
     let Some(mut parser) = parser(format, action) else { return false };
@@ -60,8 +55,7 @@ fn fits(format: Format, text: &str, action: Action) -> bool {
     for line in whole.lines().take(LINES) {
         match says(format, parser.as_mut(), line) {
             Ok(Parsed::Record(_)) => good += 1,
-            Ok(Parsed::Nothing) => {}
-            Ok(Parsed::End) => break,
+            Ok(Parsed::Nothing | Parsed::Header) => {}
             Err(_) => bad += 1,
         }
     }

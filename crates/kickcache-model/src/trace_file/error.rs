@@ -19,8 +19,22 @@ pub enum TraceError {
     #[error("it is empty, and a trace was expected; if its recorder had nothing to record, name its format: {names}", names = names())]
     Empty,
     /// No format fits the first lines.
-    #[error("none of the formats fits the beginning of the file ({0:?}); name one: {names}", names = names())]
+    #[error("none of the formats fits the beginning of the file ({0}); name one: {names}", names = names())]
     UnknownFormat(String),
+    /// UTF-16, as Windows writes it.
+    #[error("it is UTF-16, and UTF-8 was expected; convert it with `iconv -f UTF-16 -t UTF-8`")]
+    Utf16,
+    /// The times have no order.
+    #[error("{0}")]
+    Times(String),
+    /// No line or record is an access.
+    #[error("no access was found in {parts}{}; name its format, or another file", .wrong.as_ref().map(|wrong| format!(" ({wrong})")).unwrap_or_default())]
+    NoRecords {
+        /// The number of lines or records.
+        parts: String,
+        /// The first invalid one.
+        wrong: Option<String>,
+    },
     /// A part of a recording makes no sense; reading goes on behind it.
     #[error("at byte {offset}: {what}")]
     Damaged {

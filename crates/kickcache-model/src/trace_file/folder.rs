@@ -12,7 +12,12 @@ pub fn files(path: &Path) -> std::io::Result<Vec<PathBuf>> {
     }
     let entries = std::fs::read_dir(path)?.collect::<Result<Vec<_>, _>>()?;
     let mut found: Vec<PathBuf> = entries.into_iter().map(|entry| entry.path()).collect();
-    found.retain(|path| path.is_file() && path.extension().is_none_or(|extension| extension != "md"));
+    found.retain(|path| path.is_file() && is_trace_name(path.as_os_str().as_encoded_bytes()));
     found.sort();
     Ok(found)
+}
+
+/// Whether a file of this path may be a trace: the others are descriptions.
+pub(crate) fn is_trace_name(path: &[u8]) -> bool {
+    !path.ends_with(b".md")
 }

@@ -1,11 +1,16 @@
 //! The lines of a text, each of bounded length.
+//!
+//! Each line is UTF-8 or Latin-1: blkparse prints the names of processes byte by byte. Byte-order marks are ignored at the
+//! beginning of every line, because files may be joined.
 
+use std::borrow::Cow;
 use std::io::{BufRead, BufReader, Read};
 
 use crate::trace_file::error::TraceError;
 
 /// Longest line; a file without line ends is none of the texts.
 const LENGTH_MAX: usize = 64 << 10;
+const BYTE_ORDER_MARK: char = '\u{feff}';
 
 /// Lines with their numbers.
 pub(crate) struct Lines {
@@ -25,7 +30,7 @@ impl Lines {
     }
 
     /// The next line without its end.
-    pub(crate) fn next(&mut self) -> Option<Result<&str, TraceError>> {
+    pub(crate) fn next(&mut self) -> Option<Result<Cow<'_, str>, TraceError>> {
         self.line.clear();
         let limit = LENGTH_MAX as u64 + 1;
         match self.reader.by_ref().take(limit).read_until(b'\n', &mut self.line) {
@@ -38,11 +43,35 @@ impl Lines {
             let skipped = self.reader.skip_until(b'\n');
             return Some(Err(skipped.err().map_or_else(|| too_long(number), TraceError::from)));
         }
-        let wrong = |_| TraceError::Line { number, what: "bytes that are no text were found".into() };
-        Some(std::str::from_utf8(&self.line).map(str::trim_end).map_err(wrong))
+        Some(Ok(text(self.line.trim_ascii_end())))
+    }
+}
+
+/// Bytes as text, without a byte-order mark. The conversion of Latin-1 keeps different names different.
+pub(crate) fn text(bytes: &[u8]) -> Cow<'_, str> {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => Cow::Borrowed(text.trim_start_matches(BYTE_ORDER_MARK)),
+        Err(_) => Cow::Owned(bytes.iter().map(|byte| char::from(*byte)).collect()),
     }
 }
 
 fn too_long(number: u64) -> TraceError {
     TraceError::Line { number, what: format!("more than {LENGTH_MAX} bytes were found before its end") }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Cursor;
+
+    use super::*;
+
+    #[test]
+    fn lines_are_utf_8_or_latin_1_without_byte_order_marks() {
+        let bytes = b"\xef\xbb\xbfa,b\r\n\xc3\xa4 1\n\xe4 2 \n\xef\xbb\xbfa,b".to_vec();
+        let mut lines = Lines::new(Box::new(Cursor::new(bytes)));
+        for expected in ["a,b", "ä 1", "ä 2", "a,b"] {
+            assert_eq!(lines.next().unwrap().unwrap(), expected);
+        }
+        assert!(lines.next().is_none() && lines.number() == 4);
+    }
 }

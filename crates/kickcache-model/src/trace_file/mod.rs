@@ -1,18 +1,22 @@
-//! Recorded accesses of real programs: readers for the usual formats, one record at a time in bounded memory.
+//! Recorded accesses of real programs: readers for the usual formats, in the order of their times and in bounded memory.
 //!
 //! The format is found by looking at the first lines, never by the file's name; compression by its first bytes. A
 //! line that makes no sense is reported with its number, and the reader goes on behind it.
 
+mod archive;
 pub mod conversion;
 mod decompress;
 mod detect;
 mod error;
+mod event;
 pub mod folder;
 mod format;
 mod lines;
 pub mod placed;
 mod record;
+mod source;
 pub mod survey;
+mod time_order;
 mod trace_format;
 mod zstd;
 
@@ -24,26 +28,36 @@ pub use crate::trace_file::error::TraceError;
 pub use crate::trace_file::format::recording::header::RecordingHeader;
 pub use crate::trace_file::format::recording::writer::RecordingEncoder;
 pub use crate::trace_file::record::Record;
+pub use crate::trace_file::time_order::TimeRepairs;
 pub use crate::trace_file::trace_format::Format;
 
-use crate::trace_file::format::blktrace::Blktrace;
-use crate::trace_file::format::line_parser::{LineParser, Parsed};
-use crate::trace_file::format::recording::reader::RecordingReader;
-use crate::trace_file::lines::Lines;
+use crate::quote::quote;
+use crate::trace_file::event::Event;
+use crate::trace_file::source::Source;
+use crate::trace_file::time_order::{Ordered, TimeOrder};
 
 /// Bytes that detection looks at.
 const HEAD: u64 = 64 << 10;
-/// The records of one trace, in the order of the file. Reading ends after an error of the file.
+
+/// The records of one trace, in the order of their times. Reading ends after an error of the file.
 pub struct TraceFile {
     format: Format,
-    source: TraceInput,
+    source: Source,
+    order: TimeOrder,
+    /// The other pieces of a long discard.
+    rest: Option<Record>,
+    lost: u64,
+    has_records: bool,
+    first_wrong: Option<String>,
+    end: Option<End>,
 }
 
-enum TraceInput {
-    Text(Lines, Box<dyn LineParser>),
-    Blktrace(Blktrace),
-    Recording(RecordingReader),
-    Ended,
+/// The end of reading.
+enum End {
+    /// The end of the file, or an error that the caller has.
+    Reached,
+    /// An error that follows the records before it.
+    Failed(TraceError),
 }
 
 impl TraceFile {
@@ -67,19 +81,26 @@ impl TraceFile {
         let mut plain = decompress::open(reader)?;
         let mut head = Vec::new();
         plain.by_ref().take(HEAD).read_to_end(&mut head)?;
+        if head.starts_with(&[0xff, 0xfe]) || head.starts_with(&[0xfe, 0xff]) {
+            return Err(TraceError::Utf16);
+        }
         let format = match format {
             Some(format) => format,
             None if head.is_empty() => return Err(TraceError::Empty),
             None => detect::detect(&head).ok_or_else(|| TraceError::UnknownFormat(beginning(&head)))?,
         };
         let action = detect::action(format, &head);
-        let whole = Box::new(Cursor::new(head).chain(plain));
-        let source = match format::parser(format, action) {
-            Some(parser) => TraceInput::Text(Lines::new(whole), parser),
-            None if format == Format::Kickcache => TraceInput::Recording(RecordingReader::new(whole)),
-            None => TraceInput::Blktrace(Blktrace::new(whole, action)),
-        };
-        Ok(TraceFile { format, source })
+        let source = Source::new(format, action, Box::new(Cursor::new(head).chain(plain)));
+        Ok(TraceFile {
+            format,
+            source,
+            order: TimeOrder::default(),
+            rest: None,
+            lost: 0,
+            has_records: false,
+            first_wrong: None,
+            end: None,
+        })
     }
 
     /// The format that is read.
@@ -89,60 +110,93 @@ impl TraceFile {
 
     /// Of a recording, its header, once a record was read.
     pub fn header(&self) -> Option<&RecordingHeader> {
-        match &self.source {
-            TraceInput::Recording(trace) => trace.header(),
-            TraceInput::Text(..) | TraceInput::Blktrace(_) | TraceInput::Ended => None,
-        }
+        self.source.header()
     }
 
     /// Of a recording, how many records its recorder lost before what was read so far.
     pub fn lost(&self) -> u64 {
-        match &self.source {
-            TraceInput::Recording(trace) => trace.lost(),
-            TraceInput::Text(..) | TraceInput::Blktrace(_) | TraceInput::Ended => 0,
+        self.lost
+    }
+
+    /// The changes to the times so far. Reading is up to a window ahead of the records that were returned.
+    pub fn repairs(&self) -> TimeRepairs {
+        self.order.repairs()
+    }
+
+    fn return_piece(&mut self, mut record: Record) -> Record {
+        self.rest = record.cut_piece();
+        self.has_records = true;
+        record
+    }
+
+    /// Reads an event; returns an error of a single line or block.
+    fn step(&mut self) -> Option<TraceError> {
+        let end = match self.source.next() {
+            Some(Ok(Event::Header)) => {
+                self.order.push_header();
+                return None;
+            }
+            Some(Ok(Event::Access { record, stream })) => {
+                let ordered = Ordered { record, lost: self.source.lost() };
+                match self.order.push(ordered, stream) {
+                    Ok(()) => return None,
+                    Err(what) => End::Failed(TraceError::Times(what)),
+                }
+            }
+            Some(Err(error)) if error.is_local() => {
+                self.first_wrong.get_or_insert_with(|| error.to_string());
+                return Some(error);
+            }
+            Some(Err(error)) => End::Failed(error),
+            None => End::Reached,
+        };
+        self.order.finish();
+        self.end = Some(end);
+        None
+    }
+
+    /// The error that ends the trace, if one does; once.
+    fn final_error(&mut self) -> Option<TraceError> {
+        self.lost = self.source.lost();
+        if let Some(End::Failed(error)) = self.end.replace(End::Reached) {
+            self.has_records = true;
+            return Some(error);
         }
+        let count = self.source.part_count();
+        if self.has_records || count == 0 {
+            return None;
+        }
+        let part = self.source.part_name();
+        self.has_records = true;
+        let parts = if count == 1 { format!("one {part}") } else { format!("any of {count} {part}s") };
+        Some(TraceError::NoRecords { parts, wrong: self.first_wrong.take() })
     }
 }
 
-/// The first line, as far as a sentence can quote it.
+/// The first line, as far as a sentence quotes it.
 fn beginning(head: &[u8]) -> String {
-    let text = String::from_utf8_lossy(head);
-    text.lines().next().unwrap_or_default().chars().take(60).collect()
+    let text = lines::text(head);
+    quote(text.lines().next().unwrap_or_default())
 }
 
 impl Iterator for TraceFile {
     type Item = Result<Record, TraceError>;
 
     fn next(&mut self) -> Option<Result<Record, TraceError>> {
-        let next = match &mut self.source {
-            TraceInput::Text(lines, parser) => next_of_text(lines, parser.as_mut()),
-            TraceInput::Blktrace(trace) => trace.next(),
-            TraceInput::Recording(trace) => trace.next(),
-            TraceInput::Ended => None,
-        };
-        // A recording goes on to tell what it is; at its end it gives nothing more by itself.
-        let is_recording = matches!(self.source, TraceInput::Recording(_));
-        if matches!(next, Some(Err(TraceError::Io(_)))) || (next.is_none() && !is_recording) {
-            self.source = TraceInput::Ended;
-        }
-        next
-    }
-}
-
-fn next_of_text(lines: &mut Lines, parser: &mut dyn LineParser) -> Option<Result<Record, TraceError>> {
-    loop {
-        let number = lines.number() + 1;
-        let parsed = match lines.next()? {
-            Ok(line) => parser.parse(line),
-            Err(error) => return Some(Err(error)),
-        };
-        match parsed {
-            Ok(Parsed::Record(record)) => {
-                return Some(record.checked().map_err(|what| TraceError::Line { number, what }));
+        loop {
+            if let Some(rest) = self.rest.take() {
+                return Some(Ok(self.return_piece(rest)));
             }
-            Ok(Parsed::Nothing) => {}
-            Ok(Parsed::End) => return None,
-            Err(what) => return Some(Err(TraceError::Line { number, what })),
+            if let Some(Ordered { record, lost }) = self.order.pop() {
+                self.lost = self.lost.max(lost);
+                return Some(Ok(self.return_piece(record)));
+            }
+            if self.end.is_some() {
+                return self.final_error().map(Err);
+            }
+            if let Some(error) = self.step() {
+                return Some(Err(error));
+            }
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::workload::Kind;
 
 /// Addresses from here on are refused: no volume is that large.
 const OFFSET_MAX: u64 = 1 << 52;
-/// Longest access.
+/// Longest read or write, and longest piece of a discard.
 const LENGTH_MAX: u64 = 1 << 30;
 
 /// One access of a trace.
@@ -33,11 +33,21 @@ impl Record {
         if self.kind != Kind::Flush && length == 0 {
             return Err("an access of 0 bytes; at least one was expected".into());
         }
-        if length > LENGTH_MAX || start > OFFSET_MAX {
-            return Err(format!(
-                "{length} bytes at offset {start}; at most 1 GiB, below 4 PiB, was expected"
-            ));
+        let (length_max, words) = match self.kind {
+            Kind::Read | Kind::Write => (LENGTH_MAX, "at most 1 GiB, below 4 PiB,"),
+            Kind::Flush | Kind::Discard | Kind::WriteZeroes => (OFFSET_MAX, "at most 4 PiB, below 4 PiB,"),
+        };
+        if length > length_max || start > OFFSET_MAX {
+            return Err(format!("{length} bytes at offset {start}; {words} was expected"));
         }
         Ok(self)
+    }
+
+    /// Cuts a long discard or write of zeroes to its first piece; returns the rest.
+    pub(crate) fn cut_piece(&mut self) -> Option<Record> {
+        let ByteExtent { start, length } = self.extent;
+        let rest = length.checked_sub(LENGTH_MAX).filter(|rest| *rest > 0)?;
+        self.extent.length = LENGTH_MAX;
+        Some(Record { extent: ByteExtent { start: start + LENGTH_MAX, length: rest }, ..*self })
     }
 }

@@ -7,7 +7,7 @@ use kickcache_curve::hash;
 use kickcache_engine::time::Duration;
 use kickcache_engine::units::{BLOCK_SIZE, BlockIndex, ByteExtent};
 
-use crate::trace_file::{Format, Record, RecordingHeader, TraceError, TraceFile};
+use crate::trace_file::{Format, Record, RecordingHeader, TimeRepairs, TraceError, TraceFile};
 use crate::workload::Kind;
 
 /// Distinct blocks that are counted one by one; beyond that a sample is.
@@ -44,6 +44,8 @@ pub struct Survey {
     pub header: Option<Box<RecordingHeader>>,
     /// Of a recording: records that its recorder lost.
     pub lost: u64,
+    /// The changes to its times.
+    pub repairs: TimeRepairs,
     /// Lines that made no sense.
     pub bad_lines: u64,
     /// What was wrong with the first of them.
@@ -125,7 +127,8 @@ pub fn survey(path: &Path, format: Option<Format>) -> Result<Survey, TraceError>
             Err(error) => return Err(error),
         }
     }
-    Ok(Survey { header: trace.header().cloned().map(Box::new), lost: trace.lost(), ..pass.finish() })
+    let header = trace.header().cloned().map(Box::new);
+    Ok(Survey { header, lost: trace.lost(), repairs: trace.repairs(), ..pass.finish() })
 }
 
 struct Pass {
@@ -149,6 +152,7 @@ impl Pass {
             write_bytes: 0,
             header: None,
             lost: 0,
+            repairs: TimeRepairs::default(),
             bad_lines: 0,
             first_bad_lines: Vec::new(),
             placement: Placement::default(),
@@ -157,7 +161,7 @@ impl Pass {
     }
 
     fn add(&mut self, record: &Record) {
-        let device = usize::try_from(record.device).expect("a few thousand devices");
+        let device = usize::try_from(record.device).expect("at most 2^20 devices");
         if device >= self.ends.len() {
             self.ends.resize(device + 1, 0);
         }

@@ -382,6 +382,25 @@ fn conversions_go_through_pipes_and_leave_nothing_behind_when_they_fail() {
 }
 
 #[test]
+fn logs_that_were_joined_are_counted_and_told() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let log = "fio version 3 iolog\n0 /x add\n0 /x open\n1000 /x read 0 4096\n2001000 /x read 4096 4096\n";
+    fs::write(scratch.path("log.io"), log.repeat(2)).unwrap();
+    let mut arguments = words("trace info --json");
+    arguments.push(scratch.path("log.io").into());
+    let output = tools::output(KICKCACHE, &arguments);
+    assert_eq!(output.status.code(), Some(0));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("log.io: times begin again at 1 place"), "{said}");
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(
+        (&json[0]["span_nanos"], &json[0]["times"]["joined_recordings"]),
+        (&4_000_000_000_u64.into(), &1.into())
+    );
+}
+
+#[test]
 fn a_damaged_trace_is_converted_as_far_as_it_makes_sense_and_the_exit_code_says_so() {
     need_kickcache!();
     let scratch = Scratch::new();
@@ -405,7 +424,7 @@ fn a_damaged_trace_is_converted_as_far_as_it_makes_sense_and_the_exit_code_says_
     arguments.extend([scratch.path("t.csv").into(), "-o".into(), scratch.path("out.csv").into()]);
     let output = tools::output(KICKCACHE, &arguments);
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.code() == Some(2) && said.contains("nothing in it makes sense"), "{said}");
+    assert!(output.status.code() == Some(2) && said.contains("no access was found in"), "{said}");
     assert_eq!(fs::read_to_string(scratch.path("out.csv")).unwrap(), "kept");
 }
 

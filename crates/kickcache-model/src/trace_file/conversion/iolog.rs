@@ -66,7 +66,7 @@ impl Iolog {
     }
 
     fn open(&mut self, out: &mut impl Write, device: u32) -> io::Result<()> {
-        let index = usize::try_from(device).expect("a few thousand devices");
+        let index = usize::try_from(device).expect("at most 2^20 devices");
         if self.is_open.len() <= index {
             self.is_open.resize(index + 1, false);
         }

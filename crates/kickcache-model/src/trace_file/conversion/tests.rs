@@ -73,7 +73,7 @@ fn what_every_format_can_say_comes_back() {
 
 #[test]
 fn devices_come_back_where_there_is_room_for_them() {
-    let records = [Record { device: 1, ..record(2_000_000_000, Kind::Read, 0, 4_096) }];
+    let records = [Record { device: 1, ..record(4_000_000_000, Kind::Read, 0, 4_096) }];
     let records = [&reads_and_writes()[..], &records].concat();
     for target in Target::ALL.into_iter().filter(|target| target.has_devices()) {
         let (_, found) = read(&write(target, &records).unwrap().0);

@@ -3,6 +3,7 @@
 use kickcache_engine::request::Durability;
 use kickcache_engine::units::ByteExtent;
 
+use crate::quote::quote;
 use crate::trace_file::format::action::Action;
 use crate::trace_file::format::devices::Devices;
 use crate::trace_file::format::fields::{sectors, time};
@@ -13,11 +14,13 @@ use crate::workload::Kind;
 pub(crate) struct Blkparse {
     devices: Devices,
     action: Action,
+    /// Within the summary that follows the events of a recording.
+    is_summary: bool,
 }
 
 impl Blkparse {
     pub(crate) fn new(action: Action) -> Blkparse {
-        Blkparse { devices: Devices::default(), action }
+        Blkparse { devices: Devices::default(), action, is_summary: false }
     }
 }
 
@@ -39,12 +42,14 @@ impl LineParser for Blkparse {
         let words: Vec<&str> = line.split_whitespace().collect();
         match words.first() {
             None => return Ok(Parsed::Nothing),
-            // The summary at the end.
-            Some(first) if first.starts_with("CPU") || *first == "Total" => return Ok(Parsed::End),
-            Some(first) if !is_device(first) => {
-                return Err(format!("{first:?} was found; a device as 8,0 was expected"));
+            // Events that follow a summary are of another recording.
+            Some(first) if first.starts_with("CPU") || *first == "Total" => {
+                self.is_summary = true;
+                return Ok(Parsed::Header);
             }
-            Some(_) => {}
+            Some(first) if is_device(first) => self.is_summary = false,
+            Some(_) if self.is_summary || line.starts_with("Input file ") => return Ok(Parsed::Nothing),
+            Some(first) => return Err(format!("{} was found; a device as 8,0 was expected", quote(first))),
         }
         if words.len() < 7 {
             return Err(format!("{} words were found; at least 7 were expected", words.len()));

@@ -1,4 +1,5 @@
-//! The binary records of `blktrace`, little-endian, 48 bytes and what belongs to them.
+//! The binary records of `blktrace`, little-endian: a head of 48 bytes (version 7) or 64 (version 8, since Linux 6.19), then a
+//! payload, such as a control group and a message.
 
 use std::io::{self, BufReader, Read};
 
@@ -12,15 +13,101 @@ use crate::trace_file::format::devices::Devices;
 use crate::trace_file::record::Record;
 use crate::workload::Kind;
 
-/// Bytes of a record.
-const LENGTH: usize = 48;
 /// The upper 24 bits of the first word; the lower 8 are the version.
 const MAGIC: u32 = 0x0065_6174;
-const WRITE: u32 = 1 << 17;
-const FLUSH: u32 = 1 << 18;
-const NOTIFY: u32 = 1 << 26;
-const DISCARD: u32 = 1 << 29;
-const FUA: u32 = 1 << 31;
+/// An action is an event (8 bits), whether a control group is in the payload, and from bit 16 on the categories.
+const EVENT: u64 = 0xff;
+const CONTROL_GROUP: u64 = 1 << 8;
+const UNKNOWN: u64 = 0xffff & !EVENT & !CONTROL_GROUP;
+const WRITE: u64 = 1 << 17;
+const FLUSH: u64 = 1 << 18;
+const NOTIFY: u64 = 1 << 26;
+const DISCARD: u64 = 1 << 29;
+const FUA: u64 = 1 << 31;
+/// Of version 8.
+const ZONE_APPEND: u64 = 1 << 32;
+const ZONE_MANAGEMENT: u64 = 0x1f << 33;
+const WRITE_ZEROES: u64 = 1 << 38;
+
+/// Versions of the records.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Version {
+    Seven,
+    Eight,
+}
+
+impl Version {
+    /// The version of the record that begins with this word; a sentence if it cannot be read.
+    fn of(first: u32) -> Result<Version, String> {
+        match (first >> 8, first & 0xff) {
+            (MAGIC, 7) => Ok(Version::Seven),
+            (MAGIC, 8) => Ok(Version::Eight),
+            (MAGIC, other) => Err(format!(
+                "has blktrace's version {other}, and 7 and 8 can be read; convert it with blkparse, as text"
+            )),
+            _ if first.swap_bytes() >> 8 == MAGIC => {
+                Err("is big-endian, and little-endian was expected; convert it with blkparse, as text".into())
+            }
+            _ => Err("has no blktrace mark; the file is damaged there".into()),
+        }
+    }
+
+    const fn head_bytes(self) -> usize {
+        match self {
+            Version::Seven => 48,
+            Version::Eight => 64,
+        }
+    }
+}
+
+/// The head of a record.
+#[derive(Clone, Copy, Debug)]
+struct Head {
+    nanos: u64,
+    sector: u64,
+    bytes: u32,
+    action: u64,
+    device: u32,
+    cpu: u32,
+    /// Bytes of the payload.
+    extra: u16,
+}
+
+impl Head {
+    /// The head in the bytes of its version; `None` if they end early.
+    fn of(version: Version, bytes: &[u8]) -> Option<Head> {
+        let (action, device, extra) = match version {
+            Version::Seven => (u64::from(word(bytes, 28)?), 36, 46),
+            Version::Eight => (long(bytes, 32)?, 40, 50),
+        };
+        Some(Head {
+            nanos: long(bytes, 8)?,
+            sector: long(bytes, 16)?,
+            bytes: word(bytes, 24)?,
+            action,
+            device: word(bytes, device)?,
+            cpu: word(bytes, device + 4)?,
+            extra: u16::from_le_bytes(bytes.get(extra..extra + 2)?.try_into().ok()?),
+        })
+    }
+
+    fn is_event(&self, action: Action) -> bool {
+        self.action & NOTIFY == 0 && self.action & EVENT == code(action)
+    }
+
+    /// The kind of access; `None` for other events.
+    fn kind(&self) -> Option<Kind> {
+        let has = |category: u64| self.action & category != 0;
+        match self.bytes {
+            0 => has(FLUSH).then_some(Kind::Flush),
+            _ if has(ZONE_MANAGEMENT) => None,
+            _ if has(DISCARD) => Some(Kind::Discard),
+            _ if has(WRITE_ZEROES) => Some(Kind::WriteZeroes),
+            _ if has(WRITE | ZONE_APPEND) => Some(Kind::Write),
+            _ => Some(Kind::Read),
+        }
+    }
+}
 
 /// Reads records.
 pub(crate) struct Blktrace {
@@ -30,25 +117,32 @@ pub(crate) struct Blktrace {
     action: Action,
 }
 
-/// Whether a file begins as such a trace does.
+/// An access and its processor: the records of each processor are in the order of their times.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Noted {
+    pub(crate) record: Record,
+    pub(crate) cpu: u32,
+}
+
+/// Whether a file begins with a record of any version.
 pub(crate) fn is_blktrace(head: &[u8]) -> bool {
-    word(head, 0).is_some_and(|magic| magic >> 8 == MAGIC)
+    word(head, 0).is_some_and(|first| first >> 8 == MAGIC || first.swap_bytes() >> 8 == MAGIC)
 }
 
 /// The events of the beginning of a file.
 pub(crate) fn has_action(head: &[u8], action: Action) -> bool {
     let mut rest = head;
-    while let Some(found) = word(rest, 28) {
-        if found & NOTIFY == 0 && found & 0xffff == code(action) {
+    while let Some(version) = word(rest, 0).and_then(|first| Version::of(first).ok()) {
+        let Some(found) = Head::of(version, rest) else { return false };
+        if found.is_event(action) {
             return true;
         }
-        let next = LENGTH + usize::from(half(rest, 46).unwrap_or(0));
-        rest = rest.get(next..).unwrap_or(&[]);
+        rest = rest.get(version.head_bytes() + usize::from(found.extra)..).unwrap_or(&[]);
     }
     false
 }
 
-const fn code(action: Action) -> u32 {
+const fn code(action: Action) -> u64 {
     match action {
         Action::Queued => 1,
         Action::Issued => 7,
@@ -56,16 +150,12 @@ const fn code(action: Action) -> u32 {
     }
 }
 
-fn half(bytes: &[u8], at: usize) -> Option<u16> {
-    Some(u16::from_le_bytes(bytes.get(at..at + 2)?.try_into().ok()?))
-}
-
 fn word(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
 }
 
-fn long(bytes: &[u8; LENGTH], at: usize) -> u64 {
-    bytes[at..at + 8].iter().rev().fold(0, |sum, byte| sum << 8 | u64::from(*byte))
+fn long(bytes: &[u8], at: usize) -> Option<u64> {
+    Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?))
 }
 
 impl Blktrace {
@@ -73,55 +163,67 @@ impl Blktrace {
         Blktrace { reader: BufReader::new(reader), number: 0, devices: Devices::default(), action }
     }
 
-    pub(crate) fn next(&mut self) -> Option<Result<Record, TraceError>> {
+    /// How many records were read, accesses or not.
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+
+    pub(crate) fn next(&mut self) -> Option<Result<Noted, TraceError>> {
         loop {
-            let mut bytes = [0; LENGTH];
-            match read_whole(&mut self.reader, &mut bytes) {
-                Ok(true) => self.number += 1,
-                Ok(false) => return None,
+            let head = match self.head() {
+                Ok(head) => head?,
                 Err(error) => return Some(Err(error.into())),
-            }
-            match self.parse(&bytes) {
+            };
+            let number = self.number;
+            match self.parse(&head) {
                 Ok(None) => {}
-                Ok(Some(record)) => {
-                    let number = self.number;
-                    return Some(record.checked().map_err(|what| TraceError::Line { number, what }));
-                }
-                Err(error) => return Some(Err(error.into())),
+                Ok(Some(record)) => return Some(Ok(Noted { record, cpu: head.cpu })),
+                Err(what) => return Some(Err(TraceError::Line { number, what })),
             }
         }
     }
 
-    /// An error ends the trace: without its length, the next record cannot be found.
-    fn parse(&mut self, bytes: &[u8; LENGTH]) -> io::Result<Option<Record>> {
-        let field = |at| word(bytes, at).unwrap_or_default();
-        if field(0) >> 8 != MAGIC {
-            let what = format!("record {} has no blktrace mark; the file is damaged there", self.number);
-            return Err(io::Error::new(io::ErrorKind::InvalidData, what));
-        }
-        let extra = u64::from(half(bytes, 46).unwrap_or_default());
-        io::copy(&mut self.reader.by_ref().take(extra), &mut io::sink())?;
-        let action = field(28);
-        let (start, length) = (long(bytes, 16).saturating_mul(512), u64::from(field(24)));
-        if action & NOTIFY != 0 || action & 0xffff != code(self.action) {
+    /// The next head; `None` at the end of the file, which may cut the last record short. An error ends the trace: without its
+    /// length, the next record cannot be found.
+    fn head(&mut self) -> io::Result<Option<Head>> {
+        let mut bytes = [0; 64];
+        if !read_whole(&mut self.reader, &mut bytes[..4])? {
             return Ok(None);
         }
-        let kind = match (length, action) {
-            (0, action) if action & FLUSH != 0 => Kind::Flush,
-            (0, _) => return Ok(None),
-            (_, action) if action & DISCARD != 0 => Kind::Discard,
-            (_, action) if action & WRITE != 0 => Kind::Write,
-            _ => Kind::Read,
-        };
-        let durability = if action & FUA == 0 { Durability::Volatile } else { Durability::Durable };
-        let extent =
-            if length == 0 { ByteExtent { start: 0, length: 0 } } else { ByteExtent { start, length } };
-        let device = self.devices.number(&field(36).to_string()).map_err(io::Error::other)?;
-        Ok(Some(Record { at: Some(Duration::from_nanos(long(bytes, 8))), device, kind, durability, extent }))
+        self.number += 1;
+        let first = word(&bytes, 0).unwrap_or_default();
+        let version = Version::of(first).map_err(|what| {
+            let what = format!("record {} {what}", self.number);
+            io::Error::new(io::ErrorKind::InvalidData, what)
+        })?;
+        let bytes = &mut bytes[..version.head_bytes()];
+        if !read_whole(&mut self.reader, &mut bytes[4..])? {
+            return Ok(None);
+        }
+        let head = Head::of(version, bytes);
+        let extra = head.map_or(0, |head| u64::from(head.extra));
+        io::copy(&mut self.reader.by_ref().take(extra), &mut io::sink())?;
+        Ok(head)
+    }
+
+    fn parse(&mut self, head: &Head) -> Result<Option<Record>, String> {
+        if head.action & UNKNOWN != 0 && head.action & NOTIFY == 0 {
+            return Err(format!("action {:#x} was found; it has bits without a meaning", head.action));
+        }
+        if !head.is_event(self.action) {
+            return Ok(None);
+        }
+        let Some(kind) = head.kind() else { return Ok(None) };
+        let durability = if head.action & FUA == 0 { Durability::Volatile } else { Durability::Durable };
+        let start = if kind == Kind::Flush { 0 } else { head.sector.saturating_mul(512) };
+        let extent = ByteExtent { start, length: u64::from(head.bytes) };
+        let device = self.devices.number(&head.device.to_string())?;
+        let at = Some(Duration::from_nanos(head.nanos));
+        Record { at, device, kind, durability, extent }.checked().map(Some)
     }
 }
 
-/// Fills the bytes; `false` at the end of the file, which may cut the last record short.
+/// Fills the bytes; `false` at the end of the file.
 fn read_whole(reader: &mut impl Read, bytes: &mut [u8]) -> io::Result<bool> {
     match reader.read_exact(bytes) {
         Ok(()) => Ok(true),

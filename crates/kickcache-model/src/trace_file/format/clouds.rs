@@ -3,6 +3,7 @@
 
 use kickcache_engine::units::ByteExtent;
 
+use crate::quote::quote;
 use crate::trace_file::format::devices::Devices;
 use crate::trace_file::format::fields::{fields, kind, number, sectors, time};
 use crate::trace_file::format::line_parser::{LineParser, Parsed};
@@ -15,8 +16,11 @@ pub(crate) struct Alibaba {
 
 impl LineParser for Alibaba {
     fn parse(&mut self, line: &str) -> Result<Parsed, String> {
-        if line.is_empty() || line.starts_with("device_id") {
+        if line.is_empty() {
             return Ok(Parsed::Nothing);
+        }
+        if line.starts_with("device_id") {
+            return Ok(Parsed::Header);
         }
         let fields = fields(line, 5)?;
         let device = self.devices.number(fields[0])?;
@@ -33,15 +37,21 @@ pub(crate) struct Tencent {
 
 impl LineParser for Tencent {
     fn parse(&mut self, line: &str) -> Result<Parsed, String> {
-        if line.is_empty() || line.starts_with("Timestamp") {
+        if line.is_empty() {
             return Ok(Parsed::Nothing);
+        }
+        if line.starts_with("Timestamp") {
+            return Ok(Parsed::Header);
         }
         let fields = fields(line, 5)?;
         let kind = match fields[3] {
             "0" => Kind::Read,
             "1" => Kind::Write,
             other => {
-                return Err(format!("operation {other:?} was found; 0 (read) or 1 (write) was expected"));
+                return Err(format!(
+                    "operation {} was found; 0 (read) or 1 (write) was expected",
+                    quote(other)
+                ));
             }
         };
         let device = self.devices.number(fields[4])?;

@@ -14,8 +14,11 @@ pub(crate) struct Csv;
 
 impl LineParser for Csv {
     fn parse(&mut self, line: &str) -> Result<Parsed, String> {
-        if line.is_empty() || line == HEADER {
+        if line.is_empty() {
             return Ok(Parsed::Nothing);
+        }
+        if line == HEADER {
+            return Ok(Parsed::Header);
         }
         let fields = fields(line, 4)?;
         let at = if fields[0].is_empty() { None } else { Some(time(fields[0], 1_000)?) };

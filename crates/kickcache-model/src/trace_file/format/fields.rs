@@ -2,6 +2,7 @@
 
 use kickcache_engine::time::Duration;
 
+use crate::quote::quote;
 use crate::workload::Kind;
 
 /// The fields of a line with commas; an error if there are fewer than `count`.
@@ -15,7 +16,7 @@ pub(crate) fn fields(line: &str, count: usize) -> Result<Vec<&str>, String> {
 
 /// A whole number.
 pub(crate) fn number(text: &str, what: &str) -> Result<u64, String> {
-    text.parse().map_err(|_| format!("{what} {text:?} was found; a whole number was expected"))
+    text.parse().map_err(|_| format!("{what} {} was found; a whole number was expected", quote(text)))
 }
 
 /// Sectors of 512 bytes as bytes.
@@ -26,8 +27,8 @@ pub(crate) fn sectors(text: &str, what: &str) -> Result<u64, String> {
 
 /// A point in time in a unit of this many nanoseconds, with or without decimals.
 pub(crate) fn time(text: &str, unit: u64) -> Result<Duration, String> {
-    let wrong = || format!("time {text:?} was found; a number was expected");
-    let too_late = || format!("time {text:?} was found; it is out of range");
+    let wrong = || format!("time {} was found; a number was expected", quote(text));
+    let too_late = || format!("time {} was found; it is out of range", quote(text));
     let (whole, decimals) = text.split_once('.').unwrap_or((text, ""));
     let whole: u64 = whole.parse().map_err(|_| wrong())?;
     let (mut rest, mut step) = (0, unit);
@@ -47,7 +48,8 @@ pub(crate) fn kind(text: &str) -> Result<Kind, String> {
         "d" | "discard" => Ok(Kind::Discard),
         "f" | "flush" => Ok(Kind::Flush),
         _ => Err(format!(
-            "operation {text:?} was found; R, W, D or F (read, write, discard, flush) was expected"
+            "operation {} was found; R, W, D or F (read, write, discard, flush) was expected",
+            quote(text)
         )),
     }
 }

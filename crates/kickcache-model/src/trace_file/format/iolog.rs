@@ -3,6 +3,7 @@
 use kickcache_engine::time::Duration;
 use kickcache_engine::units::ByteExtent;
 
+use crate::quote::quote;
 use crate::trace_file::format::devices::Devices;
 use crate::trace_file::format::fields::{number, time};
 use crate::trace_file::format::line_parser::{LineParser, Parsed};
@@ -25,9 +26,9 @@ impl LineParser for Iolog {
             self.has_times = match version {
                 "2 iolog" => false,
                 "3 iolog" => true,
-                other => return Err(format!("{other:?} was found; version 2 or 3 was expected")),
+                other => return Err(format!("{} was found; version 2 or 3 was expected", quote(other))),
             };
-            return Ok(Parsed::Nothing);
+            return Ok(Parsed::Header);
         }
         let mut words = line.split_whitespace();
         let at = match (self.has_times, words.clone().next()) {
@@ -42,6 +43,9 @@ impl LineParser for Iolog {
 impl Iolog {
     fn act(&mut self, at: Duration, words: &[&str]) -> Result<Parsed, String> {
         let (name, action) = match words {
+            [_, _, _, _, more, ..] => {
+                return Err(format!("{} was found behind a length; nothing more was expected", quote(more)));
+            }
             [name, action, ..] => (*name, *action),
             _ => return Err("a file and an action were expected".into()),
         };
@@ -60,14 +64,19 @@ impl Iolog {
                 self.waited = self.waited.saturating_add(number(offset, "wait")?);
                 return Ok(Parsed::Nothing);
             }
-            other => return Err(format!("action {other:?} was found; read, write or the like was expected")),
+            other => {
+                return Err(format!(
+                    "action {} was found; read, write or the like was expected",
+                    quote(other)
+                ));
+            }
         };
         let extent = match (kind, words) {
             (Kind::Flush, _) => ByteExtent { start: 0, length: 0 },
             (_, [_, _, offset, length, ..]) => {
                 ByteExtent { start: number(offset, "offset")?, length: number(length, "length")? }
             }
-            _ => return Err(format!("{action:?} was found without its offset and length")),
+            _ => return Err(format!("{} was found without its offset and length", quote(action))),
         };
         Ok(Parsed::access(at, self.devices.number(name)?, kind, extent))
     }

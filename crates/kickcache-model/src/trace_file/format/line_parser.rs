@@ -12,10 +12,10 @@ use crate::workload::Kind;
 pub(crate) enum Parsed {
     /// An access.
     Record(Record),
-    /// A header, a comment, an event that is no access.
+    /// A comment, an event that is no access.
     Nothing,
-    /// The records end here.
-    End,
+    /// A header or a summary: another recording may follow.
+    Header,
 }
 
 impl Parsed {

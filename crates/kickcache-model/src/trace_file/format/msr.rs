@@ -14,13 +14,17 @@ pub(crate) struct Msr {
 
 impl LineParser for Msr {
     fn parse(&mut self, line: &str) -> Result<Parsed, String> {
-        if line.is_empty() || line.starts_with("Timestamp") {
+        if line.is_empty() {
             return Ok(Parsed::Nothing);
         }
+        if line.starts_with("Timestamp") {
+            return Ok(Parsed::Header);
+        }
         let fields = fields(line, 6)?;
-        // Nanoseconds since 1601 do not fit 64 bits: times count from the first record.
+        // Nanoseconds since 1601 are close to the end of 64 bits: times count from the earliest record so far.
         let ticks = number(fields[0], "time")?;
-        let since = ticks.saturating_sub(*self.first.get_or_insert(ticks));
+        let first = self.first.insert(self.first.map_or(ticks, |first| first.min(ticks)));
+        let since = ticks - *first;
         let device = self.devices.number(&format!("{}.{}", fields[1], fields[2]))?;
         let extent = ByteExtent { start: number(fields[4], "offset")?, length: number(fields[5], "size")? };
         let at = time(&since.to_string(), 100)?;

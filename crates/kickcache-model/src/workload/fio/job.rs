@@ -4,6 +4,7 @@ use kickcache_engine::time::{Duration, Instant};
 use kickcache_engine::units::ByteExtent;
 use kickcache_random::Random;
 
+use crate::workload::fio::direction::{Direction, PerDirection};
 use crate::workload::fio::offsets::Offsets;
 use crate::workload::fio::options::{JobOptions, Pattern};
 use crate::workload::{Access, Kind, Next};
@@ -21,29 +22,18 @@ pub(crate) struct Job {
     phase: Phase,
     accesses: u64,
     bytes: u64,
-    /// Accesses and bytes since the start, of reads and of writes: what the rates look at.
-    paced: [(u64, u64); 2],
+    /// For the rates: the accesses since the start.
+    paced: PerDirection<Paced>,
     since_think: u64,
     since_flush: u64,
     next_direction: Option<Direction>,
 }
 
-/// Which of the options of a job an access follows.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Direction {
-    Read,
-    /// A trim too.
-    Write,
-}
-
-impl Direction {
-    /// Its place in a pair of options.
-    const fn index(self) -> usize {
-        match self {
-            Direction::Read => 0,
-            Direction::Write => 1,
-        }
-    }
+/// Accesses of a direction and their bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+struct Paced {
+    accesses: u64,
+    bytes: u64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -59,7 +49,7 @@ enum Phase {
 
 impl Job {
     pub(crate) fn new(options: &JobOptions, base: u64, group: usize, mut random: Random) -> Job {
-        let blocks = options.size / options.block[0].min(options.block[1]);
+        let blocks = options.size / options.step();
         let offsets = Offsets::new(options, blocks, &mut random);
         Job {
             options: options.clone(),
@@ -71,7 +61,7 @@ impl Job {
             phase: Phase::Waiting,
             accesses: 0,
             bytes: 0,
-            paced: [(0, 0); 2],
+            paced: PerDirection::default(),
             since_think: 0,
             since_flush: 0,
             next_direction: None,
@@ -124,7 +114,9 @@ impl Job {
 
     fn is_over(&self, since: Instant, now: Instant) -> bool {
         let is_late = self.options.longest().is_some_and(|longest| now.since(since) >= longest);
-        let limit = self.options.io_size.unwrap_or(self.options.size);
+        // As with fio, a block that would end behind the size is left out, one behind `io_size` is not.
+        let whole = self.options.size / self.options.step() * self.options.step();
+        let limit = self.options.io_size.unwrap_or(whole);
         let is_done = !self.options.time_based && self.bytes >= limit;
         is_late || is_done || self.options.accesses_max.is_some_and(|most| self.accesses >= most)
     }
@@ -134,7 +126,8 @@ impl Job {
         let read_percent = self.options.read_percent;
         let drawn = match self.options.pattern {
             Pattern::Read => Direction::Read,
-            Pattern::Write | Pattern::Trim => Direction::Write,
+            Pattern::Write => Direction::Write,
+            Pattern::Trim => Direction::Trim,
             Pattern::Mixed => match self.next_direction {
                 Some(direction) => direction,
                 None if self.random.below(100) >= read_percent => Direction::Write,
@@ -147,38 +140,32 @@ impl Job {
 
     /// When the rates allow the next access.
     fn due(&self, start: Instant, direction: Direction) -> Instant {
-        let (accesses, bytes) = self.paced[direction.index()];
-        let at = |amount: u64, rates: Option<[u64; 2]>| match rates.map(|rates| rates[direction.index()]) {
-            None | Some(0) => 0,
-            Some(rate) => u128::from(amount) * 1_000_000_000 / u128::from(rate),
+        let paced = self.paced[direction];
+        let at = |amount: u64, rates: PerDirection<u64>| match rates[direction] {
+            0 => 0,
+            rate => u128::from(amount) * 1_000_000_000 / u128::from(rate),
         };
-        let nanos =
-            at(accesses, self.options.accesses_per_second).max(at(bytes, self.options.bytes_per_second));
+        let nanos = at(paced.accesses, self.options.accesses_per_second)
+            .max(at(paced.bytes, self.options.bytes_per_second));
         start.plus(Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX)))
     }
 
     fn access(&mut self, direction: Direction) -> Access {
         self.next_direction = None;
-        let index = direction.index();
-        let length = self.options.block[index];
+        let length = self.options.block[direction];
         let start = self.base + self.options.offset + self.place(length);
         self.accesses += 1;
         self.bytes += length;
-        self.paced[index].0 += 1;
-        self.paced[index].1 += length;
+        self.paced[direction].accesses += 1;
+        self.paced[direction].bytes += length;
         self.since_flush += u64::from(direction == Direction::Write);
         self.since_think += 1;
-        let kind = match (self.options.pattern, direction) {
-            (Pattern::Trim, _) => Kind::Discard,
-            (_, Direction::Write) => Kind::Write,
-            (_, Direction::Read) => Kind::Read,
-        };
-        Access { kind, extent: ByteExtent { start, length } }
+        Access { kind: direction.kind(), extent: ByteExtent { start, length } }
     }
 
     /// Where in its data the next access of a length begins.
     fn place(&mut self, length: u64) -> u64 {
-        let step = self.options.block[0].min(self.options.block[1]);
+        let step = self.options.step();
         match self.offsets.next(self.options.size / step) {
             Some(block) => (block * step).min(self.options.size - length) / length * length,
             None => {

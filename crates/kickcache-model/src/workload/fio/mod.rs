@@ -4,6 +4,7 @@
 //! that change the accesses in a way that is not known here are refused with a sentence, rather than run as something
 //! else. Each job has a file of its own, as with fio, and the files lie one behind the other on the volume.
 
+mod direction;
 mod error;
 mod job;
 mod offsets;
@@ -17,6 +18,7 @@ use kickcache_random::Random;
 pub use crate::workload::fio::error::JobFileError;
 pub use crate::workload::fio::values::time;
 
+use crate::quote::shorten;
 use crate::workload::fio::job::Job;
 use crate::workload::fio::options::JobOptions;
 use crate::workload::{JobShape, Next, Workload};
@@ -75,7 +77,7 @@ impl FioWorkload {
             group += usize::from(options.stonewall && index > 0);
             if workload.jobs.len() as u64 + u64::from(options.numjobs) > JOB_COUNT_MAX {
                 let what = format!("more than {JOB_COUNT_MAX} jobs were found; lower numjobs");
-                return Err(JobFileError { place: format!("job [{}]", options.name), what });
+                return Err(JobFileError { place: format!("job [{}]", shorten(&options.name)), what });
             }
             for copy in 0..options.numjobs {
                 let base = workload.place(&mut files, all, options, copy);

@@ -2,9 +2,11 @@
 
 use kickcache_engine::time::Duration;
 
+use crate::quote::{quote, shorten};
+use crate::workload::fio::direction::{Direction, PerDirection};
 use crate::workload::fio::error::JobFileError;
 use crate::workload::fio::section::{Line, Section};
-use crate::workload::fio::values::{count, size, sizes, switch, time};
+use crate::workload::fio::values::{KbBase, count, size, sizes, switch, time};
 
 /// What a job does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -26,7 +28,7 @@ pub(crate) enum Distribution {
     Pareto(f64, Option<f64>),
 }
 
-/// A job as its section says; pairs are for reads and for writes.
+/// A job as its section describes it.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct JobOptions {
     pub(crate) name: String,
@@ -34,7 +36,7 @@ pub(crate) struct JobOptions {
     pub(crate) is_random: bool,
     /// Reads in 100 accesses, of a mixed job.
     pub(crate) read_percent: u64,
-    pub(crate) block: [u64; 2],
+    pub(crate) block: PerDirection<u64>,
     pub(crate) size: u64,
     pub(crate) io_size: Option<u64>,
     pub(crate) accesses_max: Option<u64>,
@@ -42,15 +44,16 @@ pub(crate) struct JobOptions {
     pub(crate) filename: Option<String>,
     pub(crate) numjobs: u32,
     pub(crate) iodepth: u32,
-    pub(crate) is_synchronous: bool,
+    pub(crate) engine: Engine,
     pub(crate) runtime: Option<Duration>,
     pub(crate) time_based: bool,
     pub(crate) ramp: Duration,
     pub(crate) start_delay: Duration,
     pub(crate) distribution: Distribution,
     pub(crate) has_map: bool,
-    pub(crate) bytes_per_second: Option<[u64; 2]>,
-    pub(crate) accesses_per_second: Option<[u64; 2]>,
+    /// 0 for no limit.
+    pub(crate) bytes_per_second: PerDirection<u64>,
+    pub(crate) accesses_per_second: PerDirection<u64>,
     pub(crate) think: Duration,
     pub(crate) think_blocks: u64,
     pub(crate) flush_every: u64,
@@ -89,6 +92,7 @@ const HARMLESS: &[&str] = &[
     "gtod_reduce",
     "iomem",
     "iomem_align",
+    "kb_base",
     "lat_percentiles",
     "log_avg_msec",
     "log_hist_msec",
@@ -103,12 +107,31 @@ const HARMLESS: &[&str] = &[
     "refill_buffers",
     "scramble_buffers",
     "thread",
+    "unit_base",
     "unlink",
     "zero_buffers",
 ];
 
-/// Engines that have one access in flight whatever `iodepth` says.
-const SYNCHRONOUS: [&str; 6] = ["sync", "psync", "vsync", "pvsync", "pvsync2", "mmap"];
+/// The part of an I/O engine that matters here: the accesses that it keeps in flight.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Engine {
+    /// One.
+    Synchronous,
+    /// `iodepth`, but one trim: these engines trim by a synchronous system call.
+    SynchronousTrims,
+    /// `iodepth`.
+    Asynchronous,
+}
+
+impl Engine {
+    fn of(name: &str) -> Engine {
+        match name {
+            "sync" | "psync" | "vsync" | "pvsync" | "pvsync2" | "mmap" => Engine::Synchronous,
+            "libaio" | "io_uring" | "posixaio" => Engine::SynchronousTrims,
+            _ => Engine::Asynchronous,
+        }
+    }
+}
 
 impl JobOptions {
     /// Reads a section; what is passed over although fio would care about it goes to the warnings.
@@ -118,13 +141,13 @@ impl JobOptions {
             if is_passed_over(line, warnings) {
                 continue;
             }
-            let known = options
-                .set(&line.option, &line.value)
-                .map_err(|what| line.error(format!("`{}`: {what}", line.option)))?;
+            let option = shorten(&line.option);
+            let known = options.set(line).map_err(|what| line.error(format!("`{option}`: {what}")))?;
             if !known {
                 let what = "is not known to the simulator; remove the line, or run the job with fio itself";
-                return Err(line.error(format!("option `{}` {what}", line.option)));
+                return Err(line.error(format!("option `{option}` {what}")));
             }
+            warnings.extend(unit_warning(line));
         }
         options.check(section)?;
         Ok(options)
@@ -136,7 +159,7 @@ impl JobOptions {
             pattern: Pattern::Read,
             is_random: false,
             read_percent: 50,
-            block: [4096; 2],
+            block: PerDirection([4096; 3]),
             size: 0,
             io_size: None,
             accesses_max: None,
@@ -144,15 +167,15 @@ impl JobOptions {
             filename: None,
             numjobs: 1,
             iodepth: 1,
-            is_synchronous: true,
+            engine: Engine::Synchronous,
             runtime: None,
             time_based: false,
             ramp: Duration::default(),
             start_delay: Duration::default(),
             distribution: Distribution::Random,
             has_map: true,
-            bytes_per_second: None,
-            accesses_per_second: None,
+            bytes_per_second: PerDirection::default(),
+            accesses_per_second: PerDirection::default(),
             think: Duration::default(),
             think_blocks: 1,
             flush_every: 0,
@@ -161,24 +184,35 @@ impl JobOptions {
     }
 
     /// Sets an option; `false` if it is not known.
-    fn set(&mut self, option: &str, value: &str) -> Result<bool, String> {
-        Ok(self.set_accesses(option, value)? || self.set_times(option, value)?)
+    fn set(&mut self, line: &Line) -> Result<bool, String> {
+        Ok(self.set_accesses(line)? || self.set_sizes(line)? || self.set_times(line)?)
     }
 
-    fn set_accesses(&mut self, option: &str, value: &str) -> Result<bool, String> {
-        match option {
+    fn set_sizes(&mut self, line: &Line) -> Result<bool, String> {
+        let (value, base) = (line.value.as_str(), line.kb_base);
+        match line.option.as_str() {
+            "bs" | "blocksize" => self.block = sizes(value, base, self.block)?,
+            "size" => self.size = size(value, base)?,
+            "io_size" | "io_limit" => self.io_size = Some(size(value, base)?).filter(|bytes| *bytes > 0),
+            "offset" => self.offset = size(value, base)?,
+            "rate" => self.bytes_per_second = sizes(value, base, self.bytes_per_second)?,
+            "rate_iops" => self.accesses_per_second = sizes(value, base, self.accesses_per_second)?,
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    fn set_accesses(&mut self, line: &Line) -> Result<bool, String> {
+        let value = line.value.as_str();
+        match line.option.as_str() {
             "rw" | "readwrite" => self.set_pattern(value)?,
             "rwmixread" => self.read_percent = percent(value)?,
             "rwmixwrite" => self.read_percent = 100 - percent(value)?,
-            "bs" | "blocksize" => self.block = sizes(value)?,
-            "size" => self.size = size(value)?,
-            "io_size" | "io_limit" => self.io_size = Some(size(value)?).filter(|bytes| *bytes > 0),
             "number_ios" => self.accesses_max = Some(count(value)?).filter(|most| *most > 0),
-            "offset" => self.offset = size(value)?,
             "filename" => self.filename = Some(value.into()),
             "numjobs" => self.numjobs = small(value)?,
             "iodepth" => self.iodepth = small(value)?,
-            "ioengine" => self.is_synchronous = SYNCHRONOUS.contains(&value),
+            "ioengine" => self.engine = Engine::of(value),
             "random_distribution" => self.distribution = distribution(value)?,
             "norandommap" => self.has_map = !switch(value)?,
             "fsync" | "fdatasync" => self.flush_every = count(value)?,
@@ -187,17 +221,16 @@ impl JobOptions {
         Ok(true)
     }
 
-    fn set_times(&mut self, option: &str, value: &str) -> Result<bool, String> {
+    fn set_times(&mut self, line: &Line) -> Result<bool, String> {
         const SECOND: u64 = 1_000_000_000;
-        match option {
+        let value = line.value.as_str();
+        match line.option.as_str() {
             "runtime" | "timeout" => {
                 self.runtime = Some(time(value, SECOND)?).filter(|runtime| *runtime > Duration::default());
             }
             "time_based" => self.time_based = switch(value)?,
             "ramp_time" => self.ramp = time(value, SECOND)?,
             "startdelay" => self.start_delay = time(value, SECOND)?,
-            "rate" => self.bytes_per_second = Some(sizes(value)?),
-            "rate_iops" => self.accesses_per_second = Some(sizes(value)?),
             "thinktime" => self.think = time(value, 1_000)?,
             "thinktime_blocks" => self.think_blocks = count(value)?.max(1),
             "stonewall" | "wait_for_previous" => self.stonewall = switch(value)?,
@@ -215,7 +248,8 @@ impl JobOptions {
             "trim" | "randtrim" => Pattern::Trim,
             _ => {
                 return Err(format!(
-                    "{value:?} was found; read, randread, write, randwrite, rw or randrw was expected"
+                    "{} was found; read, write, rw or trim, or randread, randwrite, randrw or randtrim was expected",
+                    quote(value)
                 ));
             }
         };
@@ -223,11 +257,12 @@ impl JobOptions {
     }
 
     fn check(&self, section: &Section) -> Result<(), JobFileError> {
-        let block = self.block[0].max(self.block[1]);
+        let blocks = self.directions().iter().map(|direction| self.block[*direction]);
+        let block = blocks.clone().max().unwrap_or_default();
         if self.size == 0 {
             return Err(section.error("no size was found; write how much data the job has, such as size=2g"));
         }
-        if self.block.contains(&0) || self.block.iter().any(|bytes| bytes % 512 != 0) || block > 16 << 20 {
+        if blocks.clone().any(|bytes| bytes == 0 || bytes % 512 != 0) || block > 16 << 20 {
             return Err(section.error("bs must be a multiple of 512, at most 16m"));
         }
         if self.size < block * 4 || self.size > 1 << 50 || self.offset > 1 << 50 {
@@ -253,7 +288,26 @@ impl JobOptions {
 
     /// Accesses in flight.
     pub(crate) fn depth(&self) -> u32 {
-        if self.is_synchronous { 1 } else { self.iodepth }
+        match (self.engine, self.pattern) {
+            (Engine::Synchronous, _) | (Engine::SynchronousTrims, Pattern::Trim) => 1,
+            (Engine::SynchronousTrims | Engine::Asynchronous, _) => self.iodepth,
+        }
+    }
+
+    /// The directions of its accesses.
+    pub(crate) const fn directions(&self) -> &'static [Direction] {
+        match self.pattern {
+            Pattern::Read => &[Direction::Read],
+            Pattern::Write => &[Direction::Write],
+            Pattern::Mixed => &[Direction::Read, Direction::Write],
+            Pattern::Trim => &[Direction::Trim],
+        }
+    }
+
+    /// Bytes between two places at which its accesses begin.
+    pub(crate) fn step(&self) -> u64 {
+        let blocks = self.directions().iter().map(|direction| self.block[*direction]);
+        blocks.min().expect("each pattern has a direction")
     }
 }
 
@@ -271,8 +325,23 @@ fn is_passed_over(line: &Line, warnings: &mut Vec<String>) -> bool {
         }
         _ => return false,
     };
-    warnings.push(format!("line {}: `{}={}`: {warning}.", line.number, line.option, line.value));
+    warnings.push(warning_of(line, warning));
     true
+}
+
+fn warning_of(line: &Line, what: &str) -> String {
+    format!("line {}: `{}={}`: {what}.", line.number, shorten(&line.option), shorten(&line.value))
+}
+
+/// A warning of the units that fio reads in another way than all standards.
+fn unit_warning(line: &Line) -> Option<String> {
+    const SIZES: [&str; 7] = ["bs", "blocksize", "size", "io_size", "io_limit", "offset", "rate"];
+    let mut parts = line.value.split([',', ':', '-']);
+    let is_ib =
+        SIZES.contains(&line.option.as_str()) && parts.any(|part| part.to_ascii_lowercase().ends_with("ib"));
+    (is_ib && line.kb_base == KbBase::Binary).then(|| {
+        warning_of(line, "as with fio, KiB, MiB and the like are powers of 1000 here, and Ki and k of 1024 (kb_base=1000 exchanges them)")
+    })
 }
 
 fn percent(text: &str) -> Result<u64, String> {
@@ -284,19 +353,20 @@ fn percent(text: &str) -> Result<u64, String> {
 }
 
 fn small(text: &str) -> Result<u32, String> {
-    let wrong = || format!("{text:?} was found; a number from 1 to 65536 was expected");
+    let wrong = || format!("{} was found; a number from 1 to 65536 was expected", quote(text));
     u32::try_from(count(text)?).ok().filter(|count| (1..=65_536).contains(count)).ok_or_else(wrong)
 }
 
 fn distribution(text: &str) -> Result<Distribution, String> {
     let mut parts = text.split(':');
     let name = parts.next().unwrap_or_default();
-    let number =
-        |part: &str| part.parse::<f64>().map_err(|_| format!("{part:?} was found; a number was expected"));
+    let number = |part: &str| {
+        part.parse::<f64>().map_err(|_| format!("{} was found; a number was expected", quote(part)))
+    };
     let first = parts.next().map(number).transpose()?;
     let centre = parts.next().map(centre).transpose()?;
     if let Some(more) = parts.next() {
-        return Err(format!("{more:?} was found; nothing more was expected"));
+        return Err(format!("{} was found; nothing more was expected", quote(more)));
     }
     match (name, first) {
         ("random" | "uniform", _) => Ok(Distribution::Random),
@@ -311,12 +381,12 @@ fn distribution(text: &str) -> Result<Distribution, String> {
             let wrong = || format!("pareto:{h} was found; a number between 0 and 1 was expected");
             (h > 0.0 && h < 1.0).then_some(Distribution::Pareto(h, centre)).ok_or_else(wrong)
         }
-        _ => Err(format!("{text:?} was found; random, zipf:THETA or pareto:H was expected")),
+        _ => Err(format!("{} was found; random, zipf:THETA or pareto:H was expected", quote(text))),
     }
 }
 
 /// A place in the file, where the most popular block stands.
 fn centre(text: &str) -> Result<f64, String> {
     let place = text.parse().ok().filter(|place| (0.0..=1.0).contains(place));
-    place.ok_or_else(|| format!("{text:?} was found; a place from 0 to 1 was expected"))
+    place.ok_or_else(|| format!("{} was found; a place from 0 to 1 was expected", quote(text)))
 }

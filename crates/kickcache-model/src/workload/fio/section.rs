@@ -1,6 +1,8 @@
-//! The sections of a job file: lines of `option=value`, what `[global]` says before a job applies to it.
+//! The sections of a job file: lines of `option=value`. The lines of `[global]` apply to the jobs after it.
 
+use crate::quote::{quote, shorten};
 use crate::workload::fio::error::JobFileError;
+use crate::workload::fio::values::KbBase;
 
 /// An option where it stands.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -9,6 +11,8 @@ pub(crate) struct Line {
     pub(crate) option: String,
     /// Empty for options that stand alone.
     pub(crate) value: String,
+    /// The meaning of its units: `kb_base` of its section.
+    pub(crate) kb_base: KbBase,
 }
 
 impl Line {
@@ -26,47 +30,79 @@ pub(crate) struct Section {
 
 impl Section {
     pub(crate) fn error(&self, what: impl Into<String>) -> JobFileError {
-        JobFileError { place: format!("job [{}]", self.name), what: what.into() }
+        JobFileError { place: format!("job [{}]", shorten(&self.name)), what: what.into() }
+    }
+
+    /// As with fio, by the beginning of the name.
+    fn is_global(&self) -> bool {
+        self.name.starts_with("global")
     }
 }
 
 /// The jobs of a file.
 pub(crate) fn parse(text: &str) -> Result<Vec<Section>, JobFileError> {
-    let mut global: Vec<Line> = Vec::new();
+    let (mut global, mut base) = (Vec::new(), KbBase::default());
+    let mut jobs = Vec::new();
+    for mut section in sections(text)? {
+        let own = set_kb_base(&mut section, base)?;
+        if section.is_global() {
+            global.extend(section.lines);
+            base = own;
+        } else {
+            jobs.push(Section { name: section.name, lines: [&global[..], &section.lines].concat() });
+        }
+    }
+    if jobs.is_empty() {
+        let what = "no job was found; write a section such as [job] with its options";
+        return Err(JobFileError { place: "the job file".into(), what: what.into() });
+    }
+    Ok(jobs)
+}
+
+/// The sections of the file in order.
+fn sections(text: &str) -> Result<Vec<Section>, JobFileError> {
     let mut sections: Vec<Section> = Vec::new();
-    let mut is_global = true;
-    for (number, line) in (1..).zip(text.lines()) {
-        let line = line.trim();
-        if line.is_empty() || line.starts_with(['#', ';']) {
+    for (number, line) in (1..).zip(text.trim_start_matches('\u{feff}').lines()) {
+        // Both signs begin a comment at any place of a line, also in a value.
+        let line = line.split(['#', ';']).next().unwrap_or_default().trim();
+        if line.is_empty() {
             continue;
         }
-        if let Some(name) = line.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
-            is_global = name.0 == "global";
-            if !is_global {
-                sections.push(Section { name: name.0.into(), lines: global.clone() });
-            }
+        if let Some((name, _)) = line.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+            sections.push(Section { name: name.into(), lines: Vec::new() });
             continue;
         }
         let line = option(number, line)?;
         match sections.last_mut() {
-            Some(section) if !is_global => section.lines.push(line),
-            _ if is_global => global.push(line),
-            _ => return Err(line.error("an option was found before the first section; begin with [NAME]")),
+            Some(section) => section.lines.push(line),
+            None => {
+                return Err(line.error("an option was found before the first section; begin with [NAME]"));
+            }
         }
     }
-    if sections.is_empty() {
-        let what = "no job was found; write a section such as [job] with its options";
-        return Err(JobFileError { place: "the job file".into(), what: what.into() });
-    }
     Ok(sections)
+}
+
+/// Sets the meaning of the units in a section; without `kb_base` in it, the inherited one.
+fn set_kb_base(section: &mut Section, inherited: KbBase) -> Result<KbBase, JobFileError> {
+    let base = match section.lines.iter().rfind(|line| line.option == "kb_base") {
+        Some(line) => KbBase::of(&line.value).map_err(|what| line.error(format!("`kb_base`: {what}")))?,
+        None => inherited,
+    };
+    section.lines.iter_mut().for_each(|line| line.kb_base = base);
+    Ok(base)
 }
 
 fn option(number: usize, text: &str) -> Result<Line, JobFileError> {
     let (option, value) = text.split_once('=').unwrap_or((text, ""));
     let value = value.trim().trim_matches('"').to_owned();
-    let line = Line { number, option: option.trim().to_lowercase(), value };
+    let option = option.trim().to_lowercase();
+    let line = Line { number, option, value, kb_base: KbBase::default() };
     if line.value.contains("${") {
-        return Err(line.error(format!("{:?} names a variable; write the value itself", line.value)));
+        return Err(line.error(format!("{} names a variable; write the value itself", quote(&line.value))));
+    }
+    if line.option.starts_with("include") {
+        return Err(line.error("`include` is not followed; put the lines of that file here"));
     }
     Ok(line)
 }

@@ -5,6 +5,7 @@ use kickcache_engine::time::Duration;
 
 use super::*;
 use crate::trace_file::{Format, Record, TraceFile};
+use crate::workload::fio::values::{KbBase, size};
 use crate::workload::{Access, Kind};
 use crate::zipf::Zipf;
 
@@ -226,6 +227,136 @@ fn real_fio(distribution: &str, count: usize) -> Option<Vec<u64>> {
         eprintln!("skipped: fio cannot be run here");
     }
     offsets
+}
+
+/// The values of an option as fio parses them, by its debug output; `None` without fio.
+fn parsed_by_fio(option: &str, line: &str, more: &str) -> Option<Vec<u64>> {
+    let name = format!("kickcache-fio-{}-{option}.fio", std::process::id());
+    let path = std::env::temp_dir().join(name);
+    std::fs::write(&path, format!("[a]\nioengine=null\nrw=read\n{line}\n{more}\n")).unwrap();
+    let run = Command::new("fio").args(["--parse-only", "--debug=parse"]).arg(&path).output();
+    std::fs::remove_file(&path).unwrap();
+    let Ok(run) = run else {
+        eprintln!("skipped: fio cannot be run here");
+        return None;
+    };
+    let text = String::from_utf8_lossy(&run.stdout).into_owned();
+    let mark = format!(" __handle_option={option},");
+    let values = text.lines().skip_while(|line| !line.contains(&mark));
+    let values = values.take_while(|line| line.contains(&mark) || !line.contains("handle_option="));
+    Some(values.filter_map(|line| line.split_once("out=")?.1.trim().parse().ok()).collect())
+}
+
+#[test]
+fn sizes_are_those_of_real_fio() {
+    let sizes = [
+        "1GiB", "1Gi", "1GB", "1g", "1G", "1gib", "3kib", "3KB", "3ki", "7MiB", "2TiB", "2t", "1PiB", "4096",
+        "512b", "0x1000",
+    ];
+    for (base, more) in [(KbBase::Binary, ""), (KbBase::Decimal, "kb_base=1000")] {
+        for text in sizes {
+            let Some(real) = parsed_by_fio("size", &format!("size={text}"), more) else { return };
+            assert_eq!(real, [size(text, base).unwrap()], "{text} {more}");
+        }
+    }
+}
+
+#[test]
+fn times_are_those_of_real_fio() {
+    for text in ["1", "90", "500ms", "500msec", "3us", "3usec", "30S", "5M", "2h", "1d"] {
+        let Some(real) = parsed_by_fio("runtime", &format!("runtime={text}"), "size=1m") else { return };
+        assert_eq!(real, [time(text, 1_000_000_000).unwrap().as_nanos() / 1_000], "{text}");
+    }
+    for refused in ["1sec", "2min", "1.5"] {
+        assert!(time(refused, 1_000_000_000).is_err(), "fio reads {refused} as another time");
+    }
+}
+
+/// The bytes and accesses of the first job as fio makes them, in a direction; `None` without fio.
+fn made_by_fio(text: &str, direction: &str) -> Option<(u64, u64)> {
+    let path = std::env::temp_dir().join(format!("kickcache-made-{}-{}.fio", std::process::id(), text.len()));
+    std::fs::write(&path, text).unwrap();
+    let run = Command::new("fio").arg("--output-format=json").arg(&path).output();
+    std::fs::remove_file(&path).unwrap();
+    let Ok(run) = run else {
+        eprintln!("skipped: fio cannot be run here");
+        return None;
+    };
+    let text = String::from_utf8_lossy(&run.stdout).into_owned();
+    let json: serde_json::Value = serde_json::from_str(&text[text.find('{')?..]).ok()?;
+    let made = &json["jobs"][0][direction];
+    Some((made["io_bytes"].as_u64()?, made["total_ios"].as_u64()?))
+}
+
+#[test]
+fn jobs_make_the_accesses_of_real_fio() {
+    for (options, direction) in [
+        ("rw=write\nbs=1m\nsize=1GiB", "write"),
+        ("rw=write\nbs=1m\nsize=1Gi ; a comment", "write"),
+        ("rw=read\nbs=4k,8k,64k # a comment\nsize=8m", "read"),
+        ("rw=write\nbs=4k,8k\nsize=8m", "write"),
+        ("rw=write\nbs=64k,\nsize=8m", "write"),
+        ("rw=read\nbs=,8k\nsize=8m", "read"),
+        ("rw=trim\nbs=4k,8k,64k\nsize=8m", "trim"),
+        ("rw=trim\nbs=4k,8k\nsize=8m", "trim"),
+        ("rw=write\nbs=512\nsize=64kib", "write"),
+        ("rw=write\nbs=64k\nsize=1000k\nio_size=1900k", "write"),
+        ("rw=randread\nbs=64k\nsize=1000k", "read"),
+        ("size=64ki\nkb_base=1000\nrw=write\nbs=512", "write"),
+    ] {
+        let text = format!("[a]\nioengine=null\n{options}\n");
+        let Some(real) = made_by_fio(&text, direction) else { return };
+        let accesses = drain(&mut parse(&text), 0, at(0), 100_000);
+        let bytes = accesses.iter().map(|access| access.extent.length).sum::<u64>();
+        assert_eq!((bytes, accesses.len() as u64), real, "{options}");
+    }
+}
+
+#[test]
+fn trims_have_blocks_rates_and_a_depth_of_their_own() {
+    let job = |engine: &str, rw: &str| {
+        parse(&format!(
+            "[a]\nioengine={engine}\niodepth=32\nrw={rw}\nbs=4k,8k,64k\nrate_iops=0,0,10\nfsync=2\nsize=8m\n"
+        ))
+    };
+    let mut trims = job("libaio", "randtrim");
+    assert_eq!(trims.jobs()[0].depth, 1);
+    let first = drain(&mut trims, 0, at(0), 10);
+    assert!(first.len() == 1 && first[0].kind == Kind::Discard && first[0].extent.length == 64 << 10);
+    let all = drain(&mut trims, 0, at(60_000), 1_000);
+    assert_eq!(all.len(), 127, "each trim is made once, and none is followed by a flush");
+    assert_eq!(all.iter().chain(&first).map(|trim| trim.extent.start).collect::<HashSet<_>>().len(), 128);
+    assert_eq!(job("libaio", "randwrite").jobs()[0].depth, 32);
+    assert_eq!(job("nbd", "randtrim").jobs()[0].depth, 32);
+    assert_eq!(job("psync", "randtrim").jobs()[0].depth, 1);
+}
+
+#[test]
+fn lines_follow_the_rules_of_fio() {
+    let text = "\u{feff}[global] ; defaults\r\nbs=64k\t# blocks\r\n kb_base=1000\n[globals]\nrw=read\n[a] # job\nsize=4mib ; MiB\n";
+    let mut workload = parse(text);
+    let accesses = drain(&mut workload, 0, at(0), 1_000);
+    assert!(accesses.len() == 65 && accesses[0].extent.length == 64_000, "{}", accesses.len());
+    assert_eq!(workload.jobs().len(), 1);
+    assert!(workload.warnings().is_empty());
+    let expected = "line 2: `size=1GiB`: as with fio, KiB, MiB and the like are powers of 1000 here";
+    assert!(parse("[a]\nsize=1GiB\n").warnings()[0].starts_with(expected));
+    assert_eq!(
+        refuse("[a]\nsize=1g\ninclude other.fio\n"),
+        "line 3: `include` is not followed; put the lines of that file here"
+    );
+    for bad in [
+        "kb_base=1001",
+        "bs=4k,8k,16k,32k",
+        "bssplit=4k/50:8k/50",
+        "bsrange=4k-8k",
+        "size=10%",
+        "rw=trimwrite",
+    ] {
+        assert!(refuse(&format!("[a]\nsize=1g\n{bad}\n")).starts_with("line 3: "), "{bad}");
+    }
+    let long = refuse(&format!("[a]\nsize={}\u{1b}[2J\n", "9".repeat(5_000)));
+    assert!(long.len() < 250 && !long.contains('\u{1b}'), "{long}");
 }
 
 fn counts(blocks: impl Iterator<Item = u64>) -> HashMap<u64, usize> {

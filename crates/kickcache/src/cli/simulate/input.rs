@@ -15,20 +15,22 @@ const BYTES_MAX: u64 = 1 << 20;
 
 /// The text of a file, which is read once, so that it may be a pipe.
 pub(crate) fn read(what: &str, path: &Path) -> Result<String, Failure> {
-    let mut text = String::new();
-    let read = File::open(path).and_then(|file| file.take(BYTES_MAX + 1).read_to_string(&mut text));
+    let mut bytes = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(BYTES_MAX + 1).read_to_end(&mut bytes));
     let wrong = match read {
-        Ok(_) if text.len() as u64 <= BYTES_MAX => return Ok(text),
+        // Comments may be in another encoding.
+        Ok(_) if bytes.len() as u64 <= BYTES_MAX => return Ok(String::from_utf8_lossy(&bytes).into_owned()),
         Ok(_) => "it has more than 1 MiB, and a few lines were expected; name another file".into(),
         Err(error) => error.to_string(),
     };
     Err(Failure::usage(format!("the {what} {} cannot be read: {wrong}", path.display())))
 }
 
-/// Looks through a trace; what was left out of it is said on standard error.
+/// Looks through a trace; what was changed or left out of it is printed on standard error.
 pub(crate) fn survey_trace(name: &str, path: &Path, format: Option<Format>) -> Result<Survey, Failure> {
     let survey = survey(path, format)
         .map_err(|error| Failure::usage(format!("the trace {name} cannot be used: {error}")))?;
+    survey.repairs.sentences().iter().for_each(|sentence| eprintln!("{name}: {sentence}"));
     if survey.bad_lines > 0 {
         let parts = counted(survey.bad_lines, "part");
         eprintln!("{name}: left out {parts} that made no sense, such as:");

@@ -42,7 +42,7 @@ Examples:
 
 Formats, found by looking at the file: recordings of `kickcache record`, CSV
 (time_us,op,offset,size), blkparse text, blktrace binary, fio I/O logs of version 2 and 3,
-MSR Cambridge, SPC, Alibaba, Tencent; each plain or packed by xz, gzip or zstd.";
+MSR Cambridge, SPC, Alibaba, Tencent; each plain, packed by xz, gzip or zstd, or in a tar archive.";
 
 /// Count what caches of several sizes would have done for recorded accesses
 ///

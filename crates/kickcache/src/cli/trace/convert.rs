@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use kickcache_model::trace_file::conversion::{ConversionError, Lacks, Target, Title, TraceWriter};
-use kickcache_model::trace_file::{Format, RecordingHeader, TraceError, TraceFile};
+use kickcache_model::trace_file::{Format, RecordingHeader, TimeRepairs, TraceError, TraceFile};
 use kickcache_units::show_count;
 
 use crate::cli::exit::{Exit, Failure};
@@ -22,7 +22,7 @@ Examples:
   blkparse -i sdb | kickcache trace convert - -o - --to csv | xz > sdb.csv.xz
 
 Read: kickcache, csv, blkparse, blktrace, iolog, msr, spc, alibaba, tencent, found by looking at the
-beginning; plain or packed by xz, gzip or zstd. Written: the same but blktrace; `iolog` is fio's
+beginning; plain, packed by xz, gzip or zstd, or in a tar archive. Written: the same but blktrace; `iolog` is fio's
 version 3, with times, and `iolog-v2` version 2, without. What a format cannot say is counted and
 told: only kickcache has zeroes, and besides it only blkparse has FUA.
 
@@ -75,6 +75,7 @@ struct Converted {
     lacks: Lacks,
     /// Parts that make no sense, and were left out.
     bad: u64,
+    repairs: TimeRepairs,
 }
 
 impl ConvertArgs {
@@ -160,15 +161,13 @@ impl ConvertArgs {
         }
         writer.lose(trace.lost() - lost).map_err(|error| self.unwritable(error))?;
         let count = writer.count();
-        if count == 0 && bad > 0 {
-            let what = match trace.format() {
-                Format::Kickcache => "no block of the recording is whole; name another one",
-                _ => "nothing in it makes sense; say what format it has (--from), or name another one",
-            };
+        // Of other formats this is an error of the trace.
+        if count == 0 && bad > 0 && trace.format() == Format::Kickcache {
+            let what = "no block of the recording is whole; name another one";
             return Err(Failure::usage(format!("the trace {} cannot be used: {what}", self.input.display())));
         }
         let (out, lacks) = writer.finish().map_err(|error| self.unwritable(error))?;
-        Ok((out, Converted { count, lacks, bad }))
+        Ok((out, Converted { count, lacks, bad, repairs: trace.repairs() }))
     }
 
     /// The next record; what makes no sense is counted, and the first of it quoted.
@@ -210,6 +209,7 @@ impl ConvertArgs {
         let (from, to) = (from.name(), self.to.name());
         let (count, plural) = (show_count(converted.count), if converted.count == 1 { "" } else { "s" });
         eprintln!("{}: {count} record{plural} of {from} as {to}", self.output.display());
+        converted.repairs.sentences().iter().for_each(|sentence| eprintln!("  {sentence}"));
         converted.lacks.sentences(to).iter().for_each(|sentence| eprintln!("  {sentence}"));
     }
 }

@@ -51,6 +51,9 @@ struct Surveyed {
 impl InfoArgs {
     pub(crate) fn run(&self, out: &mut dyn Write) -> Result<(), Failure> {
         let surveys = self.surveys()?;
+        for Surveyed { name, survey } in &surveys {
+            survey.repairs.sentences().iter().for_each(|sentence| eprintln!("{name}: {sentence}"));
+        }
         for Surveyed { name, survey } in surveys.iter().filter(|surveyed| surveyed.survey.bad_lines > 0) {
             let verb = if survey.bad_lines == 1 { "part makes" } else { "parts make" };
             eprintln!("{name}: {} {verb} no sense, such as:", survey.bad_lines);
@@ -147,6 +150,12 @@ fn as_json(name: &str, survey: &Survey) -> Value {
         "touched_blocks": survey.touches,
         "footprint_blocks": survey.footprint,
         "extent_bytes": survey.placement.volume_bytes(),
+        "times": {
+            "sorted_records": survey.repairs.sorted,
+            "joined_recordings": survey.repairs.joined,
+            "cut_gaps": survey.repairs.gaps,
+            "cut_nanos": survey.repairs.gap.as_nanos(),
+        },
         "bad_parts": survey.bad_lines,
         "recording": recording,
     })

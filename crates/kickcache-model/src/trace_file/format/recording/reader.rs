@@ -6,6 +6,7 @@ use std::io::{self, Read};
 use kickcache_engine::time::Duration;
 
 use crate::trace_file::error::TraceError;
+use crate::trace_file::event::Event;
 use crate::trace_file::format::recording::block::{HEAD_BYTES, Head};
 use crate::trace_file::format::recording::entry::Previous;
 use crate::trace_file::format::recording::header::{self, FIXED_BYTES, RecordingHeader};
@@ -22,6 +23,8 @@ pub(crate) struct RecordingReader {
     offset: u64,
     is_at_end: bool,
     first: Option<RecordingHeader>,
+    /// Whether the header of another file was read last.
+    is_joint: bool,
     /// How much later this part of the file began than the first.
     later: u64,
     records: VecDeque<Record>,
@@ -36,6 +39,7 @@ impl RecordingReader {
             offset: 0,
             is_at_end: false,
             first: None,
+            is_joint: false,
             later: 0,
             records: VecDeque::new(),
             lost: 0,
@@ -53,11 +57,14 @@ impl RecordingReader {
     }
 
     /// The next record, or what is wrong with a part of the file.
-    pub(crate) fn next(&mut self) -> Option<Result<Record, TraceError>> {
+    pub(crate) fn next(&mut self) -> Option<Result<Event, TraceError>> {
         loop {
+            if std::mem::take(&mut self.is_joint) {
+                return Some(Ok(Event::Header));
+            }
             if let Some(record) = self.records.pop_front() {
-                let offset = self.offset;
-                return Some(record.checked().map_err(|what| TraceError::Damaged { offset, what }));
+                let damaged = |what| TraceError::Damaged { offset: self.offset, what };
+                return Some(record.checked().map(Event::of_device).map_err(damaged));
             }
             match self.step() {
                 Ok(true) => {}
@@ -92,6 +99,7 @@ impl RecordingReader {
             Err(what) => return Err(self.skip(&what)?),
         };
         self.use_up(header::length(&self.window));
+        self.is_joint = self.first.is_some();
         let first = self.first.get_or_insert_with(|| header.clone());
         // Files of one recording count from one beginning; others that were put together, from that of the first.
         let is_known = header.started > 0 && first.started > 0;

@@ -9,6 +9,7 @@ use super::header::{CHECKSUM_BYTES, FIXED_BYTES, MAGIC, NAME_BYTES_MAX, Recordin
 use super::reader::RecordingReader;
 use super::writer::RecordingEncoder;
 use crate::trace_file::error::TraceError;
+use crate::trace_file::event::Event;
 use crate::trace_file::record::Record;
 use crate::workload::Kind;
 
@@ -59,7 +60,8 @@ fn read(bytes: &[u8]) -> (Vec<Record>, Vec<TraceError>, RecordingReader) {
     let (mut records, mut errors) = (Vec::new(), Vec::new());
     while let Some(next) = reader.next() {
         match next {
-            Ok(record) => records.push(record),
+            Ok(Event::Access { record, .. }) => records.push(record),
+            Ok(Event::Header) => {}
             Err(error) => errors.push(error),
         }
         assert!(errors.len() <= bytes.len(), "reading comes to an end");

@@ -1,0 +1,23 @@
+//! The events of a trace file.
+
+use crate::trace_file::record::Record;
+
+/// An event of a trace file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Event {
+    /// An access.
+    Access {
+        record: Record,
+        /// A processor or a device: its records are in the order of time.
+        stream: u64,
+    },
+    /// A header or a summary: another recording may follow.
+    Header,
+}
+
+impl Event {
+    /// An access, in a format with an order per device.
+    pub(crate) fn of_device(record: Record) -> Event {
+        Event::Access { record, stream: record.device.into() }
+    }
+}
