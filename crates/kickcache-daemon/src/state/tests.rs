@@ -6,6 +6,7 @@ use kickcache_engine::stats::{WearHistory, WearSlot};
 use rustix::fs::{CWD, FileType, Mode};
 
 use super::*;
+use crate::driver::device::AccessMode;
 use crate::extents::Extent;
 
 fn store() -> (tempfile::TempDir, StateStore) {
@@ -157,4 +158,22 @@ fn what_was_written_lately_is_kept_until_its_device_is_forgotten() {
     assert_eq!(later.age(), Duration::ZERO, "the clock was set back");
     store.forget_cache(&cache().uuid).unwrap();
     assert_eq!(store.wear(&cache().uuid).unwrap(), None);
+}
+
+#[test]
+fn each_file_of_the_directory_is_recognised_by_its_name() {
+    let (_folder, store) = store();
+    store.keep_cache(&cache()).unwrap();
+    let history = WearHistory { slots: vec![WearSlot { written: 1, wanted: 1 }], credit: 0 };
+    store.keep_wear(&WearRecord::new(&cache().uuid, &history)).unwrap();
+    store.keep_origin(&OriginRecord::new("nbd:h/v m", "v", &cache(), Completeness::Complete)).unwrap();
+    let _lock = store.lock_origin("nbd:h/v m", AccessMode::ReadWrite).unwrap().unwrap();
+    let _unfinished = tempfile::Builder::new().prefix(".new-").tempfile_in(store.directory()).unwrap();
+    let names = std::fs::read_dir(store.directory()).unwrap().map(|found| found.unwrap().file_name());
+    let mut kinds: Vec<StateFile> = names.map(|name| StateFile::of_name(&name).unwrap()).collect();
+    kinds.sort_by_key(|kind| StateFile::ALL.iter().position(|known| known == kind));
+    assert_eq!(kinds, StateFile::ALL);
+    for other in ["letters", "wear-", "origin-a", "shadow.json", "cache-b.json.old"] {
+        assert_eq!(StateFile::of_name(other.as_ref()), None, "{other}");
+    }
 }
