@@ -17,7 +17,7 @@ use crate::plan::removal::{Clients, DirtyFate};
 use crate::shell_command::ShellCommand;
 use crate::words::ModeWord;
 
-/// A daemon that does not answer for this long is taken for hung.
+/// Longest wait of an impatient client for an answer.
 pub const ANSWER_MAX: Duration = Duration::from_secs(10);
 
 /// Why a daemon could not be asked.
@@ -43,12 +43,16 @@ pub enum ClientError {
         /// Why.
         source: io::Error,
     },
-    /// It was asked, and says nothing.
+    /// It has not answered, and may still carry the request out.
     #[error(
-        "the daemon at {} has not answered for {} s: it may wait for a device; see its log",
+        "the daemon at {} has not answered for {} s, and may still carry the request out: it is paused, or waits for a device (see its log); \
+         repeat the command",
         .0.display(), ANSWER_MAX.as_secs()
     )]
     Late(PathBuf),
+    /// The operation is still running.
+    #[error("{0}")]
+    Running(String),
     /// It refused.
     #[error("{0}")]
     Refused(String),
@@ -64,12 +68,25 @@ pub enum ClientError {
 #[derive(Clone, Debug)]
 pub struct Client {
     path: PathBuf,
+    answer_max: Option<Duration>,
 }
 
 impl Client {
     /// A client for the control socket at `path`; nothing is opened before the first request.
     pub fn new(path: &Path) -> Client {
-        Client { path: path.into() }
+        Client { path: path.into(), answer_max: Some(ANSWER_MAX) }
+    }
+
+    /// The same, with another bound on the time of an answer.
+    #[cfg(test)]
+    pub(super) fn answered_within(&self, answer_max: Duration) -> Client {
+        Client { path: self.path.clone(), answer_max: Some(answer_max) }
+    }
+
+    /// A client that waits for answers as long as the daemon process exists: the kernel closes the connection when it ends.
+    #[must_use]
+    pub fn patient(&self) -> Client {
+        Client { path: self.path.clone(), answer_max: None }
     }
 
     /// The state of the daemon.
@@ -238,6 +255,7 @@ impl Client {
         match reply {
             Reply::Error { message } => ClientError::Refused(message),
             Reply::Wrong { message } => ClientError::Wrong(message),
+            Reply::Running { message } => ClientError::Running(message),
             Reply::Done
             | Reply::Removed(_)
             | Reply::Reloaded(_)
@@ -252,7 +270,7 @@ impl Client {
     }
 
     fn ask(&self, request: &Request) -> Result<Reply, ClientError> {
-        self.ask_within(Some(ANSWER_MAX), request)
+        self.ask_within(self.answer_max, request)
     }
 
     fn ask_within(&self, answer_max: Option<Duration>, request: &Request) -> Result<Reply, ClientError> {

@@ -163,6 +163,9 @@ pub enum ControlError {
     /// What it was told, or its configuration file, is wrong in itself.
     #[error("{0}")]
     Wrong(String),
+    /// The operation is still running, in a sentence.
+    #[error("{0}")]
+    Running(String),
     /// Everything else, in a sentence.
     #[error("{0}")]
     Refused(String),

@@ -92,6 +92,29 @@ pub enum Request {
     AwaitEnd {},
 }
 
+impl Request {
+    /// Whether an equal request that arrives while this one is running gets the same answer: users repeat a command that was
+    /// interrupted. A reload must read its file again, and a resize its origin.
+    pub(super) fn is_shared(&self) -> bool {
+        match self {
+            Request::Grow { .. }
+            | Request::Replace(_)
+            | Request::LeaveOut(_)
+            | Request::Add(_)
+            | Request::Remove { .. } => true,
+            Request::Status {}
+            | Request::Mode { .. }
+            | Request::Drain { .. }
+            | Request::PauseCaching { .. }
+            | Request::Resize { .. }
+            | Request::Record { .. }
+            | Request::Reload { .. }
+            | Request::Stop {}
+            | Request::AwaitEnd {} => false,
+        }
+    }
+}
+
 /// What the daemon says.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(tag = "reply", rename_all = "kebab-case")]
@@ -105,6 +128,11 @@ pub enum Reply {
     },
     /// What was asked for cannot be: an argument or the configuration file is wrong.
     Wrong {
+        /// A sentence.
+        message: String,
+    },
+    /// The operation is still running.
+    Running {
         /// A sentence.
         message: String,
     },
@@ -170,9 +198,25 @@ pub struct Replacing {
     pub with: String,
     /// Bytes that are copied.
     pub bytes: u64,
+    /// Whether the order began it.
+    #[serde(default)]
+    pub stage: ReplacementStage,
     /// What is lost of what the other one holds, in words, if that was asked before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub destroyed: Option<String>,
+}
+
+/// Progress of a replacement when it was ordered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ReplacementStage {
+    /// The order begins it, or would.
+    #[default]
+    Begun,
+    /// An earlier order began it.
+    Running,
+    /// An earlier order began it, and the other device is the cache device.
+    Done,
 }
 
 /// Which cache device is to be left out.

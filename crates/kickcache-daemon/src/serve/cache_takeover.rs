@@ -68,6 +68,8 @@ pub(crate) struct CacheTakeover {
     pub(crate) pair: Option<Pair>,
     /// What came of the last one, if it was given up.
     pub(crate) failure: Option<String>,
+    /// Whether one has taken over.
+    pub(crate) is_done: bool,
     /// A thread works for it.
     is_busy: bool,
     /// And waits for the new device.
@@ -148,6 +150,7 @@ impl CacheTakeover {
             given: OrderTime::Now,
             pair: None,
             failure: None,
+            is_done: false,
             is_busy: false,
             is_at_new: Arc::default(),
             ends: 0,

@@ -95,7 +95,7 @@ impl AddArgs {
                 "--origin-moved names {moved}, and {name} is to be added; name the same"
             )));
         }
-        let client = self.control.client();
+        let client = self.control.client().patient();
         client.add(VolumeToAdd {
             cache: whole_path(&self.cache),
             volume: Value::Object(self.table(&name)?),

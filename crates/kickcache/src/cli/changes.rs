@@ -471,6 +471,7 @@ fn refusal(failure: &Failure) -> ControlError {
         | Exit::OutOfService
         | Exit::StoppedShort
         | Exit::Unwell
+        | Exit::StillRunning
         | Exit::Judged(_)
         | Exit::Interrupted => ControlError::Refused(failure.sentence()),
     }

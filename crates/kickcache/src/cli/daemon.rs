@@ -39,7 +39,7 @@ use crate::cli::leaving_out::{LeavingOut, tell_left_out, tell_not_left_out};
 use crate::cli::log::outlet::Outlet;
 use crate::cli::log::start_log;
 use crate::cli::missing_folders::MissingFolders;
-use crate::cli::new_device::NewDevice;
+use crate::cli::new_device::{NewDevice, ordered_before};
 use crate::cli::options::state_place;
 use crate::cli::orphans::{orphans, server_of};
 use crate::cli::other_user::{become_user, watch};
@@ -270,8 +270,13 @@ impl Daemon {
     ) -> Result<wire::Replacing, ControlError> {
         new.check_unused().map_err(control_error)?;
         let with = shown_path(&order.with);
-        let taken_in =
-            wire::Replacing { device: device.to_owned(), with: with.clone(), bytes: 0, destroyed: None };
+        let taken_in = wire::Replacing {
+            device: device.to_owned(),
+            with: with.clone(),
+            bytes: 0,
+            stage: wire::ReplacementStage::Begun,
+            destroyed: None,
+        };
         if order.dry_run {
             let state = state_place(self.changes.plan().state.as_deref());
             taking_in::check(served, order, &state)?;
@@ -380,7 +385,11 @@ impl ControlTarget for Daemon {
         let served = started.server_with(order.device.as_deref())?;
         let plan = self.changes.plan();
         let new = NewDevice::new(order, state_place(plan.state.as_deref()), plan, &started);
-        let device = self.changes.under_way().check_device_stays(named_in_status(&served)?)?;
+        let status = served.handle.status().map_err(control_error)?;
+        let device = self.changes.under_way().check_device_stays(shown_path(&status.cache))?;
+        if let Some(replacing) = ordered_before(order, &status) {
+            return Ok(replacing);
+        }
         match is_left_out(&served) {
             true => self.take_in(&served, &device, order, &new),
             false => new.replace(&served, device, order),

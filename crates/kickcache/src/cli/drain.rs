@@ -124,6 +124,7 @@ impl DrainArgs {
 
     fn ask_daemon(&self, volume: &str, out: &mut dyn Write) -> Result<(), Failure> {
         let client = self.control.client();
+        let client = if self.wait { client.patient() } else { client };
         client.drain(volume)?;
         let mut report = client.status()?;
         let mut left = left(volume, &report)?;

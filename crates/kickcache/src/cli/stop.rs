@@ -46,6 +46,7 @@ pub(crate) struct StopArgs {
 impl StopArgs {
     pub(crate) fn run(&self, out: &mut dyn Write) -> Result<(), Failure> {
         let client = self.control.client();
+        let client = if self.no_wait { client } else { client.patient() };
         if self.remove {
             refuse_used(&client.status()?)?;
         }

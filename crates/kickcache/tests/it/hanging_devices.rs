@@ -41,6 +41,13 @@ fn refusal(command: Child) -> String {
     String::from_utf8(output.stderr).unwrap()
 }
 
+/// The same of a command that ends before the operation does.
+fn still_running(command: Child) -> String {
+    let output = command.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(10), "{output:?}");
+    String::from_utf8(output.stderr).unwrap()
+}
+
 /// Writes to `two` and asks for the status for a while; gives what took longest.
 fn longest_beside(pair: &Pair, daemon: &Daemon, span: Duration) -> Duration {
     let mut client = pair.client("two");
@@ -80,9 +87,12 @@ fn a_resize_of_a_volume_whose_origin_does_not_tell_its_size_stops_nobody() {
     assert!(again.contains("is being taken over already"), "{again}");
     let longest = longest_beside(&pair, &daemon, Duration::from_secs(3));
     assert!(longest < LONGEST, "{longest:?}");
-    let said = refusal(resize);
+    let said = still_running(resize);
     assert!(said.contains("origin of one has not told its size for 8 s"), "{said}");
+    let again = command(&pair, &["resize", "one"]);
     drop(frozen);
+    let joined = again.wait_with_output().unwrap();
+    assert!(joined.status.success(), "{joined:?}");
     wait_for(&daemon, &["the size of one is unchanged: 8388608 bytes"], Duration::from_secs(10));
     let said = daemon.control(&["resize", "one"]);
     assert_eq!(said, "one: 8 MiB (8388608 bytes), unchanged\n");
@@ -106,7 +116,7 @@ fn a_resize_waits_for_a_cache_device_that_does_not_answer_and_is_done_when_it_do
     let asked = Instant::now();
     daemon.status();
     assert!(asked.elapsed() < LONGEST, "{:?}", asked.elapsed());
-    let said = refusal(resize);
+    let said = still_running(resize);
     assert!(
         said.contains("the cache device") && said.contains("has not taken the new size for 8 s"),
         "{said}"

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::bad_input::refused;
@@ -168,6 +168,30 @@ fn a_device_that_was_replaced_leads_to_the_other_one_and_what_cannot_take_over_i
     spec.start().stop();
 }
 
+#[test]
+fn a_replacement_that_is_ordered_again_is_waited_for() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let origin = scratch.sparse("origin", VOLUME_BYTES);
+    let daemon = Spec::new(&scratch, &origin, "write-back", "512M").start();
+    let new = scratch.dir().join("new");
+    let order = ["replace", "--with", new.to_str().unwrap()];
+    let first = begin(&daemon, &new);
+    while daemon.status()["caches"][0]["replacing"].is_null() && !daemon.log().contains("has taken over") {
+        thread::sleep(Duration::from_millis(5));
+    }
+    kill_process(Pid::from_child(&first), Signal::INT).unwrap();
+    // It may have ended before.
+    let code = end(first).0;
+    assert!([Some(0), Some(130)].contains(&code), "{code:?}");
+    let said = daemon.control(&order);
+    assert!(said.contains("has taken over") || said.contains("already"), "{said}");
+    assert_eq!(device(&daemon), new);
+    let said = daemon.control(&order);
+    assert!(said.contains("is the cache device already, since an earlier `replace`"), "{said}");
+    daemon.stop();
+}
+
 /// The copy says that it is the cache, with the same uuid; the number of the new one tells.
 #[test]
 fn a_copy_of_the_old_device_from_before_it_was_replaced_is_refused() {
@@ -314,8 +338,8 @@ fn a_new_device_that_is_made_ready_is_shown_and_nobody_need_wait_for_it() {
     while step(&daemon) != "preparing" {
         assert!(start.elapsed() < Duration::from_secs(20), "{}", daemon.log());
     }
-    let process = rustix::process::Pid::from_child(&replacing);
-    rustix::process::kill_process(process, Signal::INT).unwrap();
+    let process = Pid::from_child(&replacing);
+    kill_process(process, Signal::INT).unwrap();
     let (code, said) = end(replacing);
     assert!(code == Some(130) && said.contains("the daemon goes on with it"), "{said}");
     assert_eq!(step(&daemon), "preparing");
