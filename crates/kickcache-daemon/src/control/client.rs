@@ -8,8 +8,8 @@ use std::time::Duration;
 use crate::control::recording_client::RecordingClient;
 use crate::control::report::Report;
 use crate::control::wire::{
-    Growing, LeaveOutOrder, LeftOut, REPLY_LINE_MAX, Reloaded, Removed, ReplacementOrder, Replacing, Reply,
-    Request, Resized, VolumeToAdd, read_line, write_line,
+    Growing, LeaveOutOrder, LeftOnCache, LeftOut, REPLY_LINE_MAX, Reloaded, Removed, ReplacementOrder,
+    Replacing, Reply, Request, Resized, VolumeToAdd, read_line, write_line,
 };
 use crate::control::{ChangeExtent, ReloadExtent};
 use crate::plan::address::{AddressError, check_socket_path};
@@ -185,14 +185,15 @@ impl Client {
         Ok(RecordingClient::new(stream, title, came))
     }
 
-    /// Has the daemon serve one more volume, however long its origin takes to answer.
+    /// Has the daemon serve one more volume, however long its origin takes to answer. Returns a hint if the next start does not
+    /// serve it.
     ///
     /// # Errors
     /// See [`ClientError`].
-    pub fn add(&self, volume: VolumeToAdd) -> Result<(), ClientError> {
+    pub fn add(&self, volume: VolumeToAdd) -> Result<Option<String>, ClientError> {
         let reply = self.ask_within(None, &Request::Add(volume))?;
-        let Reply::Done = reply else { return Err(self.refusal(reply)) };
-        Ok(())
+        let Reply::Added { hint } = reply else { return Err(self.refusal(reply)) };
+        Ok(hint)
     }
 
     /// Has the daemon serve a volume no longer, however long its dirty blocks take to be written back.
@@ -257,6 +258,7 @@ impl Client {
             Reply::Wrong { message } => ClientError::Wrong(message),
             Reply::Running { message } => ClientError::Running(message),
             Reply::Done
+            | Reply::Added { .. }
             | Reply::Removed(_)
             | Reply::Reloaded(_)
             | Reply::Recording(_)
@@ -310,8 +312,8 @@ pub struct AwaitedEnd(BufReader<UnixStream>);
 /// What is known of the end of a daemon.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum KnownEnd {
-    /// It ended cleanly.
-    Clean,
+    /// It ended cleanly, with these dirty blocks.
+    Clean(Vec<LeftOnCache>),
     /// It did not, and this is why.
     Unclean(String),
     /// It is an older kickcache, which does not tell.
@@ -324,8 +326,8 @@ impl AwaitedEnd {
         let limited = self.0.get_ref().set_read_timeout(Some(span));
         let reply = limited.and_then(|()| read_line(&mut self.0, REPLY_LINE_MAX));
         match reply {
-            Ok(Some(Reply::Ended { error: None })) => Some(KnownEnd::Clean),
-            Ok(Some(Reply::Ended { error: Some(why) })) => Some(KnownEnd::Unclean(why)),
+            Ok(Some(Reply::Ended { error: None, left })) => Some(KnownEnd::Clean(left)),
+            Ok(Some(Reply::Ended { error: Some(why), .. })) => Some(KnownEnd::Unclean(why)),
             Ok(Some(_)) => Some(KnownEnd::Untold),
             Ok(None) => Some(KnownEnd::Unclean("it ended without a word, as after kill -9".into())),
             Err(error) => match error.kind() {

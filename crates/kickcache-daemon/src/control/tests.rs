@@ -113,9 +113,9 @@ impl ControlTarget for Daemon {
         Ok(TitledRecording { title, recording })
     }
 
-    fn add(&self, volume: &VolumeToAdd) -> Result<(), ControlError> {
+    fn add(&self, volume: &VolumeToAdd) -> Result<Option<String>, ControlError> {
         self.note(format!("add {} {}", volume.volume["name"], volume.cache.display()));
-        Ok(())
+        Ok(None)
     }
 
     fn remove(&self, volume: &str, clients: Clients, dirty: DirtyFate) -> Result<Removed, ControlError> {

@@ -136,6 +136,11 @@ pub enum Reply {
         /// A sentence.
         message: String,
     },
+    /// A volume is served.
+    Added {
+        /// A sentence if the next start does not serve it.
+        hint: Option<String>,
+    },
     /// A volume is gone.
     Removed(Removed),
     /// What is different in the configuration file, done or not.
@@ -146,6 +151,9 @@ pub enum Reply {
     Ended {
         /// Why not cleanly, if it did not.
         error: Option<String>,
+        /// Dirty blocks, which the origins lack.
+        #[serde(default)]
+        left: Vec<LeftOnCache>,
     },
     /// A volume's size from here on.
     Resized(Resized),
@@ -251,6 +259,19 @@ pub struct DirtyVolume {
     pub volume: String,
     /// Bytes that its origin lacks, or has not flushed.
     pub bytes: u64,
+}
+
+/// Dirty blocks of a volume after a stop.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct LeftOnCache {
+    /// The name of the volume.
+    pub volume: String,
+    /// Bytes on the cache device that its origin lacks.
+    pub bytes: u64,
+    /// The cache device.
+    pub device: String,
+    /// The command that writes them back.
+    pub drain: String,
 }
 
 /// What is recorded.

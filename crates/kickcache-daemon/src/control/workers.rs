@@ -172,7 +172,7 @@ fn answer(target: &dyn ControlTarget, request: &Request) -> Answer {
             }
             Err(error) => Err(error),
         },
-        Request::Add(volume) => target.add(volume).map(|()| Reply::Done),
+        Request::Add(volume) => target.add(volume).map(|hint| Reply::Added { hint }),
         Request::Remove { volume, disconnect, abandon_dirty } => {
             let clients = if *disconnect { Clients::Disconnected } else { Clients::Respected };
             let dirty = if *abandon_dirty { DirtyFate::Abandoned } else { DirtyFate::WrittenBack };

@@ -3,6 +3,7 @@ use std::time::Duration;
 use kickcache_engine::format::geometry::DEVICE_SIZE_MIN;
 use kickcache_engine::format::superblock::Superblock;
 use kickcache_engine::stats::{WearHistory, WearSlot};
+use kickcache_engine::time::Duration as EngineDuration;
 use rustix::fs::{CWD, FileType, Mode};
 
 use super::*;
@@ -147,7 +148,7 @@ fn a_directory_that_cannot_be_made_is_named() {
 fn what_was_written_lately_is_kept_until_its_device_is_forgotten() {
     let (_folder, store) = store();
     let slots = vec![WearSlot { written: 4096, wanted: 1 }, WearSlot { written: 0, wanted: 2 }];
-    let history = WearHistory { slots, credit: -7 };
+    let history = WearHistory { slots, credit: -7, counted: EngineDuration::from_millis(90_000) };
     let record = WearRecord::new(&cache().uuid, &history);
     store.keep_wear(&record).unwrap();
     let found = store.wear(&cache().uuid).unwrap().unwrap();
@@ -164,7 +165,7 @@ fn what_was_written_lately_is_kept_until_its_device_is_forgotten() {
 fn each_file_of_the_directory_is_recognised_by_its_name() {
     let (_folder, store) = store();
     store.keep_cache(&cache()).unwrap();
-    let history = WearHistory { slots: vec![WearSlot { written: 1, wanted: 1 }], credit: 0 };
+    let history = WearHistory { slots: vec![WearSlot { written: 1, wanted: 1 }], ..WearHistory::default() };
     store.keep_wear(&WearRecord::new(&cache().uuid, &history)).unwrap();
     store.keep_origin(&OriginRecord::new("nbd:h/v m", "v", &cache(), Completeness::Complete)).unwrap();
     let _lock = store.lock_origin("nbd:h/v m", AccessMode::ReadWrite).unwrap().unwrap();

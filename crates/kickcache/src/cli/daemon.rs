@@ -74,7 +74,7 @@ fn serve(mut plan: ServePlan, source: PlanSource, out: &mut dyn Write, log: &Out
     let activated = ActivationSockets::take(inherited_sockets(), &mut plan)?;
     let before = MissingFolders::of(&plan);
     make_runtime_dir(&plan)?;
-    let tls = plan.tls.tls;
+    let (tls, state) = (plan.tls.tls, state_place(plan.state.as_deref()));
     let daemon = Arc::new(Daemon::new(Changes::new(source, plan.clone())));
     service_manager::tell_start();
     let told = Arc::clone(&daemon);
@@ -111,18 +111,20 @@ fn serve(mut plan: ServePlan, source: PlanSource, out: &mut dyn Write, log: &Out
     daemon.started(started.clone());
     go_on_replacing(&servers);
     let service_manager = ServiceManager::tell_ready(daemon).context("cannot start a thread for systemd")?;
-    let ends: Vec<anyhow::Result<()>> = servers.iter().map(Served::wait).collect();
+    let (mut left, mut errors) = (Vec::new(), Vec::new());
+    for served in &servers {
+        served.wait(&state).map_or_else(|error| errors.push(error), |blocks| left.extend(blocks));
+    }
     drop(service_manager);
     tell_again(&unserved);
-    control.end(end_of(&ends));
-    worst(ends)
+    control.end(end_of(left, &errors));
+    worst(errors)
 }
 
 /// The end that counts: of several errors one that is no ordered stop, as whoever starts the daemon again goes by that.
-fn worst(ends: Vec<anyhow::Result<()>>) -> anyhow::Result<()> {
-    let errors: Vec<Failure> = ends.into_iter().filter_map(Result::err).map(Failure::from).collect();
+fn worst(errors: Vec<anyhow::Error>) -> anyhow::Result<()> {
     let (stopped, failed): (Vec<Failure>, Vec<Failure>) =
-        errors.into_iter().partition(|failure| failure.exit == Exit::StoppedShort);
+        errors.into_iter().map(Failure::from).partition(|failure| failure.exit == Exit::StoppedShort);
     failed.into_iter().chain(stopped).next().map_or(Ok(()), |failure| Err(failure.error))
 }
 
@@ -133,10 +135,9 @@ fn start_metrics(plan: &ServePlan, daemon: &Arc<Daemon>) -> anyhow::Result<Optio
 }
 
 /// How the daemon ended, for those who stopped it.
-fn end_of(ends: &[anyhow::Result<()>]) -> DaemonEnd {
-    let errors = ends.iter().filter_map(|end| end.as_ref().err());
-    let failed: Vec<String> = errors.map(|error| format!("{error:#}")).collect();
-    if failed.is_empty() { DaemonEnd::Clean } else { DaemonEnd::Unclean(failed.join("; ")) }
+fn end_of(left: Vec<wire::LeftOnCache>, errors: &[anyhow::Error]) -> DaemonEnd {
+    let failed: Vec<String> = errors.iter().map(|error| format!("{error:#}")).collect();
+    if failed.is_empty() { DaemonEnd::Clean(left) } else { DaemonEnd::Unclean(failed.join("; ")) }
 }
 
 /// The state directory of a plan, from the root.
@@ -437,8 +438,10 @@ impl ControlTarget for Daemon {
         Ok(TitledRecording { title, recording })
     }
 
-    fn add(&self, volume: &wire::VolumeToAdd) -> Result<(), ControlError> {
-        self.change("a volume is added", |turn, started| turn.add(started, volume))
+    fn add(&self, volume: &wire::VolumeToAdd) -> Result<Option<String>, ControlError> {
+        self.change("a volume is added", |turn, started| turn.add(started, volume))?;
+        let name = volume.volume["name"].as_str().unwrap_or_default();
+        Ok(self.changes.hint_of_added(name))
     }
 
     fn remove(

@@ -221,10 +221,14 @@ fn a_device_goes_by_the_name_that_it_was_given() {
     let daemon = reloadable.start(&["one"]);
     let (link, old) = (reloadable.scratch.path("link"), reloadable.spec.cache.clone());
     std::os::unix::fs::symlink(reloadable.scratch.dir().join("new"), &link).unwrap();
+    assert_eq!(daemon.control(&["reload", "--dry-run"]), "nothing is different\n");
     replace(&daemon, &link);
+    let said = daemon.control(&["reload", "--dry-run"]);
+    let note = format!("it was replaced, and {} is the cache device", link.display());
+    assert!(said.starts_with(old.to_str().unwrap()) && said.contains(&note), "{said}");
     reloadable.spec.cache.clone_from(&link);
     reloadable.write(&[("one", "")]);
-    daemon.control(&["reload"]);
+    assert_eq!(daemon.control(&["reload"]), "nothing is different\n");
     daemon.stop();
     let said = tools::output(KICKCACHE, ["inspect", old.to_str().unwrap()]).stderr;
     let said = String::from_utf8(said).unwrap();
