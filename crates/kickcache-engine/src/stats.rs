@@ -208,6 +208,8 @@ pub struct WearHistory {
     pub slots: Vec<WearSlot>,
     /// Bytes that the write budget permits at once; less than 0 if it was exceeded.
     pub credit: i64,
+    /// Time in which they were written, at most a day.
+    pub counted: Duration,
 }
 
 /// A quarter of an hour.

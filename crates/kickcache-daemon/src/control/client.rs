@@ -8,8 +8,8 @@ use std::time::Duration;
 use crate::control::recording_client::RecordingClient;
 use crate::control::report::Report;
 use crate::control::wire::{
-    Growing, LeaveOutOrder, LeftOut, REPLY_LINE_MAX, Reloaded, Removed, ReplacementOrder, Replacing, Reply,
-    Request, Resized, VolumeToAdd, read_line, write_line,
+    Growing, LeaveOutOrder, LeftOnCache, LeftOut, REPLY_LINE_MAX, Reloaded, Removed, ReplacementOrder,
+    Replacing, Reply, Request, Resized, VolumeToAdd, read_line, write_line,
 };
 use crate::control::{ChangeExtent, ReloadExtent};
 use crate::plan::address::{AddressError, check_socket_path};
@@ -17,7 +17,7 @@ use crate::plan::removal::{Clients, DirtyFate};
 use crate::shell_command::ShellCommand;
 use crate::words::ModeWord;
 
-/// A daemon that does not answer for this long is taken for hung.
+/// Longest wait of an impatient client for an answer.
 pub const ANSWER_MAX: Duration = Duration::from_secs(10);
 
 /// Why a daemon could not be asked.
@@ -43,12 +43,16 @@ pub enum ClientError {
         /// Why.
         source: io::Error,
     },
-    /// It was asked, and says nothing.
+    /// It has not answered, and may still carry the request out.
     #[error(
-        "the daemon at {} has not answered for {} s: it may wait for a device; see its log",
+        "the daemon at {} has not answered for {} s, and may still carry the request out: it is paused, or waits for a device (see its log); \
+         repeat the command",
         .0.display(), ANSWER_MAX.as_secs()
     )]
     Late(PathBuf),
+    /// The operation is still running.
+    #[error("{0}")]
+    Running(String),
     /// It refused.
     #[error("{0}")]
     Refused(String),
@@ -64,12 +68,25 @@ pub enum ClientError {
 #[derive(Clone, Debug)]
 pub struct Client {
     path: PathBuf,
+    answer_max: Option<Duration>,
 }
 
 impl Client {
     /// A client for the control socket at `path`; nothing is opened before the first request.
     pub fn new(path: &Path) -> Client {
-        Client { path: path.into() }
+        Client { path: path.into(), answer_max: Some(ANSWER_MAX) }
+    }
+
+    /// The same, with another bound on the time of an answer.
+    #[cfg(test)]
+    pub(super) fn answered_within(&self, answer_max: Duration) -> Client {
+        Client { path: self.path.clone(), answer_max: Some(answer_max) }
+    }
+
+    /// A client that waits for answers as long as the daemon process exists: the kernel closes the connection when it ends.
+    #[must_use]
+    pub fn patient(&self) -> Client {
+        Client { path: self.path.clone(), answer_max: None }
     }
 
     /// The state of the daemon.
@@ -168,14 +185,15 @@ impl Client {
         Ok(RecordingClient::new(stream, title, came))
     }
 
-    /// Has the daemon serve one more volume, however long its origin takes to answer.
+    /// Has the daemon serve one more volume, however long its origin takes to answer. Returns a hint if the next start does not
+    /// serve it.
     ///
     /// # Errors
     /// See [`ClientError`].
-    pub fn add(&self, volume: VolumeToAdd) -> Result<(), ClientError> {
+    pub fn add(&self, volume: VolumeToAdd) -> Result<Option<String>, ClientError> {
         let reply = self.ask_within(None, &Request::Add(volume))?;
-        let Reply::Done = reply else { return Err(self.refusal(reply)) };
-        Ok(())
+        let Reply::Added { hint } = reply else { return Err(self.refusal(reply)) };
+        Ok(hint)
     }
 
     /// Has the daemon serve a volume no longer, however long its dirty blocks take to be written back.
@@ -238,7 +256,9 @@ impl Client {
         match reply {
             Reply::Error { message } => ClientError::Refused(message),
             Reply::Wrong { message } => ClientError::Wrong(message),
+            Reply::Running { message } => ClientError::Running(message),
             Reply::Done
+            | Reply::Added { .. }
             | Reply::Removed(_)
             | Reply::Reloaded(_)
             | Reply::Recording(_)
@@ -252,7 +272,7 @@ impl Client {
     }
 
     fn ask(&self, request: &Request) -> Result<Reply, ClientError> {
-        self.ask_within(Some(ANSWER_MAX), request)
+        self.ask_within(self.answer_max, request)
     }
 
     fn ask_within(&self, answer_max: Option<Duration>, request: &Request) -> Result<Reply, ClientError> {
@@ -292,8 +312,8 @@ pub struct AwaitedEnd(BufReader<UnixStream>);
 /// What is known of the end of a daemon.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum KnownEnd {
-    /// It ended cleanly.
-    Clean,
+    /// It ended cleanly, with these dirty blocks.
+    Clean(Vec<LeftOnCache>),
     /// It did not, and this is why.
     Unclean(String),
     /// It is an older kickcache, which does not tell.
@@ -306,8 +326,8 @@ impl AwaitedEnd {
         let limited = self.0.get_ref().set_read_timeout(Some(span));
         let reply = limited.and_then(|()| read_line(&mut self.0, REPLY_LINE_MAX));
         match reply {
-            Ok(Some(Reply::Ended { error: None })) => Some(KnownEnd::Clean),
-            Ok(Some(Reply::Ended { error: Some(why) })) => Some(KnownEnd::Unclean(why)),
+            Ok(Some(Reply::Ended { error: None, left })) => Some(KnownEnd::Clean(left)),
+            Ok(Some(Reply::Ended { error: Some(why), .. })) => Some(KnownEnd::Unclean(why)),
             Ok(Some(_)) => Some(KnownEnd::Untold),
             Ok(None) => Some(KnownEnd::Unclean("it ended without a word, as after kill -9".into())),
             Err(error) => match error.kind() {

@@ -132,11 +132,10 @@ impl Connections {
     }
 
     /// The daemon has ended: those that asked are told how.
-    pub(super) fn tell_end(&mut self, error: Option<&str>, now: Instant) {
-        let reply = Reply::Ended { error: error.map(Into::into) };
+    pub(super) fn tell_end(&mut self, reply: &Reply, now: Instant) {
         for connection in &mut self.open {
             if connection.stage == ExchangePhase::AwaitingEnd {
-                connection.reply(&reply, Then::Close, now);
+                connection.reply(reply, Then::Close, now);
             }
         }
     }

@@ -102,11 +102,11 @@ pub trait ControlTarget: Send + Sync + 'static {
     /// No such volume, too many recordings, or the daemon is stopping.
     fn record(&self, volume: &str) -> Result<TitledRecording, ControlError>;
 
-    /// Serves one more volume. May take as long as its origin takes to answer.
+    /// Serves one more volume. May take as long as its origin takes to answer. Returns a hint if the next start does not serve it.
     ///
     /// # Errors
     /// It cannot be served, and nothing was changed.
-    fn add(&self, volume: &VolumeToAdd) -> Result<(), ControlError>;
+    fn add(&self, volume: &VolumeToAdd) -> Result<Option<String>, ControlError>;
 
     /// Serves a volume no longer. May take as long as dirty blocks take to be written back.
     ///
@@ -163,6 +163,9 @@ pub enum ControlError {
     /// What it was told, or its configuration file, is wrong in itself.
     #[error("{0}")]
     Wrong(String),
+    /// The operation is still running, in a sentence.
+    #[error("{0}")]
+    Running(String),
     /// Everything else, in a sentence.
     #[error("{0}")]
     Refused(String),

@@ -16,7 +16,7 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use crate::control::ControlTarget;
 use crate::control::connections::{Connections, ControlRequest};
 use crate::control::feed::feed;
-use crate::control::wire::Reply;
+use crate::control::wire::{LeftOnCache, Reply};
 use crate::control::workers::{Answer, NumberedAnswer, Workers};
 use crate::plan::address::{AddressError, check_socket_path};
 use crate::recording::ring::Recording;
@@ -96,8 +96,8 @@ pub struct ControlServer {
 /// How a daemon ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum DaemonEnd {
-    /// As it should.
-    Clean,
+    /// As it should; dirty blocks may be left on cache devices.
+    Clean(Vec<LeftOnCache>),
     /// It did not, and this is why.
     Unclean(String),
 }
@@ -224,8 +224,14 @@ impl Acceptor {
             self.turn(None);
         }
         match self.ended.get() {
-            Some(DaemonEnd::Clean) => self.connections.tell_end(None, Instant::now()),
-            Some(DaemonEnd::Unclean(why)) => self.connections.tell_end(Some(why), Instant::now()),
+            Some(DaemonEnd::Clean(left)) => {
+                let reply = Reply::Ended { error: None, left: left.clone() };
+                self.connections.tell_end(&reply, Instant::now());
+            }
+            Some(DaemonEnd::Unclean(why)) => {
+                let reply = Reply::Ended { error: Some(why.clone()), left: Vec::new() };
+                self.connections.tell_end(&reply, Instant::now());
+            }
             None => {}
         }
         // Who told the daemon to stop gets its answer still.

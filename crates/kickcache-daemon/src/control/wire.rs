@@ -92,6 +92,29 @@ pub enum Request {
     AwaitEnd {},
 }
 
+impl Request {
+    /// Whether an equal request that arrives while this one is running gets the same answer: users repeat a command that was
+    /// interrupted. A reload must read its file again, and a resize its origin.
+    pub(super) fn is_shared(&self) -> bool {
+        match self {
+            Request::Grow { .. }
+            | Request::Replace(_)
+            | Request::LeaveOut(_)
+            | Request::Add(_)
+            | Request::Remove { .. } => true,
+            Request::Status {}
+            | Request::Mode { .. }
+            | Request::Drain { .. }
+            | Request::PauseCaching { .. }
+            | Request::Resize { .. }
+            | Request::Record { .. }
+            | Request::Reload { .. }
+            | Request::Stop {}
+            | Request::AwaitEnd {} => false,
+        }
+    }
+}
+
 /// What the daemon says.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(tag = "reply", rename_all = "kebab-case")]
@@ -108,6 +131,16 @@ pub enum Reply {
         /// A sentence.
         message: String,
     },
+    /// The operation is still running.
+    Running {
+        /// A sentence.
+        message: String,
+    },
+    /// A volume is served.
+    Added {
+        /// A sentence if the next start does not serve it.
+        hint: Option<String>,
+    },
     /// A volume is gone.
     Removed(Removed),
     /// What is different in the configuration file, done or not.
@@ -118,6 +151,9 @@ pub enum Reply {
     Ended {
         /// Why not cleanly, if it did not.
         error: Option<String>,
+        /// Dirty blocks, which the origins lack.
+        #[serde(default)]
+        left: Vec<LeftOnCache>,
     },
     /// A volume's size from here on.
     Resized(Resized),
@@ -170,9 +206,25 @@ pub struct Replacing {
     pub with: String,
     /// Bytes that are copied.
     pub bytes: u64,
+    /// Whether the order began it.
+    #[serde(default)]
+    pub stage: ReplacementStage,
     /// What is lost of what the other one holds, in words, if that was asked before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub destroyed: Option<String>,
+}
+
+/// Progress of a replacement when it was ordered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ReplacementStage {
+    /// The order begins it, or would.
+    #[default]
+    Begun,
+    /// An earlier order began it.
+    Running,
+    /// An earlier order began it, and the other device is the cache device.
+    Done,
 }
 
 /// Which cache device is to be left out.
@@ -207,6 +259,19 @@ pub struct DirtyVolume {
     pub volume: String,
     /// Bytes that its origin lacks, or has not flushed.
     pub bytes: u64,
+}
+
+/// Dirty blocks of a volume after a stop.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct LeftOnCache {
+    /// The name of the volume.
+    pub volume: String,
+    /// Bytes on the cache device that its origin lacks.
+    pub bytes: u64,
+    /// The cache device.
+    pub device: String,
+    /// The command that writes them back.
+    pub drain: String,
 }
 
 /// What is recorded.

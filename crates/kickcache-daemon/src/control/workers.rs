@@ -21,6 +21,17 @@ pub(super) const WORKER_COUNT_MAX: usize = 32;
 pub(super) struct Workers {
     shared: Arc<Shared>,
     threads: usize,
+    /// Requests that others may share; see [`Request::is_shared`].
+    running: Vec<Running>,
+}
+
+/// A request that is being carried out.
+struct Running {
+    request: Request,
+    /// The connection that sent it.
+    number: u64,
+    /// Connections that sent an equal request later.
+    sharers: Vec<u64>,
 }
 
 /// What came of a request.
@@ -49,7 +60,7 @@ impl Workers {
     pub(super) fn new(target: Arc<dyn ControlTarget>) -> std::io::Result<Workers> {
         let wakeup = Arc::new(Wakeup::new()?);
         let shared = Shared { target, jobs: Jobs::default(), answers: Mutex::default(), wakeup };
-        Ok(Workers { shared: Arc::new(shared), threads: 0 })
+        Ok(Workers { shared: Arc::new(shared), threads: 0, running: Vec::new() })
     }
 
     /// What is readable when a reply is there; others may ring it.
@@ -57,8 +68,16 @@ impl Workers {
         Arc::clone(&self.shared.wakeup)
     }
 
-    /// Has a request carried out.
+    /// Starts a request. If an equal request is running, both get its answer.
     pub(super) fn begin(&mut self, job: ControlRequest) {
+        if job.request.is_shared() {
+            if let Some(running) = self.running.iter_mut().find(|running| running.request == job.request) {
+                tell(&job);
+                return running.sharers.push(job.number);
+            }
+            let request = job.request.clone();
+            self.running.push(Running { request, number: job.number, sharers: Vec::new() });
+        }
         if self.shared.jobs.push(job) && self.threads < WORKER_COUNT_MAX {
             let shared = Arc::clone(&self.shared);
             let started =
@@ -69,9 +88,20 @@ impl Workers {
     }
 
     /// The answers that came since the last call.
-    pub(super) fn take_answers(&self) -> Vec<NumberedAnswer> {
+    pub(super) fn take_answers(&mut self) -> Vec<NumberedAnswer> {
         self.shared.wakeup.clear();
-        std::mem::take(&mut *self.shared.answers.lock().unwrap_or_else(PoisonError::into_inner))
+        let mut answers =
+            std::mem::take(&mut *self.shared.answers.lock().unwrap_or_else(PoisonError::into_inner));
+        for index in 0..answers.len() {
+            let NumberedAnswer { number, answer: Answer::Reply(reply) } = &answers[index] else { continue };
+            let Some(ended) = self.running.iter().position(|running| running.number == *number) else {
+                continue;
+            };
+            let (reply, sharers) = (reply.clone(), self.running.swap_remove(ended).sharers);
+            let shared = |number| NumberedAnswer { number, answer: Answer::Reply(reply.clone()) };
+            answers.extend(sharers.into_iter().map(shared));
+        }
+        answers
     }
 }
 
@@ -117,6 +147,7 @@ fn tell(job: &ControlRequest) {
 fn answer(target: &dyn ControlTarget, request: &Request) -> Answer {
     let error = |error: ControlError| match error {
         ControlError::Wrong(message) => Reply::Wrong { message },
+        ControlError::Running(message) => Reply::Running { message },
         ControlError::NoVolume { .. } | ControlError::Stopped | ControlError::Refused(_) => {
             Reply::Error { message: error.to_string() }
         }
@@ -141,7 +172,7 @@ fn answer(target: &dyn ControlTarget, request: &Request) -> Answer {
             }
             Err(error) => Err(error),
         },
-        Request::Add(volume) => target.add(volume).map(|()| Reply::Done),
+        Request::Add(volume) => target.add(volume).map(|hint| Reply::Added { hint }),
         Request::Remove { volume, disconnect, abandon_dirty } => {
             let clients = if *disconnect { Clients::Disconnected } else { Clients::Respected };
             let dirty = if *abandon_dirty { DirtyFate::Abandoned } else { DirtyFate::WrittenBack };

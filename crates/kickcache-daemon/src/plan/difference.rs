@@ -10,15 +10,17 @@ use crate::plan::plan_change::PlanChange;
 use crate::plan::setting::Setting;
 use crate::plan::taken::{Taken, check_free};
 use crate::plan::volume_spec::VolumeSpec;
+use crate::shell_command::ShellCommand;
 use crate::whole_path::whole_path;
+use kickcache_units::Size;
 
 /// Something is different that cannot change while a daemon runs.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Unchangeable {
     /// A key of the whole daemon.
     #[error(
-        "`{key}` is {before} here and {after} in the file, and stays while the daemon runs; change it back, or stop the daemon \
-         and start it again"
+        "`{key}` is {before} in the daemon and {after} in the file, and cannot change while the daemon runs; change the file \
+         back, or stop the daemon and start it again"
     )]
     Daemon {
         /// The key.
@@ -30,8 +32,8 @@ pub enum Unchangeable {
     },
     /// A cache device comes or goes.
     #[error(
-        "the cache device {device} is {what}; cache devices stay while the daemon runs: change it back, or stop the daemon and \
-         start it again"
+        "the cache device {device} is {what}; cache devices do not change while the daemon runs: change the file back, or stop \
+         the daemon and start it again"
     )]
     CacheDevice {
         /// Its path.
@@ -41,8 +43,8 @@ pub enum Unchangeable {
     },
     /// A key of a cache device.
     #[error(
-        "`{key}` of the cache device {device} is {before} here and {after} in the file, and stays while the daemon runs; change it \
-         back, or stop the daemon and start it again"
+        "`{key}` of the cache device {device} is {before} in the daemon and {after} in the file, and cannot change while the \
+         daemon runs; change the file back, or stop the daemon and start it again"
     )]
     CacheKey {
         /// Its path.
@@ -54,9 +56,22 @@ pub enum Unchangeable {
         /// What the file says.
         after: String,
     },
+    /// A cache device has another size.
+    #[error(
+        "the cache device {device} has {} in the daemon and `size` is {} in the file; {}", shown(*before), shown(*after),
+        size_remedy(device, *before, *after)
+    )]
+    Size {
+        /// Its path.
+        device: String,
+        /// The size that it has; `None` if the daemon was started without `size`.
+        before: Option<Size>,
+        /// The size in the file.
+        after: Option<Size>,
+    },
     /// A volume has another cache device.
     #[error(
-        "volume {volume} is behind {before} here and behind {after} in the file; remove it (`kickcache remove {volume}`) before \
+        "volume {volume} is behind {before} in the daemon and behind {after} in the file; remove it (`kickcache remove {volume}`) before \
          it is added there"
     )]
     Moved {
@@ -69,8 +84,8 @@ pub enum Unchangeable {
     },
     /// A key of a volume.
     #[error(
-        "volume {volume}: `{key}` is {before} here and {after} in the file, and stays while the volume is served; change it back, \
-         or remove the volume (`kickcache remove {volume}`) before it is added with that"
+        "volume {volume}: `{key}` is {before} in the daemon and {after} in the file, and cannot change while the volume is served; \
+         change the file back, or remove the volume (`kickcache remove {volume}`) before it is added with the new value"
     )]
     Volume {
         /// The volume.
@@ -95,12 +110,12 @@ pub fn difference(served: &ServePlan, wanted: &ServePlan) -> Result<Vec<PlanChan
     check_daemon(served, wanted)?;
     let gone = |cache: &&CacheSpec| wanted.cache(&cache.device).is_none();
     if let Some(gone) = served.caches.iter().find(gone) {
-        return Err(cache_device(gone, "served here and not in the file"));
+        return Err(cache_device(gone, "served by the daemon and not in the file"));
     }
     let (mut removed, mut others) = (Vec::new(), Vec::new());
     for cache in &wanted.caches {
         let Some(known) = served.cache(&cache.device) else {
-            return Err(cache_device(cache, "in the file and not served here"));
+            return Err(cache_device(cache, "in the file and not served by the daemon"));
         };
         others.extend(cache_difference(known, cache)?);
         removed.extend(gone_from(known, wanted));
@@ -112,6 +127,25 @@ pub fn difference(served: &ServePlan, wanted: &ServePlan) -> Result<Vec<PlanChan
         }
     }
     Ok(removed.into_iter().chain(others).collect())
+}
+
+fn shown(size: Option<Size>) -> String {
+    size.map_or_else(|| "not set".into(), |size| size.to_string())
+}
+
+/// A reload does not change the size of a cache device, and another command may.
+fn size_remedy(device: &str, before: Option<Size>, after: Option<Size>) -> String {
+    match (before, after) {
+        (before, Some(after)) if before.is_none_or(|before| before < after) => {
+            let grow = ShellCommand::new("grow")
+                .path(Path::new(device))
+                .word("--size")
+                .word(&after.bytes().to_string());
+            format!("`{grow}` extends it without a restart")
+        }
+        (_, Some(_)) => "a cache device does not shrink: change the file back".into(),
+        (_, None) => "change the file back".into(),
+    }
 }
 
 fn cache_device(cache: &CacheSpec, what: &'static str) -> Unchangeable {
@@ -157,6 +191,9 @@ fn check_daemon(served: &ServePlan, wanted: &ServePlan) -> Result<(), Unchangeab
 
 fn cache_difference(served: &CacheSpec, wanted: &CacheSpec) -> Result<Vec<PlanChange>, Unchangeable> {
     let device = wanted.device.display().to_string();
+    if served.size != wanted.size {
+        return Err(Unchangeable::Size { device, before: served.size, after: wanted.size });
+    }
     if let Some(Change { key, before, after }) = changes(served.fixed(), wanted.fixed()).next() {
         return Err(Unchangeable::CacheKey { device, key, before, after });
     }
@@ -277,17 +314,42 @@ mod tests {
     fn what_stays_is_refused_with_what_it_is_here_and_there() {
         let with = |from: &str, to: &str| refused(&FILE.replace(from, to));
         let origin = with("/dev/b\"", "/dev/x\"");
-        assert!(origin.contains("volume b: `origin` is /dev/b here and /dev/x in the file"), "{origin}");
+        assert!(
+            origin.contains("volume b: `origin` is /dev/b in the daemon and /dev/x in the file"),
+            "{origin}"
+        );
         let access = with("name = \"b\"", "name = \"b\"\nread-only = true");
-        assert!(access.contains("`read-only` is false here and true in the file"), "{access}");
+        assert!(access.contains("`read-only` is false in the daemon and true in the file"), "{access}");
         let size = with("device = \"/dev/fast\"", "device = \"/dev/fast\"\nsize = \"20G\"");
-        assert!(size.contains("`size` of the cache device /dev/fast is not set here and 20 GiB"), "{size}");
+        assert!(
+            size.contains("/dev/fast has not set in the daemon and `size` is 20 GiB in the file"),
+            "{size}"
+        );
         let cache = with("/dev/fast", "/dev/faster");
-        assert!(cache.contains("the cache device /dev/fast is served here and not in the file"), "{cache}");
+        assert!(
+            cache.contains("the cache device /dev/fast is served in the daemon and not in the file"),
+            "{cache}"
+        );
         let tls = with("[[cache]]", "tls = \"on\"\ntls-certificates = \"/t\"\n[[cache]]");
-        assert!(tls.contains("`tls` is off here and on in the file"), "{tls}");
+        assert!(tls.contains("`tls` is off in the daemon and on in the file"), "{tls}");
         let level = with("[[cache]]", "log-level = \"warn\"\n[[cache]]");
-        assert!(level.contains("`log-level` is info here and warn in the file"), "{level}");
+        assert!(level.contains("`log-level` is info in the daemon and warn in the file"), "{level}");
+    }
+
+    #[test]
+    fn another_size_names_the_command_that_extends_the_device() {
+        let with =
+            |size: &str| plan(&FILE.replace("\"/dev/fast\"", &format!("\"/dev/fast\"\nsize = \"{size}\"")));
+        let refused =
+            |served: &ServePlan, wanted: &ServePlan| difference(served, wanted).unwrap_err().to_string();
+        assert_eq!(
+            refused(&with("20G"), &with("40G")),
+            "the cache device /dev/fast has 20 GiB in the daemon and `size` is 40 GiB in the file; `kickcache grow /dev/fast --size \
+             42949672960` extends it without a restart"
+        );
+        let smaller = refused(&with("40G"), &with("20G"));
+        assert!(smaller.ends_with("a cache device does not shrink: change the file back"), "{smaller}");
+        assert_eq!(difference(&with("40G"), &with("40G")), Ok(Vec::new()));
     }
 
     #[test]
@@ -300,7 +362,7 @@ mod tests {
             ["b: block device (ublk) removed"]
         );
         let other = difference(&plan(&with), &plan(&with.replace("16", "32"))).unwrap_err().to_string();
-        assert!(other.contains("`ublk-depth` is 16 here and 32 in the file"), "{other}");
+        assert!(other.contains("`ublk-depth` is 16 in the daemon and 32 in the file"), "{other}");
     }
 
     #[test]
@@ -311,7 +373,10 @@ mod tests {
         let moved =
             moved.replacen("name = \"a\"\norigin = \"/dev/a\"", "name = \"d\"\norigin = \"/dev/d\"", 1);
         let refused = difference(&served, &plan(&moved)).unwrap_err().to_string();
-        assert!(refused.contains("volume a is behind /dev/fast here and behind /dev/two"), "{refused}");
+        assert!(
+            refused.contains("volume a is behind /dev/fast in the daemon and behind /dev/two"),
+            "{refused}"
+        );
     }
 
     #[test]

@@ -33,7 +33,7 @@ impl CacheSpec {
 
     /// What stays while it is used.
     pub(super) fn fixed(&self) -> Vec<Setting> {
-        vec![Setting::optional("size", self.size.as_ref()), Setting::new("discard", &self.discard)]
+        vec![Setting::new("discard", &self.discard)]
     }
 }
 

@@ -28,6 +28,11 @@ impl<T> Asker<T> {
         self.0 = Some(Waiting { answer, until: now.plus(ANSWER_MAX) });
     }
 
+    /// Whether no client waits for an answer.
+    pub(crate) fn is_nobody(&self) -> bool {
+        self.0.is_none()
+    }
+
     /// Tells whoever asked, if nobody told it yet.
     pub(crate) fn answer(&mut self, result: Result<T, ServeError>) {
         if let Some(waiting) = self.0.take() {

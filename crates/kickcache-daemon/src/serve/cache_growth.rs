@@ -28,8 +28,8 @@ pub(crate) struct CacheGrowth {
 /// How far it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum GrowthStep {
-    /// The device is extended and looked at.
-    Looking,
+    /// The device is extended to this size, or to its end, and examined.
+    Looking(Option<u64>),
     /// The engine prepares.
     Preparing(Extended),
     /// The superblock is written.
@@ -58,7 +58,7 @@ impl CacheGrowth {
     /// Bytes that the device is to use.
     pub(crate) fn size(&self) -> Option<u64> {
         match self.step? {
-            GrowthStep::Looking => None,
+            GrowthStep::Looking(_) => None,
             GrowthStep::Preparing(Extended { size, .. }) | GrowthStep::Storing(Extended { size, .. }) => {
                 Some(size)
             }
@@ -81,7 +81,7 @@ impl CacheGrowth {
         wanted: Option<u64>,
     ) -> io::Result<()> {
         self.background.begin(move || GrowthOutcome::Looked(extend(&cache, &superblock, wanted)))?;
-        self.step = Some(GrowthStep::Looking);
+        self.step = Some(GrowthStep::Looking(wanted));
         Ok(())
     }
 

@@ -68,6 +68,8 @@ pub(crate) struct CacheTakeover {
     pub(crate) pair: Option<Pair>,
     /// What came of the last one, if it was given up.
     pub(crate) failure: Option<String>,
+    /// Whether one has taken over.
+    pub(crate) is_done: bool,
     /// A thread works for it.
     is_busy: bool,
     /// And waits for the new device.
@@ -148,6 +150,7 @@ impl CacheTakeover {
             given: OrderTime::Now,
             pair: None,
             failure: None,
+            is_done: false,
             is_busy: false,
             is_at_new: Arc::default(),
             ends: 0,
@@ -336,15 +339,28 @@ impl CacheTakeover {
         Some(outcome)
     }
 
+    /// The mirror, while the new device may still be given up.
+    fn mirror_with_new(&self) -> Option<&Mirror> {
+        match self.step {
+            Some(TakeoverStep::Copying(_) | TakeoverStep::Flushing) => self.mirror.as_ref(),
+            _ => None,
+        }
+    }
+
+    fn waits_for_part(&self) -> bool {
+        self.mirror_with_new().is_some_and(Mirror::waits_for_part) && self.is_at_new.load(Ordering::Relaxed)
+    }
+
+    /// Whether clients wait for the new device alone: the silence is not that of the cache device.
+    pub(crate) fn waits_for_new(&self) -> bool {
+        self.waits_for_part() || self.mirror_with_new().and_then(Mirror::waits_for_new).is_some()
+    }
+
     /// Why the new device is not waited for any more, if it is not: clients wait for it alone and it has completed nothing for long, or
     /// a part is not copied for longer. It may be given up before the old one says that it was replaced.
     pub(crate) fn why_given_up(&mut self, now: Instant) -> Option<String> {
-        let mirror = match self.step {
-            Some(TakeoverStep::Copying(_) | TakeoverStep::Flushing) => self.mirror.as_ref(),
-            _ => None,
-        };
-        let waits_for_part =
-            mirror.is_some_and(Mirror::waits_for_part) && self.is_at_new.load(Ordering::Relaxed);
+        let mirror = self.mirror_with_new();
+        let waits_for_part = self.waits_for_part();
         let is_twin_late = self.twins.is_over(now, mirror.and_then(Mirror::waits_for_new));
         let is_part_late = self.part.is_over(now, waits_for_part.then_some(self.ends));
         let is_copying = self.is_busy && matches!(self.step, Some(TakeoverStep::Copying(_)));

@@ -173,6 +173,8 @@ pub struct ServerStatus {
     pub takeover: Option<TakeoverProgress>,
     /// Why the last one that was to did not, unless another one is to since.
     pub takeover_failure: Option<String>,
+    /// Whether the cache device took over since the start.
+    pub has_taken_over: bool,
     /// What is wrong with the cache device.
     pub cache_trouble: Trouble,
     /// The volumes, in the order of the configuration.

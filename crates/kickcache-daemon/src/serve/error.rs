@@ -33,6 +33,14 @@ pub enum ServeError {
         /// What was found and what to do.
         what: String,
     },
+    /// A device has not answered for a while; the operation ends when it does.
+    #[error("{device}: {what}")]
+    StillRunning {
+        /// The device or the volume.
+        device: String,
+        /// The step that waits, and the result to expect.
+        what: String,
+    },
     /// Nothing can be noted in the state directory, of no cache device.
     #[error("{path}: {what}")]
     Unnoted {

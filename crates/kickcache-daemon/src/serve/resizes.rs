@@ -104,6 +104,17 @@ impl Resizes {
         Ok(())
     }
 
+    /// Answers a resize with the result of the running one, if its client has had its answer already.
+    ///
+    /// # Errors
+    /// No resize of the volume runs, or a client waits for the running one; returns the answer.
+    pub(crate) fn join(&mut self, now: Instant, volume: VolumeId, answer: Answer) -> Result<(), Answer> {
+        let is_free = |resize: &&mut Resize| resize.volume == volume && resize.answer.is_none();
+        let Some(resize) = self.under_way.iter_mut().find(is_free) else { return Err(answer) };
+        (resize.answer, resize.until) = (Some(answer), now.plus(ANSWER_MAX));
+        Ok(())
+    }
+
     /// A size was found and waits for the superblock; see [`Resizes::next_to_store`].
     pub(crate) fn wait_to_store(&mut self, volume: VolumeId, size: u64) {
         for resize in self.under_way.iter_mut().filter(|resize| resize.volume == volume) {

@@ -89,7 +89,7 @@ fn run(
     control: Receiver<Control>,
     wakeup: Arc<Wakeup>,
     tell: &Sender<Told>,
-) -> Result<(), ServeError> {
+) -> Result<Vec<Unclean>, ServeError> {
     let mut event_loop = startup::start(config, control, wakeup)?;
     // The starter waits for this; if it does not, nothing is lost.
     let _ =
@@ -126,7 +126,7 @@ struct Shared {
 #[derive(Debug)]
 struct Link {
     sender: Sender<Control>,
-    thread: Option<JoinHandle<Result<(), ServeError>>>,
+    thread: Option<JoinHandle<Result<Vec<Unclean>, ServeError>>>,
 }
 
 /// A recording that has begun.
@@ -447,17 +447,17 @@ impl ServerHandle {
         let _ = self.send(Control::Insist);
     }
 
-    /// Waits for the end, however it comes. Only the first to call learns of an error.
+    /// Waits for the end of the server and returns the dirty blocks on the cache device. Only the first caller gets them, or the error.
     ///
     /// # Errors
     /// What ended the server, if it was not a stop.
     ///
     /// # Panics
     /// If the server's thread panicked.
-    pub fn join(&self) -> Result<(), ServeError> {
+    pub fn join(&self) -> Result<Vec<Unclean>, ServeError> {
         let thread = self.shared.link.lock().unwrap_or_else(PoisonError::into_inner).thread.take();
         match thread.map(JoinHandle::join) {
-            None => Ok(()),
+            None => Ok(Vec::new()),
             Some(Ok(result)) => result,
             Some(Err(panic)) => std::panic::resume_unwind(panic),
         }

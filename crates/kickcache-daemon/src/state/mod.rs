@@ -8,6 +8,7 @@ mod file_identity;
 mod origin_lock;
 mod owner;
 mod record;
+mod state_file;
 mod store;
 mod wear_record;
 
@@ -18,6 +19,7 @@ pub use self::origin_lock::OriginLock;
 pub use self::record::{
     CacheRecord, CompleteCache, Completeness, NewestBlocks, OriginRecord, OutOfService, uuid_text,
 };
+pub use self::state_file::StateFile;
 pub use self::store::{Origins, StateError, StateStore};
 pub use self::wear_record::WearRecord;
 

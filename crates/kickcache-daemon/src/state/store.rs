@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::origin_lock::OriginLock;
 use super::owner::keep_owner;
 use super::record::{CacheRecord, OriginRecord, VERSION};
+use super::state_file::StateFile;
 use super::wear_record::WearRecord;
 use crate::driver::device::AccessMode;
 use crate::places;
@@ -138,11 +139,10 @@ impl StateStore {
                 return Err(StateError::Io { action: "read", path: self.directory.clone(), source });
             }
         };
-        let is_origin = |path: &PathBuf| {
-            let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-            name.starts_with("origin-") && name.ends_with(".json")
-        };
-        let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).filter(is_origin).collect();
+        let origins_only = entries
+            .flatten()
+            .filter(|entry| StateFile::of_name(&entry.file_name()) == Some(StateFile::OriginRecord));
+        let mut paths: Vec<PathBuf> = origins_only.map(|entry| entry.path()).collect();
         paths.sort();
         for path in paths {
             match read(&path) {
@@ -235,7 +235,7 @@ impl StateStore {
 
     /// Where the lock of an origin stands.
     pub fn origin_lock_path(&self, identity: &str) -> PathBuf {
-        self.origin_path(identity).with_extension("lock")
+        self.path(StateFile::OriginLock, &origin_key(identity))
     }
 
     /// Takes the lock of an origin; `None` if somebody else serves it.
@@ -248,20 +248,19 @@ impl StateStore {
     }
 
     fn origin_path(&self, identity: &str) -> PathBuf {
-        let name = identity.rsplit('/').next().unwrap_or_default();
-        let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.+@".contains(c);
-        let name: String =
-            name.chars().map(|c| if is_plain(c) { c } else { '_' }).take(NAME_BYTES_MAX).collect();
-        let sum = crc_fast::checksum(crc_fast::CrcAlgorithm::Crc64Xz, identity.as_bytes());
-        self.directory.join(format!("origin-{name}-{sum:016x}.json"))
+        self.path(StateFile::OriginRecord, &origin_key(identity))
     }
 
     fn cache_path(&self, uuid: &str) -> PathBuf {
-        self.directory.join(format!("cache-{uuid}.json"))
+        self.path(StateFile::CacheRecord, uuid)
     }
 
     fn wear_path(&self, uuid: &str) -> PathBuf {
-        self.directory.join(format!("wear-{uuid}.json"))
+        self.path(StateFile::WearRecord, uuid)
+    }
+
+    fn path(&self, kind: StateFile, key: &str) -> PathBuf {
+        self.directory.join(kind.name(key))
     }
 
     fn replace(&self, path: &Path, record: &impl Serialize) -> Result<(), StateError> {
@@ -275,8 +274,11 @@ impl StateStore {
         let made = DirBuilder::new().recursive(true).mode(0o700).create(&self.directory);
         made.map_err(|source| StateError::Io { action: "make", path: self.directory.clone(), source })?;
         let bytes = serde_json::to_vec_pretty(record).map_err(io::Error::from).map_err(fail("write"))?;
-        let mut file =
-            tempfile::Builder::new().prefix(".new-").tempfile_in(&self.directory).map_err(fail("write"))?;
+        let unfinished = StateFile::Unfinished.prefix();
+        let mut file = tempfile::Builder::new()
+            .prefix(unfinished)
+            .tempfile_in(&self.directory)
+            .map_err(fail("write"))?;
         keep_owner(file.as_file(), &self.directory).map_err(fail("write"))?;
         file.write_all(&bytes).and_then(|()| file.write_all(b"\n")).map_err(fail("write"))?;
         file.as_file().sync_all().map_err(fail("write"))?;
@@ -296,6 +298,15 @@ impl StateStore {
         let synced = File::open(&self.directory).and_then(|directory| directory.sync_all());
         synced.map_err(|source| StateError::Io { action: "sync", path: self.directory.clone(), source })
     }
+}
+
+/// The part of a file name that identifies an origin.
+fn origin_key(identity: &str) -> String {
+    let name = identity.rsplit('/').next().unwrap_or_default();
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.+@".contains(c);
+    let name: String = name.chars().map(|c| if is_plain(c) { c } else { '_' }).take(NAME_BYTES_MAX).collect();
+    let sum = crc_fast::checksum(crc_fast::CrcAlgorithm::Crc64Xz, identity.as_bytes());
+    format!("{name}-{sum:016x}")
 }
 
 /// Whether there is nothing, be it that the directory is none.

@@ -3,9 +3,11 @@ use std::time::Duration;
 use kickcache_engine::format::geometry::DEVICE_SIZE_MIN;
 use kickcache_engine::format::superblock::Superblock;
 use kickcache_engine::stats::{WearHistory, WearSlot};
+use kickcache_engine::time::Duration as EngineDuration;
 use rustix::fs::{CWD, FileType, Mode};
 
 use super::*;
+use crate::driver::device::AccessMode;
 use crate::extents::Extent;
 
 fn store() -> (tempfile::TempDir, StateStore) {
@@ -146,7 +148,7 @@ fn a_directory_that_cannot_be_made_is_named() {
 fn what_was_written_lately_is_kept_until_its_device_is_forgotten() {
     let (_folder, store) = store();
     let slots = vec![WearSlot { written: 4096, wanted: 1 }, WearSlot { written: 0, wanted: 2 }];
-    let history = WearHistory { slots, credit: -7 };
+    let history = WearHistory { slots, credit: -7, counted: EngineDuration::from_millis(90_000) };
     let record = WearRecord::new(&cache().uuid, &history);
     store.keep_wear(&record).unwrap();
     let found = store.wear(&cache().uuid).unwrap().unwrap();
@@ -157,4 +159,22 @@ fn what_was_written_lately_is_kept_until_its_device_is_forgotten() {
     assert_eq!(later.age(), Duration::ZERO, "the clock was set back");
     store.forget_cache(&cache().uuid).unwrap();
     assert_eq!(store.wear(&cache().uuid).unwrap(), None);
+}
+
+#[test]
+fn each_file_of_the_directory_is_recognised_by_its_name() {
+    let (_folder, store) = store();
+    store.keep_cache(&cache()).unwrap();
+    let history = WearHistory { slots: vec![WearSlot { written: 1, wanted: 1 }], ..WearHistory::default() };
+    store.keep_wear(&WearRecord::new(&cache().uuid, &history)).unwrap();
+    store.keep_origin(&OriginRecord::new("nbd:h/v m", "v", &cache(), Completeness::Complete)).unwrap();
+    let _lock = store.lock_origin("nbd:h/v m", AccessMode::ReadWrite).unwrap().unwrap();
+    let _unfinished = tempfile::Builder::new().prefix(".new-").tempfile_in(store.directory()).unwrap();
+    let names = std::fs::read_dir(store.directory()).unwrap().map(|found| found.unwrap().file_name());
+    let mut kinds: Vec<StateFile> = names.map(|name| StateFile::of_name(&name).unwrap()).collect();
+    kinds.sort_by_key(|kind| StateFile::ALL.iter().position(|known| known == kind));
+    assert_eq!(kinds, StateFile::ALL);
+    for other in ["letters", "wear-", "origin-a", "shadow.json", "cache-b.json.old"] {
+        assert_eq!(StateFile::of_name(other.as_ref()), None, "{other}");
+    }
 }

@@ -3,9 +3,14 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use kickcache_engine::stats::{WearHistory, WearSlot};
+use kickcache_engine::time::Duration as EngineDuration;
 use serde::{Deserialize, Serialize};
 
 use super::record::VERSION;
+
+/// A quarter of an hour.
+const SLOT_SECONDS: u64 = 900;
+const DAY_SECONDS: u64 = 86_400;
 
 /// What was written to a cache device in a day.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -18,6 +23,9 @@ pub struct WearRecord {
     pub at: u64,
     /// Bytes that its write budget permitted at once.
     pub credit: i64,
+    /// Seconds in which the bytes were written; `None` in records of versions that did not record it.
+    #[serde(default)]
+    pub seconds: Option<u64>,
     /// Quarters of an hour, the oldest first: bytes that were written, and blocks that would have been without a budget.
     pub slots: Vec<(u64, u64)>,
 }
@@ -27,13 +35,19 @@ impl WearRecord {
     pub fn new(uuid: &str, history: &WearHistory) -> WearRecord {
         let at = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs());
         let slots = history.slots.iter().map(|slot| (slot.written, slot.wanted)).collect();
-        WearRecord { version: VERSION, uuid: uuid.into(), at, credit: history.credit, slots }
+        let seconds = Some(history.counted.as_nanos() / 1_000_000_000);
+        WearRecord { version: VERSION, uuid: uuid.into(), at, credit: history.credit, seconds, slots }
     }
 
     /// As the engine knows it.
     pub fn history(&self) -> WearHistory {
         let slot = |&(written, wanted): &(u64, u64)| WearSlot { written, wanted };
-        WearHistory { slots: self.slots.iter().map(slot).collect(), credit: self.credit }
+        let seconds = self.seconds.unwrap_or(self.slots.len() as u64 * SLOT_SECONDS).min(DAY_SECONDS);
+        WearHistory {
+            slots: self.slots.iter().map(slot).collect(),
+            credit: self.credit,
+            counted: EngineDuration::from_millis(seconds * 1_000),
+        }
     }
 
     /// How long ago it was; not at all if the clock was set back.

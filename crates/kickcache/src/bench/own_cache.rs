@@ -133,7 +133,10 @@ impl OwnCache {
         let begun = Instant::now();
         loop {
             match ended.recv_timeout(LOOK_EVERY) {
-                Ok(result) => return Ok(result?),
+                Ok(result) => {
+                    result?;
+                    return Ok(());
+                }
                 Err(RecvTimeoutError::Disconnected) => bail!("the server of the volume ended by a panic"),
                 Err(RecvTimeoutError::Timeout) => {}
             }

@@ -95,8 +95,8 @@ impl AddArgs {
                 "--origin-moved names {moved}, and {name} is to be added; name the same"
             )));
         }
-        let client = self.control.client();
-        client.add(VolumeToAdd {
+        let client = self.control.client().patient();
+        let hint = client.add(VolumeToAdd {
             cache: whole_path(&self.cache),
             volume: Value::Object(self.table(&name)?),
             origin_moved: self.origin_moved.is_some(),
@@ -104,6 +104,9 @@ impl AddArgs {
             force_origin: self.force_origin,
         })?;
         writeln!(out, "{name}: added")?;
+        if let Some(hint) = hint {
+            eprintln!("{hint}");
+        }
         let report = client.status()?;
         let mut volumes = report.caches.iter().flat_map(|cache| &cache.volumes);
         let Some(found) = volumes.find(|volume| volume.name == name) else { return Ok(()) };

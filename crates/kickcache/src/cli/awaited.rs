@@ -3,7 +3,8 @@
 use std::thread;
 
 use anyhow::Context;
-use kickcache_daemon::control::client::ClientError;
+use kickcache_daemon::control::client::{Client, ClientError};
+use kickcache_daemon::control::report::Report;
 
 use crate::cli::exit::Failure;
 use crate::interrupt::{Interrupt, LOOK_EVERY};
@@ -36,6 +37,19 @@ impl Awaited {
         look: impl FnMut(),
     ) -> Result<T, Failure> {
         Ok(self.interrupt.wait_watching(ask, look)??)
+    }
+
+    /// The report of a daemon, which may be paused; `lost` turns its end into a failure.
+    ///
+    /// # Errors
+    /// That failure, or a signal interrupts the wait.
+    pub(super) fn status(
+        &self,
+        client: &Client,
+        lost: impl FnOnce(ClientError) -> Failure,
+    ) -> Result<Report, Failure> {
+        let client = client.patient();
+        self.interrupt.wait_watching(move || client.status(), || ())?.map_err(lost)
     }
 
     /// A pause between two looks.

@@ -55,6 +55,22 @@ impl Changes {
         &self.plan
     }
 
+    /// Says that the next start does not serve a volume that a command added, unless the file names it.
+    pub(super) fn hint_of_added(&self, name: &str) -> Option<String> {
+        let Some(path) = self.source.path() else {
+            return Some(format!(
+                "{name} is gone after a restart, unless the flags of the next start name it"
+            ));
+        };
+        let is_named =
+            |plan: ServePlan| plan.caches.iter().any(|cache| cache.names().any(|known| known == name));
+        if self.source.read().is_ok_and(is_named) {
+            return None;
+        }
+        let file = path.display();
+        Some(format!("{name} is not in {file}: the next start serves it only if it is added there"))
+    }
+
     /// Whether there is a file to read again.
     pub(super) fn has_file(&self) -> bool {
         self.source.is_file()
@@ -79,15 +95,18 @@ impl Changes {
     /// Something cannot be.
     pub(super) fn compare(&self, started: &mut Started) -> Result<Compared, ControlError> {
         let mut wanted = self.source.read().map_err(|failure| refusal(&failure))?;
+        let mut notes = Vec::new();
         for cache in &mut wanted.caches {
-            cache.device = follow(&cache.device).device;
+            let followed = follow(&cache.device).device;
+            notes.extend(replaced_in_file(&cache.device, &followed));
+            cache.device = followed;
             let meant = real_path(&cache.device);
             let mut known = started.servers.iter().map(|served| &served.cache.device);
             if let Some(known) = known.find(|known| real_path(known) == meant) {
                 cache.device.clone_from(known);
             }
         }
-        let mut notes = follow_taken_in(&mut wanted, started);
+        notes.extend(follow_taken_in(&mut wanted, started));
         started.servers.iter_mut().for_each(Served::look_at_modes);
         let mut served = self.served(started);
         let named = wanted.caches.iter().flat_map(CacheSpec::names).map(str::to_owned).collect();
@@ -249,6 +268,14 @@ fn part(started: &mut Started, removal: &Removal) -> Result<Removed, ControlErro
     Ok(removed)
 }
 
+/// Says that a file names a cache device that another one took over from.
+fn replaced_in_file(named: &Path, followed: &Path) -> Option<String> {
+    let is_other = real_path(named) != real_path(followed);
+    let (before, now) = (named.display(), followed.display());
+    is_other
+        .then(|| format!("{before}: it was replaced, and {now} is the cache device; name {now} in the file"))
+}
+
 /// Has devices that were left out be those that were taken in instead. Says so.
 fn follow_taken_in(wanted: &mut ServePlan, started: &Started) -> Vec<String> {
     let mut notes = Vec::new();
@@ -290,12 +317,12 @@ fn leave_alone(leaving: &BTreeSet<String>, plans: [&mut ServePlan; 2]) -> Vec<St
     leaving.iter().map(note).collect()
 }
 
-/// A file may name the size that a cache device has grown to.
+/// Compares the size in the file with the present size of the cache device, which may have grown.
 fn know_grown(served: &mut ServePlan, wanted: &ServePlan, started: &Started) {
     for (cache, server) in served.caches.iter_mut().zip(&started.servers) {
-        let size = wanted.cache(&cache.device).and_then(|wanted| wanted.size);
-        if size.is_some_and(|size| server.has_size(size)) {
-            cache.size = size;
+        let wanted = wanted.cache(&cache.device).and_then(|wanted| wanted.size);
+        if wanted.is_some_and(|wanted| cache.size != Some(wanted)) {
+            cache.size = server.size().or(cache.size);
         }
     }
 }
@@ -471,6 +498,7 @@ fn refusal(failure: &Failure) -> ControlError {
         | Exit::OutOfService
         | Exit::StoppedShort
         | Exit::Unwell
+        | Exit::StillRunning
         | Exit::Judged(_)
         | Exit::Interrupted => ControlError::Refused(failure.sentence()),
     }

@@ -7,6 +7,7 @@ use kickcache_daemon::serve::error::ServeError;
 pub(super) fn control_error(error: ServeError) -> ControlError {
     match error {
         ServeError::Stopped => ControlError::Stopped,
+        error @ ServeError::StillRunning { .. } => ControlError::Running(error.to_string()),
         error => ControlError::Refused(error.to_string()),
     }
 }

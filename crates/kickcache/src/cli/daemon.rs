@@ -39,7 +39,7 @@ use crate::cli::leaving_out::{LeavingOut, tell_left_out, tell_not_left_out};
 use crate::cli::log::outlet::Outlet;
 use crate::cli::log::start_log;
 use crate::cli::missing_folders::MissingFolders;
-use crate::cli::new_device::NewDevice;
+use crate::cli::new_device::{NewDevice, ordered_before};
 use crate::cli::options::state_place;
 use crate::cli::orphans::{orphans, server_of};
 use crate::cli::other_user::{become_user, watch};
@@ -74,7 +74,7 @@ fn serve(mut plan: ServePlan, source: PlanSource, out: &mut dyn Write, log: &Out
     let activated = ActivationSockets::take(inherited_sockets(), &mut plan)?;
     let before = MissingFolders::of(&plan);
     make_runtime_dir(&plan)?;
-    let tls = plan.tls.tls;
+    let (tls, state) = (plan.tls.tls, state_place(plan.state.as_deref()));
     let daemon = Arc::new(Daemon::new(Changes::new(source, plan.clone())));
     service_manager::tell_start();
     let told = Arc::clone(&daemon);
@@ -111,18 +111,20 @@ fn serve(mut plan: ServePlan, source: PlanSource, out: &mut dyn Write, log: &Out
     daemon.started(started.clone());
     go_on_replacing(&servers);
     let service_manager = ServiceManager::tell_ready(daemon).context("cannot start a thread for systemd")?;
-    let ends: Vec<anyhow::Result<()>> = servers.iter().map(Served::wait).collect();
+    let (mut left, mut errors) = (Vec::new(), Vec::new());
+    for served in &servers {
+        served.wait(&state).map_or_else(|error| errors.push(error), |blocks| left.extend(blocks));
+    }
     drop(service_manager);
     tell_again(&unserved);
-    control.end(end_of(&ends));
-    worst(ends)
+    control.end(end_of(left, &errors));
+    worst(errors)
 }
 
 /// The end that counts: of several errors one that is no ordered stop, as whoever starts the daemon again goes by that.
-fn worst(ends: Vec<anyhow::Result<()>>) -> anyhow::Result<()> {
-    let errors: Vec<Failure> = ends.into_iter().filter_map(Result::err).map(Failure::from).collect();
+fn worst(errors: Vec<anyhow::Error>) -> anyhow::Result<()> {
     let (stopped, failed): (Vec<Failure>, Vec<Failure>) =
-        errors.into_iter().partition(|failure| failure.exit == Exit::StoppedShort);
+        errors.into_iter().map(Failure::from).partition(|failure| failure.exit == Exit::StoppedShort);
     failed.into_iter().chain(stopped).next().map_or(Ok(()), |failure| Err(failure.error))
 }
 
@@ -133,10 +135,9 @@ fn start_metrics(plan: &ServePlan, daemon: &Arc<Daemon>) -> anyhow::Result<Optio
 }
 
 /// How the daemon ended, for those who stopped it.
-fn end_of(ends: &[anyhow::Result<()>]) -> DaemonEnd {
-    let errors = ends.iter().filter_map(|end| end.as_ref().err());
-    let failed: Vec<String> = errors.map(|error| format!("{error:#}")).collect();
-    if failed.is_empty() { DaemonEnd::Clean } else { DaemonEnd::Unclean(failed.join("; ")) }
+fn end_of(left: Vec<wire::LeftOnCache>, errors: &[anyhow::Error]) -> DaemonEnd {
+    let failed: Vec<String> = errors.iter().map(|error| format!("{error:#}")).collect();
+    if failed.is_empty() { DaemonEnd::Clean(left) } else { DaemonEnd::Unclean(failed.join("; ")) }
 }
 
 /// The state directory of a plan, from the root.
@@ -270,8 +271,13 @@ impl Daemon {
     ) -> Result<wire::Replacing, ControlError> {
         new.check_unused().map_err(control_error)?;
         let with = shown_path(&order.with);
-        let taken_in =
-            wire::Replacing { device: device.to_owned(), with: with.clone(), bytes: 0, destroyed: None };
+        let taken_in = wire::Replacing {
+            device: device.to_owned(),
+            with: with.clone(),
+            bytes: 0,
+            stage: wire::ReplacementStage::Begun,
+            destroyed: None,
+        };
         if order.dry_run {
             let state = state_place(self.changes.plan().state.as_deref());
             taking_in::check(served, order, &state)?;
@@ -380,7 +386,11 @@ impl ControlTarget for Daemon {
         let served = started.server_with(order.device.as_deref())?;
         let plan = self.changes.plan();
         let new = NewDevice::new(order, state_place(plan.state.as_deref()), plan, &started);
-        let device = self.changes.under_way().check_device_stays(named_in_status(&served)?)?;
+        let status = served.handle.status().map_err(control_error)?;
+        let device = self.changes.under_way().check_device_stays(shown_path(&status.cache))?;
+        if let Some(replacing) = ordered_before(order, &status) {
+            return Ok(replacing);
+        }
         match is_left_out(&served) {
             true => self.take_in(&served, &device, order, &new),
             false => new.replace(&served, device, order),
@@ -428,8 +438,10 @@ impl ControlTarget for Daemon {
         Ok(TitledRecording { title, recording })
     }
 
-    fn add(&self, volume: &wire::VolumeToAdd) -> Result<(), ControlError> {
-        self.change("a volume is added", |turn, started| turn.add(started, volume))
+    fn add(&self, volume: &wire::VolumeToAdd) -> Result<Option<String>, ControlError> {
+        self.change("a volume is added", |turn, started| turn.add(started, volume))?;
+        let name = volume.volume["name"].as_str().unwrap_or_default();
+        Ok(self.changes.hint_of_added(name))
     }
 
     fn remove(

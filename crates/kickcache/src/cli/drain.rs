@@ -124,6 +124,7 @@ impl DrainArgs {
 
     fn ask_daemon(&self, volume: &str, out: &mut dyn Write) -> Result<(), Failure> {
         let client = self.control.client();
+        let client = if self.wait { client.patient() } else { client };
         client.drain(volume)?;
         let mut report = client.status()?;
         let mut left = left(volume, &report)?;
@@ -174,13 +175,13 @@ fn sentence(done: &Drained, cache: &Path) -> String {
 
 /// What stands in the way of a drain, said at once and then now and then.
 #[derive(Default)]
-struct Obstacles {
+pub(super) struct Obstacles {
     said: Option<Instant>,
 }
 
 impl Obstacles {
     /// What is to be said, if anything: devices that failed a moment ago, or do not answer.
-    fn tell(&mut self, now: Instant, name: &str, report: &Report) -> Option<String> {
+    pub(super) fn tell(&mut self, now: Instant, name: &str, report: &Report) -> Option<String> {
         if self.said.is_some_and(|said| now.duration_since(said) < SAY_EVERY) {
             return None;
         }
@@ -217,7 +218,7 @@ fn obstacle(silent: Option<f64>, error: Option<&LastError>) -> Option<String> {
 }
 
 /// Bytes that are dirty, or written back and not flushed.
-fn left(name: &str, report: &Report) -> anyhow::Result<u64> {
+pub(super) fn left(name: &str, report: &Report) -> anyhow::Result<u64> {
     let Found { cache, volume } =
         find(report, name).ok_or_else(|| anyhow!("the volume `{name}` is not served any longer"))?;
     let left = volume.dirty_bytes + volume.unflushed_bytes;
@@ -229,7 +230,7 @@ fn left(name: &str, report: &Report) -> anyhow::Result<u64> {
 }
 
 /// Whether the records of what was written back are still on their way to the cache device.
-fn is_draining(name: &str, report: &Report) -> bool {
+pub(super) fn is_draining(name: &str, report: &Report) -> bool {
     find(report, name).is_some_and(|found| found.volume.draining)
 }
 

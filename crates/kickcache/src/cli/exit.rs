@@ -34,6 +34,8 @@ pub(crate) enum Exit {
     StoppedShort,
     /// A daemon says that something is wrong.
     Unwell,
+    /// The operation in the daemon may still be running.
+    StillRunning,
     /// What `judge` says to `git bisect run`.
     Judged(u8),
     /// A measurement was interrupted, and what it had is printed.
@@ -53,6 +55,7 @@ impl Exit {
             Exit::OutOfService => 7,
             Exit::StoppedShort => 8,
             Exit::Unwell => 9,
+            Exit::StillRunning => 10,
             Exit::Judged(code) => code,
             Exit::Interrupted => 130,
         }
@@ -147,9 +150,9 @@ impl From<ClientError> for Failure {
         let exit = match error {
             ClientError::NoDaemon(_) => Exit::NoDaemon,
             ClientError::Path(_) | ClientError::Wrong(_) => Exit::Usage,
+            ClientError::Late(_) | ClientError::Running(_) => Exit::StillRunning,
             ClientError::NotAllowed(_)
             | ClientError::Io { .. }
-            | ClientError::Late(_)
             | ClientError::Refused(_)
             | ClientError::Answer(_) => Exit::Failed,
         };
@@ -182,6 +185,13 @@ mod tests {
         let unit = include_str!("../../../../contrib/kickcache.service");
         let line = format!("RestartPreventExitStatus={}", end(left()).code());
         assert!(unit.lines().any(|found| found == line), "no {line}");
+    }
+
+    #[test]
+    fn an_operation_that_goes_on_has_a_code_of_its_own() {
+        for error in [ClientError::Late("/c".into()), ClientError::Running("it grows".into())] {
+            assert_eq!(Failure::from(error).exit.code(), 10);
+        }
     }
 
     #[test]

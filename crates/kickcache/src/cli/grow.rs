@@ -52,7 +52,7 @@ pub(crate) struct GrowArgs {
 
 impl GrowArgs {
     pub(crate) fn run(&self, out: &mut dyn Write) -> Result<(), Failure> {
-        let client = self.control.client();
+        let client = self.control.client().patient();
         let device = self.cache.as_deref().map(shown_path);
         let extent = if self.dry_run { ChangeExtent::CheckOnly } else { ChangeExtent::All };
         let growing = client.grow(device.as_deref(), self.size.map(Size::bytes), extent)?;

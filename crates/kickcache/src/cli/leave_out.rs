@@ -62,7 +62,7 @@ impl LeaveOutArgs {
             dry_run: self.dry_run,
         };
         let (client, awaited, bar) = (self.control.client(), Awaited::new()?, bar(1, BAR));
-        let asker = client.clone();
+        let asker = client.patient();
         let answered = awaited.answer(move || asker.leave_out(order), || show(&client, &bar));
         bar.finish_and_clear();
         let left_out = answered?;

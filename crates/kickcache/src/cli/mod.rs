@@ -14,6 +14,7 @@ mod daemon;
 mod demo;
 mod detach;
 mod drain;
+mod drain_all;
 mod dump;
 mod equals_hint;
 mod exit;

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use kickcache_daemon::control::ControlError;
-use kickcache_daemon::control::wire::{ReplacementOrder, Replacing};
+use kickcache_daemon::control::wire::{ReplacementOrder, ReplacementStage, Replacing};
 use kickcache_daemon::driver::device::check_distinct;
 use kickcache_daemon::driver::rights::access;
 use kickcache_daemon::plan::ServePlan;
@@ -11,7 +11,10 @@ use kickcache_daemon::plan::volume_spec::VolumeSpec;
 use kickcache_daemon::serve::cache_device::Overwrite;
 use kickcache_daemon::serve::config::StatePlace;
 use kickcache_daemon::serve::error::ServeError;
-use kickcache_daemon::serve::server::{SuccessorSpec, TakeoverBegun};
+use kickcache_daemon::serve::server::{
+    ServerStatus, SuccessorSpec, TakeoverBegun, TakeoverProgress, TakeoverStage,
+};
+use kickcache_daemon::whole_path::shown_path;
 
 use crate::cli::control_error::control_error;
 use crate::cli::exit::sentence;
@@ -119,11 +122,32 @@ impl NewDevice {
         if !order.dry_run {
             let begun = served.handle.take_over(spec, move || self.check());
             let TakeoverBegun { with, bytes } = begun.map_err(control_error)?;
-            return Ok(Replacing { device, with, bytes, destroyed: None });
+            return Ok(Replacing { device, with, bytes, stage: ReplacementStage::Begun, destroyed: None });
         }
         self.check().map_err(control_error)?;
         let TakeoverBegun { with, bytes } = served.handle.check_takeover(&spec).map_err(control_error)?;
-        Ok(Replacing { device, with, bytes, destroyed: self.destroyed() })
+        Ok(Replacing { device, with, bytes, stage: ReplacementStage::Begun, destroyed: self.destroyed() })
+    }
+}
+
+/// The replacement that an earlier order with the same device began: a user repeats a command that was interrupted.
+pub(super) fn ordered_before(order: &ReplacementOrder, status: &ServerStatus) -> Option<Replacing> {
+    let (device, with) = (shown_path(&status.cache), shown_path(&order.with));
+    let replacing = |bytes, stage| {
+        Some(Replacing { device: device.clone(), with: with.clone(), bytes, stage, destroyed: None })
+    };
+    match &status.takeover {
+        _ if order.dry_run => None,
+        Some(TakeoverProgress {
+            with: running,
+            stage: TakeoverStage::Copying | TakeoverStage::TakingOver,
+            bytes,
+            ..
+        }) if *running == with => replacing(*bytes, ReplacementStage::Running),
+        None if status.has_taken_over && device == with => {
+            replacing(status.cache_size, ReplacementStage::Done)
+        }
+        Some(_) | None => None,
     }
 }
 

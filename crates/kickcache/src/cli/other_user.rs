@@ -14,6 +14,7 @@ use kickcache_daemon::driver::rights::separation::{Granting, Separated, separate
 use kickcache_daemon::driver::rights::trusted_path::check_file_of_root;
 use kickcache_daemon::plan::ServePlan;
 use kickcache_daemon::plan::default_paths::{SYSTEM_CONTROL, runtime_dir};
+use kickcache_daemon::state::StateFile;
 use kickcache_daemon::whole_path::whole_path;
 use rustix::fs::{Access, access};
 
@@ -48,7 +49,8 @@ pub(super) fn become_user(plan: &ServePlan, source: &PlanSource) -> anyhow::Resu
         give(&folder, Purpose::Sockets, &account, &passed).map_err(|why| anyhow!(why))?;
     }
     if let Some(state) = &plan.state {
-        give(&whole_path(state), Purpose::State, &account, &[]).map_err(|why| anyhow!(why))?;
+        let purpose = Purpose::State { is_record: |name| StateFile::of_name(name).is_some() };
+        give(&whole_path(state), purpose, &account, &[]).map_err(|why| anyhow!(why))?;
     }
     let named_in = match source.path() {
         Some(file) => format!("{} (`may-open`)", file.display()),

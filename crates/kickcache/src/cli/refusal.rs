@@ -197,6 +197,7 @@ fn concern(error: &ServeError) -> Concern {
         | ServeError::Engine { .. }
         | ServeError::Cache { .. }
         | ServeError::CacheIo { .. }
+        | ServeError::StillRunning { .. }
         | ServeError::Successor { .. } => Concern::Cache(error.to_string()),
     }
 }

@@ -43,7 +43,7 @@ impl ReloadArgs {
             return Ok(writeln!(out, "{}", serde_json::to_string_pretty(&reloaded)?)?);
         }
         let Reloaded { changes, notes } = &reloaded;
-        if changes.is_empty() {
+        if changes.is_empty() && notes.is_empty() {
             writeln!(out, "nothing is different")?;
         }
         changes.iter().try_for_each(|change| writeln!(out, "{change}"))?;

@@ -8,7 +8,7 @@ use indicatif::ProgressBar;
 use kickcache_daemon::control::client::Client;
 use kickcache_daemon::control::replacing_report::{ReplacingReport, ReplacingStep};
 use kickcache_daemon::control::report::{CacheReport, Report};
-use kickcache_daemon::control::wire::{ReplacementOrder, Replacing};
+use kickcache_daemon::control::wire::{ReplacementOrder, ReplacementStage, Replacing};
 use kickcache_daemon::shell_command::ShellCommand;
 use kickcache_daemon::whole_path::{shown_path, whole_path};
 use kickcache_units::{Size, show_bytes};
@@ -37,7 +37,7 @@ Examples:
 /// `kill -9` and power cuts do no harm, and the next start goes on (docs/replace.md).
 ///
 /// The command waits until that is done, however long it takes, or refused. The daemon goes on with it if the command is interrupted (exit
-/// code 130); `kickcache status` says how far it is.
+/// code 130); `kickcache status` says how far it is, and the same command waits for it again.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ReplaceArgs {
@@ -74,11 +74,11 @@ impl ReplaceArgs {
             dry_run: self.dry_run,
         };
         let (awaited, bar) = (Awaited::new()?, bar(1, BAR));
-        let asker = client.clone();
+        let asker = client.patient();
         let asked =
             awaited.answer(move || asker.replace(order), || show(&client, self.cache.as_deref(), &bar));
         let replacing = asked.inspect_err(|_| bar.finish_and_clear())?;
-        let Replacing { device, with, bytes, destroyed } = &replacing;
+        let Replacing { device, with, bytes, stage, destroyed } = &replacing;
         if self.dry_run {
             bar.finish_and_clear();
             if self.json {
@@ -98,6 +98,9 @@ impl ReplaceArgs {
         let cache = replaced?;
         if self.json {
             return Ok(writeln!(out, "{}", serde_json::to_string_pretty(&replacing)?)?);
+        }
+        if *stage == ReplacementStage::Done {
+            return Ok(writeln!(out, "{with} is the cache device already, since an earlier `replace`")?);
         }
         if *bytes == 0 && with == device {
             return Ok(writeln!(out, "{with} is the cache device again, and empty")?);
@@ -144,7 +147,7 @@ fn wait(
 ) -> Result<CacheReport, Failure> {
     let Replacing { device, with, .. } = replacing;
     loop {
-        let Report { caches, .. } = client.status().map_err(|error| {
+        let Report { caches, .. } = awaited.status(client, |error| {
             let status = ShellCommand::new("status");
             let what = format!("leave that device alone, start it, and see `{status}`");
             vanished(error, &format!("its next start may go on with {with}: {what}"))

@@ -8,6 +8,7 @@ use std::thread::{self, ScopedJoinHandle};
 
 use anyhow::{Context, bail};
 use kickcache_daemon::control::ControlError;
+use kickcache_daemon::control::wire::LeftOnCache;
 use kickcache_daemon::driver::device::answers::silent_devices;
 use kickcache_daemon::driver::device::check_distinct;
 use kickcache_daemon::offline::taken_in::find_taken_in;
@@ -15,13 +16,16 @@ use kickcache_daemon::plan::ServePlan;
 use kickcache_daemon::plan::cache_spec::{CacheService, CacheSpec, Unserved};
 use kickcache_daemon::plan::removal::only_volume;
 use kickcache_daemon::plan::volume_spec::VolumeSpec;
+use kickcache_daemon::serve::config::StatePlace;
 use kickcache_daemon::serve::error::ServeError;
 use kickcache_daemon::serve::missed_device::uuid_at;
 use kickcache_daemon::serve::prepare::check_origin;
-use kickcache_daemon::serve::server::{NamedSettings, Server, ServerHandle};
+use kickcache_daemon::serve::server::{NamedSettings, Server, ServerHandle, Unclean};
 use kickcache_daemon::serve::stop_wish::StopWish;
 use kickcache_daemon::serve::succession::{find_cache, follow};
+use kickcache_daemon::shell_command::ShellCommand;
 use kickcache_daemon::whole_path::{real_path, shown_path};
+use kickcache_engine::units::BLOCK_SIZE;
 use kickcache_units::Size;
 
 use crate::cli::options::state_place;
@@ -152,22 +156,30 @@ impl Served {
         }
     }
 
-    /// Whether the cache device has this size by now; its own plan may say what it was made with.
-    pub(super) fn has_size(&self, size: Size) -> bool {
-        self.handle.status().is_ok_and(|status| status.cache_size == size.bytes())
+    /// The size that the cache device has; its plan may have the size that it was made with.
+    pub(super) fn size(&self) -> Option<Size> {
+        Some(Size::from_bytes(self.handle.status().ok()?.cache_size))
     }
 
-    /// Waits for its end.
+    /// Waits for its end; returns dirty blocks that are left on the cache device.
     ///
     /// # Errors
     /// What ended it, if it was not a stop.
-    pub(super) fn wait(&self) -> anyhow::Result<()> {
-        let device = self.cache.device.display();
+    pub(super) fn wait(&self, state: &StatePlace) -> anyhow::Result<Vec<LeftOnCache>> {
         let end = self.handle.join();
+        let path = self.handle.device();
+        let device = path.display();
         if let Err(error) = &end {
             tracing::error!(event = "server_ended", device = %device, "the server of the cache device {device} ended: {error}");
         }
-        end.with_context(|| format!("the server of the cache device {device} ended"))
+        let left = |Unclean { volume, blocks, .. }| LeftOnCache {
+            drain: ShellCommand::drain_offline(&volume, &path).state(state).to_string(),
+            volume,
+            bytes: blocks * BLOCK_SIZE,
+            device: shown_path(&path),
+        };
+        let end = end.with_context(|| format!("the server of the cache device {device} ended"))?;
+        Ok(end.into_iter().map(left).collect())
     }
 }
 
@@ -264,7 +276,7 @@ fn start_all(
     }
     let Some(error) = failure else { return Ok(servers) };
     servers.iter().for_each(|served| served.handle.stop());
-    let _: Vec<_> = servers.iter().map(Served::wait).collect();
+    let _: Vec<_> = servers.iter().map(|served| served.handle.join()).collect();
     Err(error)
 }
 

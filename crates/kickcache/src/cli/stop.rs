@@ -7,8 +7,11 @@ use std::time::{Duration, Instant};
 use anyhow::anyhow;
 use kickcache_daemon::control::client::{Client, ClientError, KnownEnd};
 use kickcache_daemon::control::report::Report;
+use kickcache_daemon::control::wire::LeftOnCache;
 use kickcache_daemon::offline::ublk::user_of;
+use kickcache_units::show_bytes;
 
+use crate::cli::drain_all::drain_all;
 use crate::cli::exit::Failure;
 use crate::cli::options::ControlOption;
 
@@ -16,11 +19,13 @@ const EXAMPLES: &str = "\
 Examples:
   kickcache stop                        return when everything acknowledged is durable
   kickcache stop --no-wait
+  kickcache stop --drain                write dirty blocks back first: the origins are complete
   kickcache stop --remove               only if no block device (serve --ublk) is in use
 
-Dirty blocks stay dirty on the cache device; drain first to detach an origin.
+Dirty blocks stay on the cache device. For each volume that has any, the command prints how much its
+origin lacks, and the command that writes it back.
 Exit code 1 if the daemon did not end cleanly: a signal cut the stop short, dirty blocks are lost
-or on a cache device out of service alone, or it failed.";
+or on a cache device out of service alone, or it failed; with --drain also if blocks are left.";
 
 /// How often the daemon is asked whether it is still there.
 const ASK_EVERY: Duration = Duration::from_millis(50);
@@ -34,6 +39,9 @@ pub(crate) struct StopArgs {
     /// Return at once
     #[arg(long)]
     no_wait: bool,
+    /// Write the dirty blocks of all volumes back first; until the stop, writes go through to the origins
+    #[arg(long, conflicts_with = "no_wait")]
+    drain: bool,
     /// Refuse while a block device of a volume (serve --ublk) is in use
     ///
     /// Without it such a device stays, and its requests wait for the next daemon.
@@ -46,8 +54,12 @@ pub(crate) struct StopArgs {
 impl StopArgs {
     pub(crate) fn run(&self, out: &mut dyn Write) -> Result<(), Failure> {
         let client = self.control.client();
+        let client = if self.no_wait { client } else { client.patient() };
         if self.remove {
             refuse_used(&client.status()?)?;
+        }
+        if self.drain {
+            drain_all(&client)?;
         }
         let mut end = client.await_end()?;
         client.stop()?;
@@ -62,8 +74,31 @@ impl StopArgs {
         };
         wait_gone(&client)?;
         match known {
-            KnownEnd::Clean | KnownEnd::Untold => Ok(writeln!(out, "stopped")?),
+            KnownEnd::Clean(left) => self.tell_left(&left, out),
+            KnownEnd::Untold => Ok(writeln!(out, "stopped")?),
             KnownEnd::Unclean(why) => Err(anyhow!("the daemon ended, and not cleanly: {why}").into()),
+        }
+    }
+}
+
+impl StopArgs {
+    fn tell_left(&self, left: &[LeftOnCache], out: &mut dyn Write) -> Result<(), Failure> {
+        writeln!(out, "stopped")?;
+        for LeftOnCache { volume, bytes, device, drain } in left {
+            let bytes = show_bytes(*bytes);
+            writeln!(
+                out,
+                "{volume}: {bytes} are only on the cache device {device}; its origin is incomplete until `{drain}`, or until kickcache \
+                 serves it again"
+            )?;
+        }
+        match left.first() {
+            Some(first) if self.drain => Err(anyhow!(
+                "the daemon has stopped, and not everything was written back: `{}` does that now",
+                first.drain
+            )
+            .into()),
+            Some(_) | None => Ok(()),
         }
     }
 }

@@ -6,9 +6,10 @@ use std::path::Path;
 use std::thread;
 
 use crate::client::{Client, FUA, NO_HOLE, Request, WRITE};
-use crate::daemon::{Daemon, Spec, VOLUME, is_stand_in};
+use crate::daemon::{Daemon, KICKCACHE, Spec, VOLUME, is_stand_in};
 use crate::rng::Rng;
 use crate::scratch::{MIB, Scratch, difference};
+use crate::{need_kickcache, tools};
 
 const VOLUME_BYTES: u64 = 48 * MIB + 4096;
 const CONNECTIONS: u64 = 3;
@@ -176,4 +177,43 @@ fn the_mirror_notices_a_difference() {
     assert_eq!(difference(&one, &other), None);
     crate::scratch::flip_byte(&other, MIB - 1).unwrap();
     assert!(difference(&one, &other).unwrap().contains("byte 1048575"));
+}
+
+#[test]
+fn a_stop_names_blocks_that_only_the_cache_device_has() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let origin = scratch.sparse("origin", 16 * MIB);
+    let spec = Spec::new(&scratch, &origin, "write-back", "16M");
+    let mut daemon = spec.start();
+    daemon.connect().write(65_536, &[7; 65_536]);
+    let said = daemon.control(&["stop"]);
+    let (first, rest) = said.split_once('\n').unwrap();
+    let words =
+        format!("64 KiB are only on the cache device {}; its origin is incomplete", spec.cache.display());
+    assert!(first == "stopped" && rest.contains(&words), "{said}");
+    let status = daemon.wait();
+    daemon.check_end(status);
+    assert!(daemon.log().contains("alone: 16 blocks of v\n"), "{}", daemon.log());
+    // The command completes the origin.
+    let command = rest.split('`').nth(1).unwrap().replacen("kickcache", KICKCACHE, 1);
+    tools::run("sh", ["-c", &command]);
+    assert_eq!(fs::read(&origin).unwrap()[65_536..131_072], [7; 65_536]);
+    let mut daemon = spec.start();
+    assert_eq!(daemon.control(&["stop"]), "stopped\n");
+    daemon.wait();
+}
+
+#[test]
+fn a_stop_that_drains_leaves_complete_origins() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let origin = scratch.sparse("origin", 16 * MIB);
+    let spec = Spec::new(&scratch, &origin, "write-back", "16M");
+    let mut daemon = spec.start();
+    daemon.connect().write(65_536, &[7; 65_536]);
+    assert_eq!(daemon.control(&["stop", "--drain"]), "stopped\n");
+    let status = daemon.wait();
+    daemon.check_end(status);
+    assert_eq!(fs::read(&origin).unwrap()[65_536..131_072], [7; 65_536]);
 }

@@ -111,13 +111,22 @@ impl FaultyDisks {
         self.tell("position").parse().unwrap()
     }
 
+    /// Files as a power cut behind this many records leaves them at worst: without all that was not flushed.
+    pub(crate) fn cut_unflushed(&self, scratch: &Scratch, until: u64) -> [PathBuf; 2] {
+        self.replay(scratch, until, &["--seed", "0", "--lose-unflushed"])
+    }
+
     /// Files as a power cut behind this many records could have left them: cache and origin.
     pub(crate) fn cut(&self, scratch: &Scratch, until: u64, seed: u64) -> [PathBuf; 2] {
+        self.replay(scratch, until, &["--seed", &seed.to_string()])
+    }
+
+    fn replay(&self, scratch: &Scratch, until: u64, words: &[&str]) -> [PathBuf; 2] {
         let names = ["cache cut", "origin cut"];
         let files = [0, 1].map(|disk| scratch.sparse(names[disk], self.sizes[disk]));
         let mut arguments: Vec<OsString> = vec!["replay".into(), "--log".into(), self.log.clone().into()];
         arguments.extend(["--until".into(), until.to_string().into()]);
-        arguments.extend(["--seed".into(), seed.to_string().into()]);
+        arguments.extend(words.iter().map(Into::into));
         arguments.extend(disk_arguments(&files));
         tools::run(FAULTDISK, arguments);
         files

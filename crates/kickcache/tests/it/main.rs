@@ -32,6 +32,7 @@ mod evil_server;
 mod faulty;
 mod filesystem;
 mod fio_verify;
+mod fua_cuts;
 mod fuse;
 mod gains;
 mod grow;

@@ -76,6 +76,28 @@ fn a_volume_is_added_served_and_there_after_a_kill() {
 }
 
 #[test]
+fn a_volume_that_the_file_does_not_name_has_a_hint() {
+    need_kickcache!();
+    let reloadable = Reloadable::new(&[("one", "")]);
+    let daemon = reloadable.start(&["one"]);
+    let hint = |name| {
+        let arguments = add(&reloadable, name, &[]);
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        let added = reloadable.try_control(&arguments);
+        assert!(added.status.success(), "{added:?}");
+        String::from_utf8(added.stderr).unwrap()
+    };
+    let file = reloadable.scratch.path("config.toml").display().to_string();
+    assert_eq!(
+        hint("two"),
+        format!("two is not in {file}: the next start serves it only if it is added there\n")
+    );
+    reloadable.write(&[("one", ""), ("two", ""), ("three", "")]);
+    assert_eq!(hint("three"), "");
+    daemon.stop();
+}
+
+#[test]
 fn what_cannot_be_added_changes_nothing() {
     need_kickcache!();
     let reloadable = Reloadable::new(&[("one", "")]);

@@ -1,7 +1,7 @@
 //! A daemon that root starts, and that goes on as another user, who may open none of its devices.
 
 use std::fs;
-use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -114,6 +114,28 @@ fn it_has_no_rights_and_serves_what_root_named() {
     // Root's notes are the user's as well: the next daemon reads them.
     tools::run(KICKCACHE, ["detach", &next, "v"]);
     place.spec.start().stop();
+}
+
+#[test]
+fn a_user_takes_the_records_of_a_daemon_that_was_root() {
+    need_kickcache!();
+    if !tools::is_root() {
+        skip!("only root starts a daemon that goes on as another user");
+    }
+    let (place, above) = (Place::new("16M"), Scratch::new());
+    fs::set_permissions(above.dir(), fs::Permissions::from_mode(0o755)).unwrap();
+    let state = above.path("state");
+    let named = ["--state".into(), state.to_str().unwrap().to_owned().into()];
+    let as_root = Spec { extra: named.to_vec(), ..place.spec.clone() };
+    let as_user = Spec { extra: [place.spec.extra.clone(), named.to_vec()].concat(), ..place.spec.clone() };
+    let daemon = as_root.start();
+    daemon.connect().write(0, &[7; 4096]);
+    daemon.stop();
+    let records = || fs::read_dir(&state).unwrap().map(|record| record.unwrap().path());
+    let wear = records().find(|path| path.file_name().unwrap().to_str().unwrap().starts_with("wear-"));
+    assert!(wear.is_some(), "{:?}", records().collect::<Vec<_>>());
+    as_user.start().stop();
+    assert!(records().all(|record| fs::metadata(record).unwrap().uid() == NUMBER));
 }
 
 #[test]

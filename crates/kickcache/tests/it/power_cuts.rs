@@ -155,7 +155,11 @@ fn send(client: &mut Client, cell: u64, version: u64) {
 }
 
 /// A daemon on what a cut left.
-fn start_on(scratch: &Scratch, mode: &'static str, [cache, origin]: &[PathBuf; 2]) -> Option<Daemon> {
+pub(crate) fn start_on(
+    scratch: &Scratch,
+    mode: &'static str,
+    [cache, origin]: &[PathBuf; 2],
+) -> Option<Daemon> {
     let mut spec = Spec::new(scratch, origin, mode, "8M");
     spec.cache = cache.clone();
     // It was a file of another name before the cut. The notes are those of the time of the cut: what another cut came to

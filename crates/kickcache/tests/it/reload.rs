@@ -150,7 +150,10 @@ fn a_reload_that_is_refused_changes_nothing_and_says_why_by_its_code() {
     reloadable.write(&[("one", "mode = \"write-back\""), ("two", "read-only = true")]);
     for command in [&["reload"][..], &["reload", "--dry-run"]] {
         let said = reloadable.refusal(command, 1);
-        assert!(said.contains("volume two: `read-only` is false here and true in the file"), "{said}");
+        assert!(
+            said.contains("volume two: `read-only` is false in the daemon and true in the file"),
+            "{said}"
+        );
     }
     assert_eq!(mode_of(&daemon, "one"), "write-through");
     reloadable.write(&[("one", "mode = \"write-back\""), ("two", "mode = \"write-forth\"")]);
@@ -204,7 +207,10 @@ fn sighup_reloads_and_systemd_hears_of_it() {
     assert_eq!(mode_of(&daemon, "one"), "write-around");
     reloadable.write(&[("one", "origin-no-flush = true")]);
     daemon.signal(Signal::HUP);
-    wait_for_log(&daemon, "nothing is changed: volume one: `origin-no-flush` is false here and true");
+    wait_for_log(
+        &daemon,
+        "nothing is changed: volume one: `origin-no-flush` is false in the daemon and true",
+    );
     assert_eq!(mode_of(&daemon, "one"), "write-around");
     daemon.stop();
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::bad_input::refused;
@@ -168,6 +168,30 @@ fn a_device_that_was_replaced_leads_to_the_other_one_and_what_cannot_take_over_i
     spec.start().stop();
 }
 
+#[test]
+fn a_replacement_that_is_ordered_again_is_waited_for() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let origin = scratch.sparse("origin", VOLUME_BYTES);
+    let daemon = Spec::new(&scratch, &origin, "write-back", "512M").start();
+    let new = scratch.dir().join("new");
+    let order = ["replace", "--with", new.to_str().unwrap()];
+    let first = begin(&daemon, &new);
+    while daemon.status()["caches"][0]["replacing"].is_null() && !daemon.log().contains("has taken over") {
+        thread::sleep(Duration::from_millis(5));
+    }
+    kill_process(Pid::from_child(&first), Signal::INT).unwrap();
+    // It may have ended before.
+    let code = end(first).0;
+    assert!([Some(0), Some(130)].contains(&code), "{code:?}");
+    let said = daemon.control(&order);
+    assert!(said.contains("has taken over") || said.contains("already"), "{said}");
+    assert_eq!(device(&daemon), new);
+    let said = daemon.control(&order);
+    assert!(said.contains("is the cache device already, since an earlier `replace`"), "{said}");
+    daemon.stop();
+}
+
 /// The copy says that it is the cache, with the same uuid; the number of the new one tells.
 #[test]
 fn a_copy_of_the_old_device_from_before_it_was_replaced_is_refused() {
@@ -197,10 +221,14 @@ fn a_device_goes_by_the_name_that_it_was_given() {
     let daemon = reloadable.start(&["one"]);
     let (link, old) = (reloadable.scratch.path("link"), reloadable.spec.cache.clone());
     std::os::unix::fs::symlink(reloadable.scratch.dir().join("new"), &link).unwrap();
+    assert_eq!(daemon.control(&["reload", "--dry-run"]), "nothing is different\n");
     replace(&daemon, &link);
+    let said = daemon.control(&["reload", "--dry-run"]);
+    let note = format!("it was replaced, and {} is the cache device", link.display());
+    assert!(said.starts_with(old.to_str().unwrap()) && said.contains(&note), "{said}");
     reloadable.spec.cache.clone_from(&link);
     reloadable.write(&[("one", "")]);
-    daemon.control(&["reload"]);
+    assert_eq!(daemon.control(&["reload"]), "nothing is different\n");
     daemon.stop();
     let said = tools::output(KICKCACHE, ["inspect", old.to_str().unwrap()]).stderr;
     let said = String::from_utf8(said).unwrap();
@@ -270,14 +298,13 @@ fn clients_do_not_wait_for_a_new_device_that_does_not_answer() {
     let origin = scratch.sparse("own origin", VOLUME_BYTES);
     let mut daemon = Spec::new(&scratch, &origin, "write-back", "256M").start();
     let mut client = daemon.connect();
-    let replacing = begin_copy(&daemon, &with);
     let _release = Release(&disks);
+    // The copy does not end before the other writes hang as well.
+    disks.tell("fault origin write hang 134217728+134217728");
+    let replacing = begin_copy(&daemon, &with);
     disks.tell("fault origin write hang");
-    let start = Instant::now();
     client.write(0, &[5; 65536]);
     client.flush();
-    let took = start.elapsed();
-    assert!(took < Duration::from_secs(20), "{took:?}");
     let (code, said) = end(replacing);
     assert!(code == Some(1) && said.contains("has completed nothing for 9 s"), "{said}");
     let log = daemon.log();
@@ -314,8 +341,8 @@ fn a_new_device_that_is_made_ready_is_shown_and_nobody_need_wait_for_it() {
     while step(&daemon) != "preparing" {
         assert!(start.elapsed() < Duration::from_secs(20), "{}", daemon.log());
     }
-    let process = rustix::process::Pid::from_child(&replacing);
-    rustix::process::kill_process(process, Signal::INT).unwrap();
+    let process = Pid::from_child(&replacing);
+    kill_process(process, Signal::INT).unwrap();
     let (code, said) = end(replacing);
     assert!(code == Some(130) && said.contains("the daemon goes on with it"), "{said}");
     assert_eq!(step(&daemon), "preparing");

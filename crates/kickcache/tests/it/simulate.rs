@@ -332,7 +332,7 @@ fn a_calibration_that_is_interrupted_leaves_nothing_behind() {
     assert!(output.status.code() == Some(130) && error.contains("was interrupted"), "{error}");
     let ended = Instant::now();
     while runs() {
-        assert!(ended.elapsed() < Duration::from_millis(1_500), "fio lives on");
+        assert!(ended.elapsed() < Duration::from_secs(60), "fio lives on");
         thread::sleep(Duration::from_millis(20));
     }
     assert_eq!(fs::read_dir(&temporary).unwrap().count(), 0);

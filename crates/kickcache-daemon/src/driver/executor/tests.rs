@@ -283,6 +283,45 @@ fn short_transfers_are_continued() {
     assert_eq!(operation.advance(4096 - 512), Next::Done);
 }
 
+/// tmpfs is not one of the file systems that are known to honour the flag.
+#[test]
+fn the_flag_is_trusted_on_known_file_systems_only() {
+    let Ok(directory) = tempfile::tempdir_in("/dev/shm") else { return eprintln!("skipped: no /dev/shm") };
+    let path = directory.path().join("device");
+    std::fs::write(&path, pattern(SIZE)).unwrap();
+    let driver = open(&path, IoEngine::Threads);
+    assert_eq!(driver.write_sync(ORIGIN, Durability::Durable), WriteSync::After);
+    assert_eq!(driver.write_sync(ORIGIN, Durability::Volatile), WriteSync::Not);
+}
+
+#[test]
+fn durable_zeroes_end_with_a_flush() {
+    let next = |durability| {
+        let mut operation = Operation::new();
+        operation.begin(SubmissionId::from_u64(1), ORIGIN, Work::Zero { mode: 0, durability });
+        let next = operation.advance(0);
+        (next, operation.next_io(Target { fd: -1, fixed: None, way: Way::Any }).kind)
+    };
+    assert!(matches!(next(Durability::Durable), (Next::Continue, IoKind::DataSync)));
+    assert!(matches!(next(Durability::Volatile), (Next::Done, _)));
+}
+
+#[test]
+fn durable_zeroes_stay_durable_where_they_are_written() {
+    on_both(|mut fixture| {
+        for (durability, is_durable) in [(Durability::Durable, true), (Durability::Volatile, false)] {
+            let token = fixture.driver.begin(SubmissionId::from_u64(9), ORIGIN, Work::Flush, 0);
+            let operation = fixture.driver.operation(token);
+            (operation.work, operation.length) = (Work::Zero { mode: 0, durability }, 4096);
+            fixture.driver.advance(Instant::ZERO, token, -libc::EOPNOTSUPP);
+            let sync = fixture.driver.write_sync(ORIGIN, durability);
+            assert_eq!(sync != WriteSync::Not, is_durable);
+            assert_eq!(fixture.driver.operation(token).work, Work::Write(sync));
+            assert!(fixture.wait().result.is_ok());
+        }
+    });
+}
+
 #[test]
 fn where_the_flag_is_not_kept_a_durable_write_ends_with_a_flush_of_its_own() {
     let mut operation = Operation::new();

@@ -1,5 +1,6 @@
 //! Folders that a daemon writes to become those of the user that it goes on as.
 
+use std::ffi::OsStr;
 use std::fs::{DirEntry, File, Metadata};
 use std::io;
 use std::os::fd::OwnedFd;
@@ -15,10 +16,13 @@ use crate::driver::rights::account::Account;
 use crate::driver::rights::trusted_path::{Untrusted, walk};
 
 /// What a folder is for, and with that what may be in it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub enum Purpose {
-    /// Notes, which become the user's, too.
-    State,
+    /// Records, which become the user's, too.
+    State {
+        /// Whether a record has this name. A file with another name may belong to another program.
+        is_record: fn(&OsStr) -> bool,
+    },
     /// Sockets. Those that nobody serves are removed.
     Sockets,
 }
@@ -46,8 +50,10 @@ pub fn give(path: &Path, purpose: Purpose, account: &Account, passed: &[PathBuf]
     match walk(path) {
         Ok(_) => {}
         // Others than root may change it already.
-        Err(Untrusted::Folder(_)) if purpose == Purpose::Sockets => return clear(path).map_err(failed),
-        Err(Untrusted::Folder(_)) => return Ok(()),
+        Err(Untrusted::Folder(_)) => match purpose {
+            Purpose::Sockets => return clear(path).map_err(failed),
+            Purpose::State { .. } => return Ok(()),
+        },
         Err(Untrusted::Io(error)) => return Err(failed(error)),
     }
     let folder = File::open(path).map_err(failed)?;
@@ -67,7 +73,7 @@ pub fn give(path: &Path, purpose: Purpose, account: &Account, passed: &[PathBuf]
     for entry in &entries {
         let name = entry.file_name();
         match purpose {
-            Purpose::State => chownat(&folder, &name, uid, gid, AtFlags::SYMLINK_NOFOLLOW),
+            Purpose::State { .. } => chownat(&folder, &name, uid, gid, AtFlags::SYMLINK_NOFOLLOW),
             Purpose::Sockets if entry.file_type().map_err(failed)?.is_socket() => {
                 unlinkat(&folder, &name, AtFlags::empty())
             }
@@ -122,12 +128,12 @@ fn make_above(path: &Path) -> Result<(), Untrusted> {
 }
 
 fn check_entry(path: &Path, found: &Metadata, purpose: Purpose, account: &Account) -> Result<(), String> {
-    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    let is_note = ["origin-", "cache-", ".new-"].iter().any(|start| name.starts_with(start));
+    let name = path.file_name().unwrap_or_default();
     let what = match purpose {
-        // One with another name may be anybody's.
-        Purpose::State if is_note && found.is_file() && found.nlink() == 1 => return Ok(()),
-        Purpose::State => "which is no note of kickcache",
+        Purpose::State { is_record } if is_record(name) && found.is_file() && found.nlink() == 1 => {
+            return Ok(());
+        }
+        Purpose::State { .. } => "which is no note of kickcache",
         Purpose::Sockets if found.is_dir() && found.uid() == account.uid.as_raw() => return Ok(()),
         Purpose::Sockets if found.is_dir() => "the folder of another daemon",
         Purpose::Sockets if !found.file_type().is_socket() => "which is no socket",

@@ -24,6 +24,9 @@ use super::wire::{Answer, Ends, Request, Task};
 /// Nobody's number, whatever it is called here.
 const OTHER: u32 = 65_534;
 
+/// A folder of records.
+const STATE: Purpose = Purpose::State { is_record: |name| name.as_encoded_bytes().ends_with(b".json") };
+
 /// Leaves a test that needs root.
 macro_rules! need_root {
     () => {
@@ -305,15 +308,15 @@ fn a_folder_is_given_away_with_what_belongs_into_it() {
     fs::create_dir(at("state")).unwrap();
     fs::write(at("state/origin-a.json"), "{}").unwrap();
     fs::write(at("state/letters"), "").unwrap();
-    let refused = give(&at("state"), Purpose::State, &account, &[]).unwrap_err();
+    let refused = give(&at("state"), STATE, &account, &[]).unwrap_err();
     assert!(refused.contains("letters, which is no note of kickcache"), "{refused}");
     assert_eq!((owner("state"), owner("state/origin-a.json")), (0, 0), "nothing is changed by half");
     fs::remove_file(at("state/letters")).unwrap();
-    give(&at("state"), Purpose::State, &account, &[]).unwrap();
+    give(&at("state"), STATE, &account, &[]).unwrap();
     assert_eq!((owner("state"), owner("state/origin-a.json")), (OTHER, OTHER));
     // Its contents are the user's by now: root touches none of them.
     fs::write(at("state/cache-b.json"), "{}").unwrap();
-    give(&at("state"), Purpose::State, &account, &[]).unwrap();
+    give(&at("state"), STATE, &account, &[]).unwrap();
     assert_eq!(owner("state/cache-b.json"), 0);
     // But for sockets of a daemon of root's that is gone.
     let served = UnixListener::bind(at("run/k/served")).unwrap();
@@ -351,6 +354,6 @@ fn a_folder_with_what_is_anothers_is_not_given_away() {
     fs::create_dir(at("state")).unwrap();
     fs::write(at("shadow"), "").unwrap();
     fs::hard_link(at("shadow"), at("state/origin-a.json")).unwrap();
-    assert!(given("state", Purpose::State, &[]).unwrap_err().contains("origin-a.json, which is no note"));
+    assert!(given("state", STATE, &[]).unwrap_err().contains("origin-a.json, which is no note"));
     assert_eq!(owner("shadow"), 0);
 }

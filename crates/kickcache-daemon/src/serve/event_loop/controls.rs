@@ -107,7 +107,7 @@ impl<E: CacheEngine> EventLoop<E> {
                 drop(answer.send(cache.map(|cache| Lease { superblock: self.superblock.clone(), cache })));
             }
             Control::TakeOver(order, answer) => self.begin_takeover(order, answer),
-            Control::Resize(name, answer) => self.begin_resize(now, &name, &answer),
+            Control::Resize(name, answer) => self.begin_resize(now, &name, answer),
             Control::SetWriteBudget(budget, answer) => {
                 self.write_budget = budget;
                 self.apply_write_budget(now);
@@ -244,6 +244,7 @@ impl<E: CacheEngine> EventLoop<E> {
             growing_to: self.growth.size(),
             takeover: self.takeover_progress(),
             takeover_failure: self.takeover.failure.clone(),
+            has_taken_over: self.takeover.is_done,
             volumes: self.core.volumes.iter().map(|volume| volume.info.clone()).collect(),
             awaited: (self.core.stage != LoopPhase::Serving).then(|| self.awaited(now)),
             connections: self.frontends.connection_count(),

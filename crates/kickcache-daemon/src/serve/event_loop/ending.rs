@@ -9,6 +9,7 @@ use super::EventLoop;
 use kickcache_units::counted;
 
 use crate::serve::core::{LoopPhase, engine_span};
+use crate::serve::engine_change::Unclean;
 use crate::serve::error::ServeError;
 use crate::serve::event_loop::dirty_notes::WhileServed;
 use crate::serve::event_loop::troubles::seconds;
@@ -87,9 +88,15 @@ impl<E: CacheEngine> EventLoop<E> {
             // That is told as the error that it is.
             return;
         }
+        let left = |left: &Unclean| format!("{} of {}", counted(left.blocks, "block"), left.volume);
+        let left: Vec<String> = self.unclean().iter().map(left).collect();
+        let left = match left.as_slice() {
+            [] => String::new(),
+            some => format!("; on {} alone: {}", self.cache.display(), some.join(", ")),
+        };
         tracing::info!(
             event = "stopped",
-            "the server has stopped; everything acknowledged is on the cache device or the origin"
+            "the server has stopped; everything acknowledged is on the cache device or the origin{left}"
         );
     }
 

@@ -78,7 +78,7 @@ impl<E: CacheEngine> EventLoop<E> {
         })
     }
 
-    fn unclean(&self) -> Vec<Unclean> {
+    pub(super) fn unclean(&self) -> Vec<Unclean> {
         let unclean = |VolumeRecord { id, name, .. }: &VolumeRecord| Unclean {
             volume: name.clone(),
             blocks: self.core.engine.not_clean_blocks(*id),

@@ -22,6 +22,19 @@ impl<E: CacheEngine> EventLoop<E> {
     /// Begins to use more of the cache device: a cache file is extended to `wanted` bytes, a block device has been. The answer comes
     /// once it is known that this can be.
     pub(super) fn begin_growth(&mut self, now: Instant, wanted: Option<u64>, answer: GrowthAnswer) {
+        match self.growth.step() {
+            // The first client has had its answer: the device was late.
+            Some(GrowthStep::Looking(before)) if before == wanted && self.growth.asker.is_nobody() => {
+                return self.growth.asker.wait(now, answer);
+            }
+            Some(
+                GrowthStep::Preparing(Extended { size, .. }) | GrowthStep::Storing(Extended { size, .. }),
+            ) if wanted.is_none_or(|wanted| wanted == size) => {
+                let before = self.superblock.geometry.device_size;
+                return drop(answer.send(Ok(CacheGrown { before, size, growth: Growth::Grown })));
+            }
+            Some(_) | None => {}
+        }
         let begun = self.device_to_grow().and_then(|cache| {
             let begun = self.growth.look(cache, self.superblock.clone(), wanted);
             begun.map_err(ServeError::system("start a thread"))
@@ -43,7 +56,7 @@ impl<E: CacheEngine> EventLoop<E> {
         }
         if let Some(step) = self.growth.step() {
             return Err(self.refuse_growth(match step {
-                GrowthStep::Looking => {
+                GrowthStep::Looking(_) => {
                     "it is growing already, and the device has yet to answer; ask again later"
                 }
                 GrowthStep::Preparing(_) | GrowthStep::Storing(_) => "it is growing already",
@@ -182,8 +195,9 @@ impl<E: CacheEngine> EventLoop<E> {
     pub(super) fn tell_late_growth(&mut self, now: Instant) {
         if self.growth.asker.is_overdue(now) {
             let what = "the device has not been extended and read for 8 s; it grows when that is done, which the log says: check it, or \
-                        ask again later";
-            self.growth.asker.answer(Err(self.refuse_growth(what)));
+                        repeat the command";
+            let device = self.cache.display().to_string();
+            self.growth.asker.answer(Err(ServeError::StillRunning { device, what: what.into() }));
         }
     }
 }

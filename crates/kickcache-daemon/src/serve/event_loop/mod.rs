@@ -34,7 +34,7 @@ use crate::serve::cache_growth::CacheGrowth;
 use crate::serve::cache_takeover::CacheTakeover;
 use crate::serve::control::Control;
 use crate::serve::core::{Core, LoopPhase};
-use crate::serve::engine_change::EngineLease;
+use crate::serve::engine_change::{EngineLease, Unclean};
 use crate::serve::error::ServeError;
 use crate::serve::frontend::Frontends;
 use crate::serve::frontend::after::After;
@@ -97,7 +97,7 @@ impl<E: CacheEngine> EventLoop<E> {
     /// # Errors
     /// [`ServeError::GivenUp`] if a stop was cut short: devices still work on the loop's memory then, which must stay.
     /// [`ServeError::LeftBehind`] if blocks are on a cache device out of service alone, or lost.
-    pub(crate) fn run(&mut self) -> Result<(), ServeError> {
+    pub(crate) fn run(&mut self) -> Result<Vec<Unclean>, ServeError> {
         self.watch_all();
         loop {
             let now = self.core.begin_turn();
@@ -123,7 +123,7 @@ impl<E: CacheEngine> EventLoop<E> {
             }
             if self.advance_stage(now) {
                 self.tell_last_troubles(now);
-                return self.left_behind().map_or(Ok(()), Err);
+                return self.left_behind().map_or_else(|| Ok(self.unclean()), Err);
             }
             let until = self.next_deadline();
             let now = self.core.clock.now();

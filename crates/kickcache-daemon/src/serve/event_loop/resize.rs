@@ -26,7 +26,12 @@ struct OriginFile {
 impl<E: CacheEngine> EventLoop<E> {
     /// Begins to take the size of a volume's origin over: noted durably first, then told to guests at once and to NBD
     /// clients when they connect.
-    pub(super) fn begin_resize(&mut self, now: Instant, name: &str, answer: &Answer) {
+    pub(super) fn begin_resize(&mut self, now: Instant, name: &str, answer: Answer) {
+        let joined = match self.volume_id(name) {
+            Ok(id) => self.resizes.join(now, id, answer),
+            Err(_) => Err(answer),
+        };
+        let Err(answer) = joined else { return };
         let begun = self.origin_to_look_at(name).and_then(|OriginFile { volume, file }| {
             let begun = self.resizes.look(now, volume, file, answer.clone());
             begun.map_err(ServeError::system("start a thread"))
@@ -156,11 +161,12 @@ impl<E: CacheEngine> EventLoop<E> {
                 Step::Waiting(_) | Step::Storing(_) => (Device::Cache, "has not taken the new size"),
             };
             let what = format!(
-                "{} {what} for 8 s; the new size is used when the device answers: check the device, or resize again later",
+                "{} {what} for 8 s; the new size is used when the device answers: check the device, or repeat the command",
                 self.show_device(device)
             );
             // An asker that is gone needs no answer.
-            let _ = answer.send(Err(ServeError::Volume { name: self.volume_name(volume).into(), what }));
+            let device = format!("volume {}", self.volume_name(volume));
+            let _ = answer.send(Err(ServeError::StillRunning { device, what }));
         }
     }
 

@@ -442,6 +442,7 @@ impl<E: CacheEngine> EventLoop<E> {
         }
         let Some(pair) = self.takeover.pair.take() else { return };
         self.takeover.end();
+        self.takeover.is_done = true;
         let before = self.cache.display().to_string();
         self.cache = pair.new.path().into();
         self.troubles.forget(Device::Cache);

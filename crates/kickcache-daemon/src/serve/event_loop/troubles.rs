@@ -54,7 +54,7 @@ impl<E: CacheEngine> EventLoop<E> {
                 // The log was told of that, and hears of its end; what fails meanwhile is no answer of the device.
                 continue;
             }
-            let since = self.core.engine.silent_since(device);
+            let since = self.silent_since(device);
             let Some(silence) = self.troubles.hear(now, device, since) else { continue };
             let name = self.show_device(device);
             let Named { device, volume } = self.name_device(device);
@@ -105,9 +105,17 @@ impl<E: CacheEngine> EventLoop<E> {
         );
     }
 
+    /// Since when a device has completed nothing.
+    fn silent_since(&self, device: Device) -> Option<Instant> {
+        if device == Device::Cache && self.takeover.waits_for_new() {
+            return None;
+        }
+        self.core.engine.silent_since(device)
+    }
+
     /// What is wrong with a device.
     pub(super) fn trouble_of(&self, now: Instant, device: Device) -> Trouble {
-        let since = self.core.engine.silent_since(device).map(|since| now.since(since));
+        let since = self.silent_since(device).map(|since| now.since(since));
         let errors = |tally: Tally| Errors { count: tally.count, last: tally.last, ago: now.since(tally.at) };
         Trouble {
             errors: self.troubles.tally(device).map(errors),

@@ -70,6 +70,8 @@ pub(crate) struct Wear {
     /// The slot under way, and the first one of which anything is known.
     number: u64,
     first: u64,
+    /// When counting began, in nanoseconds since the first slot.
+    since: u64,
     /// Bytes.
     credit: i64,
     /// What the slot under way may write, and how much of that has become credit.
@@ -90,6 +92,7 @@ impl Wear {
             day: 0,
             number,
             first: number,
+            since: Self::nanos(now),
             credit: 0,
             rate: 0,
             given: 0,
@@ -130,8 +133,7 @@ impl Wear {
 
     /// How much of that day was counted.
     pub(crate) fn counted(&self, now: Instant) -> Duration {
-        let passed = (Self::number(now) - self.first) * SLOT + now.as_nanos() % SLOT;
-        Duration::from_nanos(passed.min(DAY))
+        Duration::from_nanos(Self::nanos(now).saturating_sub(self.since).min(DAY))
     }
 
     /// What was counted up to now.
@@ -140,7 +142,7 @@ impl Wear {
         then.pass(now);
         let first = then.first.max(then.number + 1 - SLOTS as u64);
         let slots = (first..=then.number).map(|number| then.slot(number)).collect();
-        WearHistory { slots, credit: then.credit }
+        WearHistory { slots, credit: then.credit, counted: self.counted(now) }
     }
 
     /// Counts what is in a history that ended so long before the clock's zero, beside what was counted since. It is taken for as young as
@@ -159,6 +161,9 @@ impl Wear {
             known.wanted = known.wanted.saturating_add(slot.wanted);
             self.day = self.day.saturating_add(slot.written);
             self.first = self.first.min(number);
+            let began =
+                (ZERO * SLOT).saturating_sub(ago.as_nanos()).saturating_sub(history.counted.as_nanos());
+            self.since = self.since.min(began.max(number * SLOT));
         }
         if let Some(budget) = self.bytes() {
             let part = i128::from(budget) * i128::from(ago.as_nanos().min(DAY)) / i128::from(DAY);
@@ -321,7 +326,12 @@ impl Wear {
     }
 
     const fn number(now: Instant) -> u64 {
-        ZERO + now.as_nanos() / SLOT
+        Self::nanos(now) / SLOT
+    }
+
+    /// Nanoseconds since the first slot.
+    const fn nanos(now: Instant) -> u64 {
+        ZERO * SLOT + now.as_nanos()
     }
 
     /// Slots a day apart share a place.

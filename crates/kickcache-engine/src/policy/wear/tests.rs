@@ -166,6 +166,19 @@ fn a_history_is_the_younger_part_of_a_day_and_ends_with_it() {
 }
 
 #[test]
+fn bytes_of_an_earlier_life_are_counted_with_its_time() {
+    let mut wear = Wear::new(Instant::ZERO, None);
+    wear.on_written(at(100), 5);
+    let history = wear.history(at(300));
+    let mut next = Wear::new(Instant::ZERO, None);
+    next.remember(at(2), &history, Duration::from_nanos(40 * 1_000_000_000));
+    assert_eq!((next.day_bytes(at(10)), next.counted(at(10)).as_nanos()), (5, 350 * 1_000_000_000));
+    let mut third = Wear::new(Instant::ZERO, None);
+    third.remember(at(0), &next.history(at(10)), Duration::from_nanos(0));
+    assert_eq!(third.counted(at(0)).as_nanos(), 350 * 1_000_000_000);
+}
+
+#[test]
 fn credit_outlives_a_restart_as_it_was() {
     let mut wear = wear();
     ask(&mut wear, Rank::JustNow, 0..2, 50);

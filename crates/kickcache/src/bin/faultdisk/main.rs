@@ -19,7 +19,7 @@ use anyhow::{Context, ensure};
 use clap::Parser;
 
 use crate::record::Records;
-use crate::replay::{Cut, Tear};
+use crate::replay::{Cut, Unflushed};
 use crate::state::{DiskFile, State};
 
 const EXAMPLES: &str = "\
@@ -81,8 +81,11 @@ enum Faultdisk {
         #[arg(long)]
         seed: u64,
         /// Whole requests survive or not, none is torn
-        #[arg(long)]
+        #[arg(long, conflicts_with = "lose_unflushed")]
         no_tearing: bool,
+        /// Nothing survives that was not flushed, whatever the seed
+        #[arg(long)]
+        lose_unflushed: bool,
         /// The disks, in the order in which they were served: NAME=FILE
         #[arg(required = true)]
         disks: Vec<DiskFile>,
@@ -110,9 +113,13 @@ fn run(command: Faultdisk) -> anyhow::Result<()> {
             server::serve(&socket, &control, State::open(&log, &disks)?)
         }
         Faultdisk::Tell { control, words } => tell(&control, &words.join(" ")),
-        Faultdisk::Replay { log, until, seed, no_tearing, disks } => {
-            let tear = if no_tearing { Tear::Never } else { Tear::Sometimes };
-            replay::replay(open_log(&log)?, &disks, Cut { until, seed, tear })
+        Faultdisk::Replay { log, until, seed, no_tearing, lose_unflushed, disks } => {
+            let unflushed = match (lose_unflushed, no_tearing) {
+                (true, _) => Unflushed::Lost,
+                (false, true) => Unflushed::Whole,
+                (false, false) => Unflushed::Torn,
+            };
+            replay::replay(open_log(&log)?, &disks, Cut { until, seed, unflushed })
         }
         Faultdisk::Show { log } => show(open_log(&log)?),
     }

@@ -11,11 +11,15 @@ use crate::state::DiskFile;
 
 const SECTOR: usize = 512;
 
-/// Whether a request may survive in part.
+/// What a power cut leaves of a request that no flush covers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Tear {
-    Never,
-    Sometimes,
+pub(crate) enum Unflushed {
+    /// Nothing of any.
+    Lost,
+    /// All or nothing.
+    Whole,
+    /// All, nothing, or some sectors.
+    Torn,
 }
 
 /// A power cut.
@@ -24,7 +28,7 @@ pub(crate) struct Cut {
     /// Records before it.
     pub(crate) until: u64,
     pub(crate) seed: u64,
-    pub(crate) tear: Tear,
+    pub(crate) unflushed: Unflushed,
 }
 
 /// One disk and what it was told since its last flush.
@@ -58,25 +62,28 @@ pub(crate) fn replay(records: Records, disks: &[DiskFile], cut: Cut) -> anyhow::
         }
     }
     let mut chance = Chance(cut.seed ^ cut.until.rotate_left(32));
+    if cut.unflushed == Unflushed::Lost {
+        return Ok(());
+    }
     for target in &targets {
         for record in &target.unflushed {
-            survive(&target.file, record, cut.tear, &mut chance)?;
+            survive(&target.file, record, cut.unflushed, &mut chance)?;
         }
     }
     Ok(())
 }
 
 /// An unflushed record stays whole, is lost, or loses some of its sectors.
-fn survive(file: &File, record: &Record, tear: Tear, chance: &mut Chance) -> anyhow::Result<()> {
+fn survive(file: &File, record: &Record, unflushed: Unflushed, chance: &mut Chance) -> anyhow::Result<()> {
     let sectors = usize::try_from(record.length)?.div_ceil(SECTOR);
     match chance.below(4) {
         0 => {}
-        1 if tear == Tear::Sometimes => {
+        1 if unflushed == Unflushed::Torn => {
             for sector in (0..sectors).filter(|_| chance.below(2) == 0).collect::<Vec<_>>() {
                 apply(file, record, sector * SECTOR..(sector + 1) * SECTOR)?;
             }
         }
-        2 if tear == Tear::Sometimes => {
+        2 if unflushed == Unflushed::Torn => {
             let kept = usize::try_from(chance.below(u64::try_from(sectors)? + 1))?;
             apply(file, record, 0..kept * SECTOR)?;
         }
@@ -130,7 +137,7 @@ mod tests {
         std::fs::write(&log, bytes).unwrap();
         let disks = [DiskFile { name: "d".into(), path: disk.clone() }];
         let records = Records::new(File::open(log).unwrap());
-        replay(records, &disks, Cut { until, seed, tear: Tear::Sometimes }).unwrap();
+        replay(records, &disks, Cut { until, seed, unflushed: Unflushed::Torn }).unwrap();
         std::fs::read(disk).unwrap()
     }
 

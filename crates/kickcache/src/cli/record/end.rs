@@ -25,7 +25,9 @@ pub(crate) enum End {
     },
     /// A file cannot be written.
     Failed(Failure),
-    /// The daemon is gone or hangs.
+    /// It was to end, and the daemon, which is there, did not send the last records in time.
+    Silent,
+    /// The daemon has ended.
     Gone(io::Error),
 }
 
@@ -39,6 +41,7 @@ impl End {
             End::Stopped => "the daemon serves the volume no more",
             End::DiskFull { .. } => "the disk is nearly full",
             End::Failed(_) => "a file could not be written",
+            End::Silent => "the daemon did not send the last records",
             End::Gone(_) => "the daemon is gone",
         }
     }
@@ -52,6 +55,7 @@ impl End {
             End::Stopped => "stopped",
             End::DiskFull { .. } => "disk-full",
             End::Failed(_) => "failed",
+            End::Silent => "silent",
             End::Gone(_) => "gone",
         }
     }
@@ -66,6 +70,9 @@ impl End {
             )
             .into()),
             End::Failed(failure) => Err(failure),
+            End::Silent => {
+                Err(anyhow!("the daemon is paused, or its machine is: it did not send the last records").into())
+            }
             End::Gone(error) => Err(anyhow!(error).context("the recording ended because the daemon is gone").into()),
         }
     }

@@ -98,7 +98,7 @@ impl Session {
             // Behind a block that is missing there is nothing to be written.
             End::Full | End::DiskFull { .. } | End::Failed(_) => end,
             End::Asked | End::Time | End::Stopped => self.write_rest().err().unwrap_or(end),
-            End::Gone(_) => {
+            End::Silent | End::Gone(_) => {
                 let _ = self.write_rest();
                 end
             }
@@ -135,7 +135,7 @@ impl Session {
                     ending = Some(Ending { end, until: now + GOODBYE_MAX });
                 }
                 (Some(Ending { until, .. }), _) if *until <= now => {
-                    return End::Gone(std::io::ErrorKind::TimedOut.into());
+                    return End::Silent;
                 }
                 (None, None) | (Some(_), _) => {}
             }

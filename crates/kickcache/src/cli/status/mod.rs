@@ -22,7 +22,7 @@ use crate::cli::options::{ControlOption, parse_seconds};
 use crate::cli::status::page::Page;
 use crate::cli::status::rates::Rates;
 use crate::cli::status::sentences::Span;
-use crate::cli::status::width::terminal_width;
+use crate::cli::status::width::{first_lines, terminal_height, terminal_width};
 use crate::cli::table::Colour;
 
 const EXAMPLES: &str = "\
@@ -106,10 +106,6 @@ impl StatusArgs {
         if self.check {
             return Ok(problems::print(&now.report, &self.commands(&now.report), out)?);
         }
-        if self.watch.is_some() && io::stdout().is_terminal() {
-            // Home, and clear what is below.
-            write!(out, "\x1b[H\x1b[J")?;
-        }
         if self.curve {
             return Ok(curve::print(&now.report, out, Colour::for_stdout())?);
         }
@@ -123,7 +119,14 @@ impl StatusArgs {
             width: terminal_width(),
             commands: self.commands(&now.report),
         };
-        Ok(page.print(out, Colour::for_stdout())?)
+        if self.watch.is_none() || !io::stdout().is_terminal() {
+            return Ok(page.print(out, Colour::for_stdout())?);
+        }
+        let mut text = Vec::new();
+        page.print(&mut text, Colour::for_stdout())?;
+        let text = first_lines(&String::from_utf8_lossy(&text), terminal_height(), page.width);
+        // Home, and clear the rest of the screen.
+        Ok(write!(out, "\x1b[H\x1b[J{text}")?)
     }
 }
 

@@ -161,9 +161,9 @@ fn one_sample_tells_of_everything_since_the_start() {
 
         cache device /dev/nvme0n1p4: good; 100 GiB, 1.0 % of the segments free; 0 B written to it; tables take 480 MiB of memory
 
-        VOLUME     MODE         SIZE  CACHED    DIRTY    HITS  READS/S  WRITES/S  READ MB/S  WRITE MB/S  FILL WINDOW  AHEAD HIT  HEALTH
-        vm1        write-back  1 TiB  12 GiB  300 KiB  95.0 %       44       9.0       18.0         0.0       64 KiB     25.0 %  good
-        long-name  bypass      1 TiB  12 GiB  300 KiB       -       44       9.0       18.0         0.0       64 KiB          -  DAMAGED
+        VOLUME     MODE         SIZE  CACHED    DIRTY    HITS  READS/S  WRITES/S  READ MiB/S  WRITE MiB/S  FILL WINDOW  AHEAD HIT  HEALTH
+        vm1        write-back  1 TiB  12 GiB  300 KiB  95.0 %       44       9.0        17.2          0.0       64 KiB     25.0 %  good
+        long-name  bypass      1 TiB  12 GiB  300 KiB       -       44       9.0        17.2          0.0       64 KiB          -  DAMAGED
 
         vm1: 2,309 reads, 110 of them from the origin; mean 0.30 ms instead of 5.3 ms
           hits take 0.052 ms, 99 % of them at most 0.21 ms; misses take 5.3 ms, 99 % of them at most 22 ms; writes take 0.31 ms, 99 % of them at most 1.2 ms
@@ -185,9 +185,9 @@ fn rates_and_hit_ratio_are_since_the_last_sample() {
 
         cache device /dev/nvme0n1p4: good; 100 GiB, 1.0 % of the segments free; 0 B written to it; tables take 480 MiB of memory
 
-        VOLUME     MODE         SIZE  CACHED    DIRTY     HITS  READS/S  WRITES/S  READ MB/S  WRITE MB/S  FILL WINDOW  AHEAD HIT  HEALTH
-        vm1        write-back  1 TiB  12 GiB  300 KiB  100.0 %    50.0k      5.0k        0.0         0.0       64 KiB     25.0 %  good
-        long-name  bypass      1 TiB  12 GiB  300 KiB        -        0         0        0.0         0.0       64 KiB          -  DAMAGED
+        VOLUME     MODE         SIZE  CACHED    DIRTY     HITS  READS/S  WRITES/S  READ MiB/S  WRITE MiB/S  FILL WINDOW  AHEAD HIT  HEALTH
+        vm1        write-back  1 TiB  12 GiB  300 KiB  100.0 %    50.0k      5.0k         0.0          0.0       64 KiB     25.0 %  good
+        long-name  bypass      1 TiB  12 GiB  300 KiB        -        0         0         0.0          0.0       64 KiB          -  DAMAGED
 
         vm1: 230 reads, 11 of them from the origin; mean 0.30 ms instead of 5.3 ms in the last 52 s
           hits take 0.052 ms, 99 % of them at most 0.21 ms; misses take 5.3 ms, 99 % of them at most 22 ms; writes take 0.31 ms, 99 % of them at most 1.2 ms
@@ -268,9 +268,9 @@ fn errors_are_told_with_their_number_the_last_one_and_its_time() {
 
         cache device /dev/nvme0n1p4: good, 1 error, the last EIO (write) 3.2 s ago; 100 GiB, 1.0 % of the segments free; 0 B written to it; tables take 480 MiB of memory
 
-        VOLUME     MODE         SIZE  CACHED    DIRTY    HITS  READS/S  WRITES/S  READ MB/S  WRITE MB/S  FILL WINDOW  AHEAD HIT  HEALTH
-        vm1        write-back  1 TiB  12 GiB  300 KiB  95.0 %       44       9.0       18.0         0.0       64 KiB     25.0 %  errors
-        long-name  bypass      1 TiB  12 GiB  300 KiB       -       44       9.0       18.0         0.0       64 KiB          -  SILENT
+        VOLUME     MODE         SIZE  CACHED    DIRTY    HITS  READS/S  WRITES/S  READ MiB/S  WRITE MiB/S  FILL WINDOW  AHEAD HIT  HEALTH
+        vm1        write-back  1 TiB  12 GiB  300 KiB  95.0 %       44       9.0        17.2          0.0       64 KiB     25.0 %  errors
+        long-name  bypass      1 TiB  12 GiB  300 KiB       -       44       9.0        17.2          0.0       64 KiB          -  SILENT
 
         vm1: its origin /dev/vm1 had 21,254 errors, the last EIO (write) 3.2 s ago
         vm1: 2,309 reads, 110 of them from the origin; mean 0.30 ms instead of 5.3 ms

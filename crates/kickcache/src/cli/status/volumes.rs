@@ -16,12 +16,14 @@ const COLUMNS: [(&str, Align, u8); 13] = [
     ("HITS", Align::Right, 1),
     ("READS/S", Align::Right, 5),
     ("WRITES/S", Align::Right, 6),
-    ("READ MB/S", Align::Right, 7),
-    ("WRITE MB/S", Align::Right, 7),
+    ("READ MiB/S", Align::Right, 7),
+    ("WRITE MiB/S", Align::Right, 7),
     ("FILL WINDOW", Align::Right, 9),
     ("AHEAD HIT", Align::Right, 10),
     ("HEALTH", Align::Left, KEEP),
 ];
+
+const MIB: f64 = 1_048_576.0;
 
 pub(super) fn volume_table(report: &Report, rates: Option<&Rates<'_>>) -> Table {
     let mut table = Table::ranked(&COLUMNS);
@@ -39,7 +41,7 @@ fn volume_row(cache: &CacheReport, volume: &VolumeReport, rates: Option<&Rates<'
     let misses = now.miss_blocks.saturating_sub(before.miss_blocks);
     let recent = &volume.recent;
     let rate = |now, before, recent| rates.map_or(recent, |rates| rates.per_second(now, before));
-    let megabytes = |per_second: f64| Cell::new(format!("{:.1}", per_second / 1e6));
+    let mebibytes = |per_second: f64| Cell::new(format!("{:.1}", per_second / MIB));
     vec![
         Cell::new(&volume.name),
         Cell::new(volume.mode.as_str()),
@@ -49,8 +51,8 @@ fn volume_row(cache: &CacheReport, volume: &VolumeReport, rates: Option<&Rates<'
         Cell::new(show_ratio(hits, hits + misses)),
         Cell::new(show_rate(rate(now.reads, before.reads, recent.reads_per_second))),
         Cell::new(show_rate(rate(now.writes, before.writes, recent.writes_per_second))),
-        megabytes(rate(now.read_bytes, before.read_bytes, recent.read_bytes_per_second)),
-        megabytes(rate(now.write_bytes, before.write_bytes, recent.write_bytes_per_second)),
+        mebibytes(rate(now.read_bytes, before.read_bytes, recent.read_bytes_per_second)),
+        mebibytes(rate(now.write_bytes, before.write_bytes, recent.write_bytes_per_second)),
         Cell::new(show_bytes(volume.fill_window_bytes)),
         Cell::new(show_read_ahead(volume)),
         volume_health(cache, volume),

@@ -39,7 +39,7 @@ use crate::serve::volume_info::VolumeInfo;
 pub(super) struct Toy {
     pub(super) control: Sender<Control>,
     pub(super) wakeup: Arc<Wakeup>,
-    pub(super) thread: JoinHandle<Result<(), ServeError>>,
+    pub(super) thread: JoinHandle<Result<Vec<Unclean>, ServeError>>,
 }
 
 impl Toy {

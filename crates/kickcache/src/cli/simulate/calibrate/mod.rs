@@ -156,12 +156,12 @@ fn remarks(target: &str, measured: &Runs, model: &Runs, kind: DeviceKind) -> Str
     for Beside { probe, measured: fio, given: own } in measured.beside(model) {
         let _ = writeln!(
             text,
-            "# {}: {:.0} ({:.0}) IOPS, {:.1} ({:.1}) MB/s, p50 {:.0} ({:.0}) µs, p99 {:.0} ({:.0}) µs",
+            "# {}: {:.0} ({:.0}) IOPS, {:.1} ({:.1}) MiB/s, p50 {:.0} ({:.0}) µs, p99 {:.0} ({:.0}) µs",
             probe.name,
             fio.iops,
             own.iops,
-            fio.bytes_per_second / 1e6,
-            own.bytes_per_second / 1e6,
+            fio.bytes_per_second / 1_048_576.0,
+            own.bytes_per_second / 1_048_576.0,
             fio.p50,
             own.p50,
             fio.p99,

@@ -1,0 +1,60 @@
+//! The files of a state directory, by their names.
+//!
+//! Invariant: [`StateFile::ALL`] has every file that this program makes there. Whatever enumerates a state directory uses it.
+
+use std::ffi::OsStr;
+
+/// A file of a state directory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum StateFile {
+    /// The record of an origin.
+    OriginRecord,
+    /// The lock of an export.
+    OriginLock,
+    /// The record of a cache device.
+    CacheRecord,
+    /// Bytes that were written to a cache device.
+    WearRecord,
+    /// A record before it is renamed.
+    Unfinished,
+}
+
+impl StateFile {
+    /// All of them.
+    pub const ALL: [StateFile; 5] = [
+        StateFile::OriginRecord,
+        StateFile::OriginLock,
+        StateFile::CacheRecord,
+        StateFile::WearRecord,
+        StateFile::Unfinished,
+    ];
+
+    /// The kind of a file, by its name; `None` if this program makes no such file.
+    pub fn of_name(name: &OsStr) -> Option<StateFile> {
+        let name = name.to_str()?;
+        let is_meant = |kind: &StateFile| name.starts_with(kind.prefix()) && name.ends_with(kind.suffix());
+        StateFile::ALL.into_iter().find(is_meant)
+    }
+
+    pub(super) fn name(self, key: &str) -> String {
+        format!("{}{key}{}", self.prefix(), self.suffix())
+    }
+
+    pub(super) fn prefix(self) -> &'static str {
+        match self {
+            StateFile::OriginRecord | StateFile::OriginLock => "origin-",
+            StateFile::CacheRecord => "cache-",
+            StateFile::WearRecord => "wear-",
+            StateFile::Unfinished => ".new-",
+        }
+    }
+
+    fn suffix(self) -> &'static str {
+        match self {
+            StateFile::OriginRecord | StateFile::CacheRecord | StateFile::WearRecord => ".json",
+            StateFile::OriginLock => ".lock",
+            // Its end is random.
+            StateFile::Unfinished => "",
+        }
+    }
+}
