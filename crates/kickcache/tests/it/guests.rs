@@ -14,7 +14,7 @@ use crate::scratch::{MIB, Scratch};
 
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(20);
 
-fn socket(spec: &Spec) -> PathBuf {
+pub(crate) fn socket(spec: &Spec) -> PathBuf {
     spec.dir.join("guest.sock")
 }
 
@@ -28,18 +28,16 @@ fn start(scratch: &Scratch, mode: &'static str, size: u64) -> Daemon {
     spec(scratch, mode, size).start()
 }
 
-/// Random requests of all kinds on three queues, one at a time, against a copy of the disk in memory.
-fn compare_with_a_copy(mode: &'static str, features: u64, seed: u64) {
-    let scratch = Scratch::new();
+/// Random requests of all kinds on three queues, one at a time, against a copy of the disk in memory; in multiples of `unit` sectors.
+pub(crate) fn compare_with_a_copy(daemon: &Daemon, features: u64, seed: u64, unit: u64) -> Vec<u8> {
     let size = 8 * MIB;
-    let daemon = start(&scratch, mode, size);
     let mut guest = Guest::connect(&socket(&daemon.spec), 3, features);
     let mut rng = Rng::new(seed);
     let mut copy = vec![0; usize::try_from(size).unwrap()];
     for _ in 0..600 {
         let queue = u16::try_from(rng.below(3)).unwrap();
-        let sectors = if rng.below(2) == 0 { 8 } else { rng.between(1, 128) };
-        let sector = rng.below(size / 512 - sectors + 1);
+        let sectors = if rng.below(2) == 0 { 8 } else { rng.between(1, 128).next_multiple_of(unit) };
+        let sector = rng.below(size / 512 - sectors + 1) / unit * unit;
         let sector = if rng.below(2) == 0 { sector & !7 } else { sector };
         let bytes =
             usize::try_from(sector * 512).unwrap()..usize::try_from((sector + sectors) * 512).unwrap();
@@ -62,17 +60,20 @@ fn compare_with_a_copy(mode: &'static str, features: u64, seed: u64) {
             _ => assert_eq!(guest.run(queue, FLUSH, 0, &[]).0, 0),
         }
     }
-    drop(guest);
     daemon.drain();
-    daemon.stop();
-    assert!(std::fs::read(scratch.path("origin")).unwrap() == copy, "the origin differs");
+    copy
 }
 
 #[test]
 fn a_guest_reads_what_it_wrote() {
     need_kickcache!();
-    compare_with_a_copy("write-back", EVENT_IDX, 1);
-    compare_with_a_copy("write-through", 0, 2);
+    for (mode, features, seed) in [("write-back", EVENT_IDX, 1), ("write-through", 0, 2)] {
+        let scratch = Scratch::new();
+        let daemon = start(&scratch, mode, 8 * MIB);
+        let copy = compare_with_a_copy(&daemon, features, seed, 1);
+        daemon.stop();
+        assert!(std::fs::read(scratch.path("origin")).unwrap() == copy, "the origin differs");
+    }
 }
 
 #[test]

@@ -41,6 +41,7 @@ mod hanging_devices;
 mod history;
 mod judge;
 mod killed;
+mod large_blocks;
 mod leave_out;
 mod ledger;
 mod limits;
