@@ -36,6 +36,7 @@ mod fuse;
 mod gains;
 mod grow;
 mod guest;
+mod guest_lab;
 mod guests;
 mod hanging_devices;
 mod history;
