@@ -19,7 +19,7 @@ const OPTIMAL_BYTES: u32 = 64 << 10;
 /// What a guest sees of a volume.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Disk {
-    /// What GET_ID answers: the serial number, filled up with zeroes.
+    /// The reply to GET_ID: the serial number and zeroes behind it.
     pub serial: [u8; 20],
     /// Bytes, a multiple of 512.
     pub size: u64,

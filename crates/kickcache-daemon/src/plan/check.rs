@@ -56,7 +56,7 @@ pub enum PlanError {
     SameName(String),
     /// Two volumes of one serial number.
     #[error(
-        "the volumes `{first}` and `{second}` have the serial number {serial}; give one of them another (serial)"
+        "the volumes `{first}` and `{second}` have the serial number {serial}; set another one (serial) for one of the volumes"
     )]
     SameSerial {
         /// The serial number.

@@ -1,4 +1,4 @@
-//! Whether the origin of a new volume, or its serial number, is in use here: the daemon's own lock of an origin does not say by whom.
+//! Checks that the origin and the serial number of a new volume are free in this daemon: a lock of an origin does not name its owner.
 
 use std::path::Path;
 
@@ -36,9 +36,7 @@ pub enum Taken {
         device: String,
     },
     /// Another volume has the serial number.
-    #[error(
-        "volume {volume}: its serial number {serial} is that of volume {by}, which is served here; give it one of its own (serial)"
-    )]
+    #[error("volume {volume}: its serial number {serial} is that of volume {by}; set another one (serial)")]
     Serial {
         /// The new volume.
         volume: String,
@@ -49,7 +47,7 @@ pub enum Taken {
     },
 }
 
-/// Refuses an origin that is served here, by whatever name: links and loop devices too; and a serial number that is in use.
+/// Refuses an origin that this daemon serves under any name, links and loop devices too, and a serial number of another volume.
 ///
 /// # Errors
 /// What it is here.

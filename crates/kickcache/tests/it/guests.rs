@@ -112,7 +112,7 @@ fn a_guest_sees_its_disk() {
     daemon.stop();
 }
 
-/// GET_ID: 20 bytes, of which the first are the serial number.
+/// The serial number of a disk, without the zeroes behind it.
 fn serial(guest: &mut Guest) -> String {
     let (status, serial) = guest.run(0, GET_ID, 0, &[1; 20]);
     assert_eq!(status, 0);

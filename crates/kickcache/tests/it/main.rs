@@ -20,6 +20,7 @@ mod bench;
 mod cells;
 mod certificates;
 mod client;
+mod command_ends;
 mod complete;
 mod copies;
 mod crash;

@@ -117,7 +117,7 @@ impl AlignedDevice {
         self.inner.submit(now, token, request);
     }
 
-    /// Starts the first partial write of the block of an extent, if none of that block is in flight (W-1).
+    /// Submits the first partial write of a block if none is in flight (W-1).
     fn start_first(&mut self, now: Instant, extent: ByteExtent) {
         let block = self.block.widened(extent);
         let Some(first) = self.partial.iter_mut().find(|write| block.contains(write.extent)) else { return };

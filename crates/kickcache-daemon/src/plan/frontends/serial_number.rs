@@ -1,4 +1,4 @@
-//! The serial number that a virtual machine sees: unique in a daemon, as /dev/disk/by-id has names of it.
+//! The serial number of a disk in a virtual machine. It is unique in a daemon: guests name disks in /dev/disk/by-id after it.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,7 +10,7 @@ use crate::driver::checksum::checksum;
 
 /// Bytes of a serial number of virtio-blk.
 const LENGTH_MAX: usize = 20;
-/// Bytes of the hash of a longer name and the sign in front of it.
+/// Length of `-` and the hash of a longer name.
 const SUFFIX_LENGTH: usize = 9;
 
 /// A serial number of 1 to 20 bytes.
@@ -18,7 +18,7 @@ const SUFFIX_LENGTH: usize = 9;
 pub struct SerialNumber(String);
 
 impl SerialNumber {
-    /// The serial number of a volume without one of its own: its name, or the beginning of a longer name with a hash of the whole.
+    /// The default: the name, or the beginning of a longer name and a hash of the whole name.
     pub(crate) fn of_name(name: &str) -> SerialNumber {
         if name.len() <= LENGTH_MAX {
             return SerialNumber(name.into());
