@@ -43,7 +43,7 @@ pub(super) struct Guest {
 }
 
 pub(super) fn disk() -> Disk {
-    Disk { name: "fuzz".to_owned(), size: DISK, read_only: false, block_size: 512 }
+    Disk { serial: *b"fuzz----------------", size: DISK, read_only: false, block_size: 512 }
 }
 
 /// A message with a payload of 64-bit words.

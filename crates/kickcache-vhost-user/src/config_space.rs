@@ -19,8 +19,8 @@ const OPTIMAL_BYTES: u32 = 64 << 10;
 /// What a guest sees of a volume.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Disk {
-    /// The volume's name; its first 20 bytes are the serial number.
-    pub name: String,
+    /// The reply to GET_ID: the serial number and zeroes behind it.
+    pub serial: [u8; 20],
     /// Bytes, a multiple of 512.
     pub size: u64,
     /// Whether writes are refused.
@@ -85,14 +85,6 @@ impl Disk {
         put(56, &[1]);
         space
     }
-
-    /// What GET_ID tells: the name, cut off or filled up to 20 bytes.
-    pub(super) fn serial(&self) -> [u8; 20] {
-        let mut serial = [0; 20];
-        let length = self.name.len().min(20);
-        serial[..length].copy_from_slice(&self.name.as_bytes()[..length]);
-        serial
-    }
 }
 
 #[cfg(test)]
@@ -100,7 +92,7 @@ mod tests {
     use super::*;
 
     fn disk(block_size: u32) -> Disk {
-        Disk { name: "vm1".into(), size: 1 << 30, read_only: false, block_size }
+        Disk { serial: [0; 20], size: 1 << 30, read_only: false, block_size }
     }
 
     #[test]
@@ -120,11 +112,5 @@ mod tests {
     fn large_blocks_are_as_large_as_the_physical_ones() {
         let space = disk(4096).config_space(WriteCache::Off);
         assert_eq!((space[21], space[24], space[26], space[28], space[32]), (16, 0, 1, 16, 0));
-    }
-
-    #[test]
-    fn a_long_name_is_cut_off() {
-        let disk = Disk { name: "a-name-of-more-than-twenty-bytes".into(), ..disk(512) };
-        assert_eq!(&disk.serial(), b"a-name-of-more-than-");
     }
 }

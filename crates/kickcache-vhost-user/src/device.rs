@@ -210,7 +210,7 @@ impl Device {
     }
 
     fn take(&mut self, queue: u16) -> Result<Option<Parsed>, QueueFault> {
-        let (rules, serial) = (self.rules(), self.disk.serial());
+        let (rules, serial) = (self.rules(), self.disk.serial);
         let memory = self.ram.memory();
         let vring = &mut self.vrings[usize::from(queue)];
         let Some(head) = vring.next_head(memory)? else { return Ok(None) };

@@ -1,11 +1,11 @@
-//! Ctrl-C, or a terminal that is closed: a measurement stops in order and cleans up; a command that it runs is ended with all
-//! that it started.
+//! A signal, a closed terminal or a closed pipe: a measurement stops in order and cleans up; a command that it runs is ended with
+//! all that it started.
 //!
 //! A second signal changes nothing: some senders (`timeout`) send each twice, and files would be left behind.
 
 use std::fmt;
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -14,13 +14,21 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::{Handle, Signals};
 
+use crate::closed_output::OutputWatch;
+
 /// How often a signal is looked for.
 pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// Listens for SIGHUP, SIGINT and SIGTERM while it lives.
+/// Time for a command without cleanup to end in order before its process is ended.
+const GRACE: Duration = Duration::from_millis(500);
+/// The exit code then, as [`Exit::Interrupted`](crate::cli).
+const INTERRUPTED: i32 = 130;
+
+/// Listens for SIGHUP, SIGINT and SIGTERM while it lives, and for the end of its output, which counts as SIGHUP.
 #[derive(Debug)]
 pub(crate) struct Interrupt {
-    state: Arc<Mutex<State>>,
+    state: Arc<Shared>,
+    _output: OutputWatch,
     handle: Handle,
     listener: Option<JoinHandle<()>>,
     /// What is said of it.
@@ -28,8 +36,15 @@ pub(crate) struct Interrupt {
 }
 
 #[derive(Debug, Default)]
+struct Shared {
+    state: Mutex<State>,
+    /// Notified when the first signal is stored.
+    came: Condvar,
+}
+
+#[derive(Debug, Default)]
 struct State {
-    /// The first signal that came.
+    /// The first signal.
     signal: Option<u8>,
     /// The process group of the command that runs.
     group: Option<Pid>,
@@ -47,8 +62,24 @@ impl fmt::Display for Interrupted {
 
 impl std::error::Error for Interrupted {}
 
-fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
-    state.lock().unwrap_or_else(PoisonError::into_inner)
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn handle(&self, signal: i32) {
+        let mut state = self.lock();
+        state.signal.get_or_insert(u8::try_from(signal).expect("signals are small"));
+        self.came.notify_all();
+        // It may have ended on its own.
+        let _ = state.group.map(|group| kill_process_group(group, Signal::TERM));
+    }
+
+    /// Waits for the first signal.
+    fn wait(&self) {
+        let waited = self.came.wait_while(self.lock(), |state| state.signal.is_none());
+        drop(waited.unwrap_or_else(PoisonError::into_inner));
+    }
 }
 
 impl Interrupt {
@@ -58,24 +89,36 @@ impl Interrupt {
     /// If the system refuses.
     pub(crate) fn listen(sentence: &'static str) -> std::io::Result<Interrupt> {
         let mut signals = Signals::new([SIGHUP, SIGINT, SIGTERM])?;
-        let (state, handle) = (Arc::<Mutex<State>>::default(), signals.handle());
-        let shared = Arc::clone(&state);
-        let listen = move || {
-            for signal in signals.forever() {
-                let mut state = lock(&shared);
-                let signal = u8::try_from(signal).expect("signals are small");
-                state.signal.get_or_insert(signal);
-                // It may have ended on its own.
-                let _ = state.group.map(|group| kill_process_group(group, Signal::TERM));
-            }
-        };
+        let (state, handle) = (Arc::<Shared>::default(), signals.handle());
+        let (by_signal, by_output) = (Arc::clone(&state), Arc::clone(&state));
+        let output = OutputWatch::start(move || by_output.handle(SIGHUP))?;
+        let listen = move || signals.forever().for_each(|signal| by_signal.handle(signal));
         let listener = thread::Builder::new().name("signals".into()).spawn(listen)?;
-        Ok(Interrupt { state, handle, listener: Some(listener), sentence })
+        Ok(Interrupt { state, _output: output, handle, listener: Some(listener), sentence })
     }
 
-    /// The first signal that came, if any.
+    /// From here on the process ends half a second after a signal, even if the command hangs: a terminal that is stopped blocks
+    /// every write. `before_end` is called first.
+    ///
+    /// # Errors
+    /// If the system has no thread.
+    pub(crate) fn end_hanging_process(
+        &self,
+        before_end: impl FnOnce() + Send + 'static,
+    ) -> std::io::Result<()> {
+        let shared = Arc::clone(&self.state);
+        let end = move || {
+            shared.wait();
+            thread::sleep(GRACE);
+            before_end();
+            std::process::exit(INTERRUPTED);
+        };
+        thread::Builder::new().name("deadline".into()).spawn(end).map(drop)
+    }
+
+    /// The first signal.
     pub(crate) fn signal(&self) -> Option<u8> {
-        lock(&self.state).signal
+        self.state.lock().signal
     }
 
     /// Fails once a signal came.
@@ -127,7 +170,7 @@ impl Interrupt {
 
     /// From now on a signal ends the processes of this group; so does one that came before.
     pub(crate) fn watch(&self, group: Pid) {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         state.group = Some(group);
         if state.signal.is_some() {
             let _ = kill_process_group(group, Signal::TERM);
@@ -136,7 +179,7 @@ impl Interrupt {
 
     /// The leader of the group has ended, and is about to be reaped.
     pub(crate) fn unwatch(&self) {
-        lock(&self.state).group = None;
+        self.state.lock().group = None;
     }
 }
 
@@ -157,7 +200,7 @@ mod tests {
         let interrupt = Interrupt::listen("it was interrupted").unwrap();
         assert_eq!(interrupt.wait_for(|| Ok(7)).unwrap(), 7);
         assert_eq!(interrupt.wait_for::<()>(|| anyhow::bail!("no")).unwrap_err().to_string(), "no");
-        lock(&interrupt.state).signal = Some(2);
+        interrupt.state.lock().signal = Some(2);
         let (hold, hangs) = mpsc::channel::<()>();
         let error = interrupt.wait_for(move || Ok(hangs.recv()?)).unwrap_err();
         assert!(error.is::<Interrupted>() && error.to_string() == "it was interrupted");

@@ -16,6 +16,7 @@
 mod bar;
 mod bench;
 pub mod cli;
+mod closed_output;
 pub mod demo;
 mod fio;
 mod interrupt;

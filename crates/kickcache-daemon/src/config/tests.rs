@@ -202,6 +202,9 @@ fn what_is_wrong_is_refused_with_a_sentence() {
         with("", "fill-window-max = '48K'"),
         with("", "fill-window-max = '2M'"),
         with("", "guest-block = '1k'"),
+        with("", "serial = ''"),
+        with("", "serial = 'a-serial-of-21-bytes.'"),
+        with("", "serial = 'a b'"),
         with("", "origin-timeout = '0s'"),
         with("", "dirty-low = '0%'"),
         with("", "dirty-limit = 70"),
@@ -287,13 +290,16 @@ fn what_is_wrong_is_refused_with_a_sentence() {
         k.toml, line 3: `ever` is not a size; write a number with K, M, G or T, such as 512M or 10G; an endurance is such as 600TBW
         k.toml, line 7: unknown variant `write-backwards`, expected one of `write-through`, `writethrough`, `wt`, `wb`, `write-back`, `writeback`, `wa`, `write-around`, `writearound`, `bypass`
         k.toml, line 8: `mode` stands here for the second time; keep one of the two lines
-        k.toml, line 7: unknown field `moed`, expected one of `name`, `origin`, `origin-timeout`, `mode`, `admission`, `sequential-cutoff`, `fill-window-max`, `dirty-low`, `dirty-high`, `dirty-limit`, `idle-after`, `writeback-rate`, `writeback-iops`, `client-bandwidth`, `client-iops`, `client-burst`, `room-min`, `room-max`, `read-only`, `origin-no-flush`, `nbd`, `allow-client`, `vhost-user`, `ublk`, `ublk-queues`, `ublk-depth`, `guest-block`
+        k.toml, line 7: unknown field `moed`, expected one of `name`, `origin`, `origin-timeout`, `mode`, `admission`, `sequential-cutoff`, `fill-window-max`, `dirty-low`, `dirty-high`, `dirty-limit`, `idle-after`, `writeback-rate`, `writeback-iops`, `client-bandwidth`, `client-iops`, `client-burst`, `room-min`, `room-max`, `read-only`, `origin-no-flush`, `nbd`, `allow-client`, `vhost-user`, `ublk`, `ublk-queues`, `ublk-depth`, `guest-block`, `serial`
         k.toml, line 7: unknown variant `all`, expected one of `pressure`, `always`, `second-touch`
         k.toml, line 7: a cut-off of 0 would bypass every read; write `off` to cache streams too
         k.toml, line 7: `on` is not a size; write a number with K, M, G or T, such as 512M or 10G, or `auto` or `off`
         k.toml: volume `v`: a fill window of 49152 bytes is not possible; write a power of two from 4K to 1M, such as 64K
         k.toml: volume `v`: a fill window of 2097152 bytes is not possible; write a power of two from 4K to 1M, such as 64K
         k.toml: volume `v`: a guest's block of 1024 bytes is not possible; write 512 or 4096
+        k.toml, line 7: the serial number "" has 0 bytes; write 1 to 20, such as vm1-data
+        k.toml, line 7: the serial number "a-serial-of-21-bytes." has 21 bytes; write 1 to 20, such as vm1-data
+        k.toml, line 7: the serial number "a b" contains ' '; ASCII letters, digits and - _ . + @ : are possible
         k.toml, line 7: `0s` is no time to wait; write 1s to 24h, such as 30s, 2m or 1h
         k.toml, line 7: `0%` is no mark for dirty blocks; write 1% to 90% of the cache device
         k.toml, line 7: `dirty-limit` cannot be the integer `70`; write it as in dirty-limit = "70%"

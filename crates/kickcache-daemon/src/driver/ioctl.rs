@@ -6,6 +6,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::AsRawFd;
 
 use crate::driver::device::Kind;
+use crate::driver::minimum_block::MinimumBlock;
 
 const BLKGETSIZE64: libc::Ioctl = 0x8008_1272;
 const BLKROGET: libc::Ioctl = 0x125E;
@@ -32,8 +33,17 @@ pub(crate) fn is_protected(file: &File) -> bool {
 pub(crate) fn direct_alignment(file: &File, kind: Kind) -> u64 {
     match kind {
         Kind::File => file_alignment(file).unwrap_or(512),
-        Kind::Block => sector_size(file).unwrap_or(512),
+        Kind::Block => minimum_block(file, kind).bytes(),
     }
+}
+
+/// The smallest block that `fallocate` and BLKDISCARD accept; file systems accept any range.
+pub(crate) fn minimum_block(file: &File, kind: Kind) -> MinimumBlock {
+    let found = match kind {
+        Kind::File => None,
+        Kind::Block => sector_size(file).and_then(MinimumBlock::new),
+    };
+    found.unwrap_or(MinimumBlock::SECTOR)
 }
 
 fn sector_size(file: &File) -> Option<u64> {

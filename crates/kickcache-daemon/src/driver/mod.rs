@@ -3,6 +3,7 @@
 //! All `unsafe` code of serving lives here.
 
 mod adaptive_polling;
+pub(crate) mod aligned_device;
 mod backend;
 pub mod buffers;
 pub mod checksum;
@@ -17,6 +18,7 @@ pub mod inherited;
 pub mod io_engine;
 mod ioctl;
 pub(crate) mod memory;
+pub(crate) mod minimum_block;
 pub mod notary;
 pub(crate) mod nothing;
 mod operation;

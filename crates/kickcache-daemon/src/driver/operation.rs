@@ -1,8 +1,8 @@
 //! A submission in flight: its memory, how far it got, and what to ask the system for next.
 
 use kickcache_engine::device::{Checksums, Device, DeviceError, SubmissionId};
-use kickcache_engine::request::Durability;
-use kickcache_engine::units::{BLOCK_BYTES, Checksum};
+use kickcache_engine::request::{Durability, Unmap};
+use kickcache_engine::units::{BLOCK_BYTES, ByteExtent, Checksum};
 
 use crate::driver::backend::{Io, IoKind, Target};
 use crate::driver::checksum::{RunningChecksum, checksum};
@@ -24,6 +24,8 @@ pub(crate) struct Operation {
     pub(crate) stretches: Vec<libc::iovec>,
     pub(crate) checksums: Checksums,
     pub(crate) bounce: Option<Chunk>,
+    /// Extents of a [`Work::Zero`] that are zeroed by writes.
+    pub(crate) unwritten: Vec<ByteExtent>,
     done: u64,
     repeats: u32,
     rest: Vec<libc::iovec>,
@@ -38,16 +40,39 @@ pub(crate) enum Work {
     Flush,
     Discard(DiscardKind),
     Zero { mode: i32, durability: Durability },
+    WrittenZeroes { durability: Durability },
 }
 
 impl Work {
+    /// Storing zeroes, with or without their space.
+    pub(crate) fn zero(unmap: Unmap, durability: Durability) -> Work {
+        let kind = match unmap {
+            Unmap::Allow => libc::FALLOC_FL_PUNCH_HOLE,
+            Unmap::Forbid => libc::FALLOC_FL_ZERO_RANGE,
+        };
+        Work::Zero { mode: kind | libc::FALLOC_FL_KEEP_SIZE, durability }
+    }
+
     fn word(self) -> &'static str {
         match self {
             Work::Read | Work::ReadMetadata => "read",
             Work::Write(_) => "write",
             Work::Flush => "flush",
             Work::Discard(_) => "discard",
-            Work::Zero { .. } => "write-zeroes",
+            Work::Zero { .. } | Work::WrittenZeroes { .. } => "write-zeroes",
+        }
+    }
+
+    /// Whether the written bytes must be durable at the end.
+    pub(crate) fn durability(self) -> Durability {
+        match self {
+            Work::Zero { durability, .. } | Work::WrittenZeroes { durability } => durability,
+            Work::Write(WriteSync::Flag | WriteSync::After) => Durability::Durable,
+            Work::Write(WriteSync::Not)
+            | Work::Read
+            | Work::ReadMetadata
+            | Work::Flush
+            | Work::Discard(_) => Durability::Volatile,
         }
     }
 }
@@ -75,8 +100,8 @@ pub(crate) enum DiscardKind {
 pub(crate) enum Next {
     /// Ask the system again.
     Continue,
-    /// The device cannot store zeroes by itself: write them.
-    WriteZeroes { durability: Durability },
+    /// There are zeroes that the device does not store by itself: write them.
+    WriteZeroes,
     /// The submission ended well.
     Done,
     /// The submission failed.
@@ -100,6 +125,7 @@ impl Operation {
             stretches: Vec::new(),
             checksums: Checksums::Skip,
             bounce: None,
+            unwritten: Vec::new(),
             done: 0,
             repeats: 0,
             rest: Vec::new(),
@@ -112,6 +138,18 @@ impl Operation {
         (self.offset, self.length, self.done, self.repeats) = (0, 0, 0, 0);
         self.checksums = Checksums::Skip;
         self.stretches.clear();
+        self.unwritten.clear();
+    }
+
+    /// Goes on with the next extent of zeroes that are written; the stretches are added by the caller.
+    pub(crate) fn begin_written_zeroes(&mut self) -> ByteExtent {
+        let extent = self.unwritten.pop().expect("zeroes are left to be written");
+        if let Work::Zero { durability, .. } = self.work {
+            self.work = Work::WrittenZeroes { durability };
+        }
+        (self.offset, self.length, self.done) = (extent.start, 0, 0);
+        self.stretches.clear();
+        extent
     }
 
     /// Adds memory behind what is there; memory that follows on directly makes one longer stretch.
@@ -145,6 +183,10 @@ impl Operation {
                     flags: if sync == WriteSync::Flag { libc::RWF_DSYNC } else { 0 },
                 }
             }
+            Work::WrittenZeroes { .. } => {
+                let Iovecs { first: iovecs, count } = self.remaining();
+                IoKind::Write { iovecs, count, flags: 0 }
+            }
             Work::Flush => IoKind::DataSync,
             Work::Discard(DiscardKind::Punch) => {
                 let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
@@ -166,24 +208,37 @@ impl Operation {
 
     fn advance_by(&mut self, moved: u64) -> Next {
         match self.work {
-            Work::Read | Work::ReadMetadata | Work::Write(_) => {
+            Work::Read | Work::ReadMetadata | Work::Write(_) | Work::WrittenZeroes { .. } => {
                 self.done += moved;
                 match self.done.cmp(&self.length) {
                     std::cmp::Ordering::Less if moved > 0 => Next::Continue,
                     // The end of a device that was cut short behind our back, or a kernel that counts wrong.
                     std::cmp::Ordering::Less | std::cmp::Ordering::Greater => Next::Failed(Cause::Short),
-                    std::cmp::Ordering::Equal if self.work == Work::Write(WriteSync::After) => {
-                        self.work = Work::Flush;
-                        Next::Continue
-                    }
-                    std::cmp::Ordering::Equal => Next::Done,
+                    std::cmp::Ordering::Equal => self.after_transfer(),
                 }
             }
-            Work::Zero { durability: Durability::Durable, .. } => {
+            Work::Flush | Work::Discard(_) | Work::Zero { .. } => self.after_transfer(),
+        }
+    }
+
+    /// The step after the current extent.
+    fn after_transfer(&mut self) -> Next {
+        match self.work {
+            Work::Zero { .. } | Work::WrittenZeroes { .. } if !self.unwritten.is_empty() => Next::WriteZeroes,
+            // One flush for all extents of zeroes.
+            Work::Write(WriteSync::After)
+            | Work::Zero { durability: Durability::Durable, .. }
+            | Work::WrittenZeroes { durability: Durability::Durable } => {
                 self.work = Work::Flush;
                 Next::Continue
             }
-            Work::Flush | Work::Discard(_) | Work::Zero { .. } => Next::Done,
+            Work::Read
+            | Work::ReadMetadata
+            | Work::Write(_)
+            | Work::Flush
+            | Work::Discard(_)
+            | Work::Zero { .. }
+            | Work::WrittenZeroes { .. } => Next::Done,
         }
     }
 
@@ -193,28 +248,42 @@ impl Operation {
             return Next::Continue;
         }
         match self.work {
-            Work::Zero { durability, .. } if device_error(errno) == DeviceError::Unsupported => {
-                Next::WriteZeroes { durability }
+            Work::Zero { .. } if self.error(Cause::Errno(errno)) == DeviceError::Unsupported => {
+                self.unwritten.push(ByteExtent { start: self.offset, length: self.length });
+                Next::WriteZeroes
             }
             Work::Read
             | Work::ReadMetadata
             | Work::Write(_)
             | Work::Flush
             | Work::Discard(_)
-            | Work::Zero { .. } => Next::Failed(Cause::Errno(errno)),
+            | Work::Zero { .. }
+            | Work::WrittenZeroes { .. } => Next::Failed(Cause::Errno(errno)),
         }
     }
 
     /// What failed; nothing, if a device that need not give space back does not.
     pub(crate) fn fault(&self, cause: Cause) -> Option<Fault> {
         let (offset, length) = match self.work {
-            Work::Discard(_) if error_of(cause) == DeviceError::Unsupported => return None,
+            Work::Discard(_) if self.error(cause) == DeviceError::Unsupported => return None,
             Work::Flush => (0, 0),
-            Work::Read | Work::ReadMetadata | Work::Write(_) | Work::Discard(_) | Work::Zero { .. } => {
-                (self.offset, self.length)
-            }
+            Work::Read
+            | Work::ReadMetadata
+            | Work::Write(_)
+            | Work::Discard(_)
+            | Work::Zero { .. }
+            | Work::WrittenZeroes { .. } => (self.offset, self.length),
         };
         Some(Fault { device: self.device, operation: self.work.word(), offset, length, cause })
+    }
+
+    /// The engine's name of a failure. A device that answers a zeroing or a discard with EINVAL does not support its alignment.
+    pub(crate) fn error(&self, cause: Cause) -> DeviceError {
+        match (self.work, cause) {
+            (Work::Zero { .. } | Work::Discard(_), Cause::Errno(libc::EINVAL)) => DeviceError::Unsupported,
+            (_, Cause::Errno(errno)) => device_error(errno),
+            (_, Cause::Short) => DeviceError::Io,
+        }
     }
 
     fn remaining(&mut self) -> Iovecs {
@@ -276,14 +345,6 @@ fn skip(list: &[libc::iovec], done: u64, into: &mut Vec<libc::iovec>) {
             let start = stretch.iov_base.cast::<u8>().wrapping_add(skipped);
             into.push(libc::iovec { iov_base: start.cast(), iov_len: stretch.iov_len - skipped });
         }
-    }
-}
-
-/// The engine's word for what went wrong.
-pub(crate) fn error_of(cause: Cause) -> DeviceError {
-    match cause {
-        Cause::Errno(errno) => device_error(errno),
-        Cause::Short => DeviceError::Io,
     }
 }
 

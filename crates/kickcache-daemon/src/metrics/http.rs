@@ -111,7 +111,10 @@ pub(super) fn parse(input: &[u8]) -> Parsed {
         Ok(httparse::Status::Complete(length)) if length > REQUEST_MAX => Parsed::Bad(Status::TooLarge),
         // What follows would be a body, which nobody here has a use for.
         Ok(httparse::Status::Complete(_)) if has_body(&found) => Parsed::Bad(Status::BadRequest),
-        Ok(httparse::Status::Complete(length)) => Parsed::Complete { request: request(&found), length },
+        Ok(httparse::Status::Complete(length)) => match Target::of(found.path.unwrap_or_default()) {
+            Some(target) => Parsed::Complete { request: request(&found, target), length },
+            None => Parsed::Bad(Status::BadRequest),
+        },
         Err(_) => Parsed::Bad(Status::BadRequest),
     }
 }
@@ -121,10 +124,40 @@ fn has_body(found: &httparse::Request<'_, '_>) -> bool {
     values(found, "content-length").any(is_length) || values(found, "transfer-encoding").next().is_some()
 }
 
-fn request(found: &httparse::Request<'_, '_>) -> Request {
-    let path = found.path.unwrap_or_default();
-    let path = path.split('#').next().unwrap_or_default();
-    let (path, query) = path.split_once('?').unwrap_or((path, ""));
+/// The target of a request, in the origin form (`/metrics`) or in the absolute form (`http://localhost/metrics`) of RFC 9112.
+#[derive(Clone, Copy)]
+struct Target<'a> {
+    /// Host and port, in the absolute form.
+    authority: Option<&'a str>,
+    path: &'a str,
+    query: &'a str,
+}
+
+impl Target<'_> {
+    /// `None` for an absolute form without a host, or of another scheme than `http`.
+    fn of(text: &str) -> Option<Target<'_>> {
+        let text = text.split('#').next().unwrap_or_default();
+        let (authority, rest) = match text.split_once("://") {
+            Some((scheme, rest)) if !text.starts_with('/') => {
+                let (authority, rest) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
+                let is_http = scheme.eq_ignore_ascii_case("http");
+                (Some(Some(authority).filter(|authority| is_http && !authority.is_empty())?), rest)
+            }
+            Some(_) | None => (None, text),
+        };
+        let (path, query) = rest.split_once('?').unwrap_or((rest, ""));
+        let path = if authority.is_some() && path.is_empty() { "/" } else { path };
+        Some(Target { authority, path, query })
+    }
+}
+
+fn request(found: &httparse::Request<'_, '_>, target: Target<'_>) -> Request {
+    let Target { authority, path, query } = target;
+    // RFC 9112, 3.2.2: the host of an absolute form counts, and the header does not.
+    let is_own_host = match authority {
+        Some(authority) => is_own(authority.as_bytes()),
+        None => values(found, "host").all(is_own),
+    };
     let method = found.method.unwrap_or_default();
     let asked = match (method, path) {
         ("GET" | "HEAD", "/metrics") => Asked::Metrics,
@@ -140,7 +173,7 @@ fn request(found: &httparse::Request<'_, '_>) -> Request {
     let is_kept = if found.version == Some(1) { !says("close") } else { says("keep-alive") };
     Request {
         asked,
-        host: if values(found, "host").all(is_own) { Host::Own } else { Host::Foreign },
+        host: if is_own_host { Host::Own } else { Host::Foreign },
         body: if method == "HEAD" { Body::LeftOut } else { Body::Sent },
         format: preferred(values(found, "accept")),
         after: if is_kept { After::GoOn } else { After::Close },
@@ -255,6 +288,43 @@ mod tests {
         assert_eq!(complete("HEAD / HTTP/1.0\r\n\r\n").body, Body::LeftOut);
         assert_eq!(complete("GET /x HTTP/1.1\r\n\r\n").asked, Asked::Unknown);
         assert_eq!(complete("DELETE /metrics HTTP/1.1\r\n\r\n").asked, Asked::NotAllowed);
+    }
+
+    #[test]
+    fn absolute_targets_name_a_path_and_a_host() {
+        let request = |target: &str, host: &str| {
+            let Request { asked, host, .. } =
+                complete(&format!("GET {target} HTTP/1.1\r\nHost: {host}\r\n\r\n"));
+            (asked, host)
+        };
+        let since = |since| Asked::History { since, curves: Curves::LeftOut };
+        for (target, asked) in [
+            ("http://localhost/metrics", Asked::Metrics),
+            ("HTTP://127.0.0.1:9469/metrics?x=1", Asked::Metrics),
+            ("http://[::1]:9469/metrics#end", Asked::Metrics),
+            ("http://localhost/", Asked::Page),
+            ("http://localhost:9469", Asked::Page),
+            ("http://localhost?since=3", Asked::Page),
+            ("http://localhost/history.json?since=3", since(3)),
+            ("http://localhost/other", Asked::Unknown),
+            ("/x://localhost/metrics", Asked::Unknown),
+        ] {
+            assert_eq!(request(target, "localhost"), (asked, Host::Own), "{target}");
+        }
+        assert_eq!(request("http://localhost/metrics", "evil.example").1, Host::Own);
+        for foreign in ["evil.example", "localhost.evil.example:9469", "localhost@evil.example"] {
+            assert_eq!(
+                request(&format!("http://{foreign}/metrics"), "localhost").1,
+                Host::Foreign,
+                "{foreign}"
+            );
+        }
+        for bad in
+            ["http:///metrics", "http://", "http://?x", "https://localhost/metrics", "ftp://localhost/"]
+        {
+            let text = format!("GET {bad} HTTP/1.1\r\n\r\n");
+            assert_eq!(parsed(&text), Parsed::Bad(Status::BadRequest), "{bad}");
+        }
     }
 
     #[test]

@@ -10,6 +10,7 @@ use kickcache_units::{Size, show_bytes};
 
 use crate::plan::address::{AddressError, NbdAddress, check_socket_path};
 use crate::plan::cache_spec::CacheSpec;
+use crate::plan::frontends::serial_number::SerialNumber;
 use crate::plan::metrics_address::MetricsAddress;
 use crate::plan::origin_timeout::OriginTimeout;
 use crate::plan::room::check_sum;
@@ -53,6 +54,18 @@ pub enum PlanError {
     /// Two volumes of one name.
     #[error("two volumes have the name `{0}`; each needs a name of its own")]
     SameName(String),
+    /// Two volumes of one serial number.
+    #[error(
+        "the volumes `{first}` and `{second}` have the serial number {serial}; set another one (serial) for one of the volumes"
+    )]
+    SameSerial {
+        /// The serial number.
+        serial: SerialNumber,
+        /// One volume.
+        first: String,
+        /// The other.
+        second: String,
+    },
     /// One device in two places.
     #[error("{} is named twice, {first} and {second}; each device can have one part only", .path.display())]
     SamePath {
@@ -189,6 +202,7 @@ impl ServePlan {
         }
         self.caches.iter().try_for_each(check_cache)?;
         self.check_names()?;
+        self.check_serials()?;
         self.check_paths()?;
         self.check_addresses()?;
         self.check_tls()?;
@@ -245,6 +259,18 @@ impl ServePlan {
             Some(volume) => Err(PlanError::SameName(volume.name.clone())),
             None => Ok(()),
         }
+    }
+
+    /// Names in /dev/disk/by-id of a virtual machine are made of serial numbers.
+    fn check_serials(&self) -> Result<(), PlanError> {
+        let mut seen = BTreeMap::new();
+        for volume in self.volumes() {
+            let (serial, second) = (volume.serial(), volume.name.clone());
+            if let Some(first) = seen.insert(serial.clone(), second.clone()) {
+                return Err(PlanError::SameSerial { serial, first, second });
+            }
+        }
+        Ok(())
     }
 
     fn check_paths(&self) -> Result<(), PlanError> {

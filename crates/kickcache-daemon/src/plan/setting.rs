@@ -70,6 +70,7 @@ impl VolumeSpec {
             Setting::new("read-only", &(self.access == AccessMode::ReadOnly)),
             Setting::new("origin-no-flush", &self.claims.flushless),
             Setting::new("guest-block", &self.frontends.guest_block_bytes()),
+            Setting::new("serial", &self.serial()),
             Setting::optional(
                 "allow-client",
                 Some(clients.join(", ")).filter(|all| !all.is_empty()).as_ref(),

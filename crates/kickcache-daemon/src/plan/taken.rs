@@ -1,12 +1,13 @@
-//! Whether the origin of a volume that comes is something else here already: the daemon's own lock says only that it is in use.
+//! Checks that the origin and the serial number of a new volume are free in this daemon: a lock of an origin does not name its owner.
 
 use std::path::Path;
 
 use crate::driver::device::check_distinct;
 use crate::plan::ServePlan;
+use crate::plan::frontends::serial_number::SerialNumber;
 use crate::plan::volume_spec::VolumeSpec;
 
-/// An origin that is served already.
+/// An origin or a serial number that is served already.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Taken {
     /// By another volume.
@@ -34,9 +35,19 @@ pub enum Taken {
         /// By which name it is served.
         device: String,
     },
+    /// Another volume has the serial number.
+    #[error("volume {volume}: its serial number {serial} is that of volume {by}; set another one (serial)")]
+    Serial {
+        /// The new volume.
+        volume: String,
+        /// Its serial number.
+        serial: SerialNumber,
+        /// The volume that has it.
+        by: String,
+    },
 }
 
-/// Refuses an origin that is served here, by whatever name: links and loop devices too.
+/// Refuses an origin that this daemon serves under any name, links and loop devices too, and a serial number of another volume.
 ///
 /// # Errors
 /// What it is here.
@@ -53,6 +64,12 @@ pub fn check_free(served: &ServePlan, wanted: &VolumeSpec) -> Result<(), Taken> 
         if let Some(other) = cache.volumes.iter().find(is_same) {
             return Err(Taken::Origin { volume, origin, by: other.name.clone() });
         }
+        let serial = wanted.serial();
+        // Two volumes of one name are refused as such.
+        let has_serial = |other: &&VolumeSpec| other.name != wanted.name && other.serial() == serial;
+        if let Some(other) = cache.volumes.iter().find(has_serial) {
+            return Err(Taken::Serial { volume, serial, by: other.name.clone() });
+        }
     }
     Ok(())
 }
@@ -60,6 +77,20 @@ pub fn check_free(served: &ServePlan, wanted: &VolumeSpec) -> Result<(), Taken> 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_serial_number_that_is_served_is_refused() {
+        let plan = |name: &str, origin: &str, serial: &str| {
+            let volume = format!("[[cache.volume]]\nname = \"{name}\"\norigin = \"{origin}\"\n{serial}");
+            let file = format!("[[cache]]\ndevice = \"/cache\"\n{volume}");
+            crate::config::parse(Path::new("t.toml"), &file).unwrap()
+        };
+        let served = plan("vm1", "/a", "");
+        let added = |serial: &str| plan("vm2", "/b", serial).caches.remove(0).volumes.remove(0);
+        let taken = check_free(&served, &added("serial = \"vm1\"")).unwrap_err().to_string();
+        assert!(taken.contains("its serial number vm1 is that of volume vm1"), "{taken}");
+        assert_eq!(check_free(&served, &added("")), Ok(()));
+    }
 
     #[test]
     fn an_origin_is_known_by_each_of_its_names() {

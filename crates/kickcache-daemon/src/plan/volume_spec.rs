@@ -15,6 +15,7 @@ use crate::plan::client_cap::ClientCap;
 use crate::plan::cutoff::Cutoff;
 use crate::plan::dirty_marks::{DirtyMark, DirtyMarks};
 use crate::plan::frontends::FrontendSpecs;
+use crate::plan::frontends::serial_number::SerialNumber;
 use crate::plan::origin_claims::OriginClaims;
 use crate::plan::origin_source::OriginSource;
 use crate::plan::origin_timeout::OriginTimeout;
@@ -146,6 +147,11 @@ impl VolumeSpec {
     /// How clients reach it: as it was said, or else over NBD below the runtime directory.
     pub fn served_by(&self) -> FrontendSpecs {
         self.frontends.or_default(&self.name)
+    }
+
+    /// The serial number of its disk in a virtual machine.
+    pub fn serial(&self) -> SerialNumber {
+        self.frontends.serial.clone().unwrap_or_else(|| SerialNumber::of_name(&self.name))
     }
 
     /// From here on it has the mode and the policies of another one.

@@ -29,9 +29,10 @@ pub(super) const VOLUME: &str = "bench";
 const ORIGIN_EVERY: Duration = Duration::from_secs(1);
 /// How long its origin may be away before the bench ends.
 const AWAY_MAX: Duration = Duration::from_secs(30);
-/// How long its server may take to stop; and once the bench is interrupted, or its origin was away for long.
+/// How long its server may take to stop; the same once its origin was away for long, and once the bench is interrupted.
 const STOP_MAX: Duration = Duration::from_secs(30);
-const STOP_MAX_SHORT: Duration = Duration::from_secs(3);
+const STOP_MAX_AWAY: Duration = Duration::from_secs(3);
+const STOP_MAX_INTERRUPTED: Duration = Duration::from_millis(500);
 
 /// The cache and, while it is up, its server.
 pub(super) struct OwnCache {
@@ -140,10 +141,13 @@ impl OwnCache {
                 Err(RecvTimeoutError::Disconnected) => bail!("the server of the volume ended by a panic"),
                 Err(RecvTimeoutError::Timeout) => {}
             }
-            let is_short = self.interrupt.signal().is_some() || self.is_away.get();
-            let most = if is_short { STOP_MAX_SHORT } else { STOP_MAX };
+            let most = match (self.interrupt.signal(), self.is_away.get()) {
+                (Some(_), _) => STOP_MAX_INTERRUPTED,
+                (None, true) => STOP_MAX_AWAY,
+                (None, false) => STOP_MAX,
+            };
             if begun.elapsed() > most {
-                let (origin, seconds) = (&self.spec.origin, most.as_secs());
+                let (origin, seconds) = (&self.spec.origin, most.as_secs_f64());
                 bail!("the server of the volume did not stop within {seconds} s: it waits for {origin}");
             }
         }

@@ -25,7 +25,7 @@ const SAID_MAX: usize = 400;
 /// How long `down` may go on once the bench is interrupted: what it leaves behind stays.
 const DOWN_MAX: Duration = Duration::from_secs(15);
 /// How long it may take to end when it is asked to.
-const END_MAX: Duration = Duration::from_secs(2);
+const END_MAX: Duration = Duration::from_millis(500);
 /// How often it is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 

@@ -135,7 +135,7 @@ impl AddArgs {
         let guest = frontends.vhost_user.path.as_deref().map(|path| text(&whole_path(path))).transpose()?;
         let clients = frontends.nbd.allowed_clients();
         let clients: Vec<String> = clients.iter().map(ToString::to_string).collect();
-        let keys: [(&str, Option<Value>); 15] = [
+        let keys: [(&str, Option<Value>); 16] = [
             ("name", Some(name.into())),
             ("origin", Some(origin.into())),
             (
@@ -152,6 +152,7 @@ impl AddArgs {
             ("allow-client", (!clients.is_empty()).then(|| clients.into())),
             ("vhost-user", guest.map(Value::from)),
             ("guest-block", frontends.guest_block.map(|size| size.bytes().into())),
+            ("serial", frontends.serial.as_ref().map(|serial| serial.to_string().into())),
             ("ublk", frontends.ublk.id.map(|_| true.into())),
             ("ublk-queues", frontends.ublk.queues.map(|queues| queues.get().into())),
         ];

@@ -24,6 +24,7 @@ impl Awaited {
     /// If the system refuses.
     pub(super) fn new() -> Result<Awaited, Failure> {
         let interrupt = Interrupt::listen(GOES_ON).context("cannot catch signals")?;
+        interrupt.end_hanging_process(|| ()).context("cannot start a thread")?;
         Ok(Awaited { interrupt })
     }
 

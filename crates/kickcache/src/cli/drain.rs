@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use anyhow::anyhow;
+use anyhow::{Context, anyhow};
 use clap::builder::{OsStringValueParser as OriginParser, TypedValueParser as _};
 use kickcache_daemon::control::last_error::LastError;
 use kickcache_daemon::control::report::{CacheReport, Report, VolumeReport};
@@ -15,13 +15,17 @@ use kickcache_daemon::plan::origin_timeout::OriginTimeout;
 use kickcache_units::{counted, show_bytes};
 
 use crate::bar::bar;
-use crate::cli::exit::Failure;
+use crate::cli::exit::{Exit, Failure};
 use crate::cli::not_ours::with_notes;
 use crate::cli::options::{ControlOption, StateOption};
 use crate::cli::status::show_damage;
+use crate::closed_output::OutputWatch;
 
 /// How far it is.
 const BAR: &str = "draining {bar:30} {percent:>3} %  {bytes}/{total_bytes}  {bytes_per_sec}";
+
+/// The state of the operation after an interrupted command.
+const CONTINUES: &str = "the daemon continues the drain";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -123,12 +127,17 @@ impl DrainArgs {
     }
 
     fn ask_daemon(&self, volume: &str, out: &mut dyn Write) -> Result<(), Failure> {
+        // The daemon continues the drain.
+        let watch = self.wait.then(|| OutputWatch::start(|| Exit::Interrupted.end_process()));
+        let _output = watch.transpose().context("cannot start a thread")?;
         let client = self.control.client();
         let client = if self.wait { client.patient() } else { client };
         client.drain(volume)?;
         let mut report = client.status()?;
         let mut left = left(volume, &report)?;
-        writeln!(out, "{volume}: {} to write back", show_bytes(left))?;
+        let begun = writeln!(out, "{volume}: {} to write back", show_bytes(left));
+        // A closed pipe ends other commands with success, and this one has not drained yet.
+        begun.map_err(|error| Failure { exit: Exit::Interrupted, error: anyhow!("{error}; {CONTINUES}") })?;
         let mut obstacles = Obstacles::default();
         while self.wait && (left > 0 || is_draining(volume, &report)) {
             if let Some(line) = obstacles.tell(Instant::now(), volume, &report) {

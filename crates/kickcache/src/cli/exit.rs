@@ -2,6 +2,8 @@
 
 use std::io;
 use std::process::ExitCode;
+use std::thread;
+use std::time::Duration;
 
 use kickcache_daemon::config::ConfigError;
 use kickcache_daemon::control::client::ClientError;
@@ -10,6 +12,9 @@ use kickcache_daemon::serve::error::ServeError;
 
 use crate::bench::WrongArguments;
 use crate::interrupt::Interrupted;
+
+/// How long a command may take to end by itself after its output was closed.
+const PRINTING_MAX: Duration = Duration::from_millis(300);
 
 /// How the process ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -59,6 +64,12 @@ impl Exit {
             Exit::Judged(code) => code,
             Exit::Interrupted => 130,
         }
+    }
+
+    /// Ends the process of a command without cleanup. A command that prints at this moment ends before, by a failed write.
+    pub(crate) fn end_process(self) -> ! {
+        thread::sleep(PRINTING_MAX);
+        std::process::exit(self.code().into())
     }
 }
 

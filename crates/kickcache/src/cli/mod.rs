@@ -97,8 +97,9 @@ Exit codes:
      copy
   8  `serve` was told to stop, and blocks are on a cache device out of service alone, or lost, or a
      second signal cut the stop short
-  130  `bench` was interrupted: what it measured before is printed; or `demo` was; or `replace` or
-     `leave-out` was: the daemon goes on with it";
+  130  the command was interrupted, by a signal or because its terminal or pipe was closed: `bench`
+     prints its complete rounds; of `drain --wait`, `replace` and `leave-out` the daemon continues
+     the operation";
 
 /// A user-space block cache for Linux: a small fast device in front of a big slow one.
 ///

@@ -8,10 +8,13 @@ use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 /// How often fio is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// How long fio may take to end in order.
+const END_MAX: Duration = Duration::from_millis(500);
 
 /// Whether an I/O engine of fio can be used.
 ///
@@ -162,22 +165,33 @@ fn last_of_fio(said: &str, before: &str) -> Option<String> {
     last.map(|line| line.trim_start_matches("fio:").trim().to_owned())
 }
 
+/// The processes that an fio has started.
+fn jobs_of(fio: u32) -> Vec<Pid> {
+    let children = fs::read_to_string(format!("/proc/{fio}/task/{fio}/children")).unwrap_or_default();
+    children.split_whitespace().filter_map(|child| Pid::from_raw(child.parse().ok()?)).collect()
+}
+
 /// A child that does not outlive its owner.
 struct Guard(Child);
 
 impl Drop for Guard {
     fn drop(&mut self) {
         // SIGTERM lets fio end the processes of its jobs; one that has ended needs no end.
-        let pid = i32::try_from(self.0.id()).ok().and_then(rustix::process::Pid::from_raw);
+        let pid = i32::try_from(self.0.id()).ok().and_then(Pid::from_raw);
         if let (Ok(None), Some(pid)) = (self.0.try_wait(), pid) {
-            let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
-            let deadline = Instant::now() + Duration::from_secs(5);
+            let _ = kill_process(pid, Signal::TERM);
+            let deadline = Instant::now() + END_MAX;
             while matches!(self.0.try_wait(), Ok(None)) && Instant::now() < deadline {
                 std::thread::sleep(Duration::from_millis(20));
             }
         }
+        // Where devices are slow the processes of its jobs would go on without it.
+        let jobs = jobs_of(self.0.id());
         let _ = self.0.kill();
         let _ = self.0.wait();
+        for job in jobs {
+            let _ = kill_process(job, Signal::KILL);
+        }
     }
 }
 

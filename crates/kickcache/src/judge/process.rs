@@ -22,6 +22,8 @@ use crate::judge::failure::RunFailure;
 
 /// How long a command may take to end when it is asked to.
 const END_MAX: Duration = Duration::from_secs(5);
+/// The same once this program is interrupted.
+const INTERRUPTED_END_MAX: Duration = Duration::from_millis(500);
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 /// How often it is looked whether a command goes on for too long, or prints too much.
 const OVERSEE_EVERY: Duration = Duration::from_millis(100);
@@ -58,7 +60,7 @@ pub(crate) fn run(command: &CommandLine, interrupt: &Interrupt) -> Result<Run, R
     let status = wait(&mut child, interrupt, [&output, &complaints]).map_err(|error| system(&error))?;
     let wall = begun.elapsed();
     let cpu = cpu_of_children().saturating_sub(cpu_before);
-    end_group(Pid::from_child(&child));
+    end_group(Pid::from_child(&child), interrupt);
     check_interrupt(interrupt)?;
     if [&output, &complaints].into_iter().any(prints_too_much) {
         let what = format!("it printed more than {} MiB", OUTPUT_BYTES_MAX >> 20);
@@ -110,7 +112,9 @@ fn oversee(group: Pid, interrupt: &Interrupt, printed: [&File; 2], has_ended: &A
         if interrupt.signal().is_some() {
             asked.get_or_insert_with(Instant::now);
         }
-        if asked.is_some_and(|asked| asked.elapsed() > END_MAX) || printed.into_iter().any(prints_too_much) {
+        if asked.is_some_and(|asked| asked.elapsed() > INTERRUPTED_END_MAX)
+            || printed.into_iter().any(prints_too_much)
+        {
             let _ = kill_process_group(group, Signal::KILL);
         }
     }
@@ -125,10 +129,11 @@ fn check_interrupt(interrupt: &Interrupt) -> Result<(), RunFailure> {
 }
 
 /// Ends what is left of a group that was asked to end.
-fn end_group(group: Pid) {
+fn end_group(group: Pid, interrupt: &Interrupt) {
     let begun = Instant::now();
     while test_kill_process_group(group) != Err(Errno::SRCH) {
-        if begun.elapsed() > END_MAX {
+        let patience = if interrupt.signal().is_some() { INTERRUPTED_END_MAX } else { END_MAX };
+        if begun.elapsed() > patience {
             let _ = kill_process_group(group, Signal::KILL);
             return;
         }

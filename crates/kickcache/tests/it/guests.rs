@@ -1,20 +1,22 @@
 //! Volumes served to a guest over vhost-user: what it reads is what it wrote, also across kills of the daemon.
 
+use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use rustix::process::Signal;
 
+use crate::bad_input::refused;
 use crate::cells;
-use crate::daemon::{Daemon, Spec};
-use crate::guest::{self, Cut, DISCARD, EVENT_IDX, FLUSH, Guest, READ, WRITE, ZEROES};
+use crate::daemon::{Daemon, KICKCACHE, Spec, guarded};
+use crate::guest::{self, Cut, DISCARD, EVENT_IDX, FLUSH, GET_ID, Guest, READ, WRITE, ZEROES};
 use crate::need_kickcache;
 use crate::rng::Rng;
 use crate::scratch::{MIB, Scratch};
 
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(20);
 
-fn socket(spec: &Spec) -> PathBuf {
+pub(crate) fn socket(spec: &Spec) -> PathBuf {
     spec.dir.join("guest.sock")
 }
 
@@ -28,18 +30,16 @@ fn start(scratch: &Scratch, mode: &'static str, size: u64) -> Daemon {
     spec(scratch, mode, size).start()
 }
 
-/// Random requests of all kinds on three queues, one at a time, against a copy of the disk in memory.
-fn compare_with_a_copy(mode: &'static str, features: u64, seed: u64) {
-    let scratch = Scratch::new();
+/// Random requests of all kinds on three queues, one at a time, against a copy of the disk in memory; in multiples of `unit` sectors.
+pub(crate) fn compare_with_a_copy(daemon: &Daemon, features: u64, seed: u64, unit: u64) -> Vec<u8> {
     let size = 8 * MIB;
-    let daemon = start(&scratch, mode, size);
     let mut guest = Guest::connect(&socket(&daemon.spec), 3, features);
     let mut rng = Rng::new(seed);
     let mut copy = vec![0; usize::try_from(size).unwrap()];
     for _ in 0..600 {
         let queue = u16::try_from(rng.below(3)).unwrap();
-        let sectors = if rng.below(2) == 0 { 8 } else { rng.between(1, 128) };
-        let sector = rng.below(size / 512 - sectors + 1);
+        let sectors = if rng.below(2) == 0 { 8 } else { rng.between(1, 128).next_multiple_of(unit) };
+        let sector = rng.below(size / 512 - sectors + 1) / unit * unit;
         let sector = if rng.below(2) == 0 { sector & !7 } else { sector };
         let bytes =
             usize::try_from(sector * 512).unwrap()..usize::try_from((sector + sectors) * 512).unwrap();
@@ -62,17 +62,20 @@ fn compare_with_a_copy(mode: &'static str, features: u64, seed: u64) {
             _ => assert_eq!(guest.run(queue, FLUSH, 0, &[]).0, 0),
         }
     }
-    drop(guest);
     daemon.drain();
-    daemon.stop();
-    assert!(std::fs::read(scratch.path("origin")).unwrap() == copy, "the origin differs");
+    copy
 }
 
 #[test]
 fn a_guest_reads_what_it_wrote() {
     need_kickcache!();
-    compare_with_a_copy("write-back", EVENT_IDX, 1);
-    compare_with_a_copy("write-through", 0, 2);
+    for (mode, features, seed) in [("write-back", EVENT_IDX, 1), ("write-through", 0, 2)] {
+        let scratch = Scratch::new();
+        let daemon = start(&scratch, mode, 8 * MIB);
+        let copy = compare_with_a_copy(&daemon, features, seed, 1);
+        daemon.stop();
+        assert!(fs::read(scratch.path("origin")).unwrap() == copy, "the origin differs");
+    }
 }
 
 #[test]
@@ -103,10 +106,50 @@ fn a_guest_sees_its_disk() {
     let config = guest.config();
     assert_eq!(u64::from_le_bytes(config[..8].try_into().unwrap()), 8 * MIB / 512);
     assert_eq!(u32::from_le_bytes(config[20..24].try_into().unwrap()), 4096);
-    assert_eq!(guest.run(0, 8, 0, &[0; 512]).0, 1, "GET_ID has nothing that it may write to");
+    assert_eq!(guest.run(0, GET_ID, 0, &[]).0, 1, "GET_ID has nothing that it may write to");
     assert_eq!(guest.run(0, WRITE, 0, &[0; 512]).0, 1, "it may only be read");
     assert_eq!(guest.run(0, 77, 0, &[]).0, 2);
     daemon.stop();
+}
+
+/// The serial number of a disk, without the zeroes behind it.
+fn serial(guest: &mut Guest) -> String {
+    let (status, serial) = guest.run(0, GET_ID, 0, &[1; 20]);
+    assert_eq!(status, 0);
+    String::from_utf8(serial).unwrap().trim_end_matches('\0').to_owned()
+}
+
+#[test]
+fn disks_of_one_daemon_have_serial_numbers_of_their_own() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let spec = Spec::new(&scratch, &scratch.path("none"), "write-back", "16M");
+    let volumes = [
+        ("customer-database-prod-1", ""),
+        ("customer-database-prod-2", ""),
+        ("short", ""),
+        ("named", "serial = \"a-serial-of-20-bytes\"\n"),
+    ];
+    let at = |name: &str| scratch.path(&format!("{name}.vhost"));
+    let mut config =
+        format!("control = {:?}\n[[cache]]\ndevice = {:?}\nsize = \"16M\"\n", spec.control(), spec.cache);
+    for (name, serial) in volumes {
+        let origin = scratch.sparse(name, 8 * MIB);
+        config += &format!("[[cache.volume]]\nname = {name:?}\norigin = {origin:?}\n{serial}");
+        config += &format!("vhost-user = {:?}\nnbd = [\"unix:{}.sock\"]\n", at(name), origin.display());
+    }
+    let file = scratch.path("config.toml");
+    fs::write(&file, &config).unwrap();
+    let arguments = || vec!["serve".into(), "--config".into(), file.clone().into()];
+    let sockets = [scratch.path("short.sock")];
+    let daemon = Daemon::start(guarded(KICKCACHE, arguments()), spec.clone(), &sockets);
+    let serials = volumes.map(|(name, _)| serial(&mut Guest::connect(&at(name), 1, 0)));
+    assert!(serials[0] != serials[1] && serials[0].starts_with("customer-da-"), "{serials:?}");
+    assert_eq!(serials[2..], ["short", "a-serial-of-20-bytes"]);
+    daemon.stop();
+    fs::write(&file, config.replace("a-serial-of-20-bytes", "short")).unwrap();
+    let said = refused("one serial number twice", &arguments());
+    assert!(said.contains("`short` and `named` have the serial number short"), "{said}");
 }
 
 /// 64 requests in flight, complete as they like: hits overtake misses. Cells tell which version they hold.

@@ -26,6 +26,7 @@ use self::storage::Storage;
 pub use self::storage::check_distinct;
 pub(crate) use self::storage::{lock_below_shared, path_below};
 use crate::driver::ioctl;
+use crate::driver::minimum_block::MinimumBlock;
 use crate::driver::rights::access;
 
 /// How long a device may be busy before it is refused.
@@ -44,6 +45,7 @@ pub struct BlockFile {
     exact_size: u64,
     direct: Direct,
     zeroes: ZeroSpeed,
+    minimum_block: MinimumBlock,
     keeps_dsync: bool,
     is_remote: bool,
     flush: Flush,
@@ -75,6 +77,7 @@ impl BlockFile {
         let size = bytes / SECTOR_SIZE * SECTOR_SIZE;
         let storage = file.metadata().ok().map(|metadata| Storage::of(&metadata));
         Ok(BlockFile {
+            minimum_block: ioctl::minimum_block(&file, kind),
             storage,
             _below: below,
             file,
@@ -132,6 +135,11 @@ impl BlockFile {
     /// Whether zeroes are cheap.
     pub fn zeroes(&self) -> ZeroSpeed {
         self.zeroes
+    }
+
+    /// The smallest block that it zeroes or discards.
+    pub(crate) fn minimum_block(&self) -> MinimumBlock {
+        self.minimum_block
     }
 
     /// Whether an asynchronous direct write with `RWF_DSYNC` is durable when it ends.

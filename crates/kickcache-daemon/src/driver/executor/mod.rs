@@ -5,6 +5,7 @@
 mod membership;
 mod notes;
 mod noting;
+mod offload;
 mod questions;
 mod queued;
 
@@ -20,7 +21,7 @@ use kickcache_engine::device::{
 };
 use kickcache_engine::mirror::Routed;
 use kickcache_engine::mirror::side::Side;
-use kickcache_engine::request::{Durability, Unmap};
+use kickcache_engine::request::Durability;
 use kickcache_engine::time::{Duration, Instant};
 use kickcache_engine::units::{BLOCK_BYTES, Checksum, PageIndex, VolumeId};
 
@@ -30,12 +31,12 @@ use crate::driver::backend::{Backend, DeviceCommand, Doorbells, Event, Interest,
 use crate::driver::buffers::Buffers;
 use crate::driver::checksum::checksum;
 use crate::driver::clock::span;
-use crate::driver::device::{BlockFile, Flush, Kind};
+use crate::driver::device::{BlockFile, Flush};
 use crate::driver::device_clock::DeviceClock;
 use crate::driver::fault::{Cause, Fault, Faults};
 use crate::driver::io_engine::IoEngine;
 use crate::driver::memory::Mapping;
-use crate::driver::operation::{DiscardKind, Next, Operation, Work, WriteSync, error_of};
+use crate::driver::operation::{Next, Operation, Work, WriteSync};
 use crate::driver::queued_device::{Away, QueuedDevice};
 use crate::driver::ring::Ring;
 use crate::driver::threads::Threads;
@@ -127,8 +128,6 @@ enum Metadata<'a> {
     In(usize),
 }
 
-/// Zeroes written at once where a device cannot store them by itself.
-const ZEROES_BYTES: usize = 1 << 20;
 /// Behind the cache device and the origins.
 const SUCCESSOR_SLOT: usize = 1 + VOLUME_COUNT_MAX;
 
@@ -241,16 +240,15 @@ impl Driver {
                 self.start(now, token);
             }
             DeviceOperation::Discard { device, extent } => {
-                let kind = self.discard_kind(meant(device));
-                let token = self.begin(id, meant(device), Work::Discard(kind), extent.start);
-                self.operation(token).length = extent.length;
-                self.start(now, token);
-            }
-            DeviceOperation::WriteZeroes { device, extent, unmap, durability } => {
-                let work = zero_work(unmap, durability);
+                let work = Work::Discard(self.discard_kind(meant(device)));
                 let token = self.begin(id, meant(device), work, extent.start);
                 self.operation(token).length = extent.length;
-                self.start(now, token);
+                self.start_discard(now, token);
+            }
+            DeviceOperation::WriteZeroes { device, extent, unmap, durability } => {
+                let token = self.begin(id, meant(device), Work::zero(unmap, durability), extent.start);
+                self.operation(token).length = extent.length;
+                self.start_zeroes(now, token);
             }
             DeviceOperation::NoteOutOfService { incomplete } => {
                 let token = self.begin(id, Device::Cache, Work::Flush, 0);
@@ -512,7 +510,8 @@ impl Driver {
         if let Some(fault) = self.operation(token).fault(cause) {
             self.faults.push(fault);
         }
-        self.ended.push_back(Ended::Operation(token, Err(error_of(cause))));
+        let error = self.operation(token).error(cause);
+        self.ended.push_back(Ended::Operation(token, Err(error)));
     }
 
     fn take_events(&mut self, now: Instant) {
@@ -530,27 +529,10 @@ impl Driver {
     fn advance(&mut self, now: Instant, token: u32, result: i32) {
         match self.operation(token).advance(result) {
             Next::Continue => self.start(now, token),
-            Next::WriteZeroes { durability } => self.write_zeroes(now, token, durability),
+            Next::WriteZeroes => self.write_zeroes(now, token),
             Next::Done => self.ended.push_back(Ended::Operation(token, Ok(()))),
             Next::Failed(cause) => self.fail(token, cause),
         }
-    }
-
-    fn write_zeroes(&mut self, now: Instant, token: u32, durability: Durability) {
-        let Ok(address) = self.zeroes() else {
-            return self.fail(token, Cause::Errno(libc::ENOMEM));
-        };
-        let device = self.operation(token).device;
-        let sync = self.write_sync(device, durability);
-        let operation = self.operation(token);
-        let mut left = std::mem::take(&mut operation.length);
-        operation.work = Work::Write(sync);
-        while left > 0 {
-            let part = left.min(u64::try_from(ZEROES_BYTES).expect("1 MiB"));
-            operation.add(address, u32::try_from(part).expect("at most 1 MiB"));
-            left -= part;
-        }
-        self.start(now, token);
     }
 
     /// How a write to a device becomes durable, if it must.
@@ -561,14 +543,6 @@ impl Driver {
             Some(file) if !file.keeps_dsync() => WriteSync::After,
             Some(_) | None => WriteSync::Flag,
         }
-    }
-
-    fn zeroes(&mut self) -> io::Result<*mut u8> {
-        let zeroes = match self.zeroes.take() {
-            Some(zeroes) => zeroes,
-            None => Mapping::new(ZEROES_BYTES)?,
-        };
-        Ok(self.zeroes.insert(zeroes).base())
     }
 
     fn take_queued(&mut self, now: Instant, slot: usize) {
@@ -638,13 +612,6 @@ impl Driver {
         // SAFETY: the address was checked to have 4096 bytes, and no device writes to a page that is copied to.
         unsafe { std::slice::from_raw_parts(self.buffers.address(whole), BLOCK_BYTES) }
     }
-
-    fn discard_kind(&self, device: Device) -> DiscardKind {
-        match self.file(device).map(BlockFile::kind) {
-            Some(Kind::Block) => DiscardKind::Block,
-            Some(Kind::File) | None => DiscardKind::Punch,
-        }
-    }
 }
 
 impl OpenMedium {
@@ -654,14 +621,6 @@ impl OpenMedium {
             OpenMedium::File(..) => None,
         }
     }
-}
-
-fn zero_work(unmap: Unmap, durability: Durability) -> Work {
-    let kind = match unmap {
-        Unmap::Allow => libc::FALLOC_FL_PUNCH_HOLE,
-        Unmap::Forbid => libc::FALLOC_FL_ZERO_RANGE,
-    };
-    Work::Zero { mode: kind | libc::FALLOC_FL_KEEP_SIZE, durability }
 }
 
 fn slot(device: Device) -> usize {

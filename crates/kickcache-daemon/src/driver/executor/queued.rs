@@ -2,12 +2,12 @@
 
 use std::io::{IoSlice, IoSliceMut};
 
-use kickcache_engine::request::{Durability, Unmap};
+use kickcache_engine::request::Unmap;
 use kickcache_engine::time::Instant;
 use kickcache_engine::units::ByteExtent;
 
 use crate::driver::backend::{Backend, Interest, WATCH_KEY_MAX};
-use crate::driver::operation::{self, Operation, Work, WriteSync};
+use crate::driver::operation::{self, Operation, Work};
 use crate::driver::queued_device::{QueuedDevice, QueuedRequest};
 
 /// The key of the watch on the first device; those of the others stand below it. No caller has them.
@@ -22,13 +22,10 @@ pub(super) fn start(device: &mut dyn QueuedDevice, now: Instant, token: u32, ope
     let request = match operation.work {
         Work::Read | Work::ReadMetadata => QueuedRequest::Read(extent),
         Work::Flush => QueuedRequest::Flush,
-        Work::Write(sync) => {
+        Work::Write(_) | Work::WrittenZeroes { .. } => {
             pieces =
                 operation.stretches.iter().map(|stretch| IoSlice::new(operation::bytes(stretch))).collect();
-            let durability = match sync {
-                WriteSync::Not => Durability::Volatile,
-                WriteSync::Flag | WriteSync::After => Durability::Durable,
-            };
+            let durability = operation.work.durability();
             QueuedRequest::Write { offset: extent.start, pieces: &pieces, durability }
         }
         Work::Discard(_) => QueuedRequest::Discard(extent),

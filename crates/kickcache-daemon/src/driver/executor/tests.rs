@@ -1,7 +1,7 @@
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use kickcache_engine::request::RequestId;
+use kickcache_engine::request::{RequestId, Unmap};
 use kickcache_engine::units::{ByteExtent, VolumeId};
 
 use super::*;
@@ -10,6 +10,7 @@ use crate::driver::buffers::Bound;
 use crate::driver::clock::Clock;
 use crate::driver::device::{AccessMode, Emptiness};
 use crate::driver::io_engine::IoEngine;
+use crate::driver::operation::DiscardKind;
 use crate::driver::queued_device::{QueuedEnd, QueuedRequest};
 use crate::wakeup::Wakeup;
 
@@ -232,16 +233,51 @@ fn discard_and_write_zeroes_leave_zeroes() {
 #[test]
 fn zeroes_are_written_where_the_device_cannot_make_them() {
     on_both(|mut fixture| {
-        let token = fixture.driver.begin(SubmissionId::from_u64(9), ORIGIN, Work::Flush, 4096);
-        let length = 3 << 20;
-        let operation = fixture.driver.operation(token);
-        operation.work = Work::Zero { mode: 0, durability: Durability::Durable };
-        operation.length = length;
-        fixture.driver.advance(Instant::ZERO, token, -libc::EOPNOTSUPP);
-        assert_eq!(fixture.wait().result, Ok((Vec::new(), Vec::new())));
-        let length = usize::try_from(length).unwrap();
-        assert!(fixture.content(4096, length).iter().all(|&byte| byte == 0));
-        assert_eq!(fixture.content(4096 + length as u64, 512), pattern(SIZE)[4096 + length..][..512]);
+        for (length, errno) in [(1 << 20, libc::EINVAL), (3 << 20, libc::EOPNOTSUPP)] {
+            let token = fixture.driver.begin(SubmissionId::from_u64(9), ORIGIN, Work::Flush, 4096);
+            let operation = fixture.driver.operation(token);
+            operation.work = Work::Zero { mode: 0, durability: Durability::Durable };
+            operation.length = length;
+            fixture.driver.advance(Instant::ZERO, token, -errno);
+            assert_eq!(fixture.wait().result, Ok((Vec::new(), Vec::new())));
+            let length = usize::try_from(length).unwrap();
+            assert!(fixture.content(4096, length).iter().all(|&byte| byte == 0));
+            assert_eq!(fixture.content(4096 + length as u64, 512), pattern(SIZE)[4096 + length..][..512]);
+        }
+    });
+}
+
+#[test]
+fn one_flush_follows_zeroes_that_were_stored_and_written() {
+    let mut operation = Operation::new();
+    let work = Work::Zero { mode: 0, durability: Durability::Durable };
+    operation.begin(SubmissionId::from_u64(1), ORIGIN, work);
+    (operation.offset, operation.length) = (4096, 4096);
+    let edges = [3584, 8192].map(|start| ByteExtent { start, length: 512 });
+    operation.unwritten.extend(edges);
+    let target = Target { fd: -1, fixed: None, way: Way::Any };
+    assert!(matches!(operation.next_io(target).kind, IoKind::Allocate { length: 4096, .. }));
+    assert_eq!(operation.advance(0), Next::WriteZeroes);
+    let mut memory = vec![0_u8; 512];
+    for (edge, next) in edges.into_iter().rev().zip([Next::WriteZeroes, Next::Continue]) {
+        assert_eq!(operation.begin_written_zeroes(), edge);
+        operation.add(memory.as_mut_ptr(), 512);
+        let io = operation.next_io(target);
+        assert!(io.offset == edge.start && matches!(io.kind, IoKind::Write { count: 1, flags: 0, .. }));
+        assert_eq!(operation.advance(512), next);
+    }
+    assert!(matches!(operation.next_io(target).kind, IoKind::DataSync));
+    assert_eq!(operation.advance(0), Next::Done);
+}
+
+#[test]
+fn a_discard_of_a_refused_shape_changes_nothing_and_is_no_fault() {
+    on_both(|mut fixture| {
+        let work = Work::Discard(DiscardKind::Block);
+        let token = fixture.driver.begin(SubmissionId::from_u64(9), ORIGIN, work, 512);
+        fixture.driver.advance(Instant::ZERO, token, -libc::EINVAL);
+        assert_eq!(fixture.wait().result, Err(DeviceError::Unsupported));
+        assert!(!fixture.driver.has_faults());
     });
 }
 

@@ -5,6 +5,7 @@
 //! line in its lists, a field of [`ServedAt`].
 
 pub mod nbd;
+pub mod serial_number;
 pub mod spec;
 pub mod ublk;
 pub mod vhost_user;
@@ -18,6 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::plan::address::NbdAddress;
 use crate::plan::frontends::nbd::NbdSpec;
+use crate::plan::frontends::serial_number::SerialNumber;
 use crate::plan::frontends::spec::FrontendSpec;
 use crate::plan::frontends::ublk::UblkSpec;
 use crate::plan::frontends::vhost_user::VhostUserSpec;
@@ -38,6 +40,10 @@ pub struct FrontendSpecs {
     /// Logical block size of the virtual machine's disk and of the block device: 512 or 4096 [default: 512]
     #[arg(long, value_name = "SIZE", requires = "cache", value_parser = parse_guest_block, allow_hyphen_values = true)]
     pub guest_block: Option<Size>,
+    /// Serial number of the virtual machine's disk, 1 to 20 characters [default: the volume's name, its end replaced by a hash if it is
+    /// longer]
+    #[arg(long, value_name = "TEXT", requires = "cache", allow_hyphen_values = true)]
+    pub serial: Option<SerialNumber>,
 }
 
 /// Where a volume is served.
@@ -68,8 +74,9 @@ pub struct Sessions {
     pub ublk: u64,
 }
 
-/// A key that several front ends share.
+/// Keys that are no front end's alone.
 const GUEST_BLOCK: &str = "guest-block";
+const SERIAL: &str = "serial";
 
 impl FrontendSpecs {
     /// The front ends, in the order in which people are told of them.
@@ -79,7 +86,7 @@ impl FrontendSpecs {
 
     /// The keys of a volume in a configuration file that are theirs.
     pub(super) fn keys() -> Vec<&'static str> {
-        [nbd::KEYS, vhost_user::KEYS, ublk::KEYS, &[GUEST_BLOCK]].concat()
+        [nbd::KEYS, vhost_user::KEYS, ublk::KEYS, &[GUEST_BLOCK, SERIAL]].concat()
     }
 
     /// Reads the value of one of [`FrontendSpecs::keys`].
@@ -93,7 +100,10 @@ impl FrontendSpecs {
         if ublk::KEYS.contains(&key) {
             return self.ublk.read(key, map);
         }
-        self.guest_block = Some(map.next_value()?);
+        match key {
+            SERIAL => self.serial = Some(map.next_value()?),
+            _ => self.guest_block = Some(map.next_value()?),
+        }
         Ok(())
     }
 

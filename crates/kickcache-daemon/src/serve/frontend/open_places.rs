@@ -48,7 +48,8 @@ impl OpenPlaces {
         {
             listener::check_path(&path)?;
             let listener = Listener::open_for_guest(Place::Address(NbdAddress::Unix(path)))?;
-            places.guest = Some(OpenGuest { listener, block_size: spec.frontends.guest_block_bytes() });
+            let block_size = spec.frontends.guest_block_bytes();
+            places.guest = Some(OpenGuest { listener, block_size, serial: spec.serial() });
         }
         Ok(places)
     }

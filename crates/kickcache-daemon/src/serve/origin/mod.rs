@@ -11,6 +11,7 @@ pub(crate) use self::hold::{hold, hold_too};
 use kickcache_engine::samples::Sample;
 
 use self::nbd::NbdOrigin;
+use crate::driver::aligned_device::AlignedDevice;
 use crate::driver::device::{BlockFile, ZeroSpeed};
 use crate::driver::executor::Medium;
 use crate::driver::queued_device::QueuedDevice;
@@ -121,7 +122,10 @@ impl Origin {
     pub(crate) fn into_medium(self) -> Medium {
         match self {
             Origin::Local(file) => Medium::File(file),
-            Origin::Nbd(origin) => Medium::Queued(origin),
+            Origin::Nbd(origin) => {
+                let block = origin.minimum_block();
+                Medium::Queued(AlignedDevice::over(origin, block))
+            }
             Origin::Outside(origin) => Medium::Queued(origin),
         }
     }

@@ -7,7 +7,7 @@ mod session;
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
@@ -21,6 +21,7 @@ use crate::cli::options::{ControlOption, parse_span};
 use crate::cli::record::end::End;
 use crate::cli::record::files::{Bounds, RecordingFiles};
 use crate::cli::record::session::Session;
+use crate::closed_output::OutputWatch;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -81,8 +82,11 @@ impl RecordArgs {
             ));
         }
         RecordingFiles::refuse_existing(&self.output, bounds)?;
-        let stop = caught_signals().context("cannot catch signals")?;
         let mut client = self.control.client().record(&self.volume)?;
+        let stop = caught_signals().context("cannot catch signals")?;
+        let unread = Arc::clone(&stop);
+        let _output = OutputWatch::start(move || unread.store(true, Ordering::Relaxed))
+            .context("cannot start a thread")?;
         let title = client.title();
         let header = RecordingHeader {
             volume: title.volume.clone(),

@@ -17,11 +17,11 @@ use crate::cli::record::end::End;
 use crate::cli::record::files::RecordingFiles;
 
 /// How often signals and times are looked at where nothing comes.
-const TICK: Duration = Duration::from_millis(200);
+const TICK: Duration = Duration::from_millis(100);
 /// What a kill of this command costs at most.
 const WRITE_EVERY: Duration = Duration::from_secs(2);
-/// How long a daemon has to send the rest.
-const GOODBYE_MAX: Duration = Duration::from_secs(5);
+/// The longest silence of a daemon that sends the rest.
+const GOODBYE_MAX: Duration = Duration::from_millis(600);
 /// The longest access of a trace; longer ones are written as several.
 const PIECE_BYTES: u64 = 1 << 30;
 
@@ -142,6 +142,9 @@ impl Session {
             match client.next(TICK) {
                 Ok(None) => {}
                 Ok(Some(parcel)) => {
+                    if let Some(Ending { until, .. }) = &mut ending {
+                        *until = Instant::now() + GOODBYE_MAX;
+                    }
                     if let Err(end) = self.take(&parcel) {
                         return end;
                     }

@@ -28,11 +28,13 @@ mod trace_table;
 
 use std::io::Write;
 
+use anyhow::Context;
 use clap::Subcommand;
 use kickcache_daemon::shell_command::ShellCommand;
 
 use crate::bench::Data;
-use crate::cli::exit::Failure;
+use crate::cli::exit::{Exit, Failure};
+use crate::closed_output::OutputWatch;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -74,6 +76,8 @@ impl SimulateArgs {
             let data = if self.destroy_data { Data::Destroy } else { Data::Keep };
             return Ok(write!(out, "{}", calibrate::calibrate(&target, data)?)?);
         }
+        let watch = OutputWatch::start(|| Exit::Interrupted.end_process());
+        let _output = watch.context("cannot start a thread")?;
         match self.what {
             Some(What::Run(args)) => args.run(out),
             Some(What::Compare(args)) => args.run(out),

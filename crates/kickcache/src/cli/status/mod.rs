@@ -13,17 +13,19 @@ pub(crate) use self::sentences::show_damage;
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
 
+use anyhow::Context;
 use kickcache_daemon::control::report::Report;
 use kickcache_daemon::serve::config::StatePlace;
 use kickcache_daemon::shell_command::DaemonCommands;
 
-use crate::cli::exit::Failure;
+use crate::cli::exit::{Exit, Failure};
 use crate::cli::options::{ControlOption, parse_seconds};
 use crate::cli::status::page::Page;
 use crate::cli::status::rates::Rates;
 use crate::cli::status::sentences::Span;
 use crate::cli::status::width::{first_lines, terminal_height, terminal_width};
 use crate::cli::table::Colour;
+use crate::closed_output::OutputWatch;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -77,6 +79,9 @@ struct Sample {
 impl StatusArgs {
     pub(crate) fn run(&self, out: &mut dyn Write) -> Result<(), Failure> {
         let mut before = None;
+        // As a closed pipe at a write.
+        let watch = self.watch.map(|_| OutputWatch::start(|| Exit::Success.end_process()));
+        let _output = watch.transpose().context("cannot start a thread")?;
         loop {
             let now = Sample { report: self.control.client().status()?, at: Instant::now() };
             self.show(out, &now, before.as_ref())?;

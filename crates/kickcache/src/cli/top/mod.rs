@@ -17,13 +17,15 @@ use std::time::{Duration, Instant};
 use anyhow::anyhow;
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event};
+use ratatui::crossterm::terminal::disable_raw_mode;
 
-use crate::cli::exit::Failure;
+use crate::cli::exit::{Exit, Failure};
 use crate::cli::options::{ControlOption, parse_seconds};
 use crate::cli::top::asking::Asking;
 use crate::cli::top::board::Board;
 use crate::cli::top::keys::{Wish, wish};
 use crate::cli::top::view::draw;
+use crate::closed_output::OutputWatch;
 use crate::interrupt::{Interrupt, LOOK_EVERY};
 
 const EXAMPLES: &str = "\
@@ -56,6 +58,9 @@ impl TopArgs {
             return Err(anyhow!("`top` needs a terminal; use `kickcache status --watch` here").into());
         }
         let interrupt = Interrupt::listen("`top` was ended by a signal")?;
+        // Without a terminal crossterm reads for ever.
+        let _output = OutputWatch::start(|| Exit::Interrupted.end_process())?;
+        interrupt.end_hanging_process(|| drop(disable_raw_mode()))?;
         let mut board = Board::default();
         // Who has no daemon hears it in the terminal as it was.
         let client = self.control.client();

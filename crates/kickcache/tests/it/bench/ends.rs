@@ -47,7 +47,7 @@ fn a_terminal_that_is_closed_is_an_interruption() {
 }
 
 /// Whether an fio runs that was told to work in a directory.
-pub(super) fn fio_runs_below(directory: &str) -> bool {
+pub(crate) fn fio_runs_below(directory: &str) -> bool {
     let processes = fs::read_dir("/proc").unwrap().flatten();
     processes.into_iter().any(|process| {
         let line = fs::read(process.path().join("cmdline")).unwrap_or_default();

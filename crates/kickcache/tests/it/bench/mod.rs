@@ -1,6 +1,6 @@
 //! `kickcache bench` with real fio: turns, phases, what is kept of an interruption, and what is never written to.
 
-mod ends;
+pub(crate) mod ends;
 mod interrupted;
 mod odd_targets;
 

@@ -33,6 +33,7 @@ pub(crate) const EVENT_IDX: u64 = 1 << 29;
 pub(crate) const READ: u32 = 0;
 pub(crate) const WRITE: u32 = 1;
 pub(crate) const FLUSH: u32 = 4;
+pub(crate) const GET_ID: u32 = 8;
 pub(crate) const DISCARD: u32 = 11;
 pub(crate) const ZEROES: u32 = 13;
 

@@ -9,7 +9,7 @@ use vhost::VringConfigData;
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 
-use super::{DATA, PAYLOAD, READ, SLOTS};
+use super::{DATA, GET_ID, PAYLOAD, READ, SLOTS};
 
 /// Descriptors of a queue: room for the slots' three.
 pub(crate) const SIZE: u16 = 512;
@@ -88,7 +88,7 @@ impl Queue {
         let payload = data(self.index, slot);
         ram.write_slice(data_bytes, payload).unwrap();
         let length = u32::try_from(data_bytes.len()).unwrap();
-        let (next, write) = (1, if kind == READ { 2 } else { 0 });
+        let (next, write) = (1, if matches!(kind, READ | GET_ID) { 2 } else { 0 });
         let first = slot * 3;
         match length {
             0 => self.descriptor(ram, first, (header, 16, next, first + 2)),

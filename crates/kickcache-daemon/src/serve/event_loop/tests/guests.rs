@@ -41,7 +41,7 @@ impl Scene {
         let wakeup = Arc::new(Wakeup::new().unwrap());
         let mut event_loop = toy_loop(&origin, &path, IoEngine::Auto, limits, receiver, wakeup);
         let address = Place::Address(NbdAddress::Unix(directory.path().join("guest")));
-        let disk = Disk { name: "toy".into(), size: 1 << 20, read_only: false, block_size: 512 };
+        let disk = Disk { serial: [0; 20], size: 1 << 20, read_only: false, block_size: 512 };
         let mut port = Port::new(Listener::open_for_guest(address).unwrap(), disk, 0);
         let (guest, device) = Reader::new(2);
         let (front, ours) = UnixStream::pair().unwrap();

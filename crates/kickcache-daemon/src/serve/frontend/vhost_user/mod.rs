@@ -10,6 +10,7 @@ pub(crate) mod request;
 mod rings;
 mod session;
 
+use crate::plan::frontends::serial_number::SerialNumber;
 use crate::plan::volume_spec::VolumeSpec;
 use crate::serve::error::ServeError;
 use crate::serve::frontend::listener::{Listener, Place};
@@ -33,12 +34,14 @@ pub(crate) struct GuestPlace {
     volume: usize,
     /// Bytes of a logical block that the guest is told: 512 or 4096.
     block_size: u32,
+    serial: SerialNumber,
 }
 
 impl GuestPlace {
     /// That of the volume of an index, at a place.
     pub(crate) fn of(spec: &VolumeSpec, volume: usize, place: Place) -> GuestPlace {
-        GuestPlace { place, volume, block_size: spec.frontends.guest_block_bytes() }
+        let block_size = spec.frontends.guest_block_bytes();
+        GuestPlace { place, volume, block_size, serial: spec.serial() }
     }
 }
 
@@ -52,7 +55,7 @@ impl VhostUser {
     pub(crate) fn open(places: Vec<GuestPlace>, volumes: &ServedVolumes) -> Result<VhostUser, ServeError> {
         let opened = places.into_iter().map(|place| {
             let listener = Listener::open_for_guest(place.place)?;
-            let guest = OpenGuest { listener, block_size: place.block_size };
+            let guest = OpenGuest { listener, block_size: place.block_size, serial: place.serial };
             Ok(guest.port(place.volume, &volumes[place.volume].info))
         });
         Ok(VhostUser::new(opened.collect::<Result<_, ServeError>>()?))

@@ -2,6 +2,7 @@
 
 use kickcache_vhost_user::{Device, Disk, GuestRequest, Packet, QUEUE_COUNT_MAX, Socket};
 
+use crate::plan::frontends::serial_number::SerialNumber;
 use crate::serve::frontend::listener::Listener;
 use crate::serve::volume_info::VolumeInfo;
 
@@ -10,13 +11,15 @@ pub(crate) struct OpenGuest {
     pub(crate) listener: Listener,
     /// Bytes of a logical block.
     pub(crate) block_size: u32,
+    pub(crate) serial: SerialNumber,
 }
 
 impl OpenGuest {
     /// Where the volume of an index is served.
     pub(super) fn port(self, volume: usize, info: &VolumeInfo) -> Port {
-        let OpenGuest { listener, block_size } = self;
-        let disk = Disk { name: info.name.clone(), size: info.size, read_only: info.read_only, block_size };
+        let OpenGuest { listener, block_size, serial } = self;
+        let VolumeInfo { size, read_only, .. } = *info;
+        let disk = Disk { serial: serial.padded(), size, read_only, block_size };
         tracing::info!(event = "listening", "vhost-user is served on {} for {}", listener.address, info.name);
         Port::new(listener, disk, volume)
     }

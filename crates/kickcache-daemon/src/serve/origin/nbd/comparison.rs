@@ -9,7 +9,7 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use kickcache_engine::samples::Sample;
-use kickcache_engine::units::BLOCK_SIZE;
+use kickcache_engine::units::{BLOCK_BYTES, BLOCK_SIZE, ByteExtent};
 use kickcache_nbd::client::{ClientError, NbdErrno, too_late};
 use kickcache_units::are;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -30,6 +30,10 @@ pub(super) struct Comparison {
     end: Instant,
 }
 
+fn block_extent(sample: &Sample) -> ByteExtent {
+    ByteExtent { start: sample.block.byte_offset(), length: BLOCK_SIZE }
+}
+
 /// Whether a comparison goes on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Progress {
@@ -48,7 +52,8 @@ impl Comparison {
         let is_inside = |sample: &&Sample| sample.block.byte_offset() + BLOCK_SIZE <= size;
         let mut waiting = BTreeMap::new();
         for (cookie, sample) in (1..).zip(samples.iter().filter(is_inside)) {
-            links.links[0].sender.queue_read(cookie, sample.block.byte_offset(), BLOCK_SIZE)?;
+            let read = links.minimum_block().widened(block_extent(sample));
+            links.links[0].sender.queue_read(cookie, read.start, read.length)?;
             waiting.insert(cookie, *sample);
         }
         let end = Instant::now() + patience;
@@ -57,6 +62,7 @@ impl Comparison {
 
     /// Sends and receives what can be without waiting.
     pub(super) fn advance(&mut self) -> Result<Progress, ClientError> {
+        let minimum_block = self.links.minimum_block();
         let Link { sender, receiver } = &mut self.links.links[0];
         sender.try_send()?;
         while let Some(reply) = receiver.try_receive()? {
@@ -67,7 +73,10 @@ impl Comparison {
             let Some(sample) = self.waiting.remove(&reply.cookie) else { continue };
             if reply.result.is_ok() {
                 self.compared += 1;
-                let is_other = checksum(reply.data) != sample.checksum;
+                let block = block_extent(&sample);
+                let start = block.start - minimum_block.widened(block).start;
+                let start = usize::try_from(start).expect("blocks are small");
+                let is_other = checksum(&reply.data[start..start + BLOCK_BYTES]) != sample.checksum;
                 self.different.extend(is_other.then_some(sample.block.byte_offset()));
             }
         }

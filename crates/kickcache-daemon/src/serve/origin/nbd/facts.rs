@@ -1,9 +1,10 @@
 //! What a server says of an export, which must be so again when it comes back.
 
-use kickcache_engine::units::{BLOCK_SIZE, SECTOR_SIZE};
+use kickcache_engine::units::BLOCK_SIZE;
 use kickcache_nbd::client::RemoteExport;
 
 use crate::driver::device::AccessMode;
+use crate::driver::minimum_block::MinimumBlock;
 use crate::plan::origin_claims::OriginClaims;
 
 /// What a volume relies on.
@@ -11,9 +12,14 @@ use crate::plan::origin_claims::OriginClaims;
 pub(super) struct Facts {
     /// Bytes.
     pub(super) size: u64,
+    /// The minimum block of its server.
+    pub(super) minimum_block: MinimumBlock,
     has_flush: bool,
     access: AccessMode,
 }
+
+/// The largest minimum block of the protocol.
+const MINIMUM_BLOCK_MAX: u64 = 64 << 10;
 
 impl Facts {
     /// Those of an export, if it can be an origin.
@@ -40,10 +46,15 @@ impl Facts {
                         durable; say --origin-no-flush if they need not be kept"
                 .into());
         }
-        match limits(export) {
-            Some(what) => Err(what),
-            None => Ok(Facts { size, has_flush: export.has_flush(), access }),
+        let minimum_block = minimum_block(export)?;
+        if !size.is_multiple_of(minimum_block.bytes()) {
+            let (least, wanted) = (minimum_block.bytes(), size.next_multiple_of(minimum_block.bytes()));
+            return Err(format!(
+                "it has {size} bytes, and its server takes blocks of at least {least}, the last of which is not whole; extend it \
+                 to {wanted} bytes at its server"
+            ));
         }
+        Ok(Facts { size, minimum_block, has_flush: export.has_flush(), access })
     }
 
     /// Whether what was flushed can be told from what was not: else a server that restarts may lose anything.
@@ -67,24 +78,40 @@ impl Facts {
         if self.has_flush && !export.has_flush() {
             return Some("its server cannot flush it any more; export it as before".into());
         }
-        limits(export)
+        match minimum_block(export) {
+            Err(what) => Some(what),
+            Ok(least) if least > self.minimum_block => {
+                let (found, known) = (least.bytes(), self.minimum_block.bytes());
+                Some(format!(
+                    "its server takes blocks of at least {found} bytes now, and took {known}; export it as before, or stop and \
+                     start kickcache"
+                ))
+            }
+            Ok(_) => None,
+        }
     }
 }
 
-/// What is wrong with the sizes of the requests that a server takes.
-fn limits(export: &RemoteExport) -> Option<String> {
-    let [least, _, most] = export.block_sizes?;
-    if u64::from(least) > SECTOR_SIZE {
-        return Some(format!(
-            "its server takes blocks of at least {least} bytes, and volumes are written in sectors of {SECTOR_SIZE}; put \
-             something between that makes blocks of them (nbdkit --filter=blocksize)"
+/// The minimum block of a server.
+///
+/// # Errors
+/// A sentence.
+pub(super) fn minimum_block(export: &RemoteExport) -> Result<MinimumBlock, String> {
+    let Some([least, _, most]) = export.block_sizes else { return Ok(MinimumBlock::SECTOR) };
+    let block = MinimumBlock::new(u64::from(least)).filter(|block| block.bytes() <= MINIMUM_BLOCK_MAX);
+    let Some(block) = block else {
+        return Err(format!(
+            "its server takes blocks of at least {least} bytes, and the protocol allows powers of two up to {MINIMUM_BLOCK_MAX}; \
+             lower its minimum, or put a filter between that splits blocks (nbdkit --filter=blocksize)"
+        ));
+    };
+    let unit = block.bytes().max(BLOCK_SIZE);
+    if u64::from(most) < unit {
+        return Err(format!(
+            "its server takes at most {most} bytes at once, and blocks have {unit}; raise its limit"
         ));
     }
-    (u64::from(most) < BLOCK_SIZE).then(|| {
-        format!(
-            "its server takes at most {most} bytes at once, and blocks have {BLOCK_SIZE}; raise its limit"
-        )
-    })
+    Ok(block)
 }
 
 #[cfg(test)]
@@ -111,7 +138,14 @@ mod tests {
         assert!(told(export(0, FLUSH, 1)).contains("4096"));
         assert!(told(export(8192, FLUSH | READ_ONLY, 1)).contains("--read-only"));
         assert!(told(export(8192, 0, 1)).contains("--origin-no-flush"));
-        assert!(told(export(8192, FLUSH, 4096)).contains("4096"));
+        assert!(told(export(8192, FLUSH, 3000)).contains("powers of two"));
+        assert!(told(export(1 << 20, FLUSH, 128 << 10)).contains("up to 65536"));
+        assert!(told(export(8192, FLUSH, 16384)).contains("extend it to 16384"));
+        assert!(
+            told(RemoteExport { block_sizes: Some([8192, 8192, 4096]), ..export(8192, FLUSH, 1) })
+                .contains("blocks have 8192")
+        );
+        assert_eq!(write(export(8192, FLUSH, 4096)).unwrap().minimum_block.bytes(), 4096);
         let facts = write(export(8192, FLUSH, 512)).unwrap();
         assert!(
             Facts::of(&export(8192, READ_ONLY, 1), AccessMode::ReadOnly, OriginClaims::default()).is_ok()

@@ -7,13 +7,16 @@ use std::path::Path;
 use std::time::Duration;
 
 use kickcache_engine::request::Durability;
+use kickcache_engine::units::BLOCK_SIZE;
 use kickcache_nbd::PAYLOAD_MAX;
 use kickcache_nbd::client::{
     Client, ClientError, ConnectOptions, Fua, Halves, Receiver, RemoteExport, Sender, Zeroes, too_late,
 };
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
 
+use super::facts::minimum_block;
 use super::job::{OriginJob, Work};
+use crate::driver::minimum_block::MinimumBlock;
 use crate::plan::address::NbdAddress;
 use crate::plan::nbd_uri::NbdUri;
 
@@ -71,7 +74,13 @@ impl Links {
     /// Bytes that one request may carry.
     pub(super) fn payload_max(&self) -> u64 {
         let told = self.export.block_sizes.map_or(PAYLOAD_MAX, |sizes| u64::from(sizes[2]));
-        (told.min(PAYLOAD_MAX) / 4096 * 4096).max(4096)
+        let unit = self.minimum_block().bytes().max(BLOCK_SIZE);
+        (told.min(PAYLOAD_MAX) / unit * unit).max(unit)
+    }
+
+    /// The minimum block of the server, which was checked before.
+    pub(super) fn minimum_block(&self) -> MinimumBlock {
+        minimum_block(&self.export).unwrap_or(MinimumBlock::SECTOR)
     }
 
     /// Whether the server can do what is asked at all.

@@ -30,7 +30,7 @@ use std::time::Duration;
 use kickcache_engine::format::superblock::{SUPERBLOCK_MAGIC, SUPERBLOCK_OFFSETS};
 use kickcache_engine::samples::Sample;
 use kickcache_engine::time::Instant;
-use kickcache_engine::units::{BLOCK_BYTES, ByteExtent};
+use kickcache_engine::units::{BLOCK_SIZE, ByteExtent};
 use kickcache_nbd::client::{Client, ClientError};
 
 use self::comparison::Comparison;
@@ -43,6 +43,7 @@ use self::patience::{PATIENCE_MAX, Waited};
 use self::refusal::refusal;
 use self::session::{Session, Settings};
 use crate::driver::device::AccessMode;
+use crate::driver::minimum_block::MinimumBlock;
 use crate::driver::queued_device::{Away, ExtentsTold, QueuedDevice, QueuedEnd, QueuedRequest};
 use crate::plan::nbd_uri::NbdUri;
 use crate::plan::origin_claims::OriginClaims;
@@ -121,6 +122,11 @@ impl NbdOrigin {
         self.facts.size
     }
 
+    /// The minimum block of its server.
+    pub(super) fn minimum_block(&self) -> MinimumBlock {
+        self.facts.minimum_block
+    }
+
     /// Whether it carries a superblock of ours.
     pub(super) fn looks_like_cache(&self) -> bool {
         self.looks_like_cache
@@ -140,20 +146,22 @@ fn meet(uri: &NbdUri, patience: Duration, access: AccessMode, claims: OriginClai
     let away = |error: ClientError| refusal(&error, patience);
     let mut client = dial(uri, patience).map_err(away)?;
     let facts = Facts::of(&client.export(), access, claims)?;
-    let looks_like_cache = look_and_flush(&mut client, access).map_err(away)?;
+    let looks_like_cache = look_and_flush(&mut client, access, facts.minimum_block).map_err(away)?;
     // One that ends with its last client must not be left for a moment.
     let links = Links::over(client, uri, patience).map_err(away)?;
     Ok(Met { other_names: uri.other_identities(), links, facts, looks_like_cache })
 }
 
 /// Reads where a cache device has its superblocks, and flushes once: what an earlier daemon left there is durable then.
-fn look_and_flush(client: &mut Client, access: AccessMode) -> Result<bool, ClientError> {
+fn look_and_flush(client: &mut Client, access: AccessMode, block: MinimumBlock) -> Result<bool, ClientError> {
     let size = client.export().size;
-    let mut block = [0; BLOCK_BYTES];
     let mut found = false;
-    for offset in SUPERBLOCK_OFFSETS.into_iter().filter(|offset| offset + BLOCK_BYTES as u64 <= size) {
-        client.read_at(offset, &mut block)?;
-        found |= block.starts_with(&SUPERBLOCK_MAGIC);
+    for start in SUPERBLOCK_OFFSETS.into_iter().filter(|start| start + BLOCK_SIZE <= size) {
+        let read = block.widened(ByteExtent { start, length: BLOCK_SIZE });
+        let index = |length: u64| usize::try_from(length).expect("blocks are small");
+        let mut bytes = vec![0; index(read.length)];
+        client.read_at(read.start, &mut bytes)?;
+        found |= bytes[index(start - read.start)..].starts_with(&SUPERBLOCK_MAGIC);
     }
     if access == AccessMode::ReadWrite && client.export().has_flush() {
         client.flush()?;

@@ -403,10 +403,10 @@ fn system_errno(errno: NbdErrno) -> i32 {
     match errno {
         NbdErrno::NoSpace => libc::ENOSPC,
         NbdErrno::NotSupported => libc::EOPNOTSUPP,
+        NbdErrno::Invalid => libc::EINVAL,
         NbdErrno::NotPermitted
         | NbdErrno::Io
         | NbdErrno::NoMemory
-        | NbdErrno::Invalid
         | NbdErrno::Overflow
         | NbdErrno::Shutdown => libc::EIO,
     }

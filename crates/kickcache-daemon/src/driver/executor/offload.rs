@@ -1,0 +1,79 @@
+//! Zeroes and discards: the device stores or drops whole blocks by itself, and parts of blocks are written as data.
+
+use std::io;
+
+use kickcache_engine::device::Device;
+use kickcache_engine::time::Instant;
+use kickcache_engine::units::ByteExtent;
+
+use super::{Driver, Ended};
+use crate::driver::device::{BlockFile, Kind};
+use crate::driver::fault::Cause;
+use crate::driver::memory::Mapping;
+use crate::driver::minimum_block::{BlockParts, MinimumBlock};
+use crate::driver::operation::{DiscardKind, Operation};
+
+/// Zeroes written at once where a device cannot store them by itself.
+const ZEROES_BYTES: usize = 1 << 20;
+
+impl Driver {
+    /// Discards the whole blocks of the operation's extent. Parts of blocks keep their data, which a discard allows.
+    pub(super) fn start_discard(&mut self, now: Instant, token: u32) {
+        let BlockParts { middle, .. } = self.parts(token);
+        let operation = self.operation(token);
+        (operation.offset, operation.length) = (middle.start, middle.length);
+        match middle.length {
+            0 => self.ended.push_back(Ended::Operation(token, Ok(()))),
+            _ => self.start(now, token),
+        }
+    }
+
+    /// Has the device store the zeroes of the whole blocks of the operation's extent, and writes the others.
+    pub(super) fn start_zeroes(&mut self, now: Instant, token: u32) {
+        let BlockParts { head, middle, tail } = self.parts(token);
+        let operation = self.operation(token);
+        (operation.offset, operation.length) = (middle.start, middle.length);
+        operation.unwritten.extend([head, tail].into_iter().filter(|part| part.length > 0));
+        match middle.length {
+            0 => self.write_zeroes(now, token),
+            _ => self.start(now, token),
+        }
+    }
+
+    /// Writes the next zeroes that the device does not store by itself.
+    pub(super) fn write_zeroes(&mut self, now: Instant, token: u32) {
+        let Ok(address) = self.zeroes() else {
+            return self.fail(token, Cause::Errno(libc::ENOMEM));
+        };
+        let operation = self.operation(token);
+        let mut left = operation.begin_written_zeroes().length;
+        while left > 0 {
+            let part = left.min(u64::try_from(ZEROES_BYTES).expect("1 MiB"));
+            operation.add(address, u32::try_from(part).expect("at most 1 MiB"));
+            left -= part;
+        }
+        self.start(now, token);
+    }
+
+    fn zeroes(&mut self) -> io::Result<*mut u8> {
+        let zeroes = match self.zeroes.take() {
+            Some(zeroes) => zeroes,
+            None => Mapping::new(ZEROES_BYTES)?,
+        };
+        Ok(self.zeroes.insert(zeroes).base())
+    }
+
+    /// An operation's extent by the blocks of its device. A queued device takes any sectors.
+    fn parts(&mut self, token: u32) -> BlockParts {
+        let &mut Operation { device, offset, length, .. } = self.operation(token);
+        let block = self.file(device).map_or(MinimumBlock::SECTOR, BlockFile::minimum_block);
+        block.parts(ByteExtent { start: offset, length })
+    }
+
+    pub(super) fn discard_kind(&self, device: Device) -> DiscardKind {
+        match self.file(device).map(BlockFile::kind) {
+            Some(Kind::Block) => DiscardKind::Block,
+            Some(Kind::File) | None => DiscardKind::Punch,
+        }
+    }
+}
