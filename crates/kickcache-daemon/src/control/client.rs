@@ -15,6 +15,7 @@ use crate::control::{ChangeExtent, ReloadExtent};
 use crate::plan::address::{AddressError, check_socket_path};
 use crate::plan::removal::{Clients, DirtyFate};
 use crate::shell_command::ShellCommand;
+use crate::unix_connection::connect_within;
 use crate::words::ModeWord;
 
 /// A daemon that does not answer for this long is taken for hung.
@@ -64,12 +65,20 @@ pub enum ClientError {
 #[derive(Clone, Debug)]
 pub struct Client {
     path: PathBuf,
+    /// Time limit for the daemon to accept a connection, and to answer short requests.
+    answer_max: Duration,
 }
 
 impl Client {
     /// A client for the control socket at `path`; nothing is opened before the first request.
     pub fn new(path: &Path) -> Client {
-        Client { path: path.into() }
+        Client { path: path.into(), answer_max: ANSWER_MAX }
+    }
+
+    /// The same, with less patience.
+    #[cfg(test)]
+    pub(super) fn with_limit(path: &Path, answer_max: Duration) -> Client {
+        Client { answer_max, ..Client::new(path) }
     }
 
     /// The state of the daemon.
@@ -161,7 +170,7 @@ impl Client {
         let stream = self.connect()?;
         let mut reader = BufReader::new(&stream);
         let reply =
-            exchange(&stream, &mut reader, Some(ANSWER_MAX), &Request::Record { volume: volume.into() });
+            exchange(&stream, &mut reader, Some(self.answer_max), &Request::Record { volume: volume.into() });
         let came = reader.buffer().to_vec();
         let reply = reply.map_err(|error| self.exchange_error(error))?;
         let Reply::Recording(title) = reply else { return Err(self.refusal(reply)) };
@@ -252,18 +261,33 @@ impl Client {
     }
 
     fn ask(&self, request: &Request) -> Result<Reply, ClientError> {
-        self.ask_within(Some(ANSWER_MAX), request)
+        self.ask_within(Some(self.answer_max), request)
     }
 
     fn ask_within(&self, answer_max: Option<Duration>, request: &Request) -> Result<Reply, ClientError> {
-        let stream = self.connect()?;
+        let stream = match answer_max {
+            Some(_) => self.connect()?,
+            None => self.connect_served()?,
+        };
         let reply = exchange(&stream, &mut BufReader::new(&stream), answer_max, request);
         reply.map_err(|error| self.exchange_error(error))
     }
 
+    /// A connection that the daemon has accepted, for requests without a time limit.
+    fn connect_served(&self) -> Result<UnixStream, ClientError> {
+        let stream = self.connect()?;
+        let limit = Some(self.answer_max);
+        let reply = exchange(&stream, &mut BufReader::new(&stream), limit, &Request::Ping {});
+        match reply.map_err(|error| self.exchange_error(error))? {
+            Reply::Done => Ok(stream),
+            // A daemon older than this request refuses it, and closes the connection.
+            _ => self.connect(),
+        }
+    }
+
     fn connect(&self) -> Result<UnixStream, ClientError> {
         check_socket_path(&self.path)?;
-        UnixStream::connect(&self.path).map_err(|error| self.connect_error(error))
+        connect_within(&self.path, self.answer_max).map_err(|error| self.connect_error(error))
     }
 
     fn connect_error(&self, source: io::Error) -> ClientError {
@@ -271,6 +295,7 @@ impl Client {
         match source.kind() {
             io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => ClientError::NoDaemon(path),
             io::ErrorKind::PermissionDenied => ClientError::NotAllowed(path),
+            io::ErrorKind::WouldBlock => ClientError::Late(path),
             _ => ClientError::Io { path, source },
         }
     }

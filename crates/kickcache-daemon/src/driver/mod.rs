@@ -19,6 +19,7 @@ mod ioctl;
 pub(crate) mod memory;
 pub mod notary;
 pub(crate) mod nothing;
+pub mod open_files;
 mod operation;
 pub mod queued_device;
 pub mod rights;

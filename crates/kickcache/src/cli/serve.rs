@@ -8,6 +8,7 @@ use clap::builder::{OsStringValueParser as OriginParser, TypedValueParser as _};
 use clap::{ArgGroup, Args as _, Id};
 use kickcache_daemon::driver::device::AccessMode;
 use kickcache_daemon::driver::io_engine::IoEngine;
+use kickcache_daemon::driver::open_files;
 use kickcache_daemon::plan::cache_spec::{CacheService, CacheSpec, Replacement};
 use kickcache_daemon::plan::cutoff::Cutoff;
 use kickcache_daemon::plan::endurance::Endurance;
@@ -250,6 +251,7 @@ impl ServeArgs {
         if self.print_capabilities {
             return Ok(writeln!(out, "{CAPABILITIES}")?);
         }
+        open_files::raise_limit();
         let mut plan = self.plan()?;
         if plan.user.is_some() && plan.state.is_none() {
             // As another user there would be another one.

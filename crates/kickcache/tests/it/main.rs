@@ -56,6 +56,7 @@ mod no_flush;
 mod offline_tools;
 mod older_copy;
 mod one_of_two;
+mod open_files;
 mod other_user;
 mod out_of_service;
 mod pair;

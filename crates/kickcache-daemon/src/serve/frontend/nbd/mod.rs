@@ -30,7 +30,7 @@ use kickcache_engine::time::{Duration, Instant, earlier};
 use kickcache_nbd::{Session, StatusExtent};
 use tracing::Level;
 
-use crate::driver::Interest;
+use crate::driver::{Interest, open_files};
 use crate::serve::complaints::Complaint;
 use crate::serve::core::{Core, engine_span};
 use crate::serve::error::ServeError;
@@ -134,6 +134,10 @@ impl Nbd {
             served.watched = false;
             match served.listener.accept() {
                 Ok(None) => break,
+                Ok(Some(socket)) if open_files::is_of_reserve(&socket) => {
+                    let line = format_args!("a client was turned away: {}", open_files::refusal());
+                    core.complaints.say(core.now, TURNED_AWAY, line);
+                }
                 Ok(Some(socket)) => {
                     let session = Session::with_tls(Arc::clone(&served.exports), self.security.policy());
                     let deadline = core.now.plus(engine_span(core.limits.handshake_max));
