@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use super::client::{Client, ClientError};
+use super::memory_report::MemoryReport;
 use super::report::{CacheReport, HealthWord, Report, VolumeReport};
 use super::server::{ControlServer, ServerError};
 use super::wire::{
@@ -211,6 +212,7 @@ fn report() -> Report {
         caches: vec![cache],
         unserved: Vec::new(),
         monitor_ended: false,
+        memory: MemoryReport::default(),
         tls_failure: None,
     }
 }

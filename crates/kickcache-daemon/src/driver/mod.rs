@@ -4,9 +4,11 @@
 
 mod adaptive_polling;
 mod backend;
+pub mod budget;
 pub mod buffers;
 pub mod checksum;
 pub mod clock;
+mod common_memory;
 pub mod device;
 mod device_clock;
 pub mod errno;
@@ -21,6 +23,7 @@ pub mod notary;
 pub(crate) mod nothing;
 pub mod open_files;
 mod operation;
+pub mod payload_memory;
 pub mod queued_device;
 pub mod rights;
 mod ring;

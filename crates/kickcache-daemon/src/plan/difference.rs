@@ -143,6 +143,7 @@ fn check_daemon(served: &ServePlan, wanted: &ServePlan) -> Result<(), Unchangeab
             Setting::new("log-format", &format!("{:?}", plan.log.format).to_lowercase()),
             Setting::new("log-level", &format!("{:?}", plan.log.level).to_lowercase()),
             Setting::new("io-engine", &plan.io_engine.as_str()),
+            Setting::new("memory-limit", &plan.memory_limit),
             Setting::new("insecure-tcp", &(plan.exposure == Exposure::InsecureTcp)),
             Setting::new("tls", &plan.tls.tls.as_str()),
             Setting::optional("tls-certificates", certificates.as_ref()),
@@ -286,6 +287,8 @@ mod tests {
         assert!(cache.contains("the cache device /dev/fast is served here and not in the file"), "{cache}");
         let tls = with("[[cache]]", "tls = \"on\"\ntls-certificates = \"/t\"\n[[cache]]");
         assert!(tls.contains("`tls` is off here and on in the file"), "{tls}");
+        let memory = with("[[cache]]", "memory-limit = \"1G\"\n[[cache]]");
+        assert!(memory.contains("`memory-limit` is 256 MiB here and 1 GiB in the file"), "{memory}");
         let level = with("[[cache]]", "log-level = \"warn\"\n[[cache]]");
         assert!(level.contains("`log-level` is info here and warn in the file"), "{level}");
     }

@@ -47,6 +47,7 @@ mod limits;
 mod log;
 mod lost_segment;
 mod membership;
+mod memory_limit;
 mod metrics;
 mod missing_cache;
 mod mounted_kills;

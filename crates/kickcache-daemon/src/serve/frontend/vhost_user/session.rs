@@ -204,6 +204,10 @@ impl VhostUser {
         if let Some(request) = port.held.take() {
             port.device.complete(&request, Outcome::Failed);
         }
+        if std::mem::take(&mut port.waits_for_memory) {
+            let key = WatchKey::VhostUser(port.memory_key(index));
+            core.driver.buffers().budget.cancel(key.bits());
+        }
         self.follow_kicks(core, index);
         self.listen(core, index);
     }
