@@ -35,6 +35,7 @@ pub mod signals;
 pub mod signature;
 mod socket_path;
 pub mod state;
+mod unix_connection;
 pub mod wakeup;
 pub mod whole_path;
 pub mod words;

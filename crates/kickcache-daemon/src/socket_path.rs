@@ -9,9 +9,13 @@ use std::time::{Duration, Instant};
 
 use rustix::process::test_kill_process;
 
+use crate::unix_connection::connect_within;
+
 /// So long the socket of a process that was killed may take connections: until the kernel has ended what it had in flight.
 const ENDING_MAX: Duration = Duration::from_secs(2);
 const ENDING_LOOK: Duration = Duration::from_millis(20);
+/// Time limit for a connection to enter the queue of the server.
+const CONNECT_MAX: Duration = Duration::from_secs(1);
 
 /// What is at the path of a socket.
 #[derive(Debug)]
@@ -46,9 +50,11 @@ pub(crate) fn look(path: &Path) -> io::Result<Found> {
     };
     let begin = Instant::now();
     loop {
-        match UnixStream::connect(path) {
+        match connect_within(path, CONNECT_MAX) {
             Ok(taken) if has_ended(&taken) && begin.elapsed() < ENDING_MAX => thread::sleep(ENDING_LOOK),
             Ok(_) => return Ok(Found::Served),
+            // More clients wait than the kernel keeps.
+            Err(source) if source.kind() == io::ErrorKind::WouldBlock => return Ok(Found::Served),
             Err(source) if source.kind() == io::ErrorKind::ConnectionRefused => return Ok(Found::Unserved),
             Err(source) => return Ok(Found::Untried { owner, source }),
         }

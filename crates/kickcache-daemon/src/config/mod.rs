@@ -14,6 +14,7 @@ use crate::driver::rights::access;
 use crate::plan::cache_spec::CacheSpec;
 use crate::plan::default_paths::default_control;
 use crate::plan::log_plan::{LogFormat, LogLevel, LogPlan};
+use crate::plan::memory_limit::MemoryLimit;
 use crate::plan::metrics_address::MetricsAddress;
 use crate::plan::tls_plan::{TlsPlan, TlsWord, VerifyPeerWord};
 use crate::plan::user_spec::UserSpec;
@@ -110,6 +111,8 @@ struct File {
     #[serde(default)]
     io_engine: IoEngine,
     #[serde(default)]
+    memory_limit: MemoryLimit,
+    #[serde(default)]
     insecure_tcp: bool,
     #[serde(default)]
     tls: TlsWord,
@@ -147,6 +150,7 @@ impl File {
             user: self.user,
             may_open: self.may_open,
             io_engine: self.io_engine,
+            memory_limit: self.memory_limit,
             exposure: if self.insecure_tcp { Exposure::InsecureTcp } else { Exposure::LocalOnly },
             tls: TlsPlan {
                 tls: self.tls,

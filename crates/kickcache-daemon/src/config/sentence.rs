@@ -10,6 +10,7 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("user", "\"kickcache\""),
     ("may-open", "[\"/dev/nvme1n1\"]"),
     ("io-engine", "\"io_uring\""),
+    ("memory-limit", "\"256M\""),
     ("insecure-tcp", "true"),
     ("tls", "\"require\""),
     ("tls-certificates", "\"/etc/kickcache/tls\""),

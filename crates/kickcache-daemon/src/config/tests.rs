@@ -14,6 +14,7 @@ use crate::words::{AdmissionWord, ModeWord};
 const WHOLE: &str = r#"
 control = "/run/kickcache/control.sock"
 io-engine = "threads"
+memory-limit = "96M"
 insecure-tcp = true
 
 [[cache]]
@@ -53,7 +54,7 @@ origin = "/dev/sdd"
 fn every_key_is_read() {
     let plan = parse(Path::new("k.toml"), WHOLE).unwrap();
     assert_eq!(plan.control, Path::new("/run/kickcache/control.sock"));
-    assert_eq!(plan.io_engine, IoEngine::Threads);
+    assert_eq!((plan.io_engine, plan.memory_limit.bytes()), (IoEngine::Threads, 96 << 20));
     assert_eq!(plan.caches.len(), 2);
     assert_eq!(plan.caches[0].size.unwrap().bytes(), 100 << 30);
     let vm1 = &plan.caches[0].volumes[0];
@@ -178,6 +179,8 @@ fn what_is_wrong_is_refused_with_a_sentence() {
         "control = '/a'\ncontrol = '/b'".into(),
         format!("control = '/{}'\n{}", "y".repeat(107), with("", "")),
         "io-engine = 'aio'".into(),
+        "memory-limit = '32M'".into(),
+        "memory-limit = 256".into(),
         "[[cache]]\nsize = '1G'".into(),
         format!("[[cache]]\ndevice = '/c'\n[[volume]]\n{VOLUME}"),
         "[[cache.volume]]\nname = 'v'\norigin = '/o'\nublk = 0".into(),
@@ -268,11 +271,13 @@ fn what_is_wrong_is_refused_with_a_sentence() {
     expect![[r#"
         k.toml: there is no cache device to serve; name one with --cache, or with [[cache]] in the configuration file
         k.toml, line 1: string values must be quoted, expected literal string
-        k.toml, line 1: unknown field `controll`, expected one of `control`, `metrics`, `state`, `user`, `may-open`, `log-format`, `log-level`, `io-engine`, `insecure-tcp`, `tls`, `tls-certificates`, `tls-verify-peer`, `cache`
+        k.toml, line 1: unknown field `controll`, expected one of `control`, `metrics`, `state`, `user`, `may-open`, `log-format`, `log-level`, `io-engine`, `memory-limit`, `insecure-tcp`, `tls`, `tls-certificates`, `tls-verify-peer`, `cache`
         k.toml, line 1: `control` cannot be the integer `5`; write it as in control = "/run/kickcache/control.sock"
         k.toml, line 2: `control` stands here for the second time; keep one of the two lines
         k.toml: the socket path `/yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy` has 108 bytes, a unix socket takes at most 107; choose a shorter one
         k.toml, line 1: unknown variant `aio`, expected one of `auto`, `io_uring`, `threads`
+        k.toml, line 1: `32M` is no memory limit; write 64M to 64G, such as 256M (docs/memory.md)
+        k.toml, line 1: `memory-limit` cannot be the integer `256`; write it as in memory-limit = "256M"
         k.toml, line 1: missing field `device`
         k.toml, line 3: a volume belongs to a cache device: write [[cache.volume]], below its [[cache]]
         k.toml, line 1: invalid type: map, expected [[cache]] with the key `device` above it, for [[cache.volume]] or the keys of a cache device

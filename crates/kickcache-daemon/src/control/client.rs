@@ -15,6 +15,7 @@ use crate::control::{ChangeExtent, ReloadExtent};
 use crate::plan::address::{AddressError, check_socket_path};
 use crate::plan::removal::{Clients, DirtyFate};
 use crate::shell_command::ShellCommand;
+use crate::unix_connection::connect_within;
 use crate::words::ModeWord;
 
 /// Longest wait of an impatient client for an answer.
@@ -68,25 +69,34 @@ pub enum ClientError {
 #[derive(Clone, Debug)]
 pub struct Client {
     path: PathBuf,
+    /// Time limit for the daemon to accept a connection.
+    accept_max: Duration,
+    /// Time limit for answers; without one, the client waits as long as the daemon process exists.
     answer_max: Option<Duration>,
 }
 
 impl Client {
     /// A client for the control socket at `path`; nothing is opened before the first request.
     pub fn new(path: &Path) -> Client {
-        Client { path: path.into(), answer_max: Some(ANSWER_MAX) }
+        Client { path: path.into(), accept_max: ANSWER_MAX, answer_max: Some(ANSWER_MAX) }
     }
 
-    /// The same, with another bound on the time of an answer.
+    /// The same, with another limit for answers.
     #[cfg(test)]
     pub(super) fn answered_within(&self, answer_max: Duration) -> Client {
-        Client { path: self.path.clone(), answer_max: Some(answer_max) }
+        Client { answer_max: Some(answer_max), ..self.clone() }
+    }
+
+    /// The same, with another limit for accepted connections.
+    #[cfg(test)]
+    pub(super) fn accepted_within(&self, accept_max: Duration) -> Client {
+        Client { accept_max, ..self.clone() }
     }
 
     /// A client that waits for answers as long as the daemon process exists: the kernel closes the connection when it ends.
     #[must_use]
     pub fn patient(&self) -> Client {
-        Client { path: self.path.clone(), answer_max: None }
+        Client { answer_max: None, ..self.clone() }
     }
 
     /// The state of the daemon.
@@ -178,7 +188,7 @@ impl Client {
         let stream = self.connect()?;
         let mut reader = BufReader::new(&stream);
         let reply =
-            exchange(&stream, &mut reader, Some(ANSWER_MAX), &Request::Record { volume: volume.into() });
+            exchange(&stream, &mut reader, Some(self.answer_max), &Request::Record { volume: volume.into() });
         let came = reader.buffer().to_vec();
         let reply = reply.map_err(|error| self.exchange_error(error))?;
         let Reply::Recording(title) = reply else { return Err(self.refusal(reply)) };
@@ -276,14 +286,29 @@ impl Client {
     }
 
     fn ask_within(&self, answer_max: Option<Duration>, request: &Request) -> Result<Reply, ClientError> {
-        let stream = self.connect()?;
+        let stream = match answer_max {
+            Some(_) => self.connect()?,
+            None => self.connect_served()?,
+        };
         let reply = exchange(&stream, &mut BufReader::new(&stream), answer_max, request);
         reply.map_err(|error| self.exchange_error(error))
     }
 
+    /// A connection that the daemon has accepted, for requests without a time limit.
+    fn connect_served(&self) -> Result<UnixStream, ClientError> {
+        let stream = self.connect()?;
+        let limit = Some(self.accept_max);
+        let reply = exchange(&stream, &mut BufReader::new(&stream), limit, &Request::Ping {});
+        match reply.map_err(|error| self.exchange_error(error))? {
+            Reply::Done => Ok(stream),
+            // A daemon older than this request refuses it, and closes the connection.
+            _ => self.connect(),
+        }
+    }
+
     fn connect(&self) -> Result<UnixStream, ClientError> {
         check_socket_path(&self.path)?;
-        UnixStream::connect(&self.path).map_err(|error| self.connect_error(error))
+        connect_within(&self.path, self.accept_max).map_err(|error| self.connect_error(error))
     }
 
     fn connect_error(&self, source: io::Error) -> ClientError {
@@ -291,6 +316,7 @@ impl Client {
         match source.kind() {
             io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => ClientError::NoDaemon(path),
             io::ErrorKind::PermissionDenied => ClientError::NotAllowed(path),
+            io::ErrorKind::WouldBlock => ClientError::Late(path),
             _ => ClientError::Io { path, source },
         }
     }

@@ -218,6 +218,7 @@ impl Connection {
                 self.stage = ExchangePhase::AwaitingEnd;
                 None
             }
+            Ok(Some(Request::Ping {})) => self.reply(&Reply::Done, Then::GoOn, now),
             Ok(Some(request)) => {
                 self.stage = ExchangePhase::Waiting;
                 Some(ControlRequest { number: self.number, request, peer: self.peer })

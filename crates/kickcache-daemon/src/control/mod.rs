@@ -10,6 +10,7 @@ mod feed;
 pub mod last_error;
 pub mod limits_report;
 pub mod lru_curve;
+pub mod memory_report;
 mod printable;
 pub mod recording_client;
 pub mod replacing_report;

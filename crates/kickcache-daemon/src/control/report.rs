@@ -12,6 +12,7 @@ use crate::control::error_count::ErrorCount;
 use crate::control::last_error::LastError;
 use crate::control::limits_report::LimitsReport;
 use crate::control::lru_curve::LruCurve;
+use crate::control::memory_report::MemoryReport;
 use crate::control::replacing_report::{LeavingOutReport, ReplacingReport};
 use crate::control::wear_report::WearReport;
 use crate::extents::{Extent, extents};
@@ -43,6 +44,9 @@ pub struct Report {
     /// Whether the monitor, which opens devices for a daemon that root started with `--user`, has ended before it.
     #[serde(default)]
     pub monitor_ended: bool,
+    /// Memory for the payload of requests.
+    #[serde(default)]
+    pub memory: MemoryReport,
     /// Why certificates for clients cannot be used as their files are now, if they cannot: those before them are in use.
     #[serde(default)]
     pub tls_failure: Option<String>,

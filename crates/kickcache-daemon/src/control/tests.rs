@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use super::client::{Client, ClientError};
 use super::connections::ControlRequest;
+use super::memory_report::MemoryReport;
 use super::report::{CacheReport, HealthWord, Report, VolumeReport};
 use super::server::{ControlServer, ServerError};
 use super::wire::{
@@ -223,6 +224,7 @@ fn report() -> Report {
         caches: vec![cache],
         unserved: Vec::new(),
         monitor_ended: false,
+        memory: MemoryReport::default(),
         tls_failure: None,
     }
 }
@@ -517,4 +519,44 @@ fn the_end_of_the_server_waits_for_the_end_of_a_recording() {
     drop(server);
     let parcel = recording.next(Duration::from_secs(60)).unwrap().unwrap();
     assert_eq!(parcel.more, More::No);
+}
+
+#[test]
+fn commands_that_take_long_do_not_wait_for_a_connection() {
+    let room = room();
+    std::fs::create_dir_all(room.path.parent().unwrap()).unwrap();
+    let listener = UnixListener::bind(&room.path).unwrap();
+    rustix::net::listen(&listener, 0).unwrap();
+    let client = Client::new(&room.path).accepted_within(Duration::from_millis(20));
+    let reload = || client.reload(ReloadExtent::DifferenceOnly).map(drop);
+    // The first connections wait to be accepted, the others for room among those.
+    for _ in 0..3 {
+        assert!(matches!(reload(), Err(ClientError::Late(_))));
+        assert!(matches!(client.status(), Err(ClientError::Late(_))));
+    }
+}
+
+#[test]
+fn an_older_daemon_refuses_a_ping_and_carries_out_the_rest() {
+    let room = room();
+    std::fs::create_dir_all(room.path.parent().unwrap()).unwrap();
+    let listener = UnixListener::bind(&room.path).unwrap();
+    let older = std::thread::spawn(move || {
+        let mut asked = Vec::new();
+        for answer in
+            ["{\"reply\":\"error\",\"message\":\"this is not a request\"}\n", "{\"reply\":\"done\"}\n"]
+        {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut line = [0; 512];
+            let count = stream.read(&mut line).unwrap();
+            asked.push(String::from_utf8(line[..count].to_vec()).unwrap());
+            stream.write_all(answer.as_bytes()).unwrap();
+        }
+        asked
+    });
+    let reloaded = Client::new(&room.path).reload(ReloadExtent::All);
+    assert!(matches!(reloaded, Err(ClientError::Answer(_))), "{reloaded:?}");
+    let asked = older.join().unwrap();
+    assert_eq!(asked[0], "{\"command\":\"ping\"}\n");
+    assert!(asked[1].contains("reload"), "{asked:?}");
 }

@@ -90,6 +90,8 @@ pub enum Request {
     Stop {},
     /// Say how the daemon ended, when it does.
     AwaitEnd {},
+    /// Show that the connection is served.
+    Ping {},
 }
 
 impl Request {

@@ -183,7 +183,7 @@ fn answer(target: &dyn ControlTarget, request: &Request) -> Answer {
             target.reload(extent).map(Reply::Reloaded)
         }
         Request::Stop {} => target.stop().map(|()| Reply::Done),
-        Request::AwaitEnd {} => unreachable!("its connection waits, and no thread for it"),
+        Request::AwaitEnd {} | Request::Ping {} => unreachable!("the thread of the connections answers it"),
     };
     Answer::Reply(result.unwrap_or_else(error))
 }

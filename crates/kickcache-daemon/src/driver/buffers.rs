@@ -5,11 +5,11 @@
 
 use std::io;
 
-use kickcache_engine::config::VOLUME_COUNT_MAX;
 use kickcache_engine::device::{Memory, Piece};
 use kickcache_engine::request::RequestId;
 use kickcache_engine::units::{BLOCK_BYTES, ByteExtent};
 
+use crate::driver::budget::{Budget, Grant};
 use crate::driver::memory::{Allocator, Chunk, Mapping};
 
 /// Payloads of requests and pages of the engine.
@@ -18,29 +18,7 @@ pub struct Buffers {
     free: Vec<u32>,
     pub(crate) allocator: Allocator,
     pool: Mapping,
-    bytes: usize,
-    bytes_max: usize,
-    /// By volume: its part of the bytes in use.
-    owned: Vec<usize>,
-    owned_max: usize,
-}
-
-/// Of the bound of all requests, the part that one of several volumes may have: what waits for an origin that does not answer
-/// must not take all memory.
-const OWNED_PART: usize = 2;
-
-/// The part of one volume, of the bound of all requests.
-const fn owned_max(bytes_max: usize, volumes: usize) -> usize {
-    if volumes > 1 { bytes_max / OWNED_PART } else { bytes_max }
-}
-
-/// Whether a request may pass the bound of all requests.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Bound {
-    /// No.
-    Kept,
-    /// Yes: each client may have one request in flight, so that others cannot keep it out.
-    Ignored,
+    pub(crate) budget: Budget,
 }
 
 #[derive(Debug)]
@@ -48,7 +26,7 @@ enum Slot {
     Free,
     Empty,
     Lent { chunk: Chunk, length: usize },
-    Payload { chunk: Chunk, shift: usize, length: usize, owner: usize },
+    Payload { chunk: Chunk, shift: usize, length: usize, grant: Grant },
 }
 
 /// Where a payload lies.
@@ -58,54 +36,46 @@ struct Bytes {
 }
 
 impl Buffers {
-    /// Buffers with a bound on the payload bytes in use by this many volumes, and a pool of 4 KiB pages.
+    /// Buffers within a budget for payload, and a pool of 4 KiB pages.
     ///
     /// # Errors
     /// If the system has no memory.
-    pub fn new(bytes_max: usize, volumes: usize, pool_pages: u32) -> io::Result<Buffers> {
+    pub fn new(budget: Budget, pool_pages: u32) -> io::Result<Buffers> {
         let pages = usize::try_from(pool_pages).expect("usize has at least 32 bits");
         let pool = Mapping::new(pages.max(1) * BLOCK_BYTES)?;
         let allocator = Allocator::default();
-        Ok(Buffers {
-            slots: Vec::new(),
-            free: Vec::new(),
-            allocator,
-            pool,
-            bytes: 0,
-            bytes_max,
-            owned: vec![0; VOLUME_COUNT_MAX.max(volumes)],
-            owned_max: owned_max(bytes_max, volumes),
-        })
+        Ok(Buffers { slots: Vec::new(), free: Vec::new(), allocator, pool, budget })
     }
 
-    /// This many volumes share the bound from here on.
-    pub(crate) fn set_volumes(&mut self, volumes: usize) {
-        self.owned_max = owned_max(self.bytes_max, volumes);
+    /// Bytes that a request for an extent of a volume is charged with.
+    pub(crate) fn cost(extent: ByteExtent) -> usize {
+        Allocator::cost(
+            shift(extent).saturating_add(usize::try_from(extent.length).unwrap_or(usize::MAX / 2)),
+        )
     }
 
-    /// A request with memory for the bytes of an extent of a volume, given by its number, or `None` if that would pass the
-    /// bound of all requests or the volume's part of it. A request larger than that is let through when nothing else is
-    /// in use.
+    /// A request with memory for the bytes of an extent of a volume, which was granted.
     ///
     /// # Errors
-    /// If the system has no memory.
-    pub fn allocate(
-        &mut self,
-        owner: usize,
-        extent: ByteExtent,
-        bound: Bound,
-    ) -> io::Result<Option<RequestId>> {
-        let shift = usize::try_from(extent.start % 4096).expect("below 4096");
-        let length = usize::try_from(extent.length).map_err(|_| io::ErrorKind::OutOfMemory)?;
-        let passes = |used: usize, most: usize| used != 0 && used + length > most;
-        let is_over = passes(self.bytes, self.bytes_max) || passes(self.owned[owner], self.owned_max);
-        if bound == Bound::Kept && is_over {
-            return Ok(None);
+    /// If the system has no memory; the grant is released.
+    pub(crate) fn allocate(&mut self, grant: Grant, extent: ByteExtent) -> io::Result<RequestId> {
+        let shift = shift(extent);
+        let length = usize::try_from(extent.length).unwrap_or(usize::MAX / 2);
+        match self.allocator.allocate(shift.saturating_add(length)) {
+            Ok(chunk) => {
+                self.limit_kept();
+                Ok(self.place(Slot::Payload { chunk, shift, length, grant }))
+            }
+            Err(error) => {
+                self.budget.release(grant);
+                Err(error)
+            }
         }
-        let chunk = self.allocator.allocate(shift + length)?;
-        self.bytes += length;
-        self.owned[owner] += length;
-        Ok(Some(self.place(Slot::Payload { chunk, shift, length, owner })))
+    }
+
+    /// Free memory that is kept for reuse must fit into the unused part of the budget.
+    fn limit_kept(&mut self) {
+        self.allocator.keep_at_most(self.budget.unused_part());
     }
 
     /// A request in memory that somebody lends for as long as it is in use, from its first byte on: it must be that of a page
@@ -141,10 +111,10 @@ impl Buffers {
             Slot::Free => panic!("request {id:?} was released twice"),
             Slot::Lent { .. } => panic!("what was lent for request {id:?} is to be given back"),
             Slot::Empty => {}
-            Slot::Payload { chunk, length, owner, .. } => {
-                self.bytes -= length;
-                self.owned[owner] -= length;
+            Slot::Payload { chunk, grant, .. } => {
+                self.budget.release(grant);
                 self.allocator.release(chunk);
+                self.limit_kept();
             }
         }
         self.free.push(id.get());
@@ -167,11 +137,6 @@ impl Buffers {
         let Bytes { address, length } = self.whole(id);
         // SAFETY: as for `payload`, and the borrow of `self` is exclusive.
         unsafe { std::slice::from_raw_parts_mut(address, length) }
-    }
-
-    /// Payload bytes in use.
-    pub fn bytes_in_use(&self) -> usize {
-        self.bytes
     }
 
     /// Where a piece lies.
@@ -219,6 +184,11 @@ impl Buffers {
     }
 }
 
+/// Where in its first page a payload begins.
+fn shift(extent: ByteExtent) -> usize {
+    usize::try_from(extent.start % 4096).expect("below 4096")
+}
+
 fn index(id: RequestId) -> usize {
     usize::try_from(id.get()).expect("usize has at least 32 bits")
 }
@@ -228,66 +198,61 @@ mod tests {
     use kickcache_engine::units::PageIndex;
 
     use super::*;
+    use crate::driver::budget::Claim;
 
     fn extent(start: u64, length: u64) -> ByteExtent {
         ByteExtent { start, length }
     }
 
+    fn buffers(bytes: usize, pool_pages: u32) -> Buffers {
+        Buffers::new(Budget::alone(bytes), pool_pages).unwrap()
+    }
+
+    fn allocate(buffers: &mut Buffers, extent: ByteExtent) -> Option<RequestId> {
+        let claim = Claim { volume: 0, bytes: Buffers::cost(extent), held: 0, key: 1 };
+        buffers.budget.reserve(claim).map(|grant| buffers.allocate(grant, extent).unwrap())
+    }
+
     #[test]
     fn payload_lies_like_the_volume() {
-        let mut buffers = Buffers::new(1 << 20, 1, 4).unwrap();
+        let mut buffers = buffers(1 << 20, 4);
         for start in [0, 1, 512, 4095, 8192] {
-            let id = buffers.allocate(0, extent(start, 5000), Bound::Kept).unwrap().unwrap();
+            let id = allocate(&mut buffers, extent(start, 5000)).unwrap();
             assert_eq!(buffers.payload(id).as_ptr().addr() as u64 % 4096, start % 4096);
             assert_eq!(buffers.payload_mut(id).len(), 5000);
             buffers.release(id);
         }
-        assert_eq!(buffers.bytes_in_use(), 0);
+        assert_eq!(buffers.budget.used(), 0);
     }
 
     #[test]
     fn what_is_lent_is_the_payload_and_comes_back() {
-        let mut buffers = Buffers::new(4096, 1, 1).unwrap();
+        let mut buffers = buffers(32_768, 1);
         let mut chunk = buffers.allocator.allocate(8192).unwrap();
         chunk.bytes_mut(8192).fill(7);
         let base = chunk.base();
         let id = buffers.lend(chunk, 5000);
         assert_eq!((buffers.payload(id).len(), buffers.payload(id)[4999]), (5000, 7));
-        assert_eq!(buffers.bytes_in_use(), 0);
-        assert!(
-            buffers.allocate(0, extent(0, 4096), Bound::Kept).unwrap().is_some(),
-            "it counts for no bound"
-        );
+        assert_eq!(buffers.budget.used(), 0, "it counts for no bound");
         let chunk = buffers.take_back(id);
         assert_eq!(chunk.base(), base);
         buffers.allocator.release(chunk);
     }
 
     #[test]
-    fn the_bound_holds_but_never_blocks_the_only_request() {
-        let mut buffers = Buffers::new(8192, 1, 1).unwrap();
-        let large = buffers.allocate(0, extent(0, 1 << 20), Bound::Kept).unwrap().unwrap();
-        assert!(buffers.allocate(0, extent(0, 1), Bound::Kept).unwrap().is_none());
-        buffers.release(large);
-        assert!(buffers.allocate(0, extent(0, 4096), Bound::Kept).unwrap().is_some());
-        assert!(buffers.allocate(0, extent(0, 4096), Bound::Kept).unwrap().is_some());
-        assert!(buffers.allocate(0, extent(0, 1), Bound::Kept).unwrap().is_none());
-    }
-
-    #[test]
-    fn a_volume_leaves_half_to_the_others() {
-        let mut buffers = Buffers::new(16_384, 2, 1).unwrap();
-        let mut allocate = |owner| buffers.allocate(owner, extent(0, 4096), Bound::Kept).unwrap();
-        let own = [allocate(0), allocate(0)].map(Option::unwrap);
-        assert!(allocate(0).is_none(), "the other half is the others'");
-        assert!(allocate(1).is_some() && allocate(1).is_some() && allocate(1).is_none());
-        own.into_iter().for_each(|id| buffers.release(id));
-        assert!(buffers.allocate(0, extent(0, 4096), Bound::Kept).unwrap().is_some());
+    fn what_is_kept_for_reuse_is_within_the_budget() {
+        let mut buffers = buffers(4 << 20, 1);
+        let ids: Vec<RequestId> =
+            std::iter::from_fn(|| allocate(&mut buffers, extent(0, 512 << 10))).collect();
+        assert!(buffers.budget.used() > 2 << 20);
+        ids.into_iter().for_each(|id| buffers.release(id));
+        assert_eq!(buffers.budget.used(), 0);
+        assert!(buffers.allocator.kept_bytes() <= buffers.budget.unused_part());
     }
 
     #[test]
     fn pool_pieces_run_on_into_the_next_page() {
-        let buffers = Buffers::new(0, 1, 2).unwrap();
+        let buffers = buffers(0, 2);
         let first = Piece { memory: Memory::Pool { page: PageIndex::new(0), offset: 4095 }, length: 4097 };
         let second = Piece { memory: Memory::Pool { page: PageIndex::new(1), offset: 0 }, length: 4096 };
         assert_eq!(buffers.address(first).wrapping_add(1), buffers.address(second));
@@ -296,7 +261,7 @@ mod tests {
     #[test]
     #[should_panic(expected = "outside")]
     fn pieces_outside_of_the_pool_are_refused() {
-        let buffers = Buffers::new(0, 1, 2).unwrap();
+        let buffers = buffers(0, 2);
         buffers.address(Piece { memory: Memory::Pool { page: PageIndex::new(1), offset: 1 }, length: 4096 });
     }
 }

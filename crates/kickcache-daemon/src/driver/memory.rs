@@ -4,7 +4,7 @@ use std::ffi::c_void;
 use std::io;
 use std::ptr::{self, NonNull};
 
-use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
 /// Alignment of everything handed out here, and the smallest size.
 pub(crate) const PAGE: usize = 4096;
@@ -12,7 +12,7 @@ pub(crate) const PAGE: usize = 4096;
 const CARVED_MAX: usize = 128 << 10;
 /// Bytes of a mapping that small sizes are cut from.
 const CARVE_MAPPING: usize = 1 << 20;
-/// Bytes of larger sizes that are kept for reuse, in all.
+/// Bytes that are kept for reuse, in all.
 const KEPT_MAX: usize = 64 << 20;
 /// Number of sizes: 4 KiB to 64 MiB.
 const CLASS_COUNT: usize = 15;
@@ -59,6 +59,8 @@ impl Drop for Mapping {
 pub(crate) struct Chunk {
     base: NonNull<u8>,
     class: u8,
+    /// Bytes from its start that may have pages.
+    cost: usize,
 }
 
 // SAFETY: a stretch is plain memory that belongs to its owner alone.
@@ -82,78 +84,145 @@ impl Chunk {
 }
 
 /// Hands out page-aligned memory in powers of two from 4 KiB to 64 MiB.
+///
+/// Invariant: free memory is counted by its present pages, and at most [`KEPT_MAX`] free bytes are present.
 #[derive(Default)]
 pub(crate) struct Allocator {
-    free: [Vec<NonNull<u8>>; CLASS_COUNT],
+    free: [FreeList; CLASS_COUNT],
     mappings: Vec<Mapping>,
+    /// Bytes kept for reuse whose pages may be present.
     kept: usize,
+}
+
+/// Free memory of one size; the stretch that was used last is on top.
+#[derive(Default)]
+struct FreeList {
+    stretches: Vec<Free>,
+    /// The number of stretches at the bottom without pages.
+    cold: usize,
+}
+
+/// A free stretch; its first `present` bytes may have pages.
+struct Free {
+    base: NonNull<u8>,
+    present: usize,
 }
 
 // SAFETY: the free lists point into memory that belongs to the allocator alone.
 unsafe impl Send for Allocator {}
 
 impl Allocator {
+    /// Bytes that an allocation of this length may make present: small sizes are reused for others of their class.
+    pub(crate) fn cost(length: usize) -> usize {
+        let class = PAGE << class_of(length);
+        if class <= CARVED_MAX { class } else { length.next_multiple_of(PAGE) }
+    }
+
     /// Memory of at least `length` bytes.
     pub(crate) fn allocate(&mut self, length: usize) -> io::Result<Chunk> {
-        let class = length.div_ceil(PAGE).next_power_of_two().trailing_zeros();
-        let class = u8::try_from(class).expect("a logarithm is small");
+        let class = class_of(length);
         if usize::from(class) >= CLASS_COUNT {
             return Err(io::ErrorKind::OutOfMemory.into());
         }
-        if self.free[usize::from(class)].is_empty() {
+        if self.free[usize::from(class)].stretches.is_empty() {
             self.map(class)?;
-        } else if PAGE << class > CARVED_MAX {
-            self.kept -= PAGE << class;
         }
-        let base = self.free[usize::from(class)].pop().expect("the list was filled above");
-        Ok(Chunk { base, class })
+        let list = &mut self.free[usize::from(class)];
+        let mut free = list.stretches.pop().expect("the list was filled above");
+        list.cold = list.cold.min(list.stretches.len());
+        self.kept -= free.present;
+        let cost = Allocator::cost(length);
+        if free.present > cost {
+            free.discard(cost);
+        }
+        Ok(Chunk { base: free.base, class, cost })
     }
 
     /// Takes memory back.
     #[expect(clippy::needless_pass_by_value, reason = "who gives memory back must not keep it")]
     pub(crate) fn release(&mut self, chunk: Chunk) {
-        let length = chunk.length();
-        if length <= CARVED_MAX {
-            return self.free[usize::from(chunk.class)].push(chunk.base);
-        }
-        if self.kept + length <= KEPT_MAX {
-            self.kept += length;
-            return self.free[usize::from(chunk.class)].push(chunk.base);
-        }
-        drop(Mapping { base: chunk.base, length });
+        let free = Free { base: chunk.base, present: chunk.cost };
+        self.kept += free.present;
+        self.free[usize::from(chunk.class)].stretches.push(free);
+        self.keep_at_most(KEPT_MAX);
     }
 
-    /// Gives large stretches that are kept for reuse back to the system.
-    pub(crate) fn trim(&mut self) {
-        for (class, list) in self.free.iter_mut().enumerate() {
-            let length = PAGE << class;
-            if length > CARVED_MAX {
-                list.drain(..).for_each(|base| drop(Mapping { base, length }));
+    /// Returns pages of free memory to the system, large stretches first, until at most this many bytes are present.
+    pub(crate) fn keep_at_most(&mut self, bytes: usize) {
+        if self.kept <= bytes {
+            return;
+        }
+        for class in (0..CLASS_COUNT).rev() {
+            while self.kept > bytes && self.free[class].cold < self.free[class].stretches.len() {
+                self.give_back(class);
             }
         }
-        self.kept = 0;
+    }
+
+    /// Returns the pages of the free stretch of a class that was not used for longest.
+    fn give_back(&mut self, class: usize) {
+        let (list, length) = (&mut self.free[class], PAGE << class);
+        if length > CARVED_MAX {
+            let free = list.stretches.remove(list.cold);
+            self.kept -= free.present;
+            return drop(Mapping { base: free.base, length });
+        }
+        let free = &mut list.stretches[list.cold];
+        self.kept -= free.present;
+        free.discard(0);
+        list.cold += 1;
+    }
+
+    /// Bytes that are kept for reuse.
+    #[cfg(test)]
+    pub(crate) fn kept_bytes(&self) -> usize {
+        self.kept
     }
 
     fn map(&mut self, class: u8) -> io::Result<()> {
-        let length = PAGE << class;
+        let (length, list) = (PAGE << class, &mut self.free[usize::from(class)]);
+        let free = |base| Free { base, present: 0 };
         if length > CARVED_MAX {
             let mapping = std::mem::ManuallyDrop::new(Mapping::new(length)?);
-            self.free[usize::from(class)].push(mapping.base);
-            return Ok(());
+            list.stretches.push(free(mapping.base));
+        } else {
+            let mapping = Mapping::new(CARVE_MAPPING)?;
+            for offset in (0..CARVE_MAPPING).step_by(length).rev() {
+                let address = mapping.address(offset, length);
+                list.stretches.push(free(NonNull::new(address).expect("inside of a mapping")));
+            }
+            self.mappings.push(mapping);
         }
-        let mapping = Mapping::new(CARVE_MAPPING)?;
-        for offset in (0..CARVE_MAPPING).step_by(length).rev() {
-            let address = mapping.address(offset, length);
-            self.free[usize::from(class)].push(NonNull::new(address).expect("inside of a mapping"));
-        }
-        self.mappings.push(mapping);
+        list.cold = list.stretches.len();
         Ok(())
     }
 }
 
+impl Free {
+    /// Returns the pages behind the first `kept` bytes to the system; they read as zeroes afterwards.
+    fn discard(&mut self, kept: usize) {
+        let length = self.present - kept;
+        let address = self.base.as_ptr().wrapping_add(kept).cast::<c_void>();
+        // SAFETY: the stretch is free and belongs to the allocator alone: no reference to its contents exists.
+        let _ = unsafe { madvise(address, length, Advice::LinuxDontNeed) };
+        self.present = kept;
+    }
+}
+
+/// The logarithm of the pages that a length needs, in powers of two.
+fn class_of(length: usize) -> u8 {
+    let class = length.div_ceil(PAGE).next_power_of_two().trailing_zeros();
+    u8::try_from(class).expect("a logarithm is small")
+}
+
 impl Drop for Allocator {
     fn drop(&mut self) {
-        self.trim();
+        for (class, list) in self.free.iter_mut().enumerate() {
+            let length = PAGE << class;
+            if length > CARVED_MAX {
+                list.stretches.drain(..).for_each(|free| drop(Mapping { base: free.base, length }));
+            }
+        }
     }
 }
 
@@ -181,13 +250,46 @@ mod tests {
     fn what_is_kept_is_given_back() {
         let mut allocator = Allocator::default();
         let (small, large) = (allocator.allocate(4096).unwrap(), allocator.allocate(1 << 20).unwrap());
+        let base = small.base();
         allocator.release(small);
         allocator.release(large);
-        assert_eq!(allocator.kept, 1 << 20);
-        allocator.trim();
+        assert_eq!(allocator.kept, (1 << 20) + 4096);
+        allocator.keep_at_most(4096);
+        assert_eq!(allocator.kept, 4096, "large stretches go first");
+        allocator.keep_at_most(0);
         assert_eq!(allocator.kept, 0);
-        let mut again = allocator.allocate(1 << 20).unwrap();
-        assert_eq!(again.bytes_mut(1 << 20)[4096], 0, "a new mapping");
-        allocator.release(again);
+        let mut again = [4096, 1 << 20].map(|length| allocator.allocate(length).unwrap());
+        assert!(again.iter_mut().all(|chunk| chunk.bytes_mut(4096)[4095] == 0), "new pages");
+        assert_eq!(allocator.kept, 0);
+        assert!(again.iter().any(|chunk| chunk.base() == base), "the address of a small one is kept");
+        again.into_iter().for_each(|chunk| allocator.release(chunk));
+    }
+
+    #[test]
+    fn no_more_is_kept_than_the_bound_whatever_its_size() {
+        let mut allocator = Allocator::default();
+        for length in [4096, 128 << 10, 1 << 20] {
+            let chunks: Vec<Chunk> =
+                (0..(80 << 20) / length).map(|_| allocator.allocate(length).unwrap()).collect();
+            chunks.into_iter().for_each(|chunk| allocator.release(chunk));
+            assert!(allocator.kept <= KEPT_MAX);
+            let present = |list: &FreeList| list.stretches.iter().map(|free| free.present).sum::<usize>();
+            assert_eq!(allocator.free.iter().map(present).sum::<usize>(), allocator.kept);
+        }
+    }
+
+    #[test]
+    fn a_large_stretch_has_no_pages_behind_what_is_charged() {
+        let mut allocator = Allocator::default();
+        let mut chunk = allocator.allocate(1 << 20).unwrap();
+        chunk.bytes_mut(1 << 20).fill(1);
+        allocator.release(chunk);
+        let length = (512 << 10) + 1;
+        assert_eq!(Allocator::cost(length), (512 << 10) + 4096);
+        let mut chunk = allocator.allocate(length).unwrap();
+        let bytes = chunk.bytes_mut(1 << 20);
+        assert_eq!((bytes[512 << 10], bytes[(512 << 10) + 4096]), (1, 0));
+        allocator.release(chunk);
+        assert_eq!(allocator.kept, (512 << 10) + 4096);
     }
 }

@@ -34,6 +34,21 @@ pub(super) const FAMILIES: &[Family<Scrape>] = &[
         values: Values::Gauge(|scrape| f64::from(u8::from(scrape.report.tls_failure.is_some()))),
     },
     Family {
+        name: "kickcache_memory_limit_bytes",
+        help: "Memory for the payload of requests that there may be.",
+        values: Values::Count(|scrape| scrape.report.memory.limit_bytes),
+    },
+    Family {
+        name: "kickcache_memory_used_bytes",
+        help: "Memory for the payload of requests that requests have.",
+        values: Values::Count(|scrape| scrape.report.memory.used_bytes),
+    },
+    Family {
+        name: "kickcache_memory_waiting_requests",
+        help: "Requests that wait for memory for their payload.",
+        values: Values::Count(|scrape| scrape.report.memory.waiting_requests),
+    },
+    Family {
         name: "kickcache_cache_up",
         help: "Whether the server of the cache device answered this scrape.",
         values: Values::Gauges(|scrape| {

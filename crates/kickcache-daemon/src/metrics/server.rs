@@ -10,6 +10,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::control::ControlError;
 use crate::control::lru_curve::LruCurve;
+use crate::driver::open_files;
 use crate::metrics::connections::Connections;
 use crate::metrics::exposition::exposition;
 use crate::metrics::http::{Asked, Host, Request, Response, Status};
@@ -138,6 +139,8 @@ impl Responder {
     fn accept(&mut self, now: Instant) {
         for _ in 0..ACCEPTS_MAX {
             match self.listener.accept() {
+                // The NBD front end logs that too many clients are connected.
+                Ok(Some(socket)) if open_files::is_of_reserve(&socket) => {}
                 Ok(Some(socket)) => self.connections.insert(socket, now),
                 Ok(None) => return,
                 Err(_) => {

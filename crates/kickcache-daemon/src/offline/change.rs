@@ -12,6 +12,7 @@ use kickcache_engine::stats::CacheHealth;
 use kickcache_engine::tools::Demotion;
 use kickcache_engine::units::{BlockIndex, BlockKey, ByteExtent, VolumeId};
 
+use crate::driver::budget::Budget;
 use crate::driver::clock::Clock;
 use crate::driver::executor::{Driver, DriverSettings, Medium, NamedMedium};
 use crate::driver::io_engine::IoEngine;
@@ -132,7 +133,7 @@ impl Change {
         let settings = EngineSettings { rotted_log, ..EngineSettings::default() };
         let driver = Driver::open(DriverSettings {
             io_engine: IoEngine::Auto,
-            request_bytes_max: REQUEST_BYTES,
+            budget: Budget::alone(REQUEST_BYTES),
             pool_pages: settings.pool_pages,
             media: vec![NamedMedium { device: Device::Cache, medium: Medium::File(cache.file) }],
         });

@@ -177,6 +177,7 @@ fn check_daemon(served: &ServePlan, wanted: &ServePlan) -> Result<(), Unchangeab
             Setting::new("log-format", &format!("{:?}", plan.log.format).to_lowercase()),
             Setting::new("log-level", &format!("{:?}", plan.log.level).to_lowercase()),
             Setting::new("io-engine", &plan.io_engine.as_str()),
+            Setting::new("memory-limit", &plan.memory_limit),
             Setting::new("insecure-tcp", &(plan.exposure == Exposure::InsecureTcp)),
             Setting::new("tls", &plan.tls.tls.as_str()),
             Setting::optional("tls-certificates", certificates.as_ref()),
@@ -332,6 +333,8 @@ mod tests {
         );
         let tls = with("[[cache]]", "tls = \"on\"\ntls-certificates = \"/t\"\n[[cache]]");
         assert!(tls.contains("`tls` is off in the daemon and on in the file"), "{tls}");
+        let memory = with("[[cache]]", "memory-limit = \"1G\"\n[[cache]]");
+        assert!(memory.contains("`memory-limit` is 256 MiB in the daemon and 1 GiB in the file"), "{memory}");
         let level = with("[[cache]]", "log-level = \"warn\"\n[[cache]]");
         assert!(level.contains("`log-level` is info in the daemon and warn in the file"), "{level}");
     }

@@ -12,6 +12,7 @@ pub mod endurance;
 pub mod exposure;
 pub mod frontends;
 pub mod log_plan;
+pub mod memory_limit;
 pub mod metrics_address;
 pub mod nbd_uri;
 pub mod origin_claims;
@@ -33,6 +34,7 @@ pub mod write_budget;
 use crate::driver::io_engine::IoEngine;
 use crate::plan::cache_spec::CacheSpec;
 use crate::plan::log_plan::LogPlan;
+use crate::plan::memory_limit::MemoryLimit;
 use crate::plan::metrics_address::MetricsAddress;
 use crate::plan::tls_plan::TlsPlan;
 use crate::plan::user_spec::UserSpec;
@@ -63,6 +65,8 @@ pub struct ServePlan {
     pub may_open: Vec<PathBuf>,
     /// How devices are read and written.
     pub io_engine: IoEngine,
+    /// Memory for the payload of requests.
+    pub memory_limit: MemoryLimit,
     /// Whether NBD and metrics may be offered to other machines, without encryption and without a password.
     pub exposure: Exposure,
     /// TLS for NBD clients.

@@ -7,6 +7,7 @@ use kickcache_engine::device::Device;
 use kickcache_engine::engine::{Engine, Phase};
 use kickcache_engine::format::superblock::Superblock;
 
+use crate::driver::budget::Budget;
 use crate::driver::clock::Clock;
 use crate::driver::device::BlockFile;
 use crate::driver::executor::{Driver, DriverSettings, Medium, NamedMedium};
@@ -44,7 +45,7 @@ impl Aside<'_> {
         let media = vec![NamedMedium { device: Device::Cache, medium: cache }];
         let driver = DriverSettings {
             io_engine: *io_engine,
-            request_bytes_max: REQUEST_BYTES_MAX,
+            budget: Budget::alone(REQUEST_BYTES_MAX),
             pool_pages: settings.pool_pages,
             media,
         };

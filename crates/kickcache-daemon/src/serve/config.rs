@@ -8,8 +8,10 @@ use kickcache_engine::config::EngineSettings;
 use kickcache_engine::units::BlockKey;
 
 use crate::driver::io_engine::IoEngine;
+use crate::driver::payload_memory::PayloadMemory;
 use crate::plan::Exposure;
 use crate::plan::cache_spec::CacheSpec;
+use crate::plan::memory_limit::MemoryLimit;
 use crate::plan::tls_plan::TlsPlan;
 use crate::serve::stop_wish::StopWish;
 use crate::state::StateStore;
@@ -24,6 +26,8 @@ pub struct ServerConfig {
     pub engine: EngineSettings,
     /// Limits on clients.
     pub limits: Limits,
+    /// The daemon's memory for payload.
+    pub memory: PayloadMemory,
     /// Whether TCP addresses other than loopback are accepted.
     pub exposure: Exposure,
     /// TLS for NBD clients.
@@ -44,8 +48,10 @@ impl ServerConfig {
     /// Volumes behind a cache device, served by what fits the machine until the handle stops the server; TCP on
     /// loopback only.
     pub fn new(cache: CacheSpec) -> ServerConfig {
+        let memory = PayloadMemory::new(MemoryLimit::default().bytes(), cache.volumes.len());
         ServerConfig {
             cache,
+            memory,
             io_engine: IoEngine::default(),
             engine: EngineSettings::default(),
             limits: Limits::default(),
@@ -102,10 +108,10 @@ pub struct Limits {
     pub requests_max: u32,
     /// Payload bytes of one connection in flight.
     pub connection_bytes_max: u64,
-    /// Payload bytes of all connections in flight; each may have one request beyond it.
-    pub total_bytes_max: usize,
     /// Time that a client has for its handshake.
     pub handshake_max: Duration,
+    /// Time in which a client must take a reply or send a write, while requests wait for its memory.
+    pub reply_max: Duration,
     /// Time that clients have to take their last replies when the server stops.
     pub goodbye_max: Duration,
 }
@@ -117,8 +123,8 @@ impl Default for Limits {
             handshakes_max: 32,
             requests_max: 256,
             connection_bytes_max: 32 << 20,
-            total_bytes_max: 256 << 20,
             handshake_max: Duration::from_secs(10),
+            reply_max: Duration::from_secs(30),
             goodbye_max: Duration::from_secs(1),
         }
     }

@@ -152,6 +152,15 @@ pub struct Orphan {
     pub blocks: u64,
 }
 
+/// A server's use of the memory for payload.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct MemoryUse {
+    /// Bytes that requests have.
+    pub bytes: usize,
+    /// Requests that wait for some.
+    pub waiting: usize,
+}
+
 /// State of a server.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ServerStatus {
@@ -191,6 +200,8 @@ pub struct ServerStatus {
     pub awaited: Option<String>,
     /// The errors of all devices by kind.
     pub faults: Vec<FaultCount>,
+    /// Memory for payload.
+    pub memory: MemoryUse,
     /// Connections of clients.
     pub connections: usize,
     /// Why certificates for clients cannot be used as their files are now, if they cannot.

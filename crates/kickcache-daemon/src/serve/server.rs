@@ -19,8 +19,8 @@ use crate::serve::cache_device::{CacheDevice, check_extension};
 use crate::serve::config::ServerConfig;
 use crate::serve::control::Control;
 pub use crate::serve::control::{
-    Activities, Beat, CacheGrown, Errors, FaultCount, Growth, NamedSettings, Orphan, Recorded, Resized,
-    ServerSample, ServerStatus, TakeoverBegun, TakeoverProgress, TakeoverStage, Trouble, VolumeInfo,
+    Activities, Beat, CacheGrown, Errors, FaultCount, Growth, MemoryUse, NamedSettings, Orphan, Recorded,
+    Resized, ServerSample, ServerStatus, TakeoverBegun, TakeoverProgress, TakeoverStage, Trouble, VolumeInfo,
 };
 use crate::serve::core::engine_span;
 pub use crate::serve::engine_change::Unclean;

@@ -13,13 +13,13 @@ use kickcache_engine::time::earlier;
 use kickcache_engine::units::VolumeId;
 use kickcache_units::{are, counted};
 
+use crate::driver::budget::Budget;
 use crate::driver::clock::Clock;
 use crate::driver::executor::{Driver, DriverSettings, NamedMedium};
-use crate::driver::io_engine::IoEngine;
 use crate::plan::cache_spec::CacheService;
 use crate::serve::cache_growth::CacheGrowth;
 use crate::serve::cache_takeover::CacheTakeover;
-use crate::serve::config::{Limits, ServerConfig};
+use crate::serve::config::ServerConfig;
 use crate::serve::control::Control;
 use crate::serve::core::{Begun, Core};
 use crate::serve::engine_change::EngineLease;
@@ -61,7 +61,7 @@ pub(crate) fn start(
     let settings: Vec<VolumeSettings> = volumes.iter().map(|volume| volume.settings).collect();
     let AllServed { volumes: infos, mut media, throttles } = serve_all(volumes);
     media.push(NamedMedium { device: Device::Cache, medium: cache });
-    let mut driver = open_driver(config.io_engine, config.limits, config.engine, media)?;
+    let mut driver = open_driver(&config, media, &wakeup)?;
     if let Some(keeper) = notes.as_ref().and_then(|notes| notes.keeper()) {
         driver.keep_notes(keeper);
     }
@@ -124,13 +124,13 @@ fn engine_settings(config: &ServerConfig, superblock: &Superblock, service: Serv
 }
 
 fn open_driver(
-    io_engine: IoEngine,
-    limits: Limits,
-    engine: EngineSettings,
+    config: &ServerConfig,
     media: Vec<NamedMedium>,
+    wakeup: &Arc<Wakeup>,
 ) -> Result<Driver, ServeError> {
-    let request_bytes_max = limits.total_bytes_max;
-    let settings = DriverSettings { io_engine, request_bytes_max, pool_pages: engine.pool_pages, media };
+    let budget = Budget::new(&config.memory, config.cache.volumes.len(), Arc::clone(wakeup));
+    let (io_engine, pool_pages) = (config.io_engine, config.engine.pool_pages);
+    let settings = DriverSettings { io_engine, budget, pool_pages, media };
     Driver::open(settings).map_err(ServeError::system("set up input and output"))
 }
 
@@ -179,7 +179,7 @@ impl EventLoop<Engine> {
             return Err(ServeError::of_engine(&self.cache, source, &self.commands.state));
         }
         // The journal was read in large pieces; requests are rarely as large.
-        self.core.driver.buffers().allocator.trim();
+        self.core.driver.buffers().allocator.keep_at_most(0);
         let took = self.core.clock.now().since(began).as_nanos() / 1_000_000;
         tracing::info!(event = "log_read", "the log was read in {took} ms");
         Ok(())

@@ -13,7 +13,6 @@ use kickcache_daemon::control::{
     ChangeExtent, ControlError, ControlTarget, ReloadExtent, TitledRecording, wire,
 };
 use kickcache_daemon::driver::inherited::inherited_sockets;
-use kickcache_daemon::driver::io_engine::IoEngine;
 use kickcache_daemon::driver::rights::separation::has_monitor_ended;
 use kickcache_daemon::metrics::scrape::{MetricsTarget, Scrape};
 use kickcache_daemon::metrics::server::MetricsServer;
@@ -151,7 +150,6 @@ fn state_directory(plan: &ServePlan) -> Option<PathBuf> {
 /// What the control socket speaks for.
 struct Daemon {
     began: Instant,
-    io_engine: IoEngine,
     state: Option<PathBuf>,
     changes: Changes,
     /// Whether a signal or a command asked for a stop.
@@ -174,7 +172,6 @@ impl Daemon {
     fn new(changes: Changes) -> Daemon {
         Daemon {
             began: Instant::now(),
-            io_engine: changes.plan().io_engine,
             state: state_directory(changes.plan()),
             changes,
             is_stopping: AtomicBool::new(false),
@@ -313,17 +310,20 @@ impl Daemon {
 
     /// What all servers tell of themselves.
     fn report(&self, started: Started, gathered: Gathered) -> Report {
-        let Gathered { caches, orphans, tls_failure } = gathered;
+        let plan = self.changes.plan();
+        let memory = gathered.memory(plan.memory_limit);
+        let Gathered { caches, orphans, tls_failure, .. } = gathered;
         let unserved = started.unserved.into_iter().chain(orphans);
         Report {
             version: env!("CARGO_PKG_VERSION").into(),
             pid: std::process::id(),
             uptime_seconds: self.began.elapsed().as_secs_f64(),
-            io_engine: self.io_engine.as_str().into(),
+            io_engine: plan.io_engine.as_str().into(),
             state_directory: self.state.clone(),
             caches,
             unserved: unserved.map(UnservedReport::from).collect(),
             monitor_ended: has_monitor_ended(),
+            memory,
             tls_failure,
         }
     }

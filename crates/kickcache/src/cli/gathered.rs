@@ -1,7 +1,9 @@
 //! What all servers of a daemon tell, as its report takes it.
 
+use kickcache_daemon::control::memory_report::MemoryReport;
 use kickcache_daemon::control::report::CacheReport;
 use kickcache_daemon::plan::cache_spec::Unserved;
+use kickcache_daemon::plan::memory_limit::MemoryLimit;
 use kickcache_daemon::serve::server::ServerStatus;
 
 use crate::cli::orphans::told;
@@ -13,11 +15,19 @@ pub(super) struct Gathered {
     pub(super) caches: Vec<CacheReport>,
     pub(super) orphans: Vec<Unserved>,
     pub(super) tls_failure: Option<String>,
+    memory: MemoryReport,
 }
 
 impl Gathered {
+    /// The memory for payload, within the limit of the daemon.
+    pub(super) fn memory(&self, limit: MemoryLimit) -> MemoryReport {
+        MemoryReport { limit_bytes: limit.bytes() as u64, ..self.memory }
+    }
+
     /// Takes what a server tells that is not about its cache device.
     pub(super) fn take(&mut self, started: &Started, served: &Served, status: &ServerStatus) {
+        self.memory.used_bytes += status.memory.bytes as u64;
+        self.memory.waiting_requests += status.memory.waiting as u64;
         self.orphans.extend(told(started, served, &status.orphans));
         if self.tls_failure.is_none() {
             self.tls_failure.clone_from(&status.tls_failure);

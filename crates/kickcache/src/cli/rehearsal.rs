@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use kickcache_daemon::driver::io_engine::IoEngine;
+use kickcache_daemon::driver::payload_memory::PayloadMemory;
 use kickcache_daemon::plan::Exposure;
 use kickcache_daemon::plan::cache_spec::{CacheService, CacheSpec};
 use kickcache_daemon::plan::tls_plan::TlsPlan;
@@ -16,6 +17,7 @@ use crate::cli::refusal::Refusals;
 /// What all servers of a plan have in common.
 pub(super) struct Common<'a> {
     pub(super) io_engine: IoEngine,
+    pub(super) memory: &'a PayloadMemory,
     pub(super) exposure: Exposure,
     pub(super) tls: &'a TlsPlan,
     pub(super) state: &'a StatePlace,
@@ -28,6 +30,7 @@ impl Common<'_> {
     pub(super) fn config(&self, cache: &CacheSpec) -> ServerConfig {
         ServerConfig {
             io_engine: self.io_engine,
+            memory: self.memory.clone(),
             exposure: self.exposure,
             tls: self.tls.clone(),
             state: self.state.clone(),

@@ -8,11 +8,13 @@ use clap::builder::{OsStringValueParser as OriginParser, TypedValueParser as _};
 use clap::{ArgGroup, Args as _, Id};
 use kickcache_daemon::driver::device::AccessMode;
 use kickcache_daemon::driver::io_engine::IoEngine;
+use kickcache_daemon::driver::open_files;
 use kickcache_daemon::plan::cache_spec::{CacheService, CacheSpec, Replacement};
 use kickcache_daemon::plan::cutoff::Cutoff;
 use kickcache_daemon::plan::endurance::Endurance;
 use kickcache_daemon::plan::frontends::FrontendSpecs;
 use kickcache_daemon::plan::log_plan::{LogFormat, LogLevel, LogPlan};
+use kickcache_daemon::plan::memory_limit::MemoryLimit;
 use kickcache_daemon::plan::metrics_address::MetricsAddress;
 use kickcache_daemon::plan::origin_claims::OriginClaims;
 use kickcache_daemon::plan::origin_source::OriginSource;
@@ -160,6 +162,11 @@ pub(crate) struct ServeArgs {
     /// I/O interface for devices [default: auto, or that of the configuration file]
     #[arg(long, value_enum)]
     io_engine: Option<IoEngine>,
+    /// Memory for the payload of requests, of all volumes: 64M to 64G [default: 256M, or that of the configuration file]
+    ///
+    /// The total memory of a daemon: docs/memory.md.
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
+    memory_limit: Option<MemoryLimit>,
     #[command(flatten)]
     control: ControlOption,
     /// Serve metrics for Prometheus over HTTP, read-only, at /metrics: tcp:HOST:PORT or unix:PATH
@@ -250,6 +257,7 @@ impl ServeArgs {
         if self.print_capabilities {
             return Ok(writeln!(out, "{CAPABILITIES}")?);
         }
+        open_files::raise_limit();
         let mut plan = self.plan()?;
         if plan.user.is_some() && plan.state.is_none() {
             // As another user there would be another one.
@@ -327,6 +335,7 @@ impl ServeArgs {
             user: None,
             may_open: Vec::new(),
             io_engine: IoEngine::default(),
+            memory_limit: MemoryLimit::default(),
             exposure: Exposure::default(),
             tls: TlsPlan::default(),
             caches: vec![CacheSpec {
@@ -365,9 +374,8 @@ impl ServeArgs {
             plan.user = Some(user.clone());
         }
         plan.may_open.extend(self.may_open.iter().cloned());
-        if let Some(io_engine) = self.io_engine {
-            plan.io_engine = io_engine;
-        }
+        plan.io_engine = self.io_engine.unwrap_or(plan.io_engine);
+        plan.memory_limit = self.memory_limit.unwrap_or(plan.memory_limit);
         plan.tls.tls = self.tls.unwrap_or(plan.tls.tls);
         plan.tls.verify_peer = self.tls_verify_peer.unwrap_or(plan.tls.verify_peer);
         if let Some(folder) = &self.tls_certificates {

@@ -11,6 +11,7 @@ use kickcache_daemon::control::ControlError;
 use kickcache_daemon::control::wire::LeftOnCache;
 use kickcache_daemon::driver::device::answers::silent_devices;
 use kickcache_daemon::driver::device::check_distinct;
+use kickcache_daemon::driver::payload_memory::PayloadMemory;
 use kickcache_daemon::offline::taken_in::find_taken_in;
 use kickcache_daemon::plan::ServePlan;
 use kickcache_daemon::plan::cache_spec::{CacheService, CacheSpec, Unserved};
@@ -197,7 +198,17 @@ pub(super) fn start_servers(
     let (io_engine, exposure, tls) = (plan.io_engine, plan.exposure, plan.tls.clone());
     // Each server opens them for itself; what is wrong with them concerns all.
     tls.open().map_err(ServeError::from)?;
-    let common = Common { io_engine, exposure, tls: &tls, state: &state, control: &control, stop_wish };
+    let volumes = plan.caches.iter().map(|cache| cache.volumes.len()).sum();
+    let memory = PayloadMemory::new(plan.memory_limit.bytes(), volumes);
+    let common = Common {
+        io_engine,
+        memory: &memory,
+        exposure,
+        tls: &tls,
+        state: &state,
+        control: &control,
+        stop_wish,
+    };
     let mut refusals = Refusals::of(&plan, &state);
     let silent = silent_devices(&devices(&plan));
     refusals.leave_silent(&mut plan.caches, silent)?;

@@ -33,7 +33,7 @@ impl Driver {
                 OpenMedium::Queued(device)
             }
         });
-        self.buffers.set_volumes(self.volume_count());
+        self.buffers.budget.set_volumes(self.volume_count());
     }
 
     /// A device goes; nothing is in flight on it.
@@ -47,7 +47,7 @@ impl Driver {
         }
         self.queued.retain(|queued| *queued != slot);
         self.unwatched.retain(|unwatched| *unwatched != slot);
-        self.buffers.set_volumes(self.volume_count());
+        self.buffers.budget.set_volumes(self.volume_count());
         Parted { _medium: medium }
     }
 

@@ -28,6 +28,7 @@ use kickcache_engine::units::{BLOCK_BYTES, Checksum, PageIndex, VolumeId};
 pub use self::membership::Parted;
 use self::notes::{NOTARY_KEY, Notes};
 use crate::driver::backend::{Backend, DeviceCommand, Doorbells, Event, Interest, NoDoorbells, Target, Way};
+use crate::driver::budget::Budget;
 use crate::driver::buffers::Buffers;
 use crate::driver::checksum::checksum;
 use crate::driver::clock::span;
@@ -61,8 +62,8 @@ pub struct NamedMedium {
 pub struct DriverSettings {
     /// Which way to the devices.
     pub io_engine: IoEngine,
-    /// Bound on payload bytes in flight.
-    pub request_bytes_max: usize,
+    /// Memory for payload.
+    pub budget: Budget,
     /// Pages of the engine's pool.
     pub pool_pages: u32,
     /// The devices.
@@ -138,8 +139,7 @@ impl Driver {
     /// If io_uring was asked for and is not permitted, or memory or descriptors are short.
     pub fn open(settings: DriverSettings) -> io::Result<Driver> {
         let (mut backend, io_engine) = open_backend(settings.io_engine)?;
-        let volumes = settings.media.iter().filter(|named| named.device != Device::Cache).count();
-        let buffers = Buffers::new(settings.request_bytes_max, volumes, settings.pool_pages)?;
+        let buffers = Buffers::new(settings.budget, settings.pool_pages)?;
         let OpenMedia { media, queued } = open_media(backend.as_mut(), settings.media);
         Ok(Driver {
             backend,
@@ -174,6 +174,11 @@ impl Driver {
     /// Payloads of requests.
     pub fn buffers(&mut self) -> &mut Buffers {
         &mut self.buffers
+    }
+
+    /// The memory for payload.
+    pub(crate) fn budget(&self) -> &Budget {
+        &self.buffers.budget
     }
 
     /// The file or block device behind a device of the engine, if it is one.

@@ -6,7 +6,7 @@ use kickcache_engine::units::{ByteExtent, VolumeId};
 
 use super::*;
 use crate::driver::backend::IoKind;
-use crate::driver::buffers::Bound;
+use crate::driver::budget::{Budget, Claim};
 use crate::driver::clock::Clock;
 use crate::driver::device::{AccessMode, Emptiness};
 use crate::driver::io_engine::IoEngine;
@@ -68,7 +68,10 @@ impl Fixture {
     }
 
     fn request(&mut self, start: u64, length: u64) -> RequestId {
-        self.driver.buffers().allocate(0, ByteExtent { start, length }, Bound::Kept).unwrap().unwrap()
+        let (buffers, extent) = (self.driver.buffers(), ByteExtent { start, length });
+        let claim = Claim { volume: 0, bytes: Buffers::cost(extent), held: 0, key: 0 };
+        let grant = buffers.budget.reserve(claim).unwrap();
+        buffers.allocate(grant, extent).unwrap()
     }
 
     fn content(&self, offset: u64, length: usize) -> Vec<u8> {
@@ -81,7 +84,8 @@ impl Fixture {
 fn open(path: &Path, io_engine: IoEngine) -> Driver {
     let file = BlockFile::open(path, AccessMode::ReadWrite, Emptiness::Refused).unwrap();
     let media = vec![NamedMedium { device: ORIGIN, medium: Medium::File(file) }];
-    Driver::open(DriverSettings { io_engine, request_bytes_max: 16 << 20, pool_pages: 64, media }).unwrap()
+    Driver::open(DriverSettings { io_engine, budget: Budget::alone(16 << 20), pool_pages: 64, media })
+        .unwrap()
 }
 
 fn pattern(length: u64) -> Vec<u8> {
@@ -187,7 +191,7 @@ fn metadata_goes_out_with_its_payload_and_comes_back() {
         std::fs::write(&path, pattern(SIZE)).unwrap();
         let file = BlockFile::open(&path, AccessMode::ReadWrite, Emptiness::Refused).unwrap();
         let media = vec![NamedMedium { device: Device::Cache, medium: Medium::File(file) }];
-        let settings = DriverSettings { io_engine, request_bytes_max: 1 << 20, pool_pages: 4, media };
+        let settings = DriverSettings { io_engine, budget: Budget::alone(1 << 20), pool_pages: 4, media };
         fixture.driver = Driver::open(settings).unwrap();
         let zero =
             DeviceOperation::Zero { to: of_pool(0, 0).memory, length: 4096, checksums: Checksums::Compute };

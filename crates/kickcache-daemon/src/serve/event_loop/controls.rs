@@ -16,7 +16,7 @@ use crate::driver::Interest;
 use crate::latency::Latencies;
 use crate::recording::ring::Recorder;
 use crate::serve::control::{
-    Activities, Beat, Control, NamedSettings, Orphan, Recorded, ServerSample, ServerStatus,
+    Activities, Beat, Control, MemoryUse, NamedSettings, Orphan, Recorded, ServerSample, ServerStatus,
 };
 use crate::serve::core::LoopPhase;
 use crate::serve::error::ServeError;
@@ -223,6 +223,11 @@ impl<E: CacheEngine> EventLoop<E> {
         left.filter(|left| left.blocks > 0).collect()
     }
 
+    fn memory_use(&self) -> MemoryUse {
+        let budget = self.core.driver.budget();
+        MemoryUse { bytes: budget.used(), waiting: budget.waiting_count() }
+    }
+
     /// The state but for what takes long.
     fn state(&self, now: Instant) -> ServerStatus {
         let of_origin = |volume: &Volume| self.trouble_of(now, Device::Origin(volume.info.id));
@@ -247,6 +252,7 @@ impl<E: CacheEngine> EventLoop<E> {
             has_taken_over: self.takeover.is_done,
             volumes: self.core.volumes.iter().map(|volume| volume.info.clone()).collect(),
             awaited: (self.core.stage != LoopPhase::Serving).then(|| self.awaited(now)),
+            memory: self.memory_use(),
             connections: self.frontends.connection_count(),
             tls_failure: self.frontends.tls_failure(),
             sessions: indices().map(|index| self.frontends.sessions(index)).collect(),

@@ -114,6 +114,13 @@ impl Listener {
         }
     }
 
+    /// Gives a connection room for replies, which is memory of the kernel. A failure costs speed only.
+    pub(crate) fn enlarge(&self, socket: &OwnedFd) {
+        if self.kind == SocketKind::Unix {
+            let _ = rustix::net::sockopt::set_socket_send_buffer_size(socket, SEND_BUFFER);
+        }
+    }
+
     /// Failures cost speed only.
     fn tune(&self, socket: &OwnedFd) {
         match self.kind {
@@ -121,10 +128,7 @@ impl Listener {
                 let _ = rustix::net::sockopt::set_tcp_nodelay(socket, true);
                 let _ = rustix::net::sockopt::set_socket_keepalive(socket, true);
             }
-            SocketKind::Unix => {
-                let _ = rustix::net::sockopt::set_socket_send_buffer_size(socket, SEND_BUFFER);
-            }
-            SocketKind::Connection => {}
+            SocketKind::Unix | SocketKind::Connection => {}
         }
     }
 }

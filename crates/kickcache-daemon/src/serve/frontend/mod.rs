@@ -31,6 +31,7 @@ use kickcache_engine::cache_engine::CacheEngine;
 use kickcache_engine::request::Reply;
 use kickcache_engine::time::Instant;
 
+use crate::driver::budget::LateGrant;
 use crate::driver::{Doorbells, Interest};
 use crate::plan::Exposure;
 use crate::plan::address::NbdAddress;
@@ -44,6 +45,7 @@ use crate::serve::frontend::after::After;
 use crate::serve::frontend::kinds::{Pending, WatchKey};
 use crate::serve::frontend::listener::{Place, VolumePlace};
 use crate::serve::frontend::nbd::Nbd;
+use crate::serve::frontend::nbd::key::NbdKey;
 use crate::serve::frontend::nbd::settings::NbdSettings;
 use crate::serve::frontend::open_places::OpenPlaces;
 use crate::serve::frontend::ublk::controls::Controls;
@@ -201,11 +203,18 @@ impl Frontends {
         }
     }
 
-    /// Takes the requests that wait in shared memory, or waited for memory of ours.
+    /// Continues requests whose memory is granted, and takes requests from shared memory.
     pub(crate) fn take_requests<E: CacheEngine>(&mut self, core: &mut Core<E>) {
+        while let Some(LateGrant { key, grant }) = core.driver.buffers().budget.poll_grant() {
+            match WatchKey::from_bits(key) {
+                Some(WatchKey::Nbd(NbdKey::Client(id))) => self.nbd.on_memory(core, id, grant),
+                Some(WatchKey::VhostUser(key)) => self.vhost_user.on_memory(core, key, grant),
+                Some(WatchKey::Ublk(key)) => self.ublk.on_memory(core, key, grant),
+                Some(WatchKey::Nbd(NbdKey::Listener(_))) | None => unreachable!("only clients claim memory"),
+            }
+        }
         self.vhost_user.take_requests(core);
         self.ublk.take_requests(core);
-        self.nbd.retry_stalled(core);
     }
 
     /// The engine has answered.
@@ -226,7 +235,7 @@ impl Frontends {
     pub(crate) fn send<E: CacheEngine>(&mut self, core: &mut Core<E>) -> Result<After, ServeError> {
         let after = self.nbd.send(core);
         self.vhost_user.send(core)?;
-        Ok(after)
+        Ok(if core.driver.buffers().budget.has_news() { After::GoOn } else { after })
     }
 
     /// When [`Frontends::handle_timeout`] must be called.
@@ -238,6 +247,7 @@ impl Frontends {
     pub(crate) fn handle_timeout<E: CacheEngine>(&mut self, core: &mut Core<E>) {
         self.nbd.end_late_handshakes(core);
         self.nbd.end_gone(core);
+        self.nbd.end_slow(core);
     }
 
     /// Opens what else is needed for places.

@@ -7,6 +7,7 @@ use kickcache_daemon::control::error_count::ErrorCount;
 use kickcache_daemon::control::last_error::LastError;
 use kickcache_daemon::control::limits_report::LimitsReport;
 use kickcache_daemon::control::lru_curve::{LruCurve, LruPoint};
+use kickcache_daemon::control::memory_report::MemoryReport;
 use kickcache_daemon::control::replacing_report::{LeavingOutReport, ReplacingReport, ReplacingStep};
 use kickcache_daemon::control::report::{
     CacheCounters, CacheReport, HealthWord, RecordWord, Report, UnservedReport, VolumeCounters, VolumeReport,
@@ -51,6 +52,7 @@ fn report() -> Report {
         caches: vec![cache()],
         unserved: vec![UnservedReport { name: "a".into(), why: "it is away".into() }],
         monitor_ended: true,
+        memory: MemoryReport::default(),
         tls_failure: Some("ca-cert.pem: there is no such file".into()),
     }
 }

@@ -8,7 +8,7 @@ use kickcache_daemon::shell_command::DaemonCommands;
 use kickcache_units::show_duration;
 
 use super::rates::Rates;
-use super::sentences::{Span, cache_sentence, daemon_troubles, engines, volume_sentences};
+use super::sentences::{Span, cache_sentence, daemon_troubles, engines, memory_sentence, volume_sentences};
 use super::volumes::volume_table;
 use super::width::wrap;
 use crate::cli::table::{Colour, Tone, paint};
@@ -32,6 +32,9 @@ impl Page<'_> {
         let (version, pid, engine) = (&report.version, report.pid, engines(report));
         let head = format!("kickcache {version}, process {pid}, up {uptime}, {engine}");
         self.line(out, &head, Tone::Plain, colour)?;
+        if let Some((text, tone)) = memory_sentence(&report.memory) {
+            self.line(out, &text, tone, colour)?;
+        }
         for cache in &report.caches {
             writeln!(out)?;
             for (text, tone) in cache_sentence(cache, &self.commands) {

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use kickcache_daemon::control::activity::{Activity, Took};
+use kickcache_daemon::control::memory_report::MemoryReport;
 use kickcache_daemon::control::replacing_report::{LeavingOutReport, ReplacingReport, ReplacingStep};
 use kickcache_daemon::control::report::{CacheReport, HealthWord, RecordWord, Report, VolumeReport};
 use kickcache_daemon::control::wear_report::{GivenUpWord, WearReport};
@@ -29,6 +30,18 @@ pub(super) fn engines(report: &Report) -> String {
         [one] if *one == report.io_engine => report.io_engine.clone(),
         some => format!("{} ({})", report.io_engine, some.join(", ")),
     }
+}
+
+/// The payload memory in use; `None` for a daemon that does not report it.
+pub(super) fn memory_sentence(memory: &MemoryReport) -> Option<Sentence> {
+    let waiting = match memory.waiting_requests {
+        0 => String::new(),
+        1 => "; 1 request waits for more".into(),
+        some => format!("; {} requests wait for more", show_count(some)),
+    };
+    let (used, limit) = (show_bytes(memory.used_bytes), show_bytes(memory.limit_bytes));
+    let tone = if memory.waiting_requests > 0 { Tone::Warning } else { Tone::Plain };
+    (memory.limit_bytes > 0).then(|| (format!("memory for payload: {used} of {limit}{waiting}"), tone))
 }
 
 pub(super) fn cache_sentence(cache: &CacheReport, commands: &DaemonCommands) -> Vec<Sentence> {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use expect_test::expect;
 use kickcache_daemon::control::activity::{Activity, Took};
 use kickcache_daemon::control::last_error::LastError;
+use kickcache_daemon::control::memory_report::MemoryReport;
 use kickcache_daemon::control::report::{
     CacheCounters, CacheReport, HealthWord, RecordWord, Report, UnservedReport, VolumeCounters, VolumeReport,
 };
@@ -129,6 +130,7 @@ fn report(reads: u64) -> Report {
         caches: vec![cache],
         unserved: Vec::new(),
         monitor_ended: false,
+        memory: MemoryReport::default(),
         tls_failure: None,
     }
 }

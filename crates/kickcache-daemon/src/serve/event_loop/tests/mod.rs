@@ -2,6 +2,7 @@
 
 mod engine_change;
 mod guests;
+mod memory;
 mod reader;
 mod take_over;
 mod ublk;
@@ -19,10 +20,12 @@ use kickcache_engine::units::VolumeId;
 use kickcache_nbd::client::{Client, ConnectOptions};
 
 use super::*;
+use crate::driver::budget::Budget;
 use crate::driver::clock::Clock;
 use crate::driver::device::{AccessMode, BlockFile, Emptiness};
 use crate::driver::executor::{Driver, DriverSettings, Medium, NamedMedium};
 use crate::driver::io_engine::IoEngine;
+use crate::driver::payload_memory::PayloadMemory;
 use crate::plan::address::NbdAddress;
 use crate::serve::config::Limits;
 use crate::serve::engine_change::EngineLease;
@@ -36,6 +39,9 @@ use crate::serve::served_volumes::Volume;
 use crate::serve::volume_identity::VolumeIdentity;
 use crate::serve::volume_info::VolumeInfo;
 
+/// Bytes for payload.
+const MEMORY: usize = 256 << 20;
+
 pub(super) struct Toy {
     pub(super) control: Sender<Control>,
     pub(super) wakeup: Arc<Wakeup>,
@@ -44,12 +50,18 @@ pub(super) struct Toy {
 
 impl Toy {
     pub(super) fn start(origin: &Path, socket: &Path, io_engine: IoEngine, limits: Limits) -> Toy {
+        Toy::start_in(MEMORY, origin, socket, io_engine, limits)
+    }
+
+    /// With `memory` bytes for payload.
+    fn start_in(memory: usize, origin: &Path, socket: &Path, io_engine: IoEngine, limits: Limits) -> Toy {
         let wakeup = Arc::new(Wakeup::new().unwrap());
         let (control, receiver) = mpsc::channel();
         let (origin, socket, rung) = (origin.to_path_buf(), socket.to_path_buf(), Arc::clone(&wakeup));
         let (ready, listening) = mpsc::channel();
         let thread = std::thread::spawn(move || {
             let mut event_loop = toy_loop(&origin, &socket, io_engine, limits, receiver, rung);
+            event_loop.give_memory(memory);
             ready.send(()).unwrap();
             event_loop.run()
         });
@@ -79,8 +91,8 @@ fn toy_loop(
         VolumeInfo { name: "toy".into(), id, size: file.size(), origin: file.identity(), read_only: false };
     let zeroes = file.zeroes();
     let media = vec![NamedMedium { device: Device::Origin(id), medium: Medium::File(file) }];
-    let settings =
-        DriverSettings { io_engine, request_bytes_max: limits.total_bytes_max, pool_pages: 16, media };
+    let budget = Budget::new(&PayloadMemory::new(MEMORY, 1), 1, Arc::clone(&wakeup));
+    let settings = DriverSettings { io_engine, budget, pool_pages: 16, media };
     let identity = VolumeIdentity::of_origin("toy", &info.origin);
     let volumes = || {
         vec![Volume {
@@ -125,6 +137,14 @@ fn toy_loop(
     }
 }
 
+impl EventLoop<PassThrough> {
+    /// Replaces the budget for payload, which must be unused.
+    fn give_memory(&mut self, bytes: usize) {
+        let budget = Budget::new(&PayloadMemory::new(bytes, 1), 1, Arc::clone(&self.wakeup));
+        self.core.driver.buffers().budget = budget;
+    }
+}
+
 #[test]
 #[ignore = "serves a file for measurements until stdin ends: TOY_FILE=.. TOY_SOCKET=.. TOY_ENGINE=threads|io_uring"]
 fn serve_a_file_for_measurements() {
@@ -146,10 +166,14 @@ struct Served {
 
 impl Served {
     fn new(limits: Limits) -> Served {
+        Served::in_memory(MEMORY, limits)
+    }
+
+    fn in_memory(memory: usize, limits: Limits) -> Served {
         let directory = tempfile::tempdir_in("/var/tmp").unwrap();
         let origin = directory.path().join("origin");
         std::fs::write(&origin, vec![1; 8 << 20]).unwrap();
-        let toy = Toy::start(&origin, &directory.path().join("s"), IoEngine::Auto, limits);
+        let toy = Toy::start_in(memory, &origin, &directory.path().join("s"), IoEngine::Auto, limits);
         Served { directory, toy }
     }
 
@@ -229,8 +253,9 @@ fn a_half_received_write_is_not_applied() {
 
 #[test]
 fn who_never_reads_replies_stalls_only_itself() {
-    let limits = Limits { total_bytes_max: 2 << 20, connection_bytes_max: 1 << 20, ..Limits::default() };
-    let served = Served::new(limits);
+    let reply_max = Span::from_millis(100);
+    let served =
+        Served::in_memory(2 << 20, Limits { reply_max, connection_bytes_max: 1 << 20, ..Limits::default() });
     let mut stuck: Vec<UnixStream> = (0..4).map(|_| served.raw_transmission()).collect();
     for socket in &mut stuck {
         socket.set_nonblocking(true).unwrap();
@@ -271,8 +296,8 @@ fn who_reads_no_replies_and_sends_nothing_more_is_gone() {
 
 #[test]
 fn many_clients_with_little_memory_all_come_to_their_end() {
-    let limits = Limits { total_bytes_max: 64 << 10, connection_bytes_max: 32 << 10, ..Limits::default() };
-    let served = Served::new(limits);
+    let limits = Limits { connection_bytes_max: 32 << 10, ..Limits::default() };
+    let served = Served::in_memory(64 << 10, limits);
     std::thread::scope(|scope| {
         for _ in 0..6 {
             scope.spawn(|| {

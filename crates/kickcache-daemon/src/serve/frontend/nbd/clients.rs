@@ -1,11 +1,10 @@
 //! The connections by number, and those that something is to be done for.
 
-use std::collections::VecDeque;
-
 use kickcache_engine::time::Instant;
 
 use crate::serve::frontend::nbd::connection::Connection;
 use crate::serve::frontend::nbd::key::ConnectionId;
+use crate::serve::frontend::nbd::stall::Stall;
 
 /// The connections, and those that something is to be done for.
 #[derive(Default)]
@@ -14,7 +13,7 @@ pub(crate) struct Clients {
     free: Vec<u16>,
     pub(super) count: usize,
     pub(super) touched: Vec<u16>,
-    pub(super) stalled: VecDeque<u16>,
+    pub(super) stalled: usize,
     pub(super) handshakes: usize,
 }
 
@@ -46,6 +45,7 @@ impl Clients {
         if connection.handshaking {
             self.handshakes -= 1;
         }
+        self.stalled -= usize::from(connection.stall.is_some());
         Some(connection)
     }
 
@@ -73,11 +73,12 @@ impl Clients {
         }
     }
 
-    pub(super) fn stall(&mut self, index: u16) {
+    /// Stalls a client, or ends its stall.
+    pub(super) fn set_stall(&mut self, index: u16, stall: Option<Stall>) {
         let Some(connection) = self.at(index) else { return };
-        if !std::mem::replace(&mut connection.stalled, true) {
-            self.stalled.push_back(index);
-        }
+        let before = std::mem::replace(&mut connection.stall, stall);
+        self.stalled += usize::from(stall.is_some());
+        self.stalled -= usize::from(before.is_some());
     }
 
     /// Every number that a connection has or had.

@@ -1,23 +1,24 @@
 //! From commands to requests of the engine, and from its replies to those of the protocol.
 
-use std::io;
-
 use kickcache_engine::cache_engine::CacheEngine;
 use kickcache_engine::device::Device;
 use kickcache_engine::request::{Operation, Reply, RequestId, Unmap};
 use kickcache_engine::units::{ByteExtent, VolumeId};
 use kickcache_nbd::{Command, CommandKind, NbdErrno};
 
-use crate::driver::buffers::Bound;
+use crate::driver::budget::{Claim, Grant};
+use crate::driver::buffers::Buffers;
 use crate::driver::device::ZeroSpeed;
-use crate::driver::executor::Driver;
 use crate::serve::complaints::NO_MEMORY;
 use crate::serve::core::{Asked, Core};
 use crate::serve::frontend::kinds::Pending;
-use crate::serve::frontend::nbd::Nbd;
 use crate::serve::frontend::nbd::block_status::block_status;
-use crate::serve::frontend::nbd::connection::{Step, payload_length};
+use crate::serve::frontend::nbd::connection::Step;
+use crate::serve::frontend::nbd::key::ConnectionId;
+use crate::serve::frontend::nbd::payload::payload_length;
 use crate::serve::frontend::nbd::request::{NbdRequest, Then};
+use crate::serve::frontend::nbd::stall::Stall;
+use crate::serve::frontend::nbd::{Nbd, client_key};
 
 impl Nbd {
     /// Takes the commands that a client's bytes hold, until bytes or memory are used up.
@@ -47,44 +48,63 @@ impl Nbd {
                         return self.close(core, index);
                     }
                 }
-                Step::Stalled => return self.clients.stall(index),
+                Step::Stalled => return self.clients.set_stall(index, Some(Stall::Limit)),
                 Step::Write(command, id) => self.begin(core, index, command, id),
                 Step::Admit(command) => {
-                    if !self.admit(core, index, command) {
-                        return self.clients.stall(index);
+                    if let Some(stall) = self.admit(core, index, command) {
+                        return self.clients.set_stall(index, Some(stall));
                     }
                 }
             }
         }
     }
 
-    /// Admits, answers or refuses a command; `false` if there is no memory for it yet.
-    fn admit<E: CacheEngine>(&mut self, core: &mut Core<E>, index: u16, command: Command) -> bool {
-        let Some(connection) = self.clients.at(index) else { return true };
+    /// Goes on with a client that was stalled.
+    pub(super) fn resume<E: CacheEngine>(&mut self, core: &mut Core<E>, index: u16) {
+        self.clients.set_stall(index, None);
+        self.process(core, index);
+    }
+
+    /// Memory is there for the command of a client that waited for it.
+    pub(in crate::serve::frontend) fn on_memory<E: CacheEngine>(
+        &mut self,
+        core: &mut Core<E>,
+        id: ConnectionId,
+        grant: Grant,
+    ) {
+        match self.clients.get_mut(id) {
+            Some(connection) if connection.stall == Some(Stall::Memory) => {
+                connection.granted = Some(grant);
+                self.resume(core, id.index);
+            }
+            Some(_) | None => core.driver.buffers().budget.release(grant),
+        }
+    }
+
+    /// Admits, answers or refuses a command; or gives why it has to wait.
+    fn admit<E: CacheEngine>(&mut self, core: &mut Core<E>, index: u16, command: Command) -> Option<Stall> {
+        let id = self.clients.id(index);
+        let connection = self.clients.at(index)?;
         let volume = connection.volumes[command.export];
         if !core.is_serving() || connection.is_leaving {
+            if let Some(grant) = connection.granted.take() {
+                core.driver.buffers().budget.release(grant);
+            }
             connection.refuse(command, NbdErrno::Shutdown);
-            return true;
+            return None;
         }
         let length = payload_length(&command);
         if !connection.has_room(length, &core.limits) {
-            return false;
+            return Some(Stall::Limit);
         }
         match command.kind {
             CommandKind::BlockStatus { .. } => {
-                let id = core.volumes[volume].info.id;
-                if core.driver.has_extents(Device::Origin(id)) {
-                    connection.begin_status();
-                    self.questions.ask(core, volume, self.clients.id(index), command);
-                    return true;
-                }
-                let extents = block_status(&core.engine, &core.driver, id, extent(&command));
-                connection.answer_status(command, &extents);
-                return true;
+                self.admit_status(core, volume, index, command);
+                return None;
             }
             CommandKind::WriteZeroes { fast: true, .. } if core.volumes[volume].zeroes == ZeroSpeed::Slow => {
                 connection.refuse(command, NbdErrno::NotSupported);
-                return true;
+                return None;
             }
             CommandKind::Read { .. }
             | CommandKind::Write { .. }
@@ -93,22 +113,50 @@ impl Nbd {
             | CommandKind::WriteZeroes { .. }
             | CommandKind::Cache => {}
         }
-        let bound = if connection.is_idle() { Bound::Ignored } else { Bound::Kept };
-        let id = match allocate(&mut core.driver, volume, &command, bound) {
-            Ok(Some(id)) => id,
-            Ok(None) => return false,
+        let buffers = core.driver.buffers();
+        let allocated = if length == 0 {
+            Ok(buffers.allocate_empty())
+        } else {
+            let extent = extent(&command);
+            let (bytes, held, key) = (Buffers::cost(extent), connection.held_bytes(), client_key(id));
+            let granted = connection.granted.take();
+            let granted = granted.or_else(|| buffers.budget.reserve(Claim { volume, bytes, held, key }));
+            let Some(grant) = granted else { return Some(Stall::Memory) };
+            buffers.allocate(grant, extent)
+        };
+        match allocated {
+            Ok(id) => {
+                connection.admit(command, id);
+                if !matches!(command.kind, CommandKind::Write { .. }) {
+                    self.begin(core, index, command, id);
+                }
+            }
             Err(error) => {
                 let line = format_args!("a request of {length} bytes failed: no memory ({error})");
                 core.complaints.say(core.now, NO_MEMORY, line);
                 connection.refuse(command, NbdErrno::Io);
-                return true;
             }
-        };
-        connection.admit(command, id);
-        if !matches!(command.kind, CommandKind::Write { .. }) {
-            self.begin(core, index, command, id);
         }
-        true
+        None
+    }
+
+    /// Answers a block status command, now or when the origin has.
+    fn admit_status<E: CacheEngine>(
+        &mut self,
+        core: &mut Core<E>,
+        volume: usize,
+        index: u16,
+        command: Command,
+    ) {
+        let connection_id = self.clients.id(index);
+        let Some(connection) = self.clients.at(index) else { return };
+        let id = core.volumes[volume].info.id;
+        if core.driver.has_extents(Device::Origin(id)) {
+            connection.begin_status();
+            return self.questions.ask(core, volume, connection_id, command);
+        }
+        let extents = block_status(&core.engine, &core.driver, id, extent(&command));
+        connection.answer_status(command, &extents);
     }
 
     fn begin<E: CacheEngine>(&mut self, core: &mut Core<E>, index: u16, command: Command, id: RequestId) {
@@ -140,24 +188,6 @@ impl Nbd {
             }
             None => core.driver.buffers().release(id),
         }
-    }
-}
-
-fn allocate(
-    driver: &mut Driver,
-    volume: usize,
-    command: &Command,
-    bound: Bound,
-) -> io::Result<Option<RequestId>> {
-    match command.kind {
-        CommandKind::Read { .. } | CommandKind::Write { .. } => {
-            driver.buffers().allocate(volume, extent(command), bound)
-        }
-        CommandKind::Flush
-        | CommandKind::Trim { .. }
-        | CommandKind::WriteZeroes { .. }
-        | CommandKind::Cache
-        | CommandKind::BlockStatus { .. } => Ok(Some(driver.buffers().allocate_empty())),
     }
 }
 

@@ -11,16 +11,25 @@ use kickcache_tls::names::PeerNames;
 use kickcache_tls::rustls::server::UnbufferedServerConnection;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use crate::driver::budget::Grant;
 use crate::driver::buffers::Buffers;
 use crate::serve::config::Limits;
+use crate::serve::frontend::nbd::block_status::EXTENT_COUNT_MAX;
 use crate::serve::frontend::nbd::input::{Arrival, Input, Received};
 use crate::serve::frontend::nbd::outbox::{Message, Outbox};
+use crate::serve::frontend::nbd::pace::{Pace, Watch};
+use crate::serve::frontend::nbd::payload::{is_write, payload_length};
 use crate::serve::frontend::nbd::peer::peer;
 use crate::serve::frontend::nbd::sent::Sent;
+use crate::serve::frontend::nbd::stall::Stall;
 use crate::serve::frontend::nbd::tls_stream::TlsStream;
 
 /// Replies that may wait to be sent before nothing more is read.
 const OUTBOX_MAX: usize = 1024;
+/// Bytes of waiting replies without payload, such as block status; the last reply may exceed it.
+const OUTBOX_BYTES_MAX: usize = 128 << 10;
+/// The largest reply to a block status; a pending block status counts as much.
+const STATUS_BYTES: usize = EXTENT_COUNT_MAX * 16;
 /// From this many bytes on, a write is long: it takes longer than several wakings.
 const LONG: u64 = 128 << 10;
 
@@ -47,8 +56,13 @@ pub(crate) struct Connection {
     pub(crate) watching_output: bool,
     /// Whether it is in the loop's list of connections to send from.
     pub(crate) touched: bool,
-    /// Whether it waits for memory or for its own replies to leave.
-    pub(crate) stalled: bool,
+    /// Why it is not read from, if it is stalled.
+    pub(crate) stall: Option<Stall>,
+    /// Memory for the command that waited for it.
+    pub(super) granted: Option<Grant>,
+    /// Block status commands that are answered later.
+    questions: usize,
+    pace: Pace,
     /// Its volume goes: commands are refused, and it ends when it has its replies.
     pub(crate) is_leaving: bool,
 }
@@ -109,7 +123,10 @@ impl Connection {
             watching_input: false,
             watching_output: false,
             touched: false,
-            stalled: false,
+            stall: None,
+            granted: None,
+            questions: 0,
+            pace: Pace::default(),
             is_leaving: false,
         }
     }
@@ -130,6 +147,7 @@ impl Connection {
         let Arrival { taken, received } =
             self.input.receive(&self.socket, &mut buffers.payload_mut(*id)[*filled..]);
         *filled += taken;
+        self.pace.add_received(taken);
         received
     }
 
@@ -141,6 +159,7 @@ impl Connection {
         let first = &mut buffers.payload_mut(*id)[*filled..];
         let Arrival { taken, received } = tls.receive(&self.socket, first, &mut self.input);
         *filled += taken;
+        self.pace.add_received(taken);
         received
     }
 
@@ -213,7 +232,7 @@ impl Connection {
                     return step;
                 }
                 ConnectionPhase::Decode => {
-                    if self.requests >= limits.requests_max || self.outbox.len() >= OUTBOX_MAX {
+                    if self.is_full(limits) {
                         return Step::Stalled;
                     }
                     if let Some(step) = self.decode() {
@@ -222,6 +241,35 @@ impl Connection {
                 }
             }
         }
+    }
+
+    /// Whether as much is in flight, or waits to be sent, as may.
+    fn is_full(&self, limits: &Limits) -> bool {
+        let text = self.outbox.text_bytes() + self.questions * STATUS_BYTES;
+        self.requests >= limits.requests_max || self.outbox.len() >= OUTBOX_MAX || text >= OUTBOX_BYTES_MAX
+    }
+
+    /// Whether it could go on where it stalled for its own limits.
+    pub(crate) fn may_go_on(&self, limits: &Limits) -> bool {
+        match &self.stage {
+            ConnectionPhase::Waiting(command) => self.has_room(payload_length(command), limits),
+            ConnectionPhase::Decode
+            | ConnectionPhase::Payload { .. }
+            | ConnectionPhase::Skip(_)
+            | ConnectionPhase::Securing
+            | ConnectionPhase::Closed => !self.is_full(limits),
+        }
+    }
+
+    /// Whether the client holds memory: its reply is not sent, or its write is not received.
+    fn keeps_memory(&self) -> bool {
+        matches!(self.stage, ConnectionPhase::Payload { .. }) || self.outbox.has_payload()
+    }
+
+    /// Whether memory waited for the client for the time of `watch` without progress.
+    pub(super) fn is_slow(&mut self, now: Instant, watch: Watch) -> bool {
+        let keeps = self.keeps_memory();
+        self.pace.is_slow(now, self.outbox.sent_total(), if keeps { watch } else { Watch::Begin })
     }
 
     fn decode(&mut self) -> Option<Step> {
@@ -267,9 +315,9 @@ impl Connection {
         self.bytes == 0 || self.bytes + length <= limits.connection_bytes_max
     }
 
-    /// Whether nothing of it is in flight, so that it may pass the bound of all connections.
-    pub(crate) fn is_idle(&self) -> bool {
-        self.bytes == 0
+    /// Bytes of payload that it has in flight.
+    pub(super) fn held_bytes(&self) -> usize {
+        usize::try_from(self.bytes).unwrap_or(usize::MAX / 2)
     }
 
     /// Counts a command that was admitted, with the memory for its payload.
@@ -301,6 +349,7 @@ impl Connection {
     /// Counts a block status command that is answered later.
     pub(crate) fn begin_status(&mut self) {
         self.requests += 1;
+        self.questions += 1;
         self.stage = ConnectionPhase::Decode;
     }
 
@@ -310,6 +359,7 @@ impl Connection {
         self.session.encode_block_status(command, extents, &mut bytes);
         self.outbox.push(Message::Bytes(bytes));
         self.requests -= 1;
+        self.questions -= 1;
     }
 
     /// Queues the reply to a request that ended.
@@ -346,8 +396,9 @@ impl Connection {
 
     /// Sends what it can.
     pub(crate) fn send(&mut self, buffers: &mut Buffers) -> Sent {
-        let Connection { requests, bytes, outbox, tls, socket, .. } = self;
+        let Connection { requests, bytes, outbox, tls, socket, pace, .. } = self;
         let done = |buffers: &mut Buffers, id| {
+            pace.add_reply();
             *requests -= 1;
             *bytes -= u64::try_from(buffers.payload(id).len()).expect("usize has at most 64 bits");
             buffers.release(id);
@@ -381,6 +432,9 @@ impl Connection {
     pub(crate) fn abandon(&mut self, buffers: &mut Buffers) {
         if let ConnectionPhase::Payload { id, .. } = self.stage {
             buffers.release(id);
+        }
+        if let Some(grant) = self.granted.take() {
+            buffers.budget.release(grant);
         }
         self.stage = ConnectionPhase::Closed;
         if let Some(tls) = &mut self.tls {
@@ -436,21 +490,5 @@ fn send_encrypted(
         if outbox.encrypt(tls, buffers, &mut done) == 0 {
             return Sent::Broken;
         }
-    }
-}
-
-fn is_write(command: &Command) -> bool {
-    matches!(command.kind, CommandKind::Write { .. })
-}
-
-/// Bytes of memory that a command needs.
-pub(crate) fn payload_length(command: &Command) -> u64 {
-    match command.kind {
-        CommandKind::Read { .. } | CommandKind::Write { .. } => command.length,
-        CommandKind::Flush
-        | CommandKind::Trim { .. }
-        | CommandKind::WriteZeroes { .. }
-        | CommandKind::Cache
-        | CommandKind::BlockStatus { .. } => 0,
     }
 }

@@ -6,10 +6,11 @@ use std::os::fd::AsFd;
 use rustix::io::Errno;
 use rustix::net::{RecvAncillaryBuffer, RecvFlags};
 
-/// Room for what one receive may bring; the pages of it that stay unused cost nothing.
-const ROOM: usize = 256 << 10;
+/// Room for one receive: headers, short writes, and the beginning of a long write before its memory is granted. Each connection has a
+/// buffer of this size.
+const ROOM: usize = 64 << 10;
 /// With less room than this behind the unread bytes, they are moved to the front.
-const ROOM_MIN: usize = 64 << 10;
+const ROOM_MIN: usize = 32 << 10;
 
 /// A receive buffer.
 pub(crate) struct Input {

@@ -12,6 +12,8 @@ pub(crate) mod key;
 pub(super) mod membership;
 mod outbox;
 mod outgoing;
+mod pace;
+mod payload;
 mod peer;
 pub(crate) mod request;
 mod securing;
@@ -19,10 +21,12 @@ mod security;
 mod sent;
 mod served_listener;
 pub(crate) mod settings;
+mod slow_clients;
+mod stall;
 mod status_questions;
 mod tls_stream;
 
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use kickcache_engine::cache_engine::CacheEngine;
@@ -30,7 +34,7 @@ use kickcache_engine::time::{Duration, Instant, earlier};
 use kickcache_nbd::{Session, StatusExtent};
 use tracing::Level;
 
-use crate::driver::Interest;
+use crate::driver::{Interest, open_files};
 use crate::serve::complaints::Complaint;
 use crate::serve::core::{Core, engine_span};
 use crate::serve::error::ServeError;
@@ -42,15 +46,19 @@ use crate::serve::frontend::nbd::clients::Clients;
 use crate::serve::frontend::nbd::connection::Connection;
 use crate::serve::frontend::nbd::input::Received;
 use crate::serve::frontend::nbd::key::{ConnectionId, NbdKey};
+use crate::serve::frontend::nbd::pace::SlowClients;
 use crate::serve::frontend::nbd::security::Security;
 use crate::serve::frontend::nbd::sent::Sent;
 use crate::serve::frontend::nbd::served_listener::{ServedListener, open_listeners};
 use crate::serve::frontend::nbd::settings::NbdSettings;
+use crate::serve::frontend::nbd::stall::Stall;
 use crate::serve::frontend::nbd::status_questions::{Question, StatusQuestions};
 use crate::serve::served_volumes::ServedVolumes;
 
 /// Receives of one connection before the others get their turn.
 const RECEIVES_MAX: usize = 4;
+/// Connections with an enlarged send buffer: each takes up to 4 MiB of kernel memory.
+const ENLARGED_MAX: usize = 4;
 /// Connections accepted at once.
 const ACCEPTS_MAX: usize = 16;
 /// How often it is looked whether clients that are not read from are still there.
@@ -72,6 +80,7 @@ pub(crate) struct Nbd {
     security: Security,
     /// When it was looked whether clients that are not read from are still there.
     gone_looked_at: Instant,
+    slow_clients: SlowClients,
     /// Whether the client that was read from last since the last wait is in the middle of a long write.
     receives_long_write: bool,
 }
@@ -134,12 +143,19 @@ impl Nbd {
             served.watched = false;
             match served.listener.accept() {
                 Ok(None) => break,
+                Ok(Some(socket)) if open_files::is_of_reserve(&socket) => {
+                    let line = format_args!("a client was turned away: {}", open_files::refusal());
+                    core.complaints.say(core.now, TURNED_AWAY, line);
+                }
                 Ok(Some(socket)) => {
                     let session = Session::with_tls(Arc::clone(&served.exports), self.security.policy());
                     let deadline = core.now.plus(engine_span(core.limits.handshake_max));
                     let volumes = Arc::clone(&served.volumes);
                     if !self.make_room(core, index) {
                         continue;
+                    }
+                    if self.clients.count < ENLARGED_MAX {
+                        self.enlarge(index, &socket);
                     }
                     let connection = Connection::new(socket, session, deadline, index, volumes);
                     let id = self.clients.insert(connection);
@@ -154,6 +170,11 @@ impl Nbd {
             }
         }
         self.watch_listener(core, index);
+    }
+
+    fn enlarge(&self, index: usize, socket: &OwnedFd) {
+        let served = self.listeners.get(index).and_then(Option::as_ref);
+        served.into_iter().for_each(|served| served.listener.enlarge(socket));
     }
 
     /// Whether one more client may come in by a listener. Who has been in the handshake for longest gives way.
@@ -204,7 +225,7 @@ impl Nbd {
             self.secure(core, id);
             self.process(core, id.index);
             let Some(connection) = self.clients.get_mut(id) else { return };
-            if connection.stalled {
+            if connection.stall.is_some() {
                 return;
             }
             if received == Received::Drained || round == RECEIVES_MAX {
@@ -229,28 +250,42 @@ impl Nbd {
         }
     }
 
-    /// Sends what is owed. What left may make room for clients that wait: then the loop must go on before it sleeps.
+    /// Sends replies. If that lets clients continue, the loop must not sleep yet.
     pub(super) fn send<E: CacheEngine>(&mut self, core: &mut Core<E>) -> After {
-        let before = core.driver.buffers().bytes_in_use();
         let mut resumed = false;
         while let Some(index) = self.clients.touched.pop() {
             let Some(connection) = self.clients.at(index) else { continue };
             connection.touched = false;
-            let sent = connection.send(core.driver.buffers());
-            let (finished, stalled) = (connection.is_finished(), connection.stalled);
-            match sent {
+            match connection.send(core.driver.buffers()) {
                 Sent::Broken => self.close(core, index),
-                Sent::All if finished => self.close(core, index),
-                Sent::All if stalled => {
-                    self.process(core, index);
-                    resumed = true;
+                Sent::All if connection.is_finished() => self.close(core, index),
+                Sent::All => resumed |= self.resume_if_due(core, index),
+                Sent::Blocked => {
+                    self.watch_output(core, index);
+                    resumed |= self.resume_if_due(core, index);
                 }
-                Sent::All => {}
-                Sent::Blocked => self.watch_output(core, index),
             }
         }
-        let freed = core.driver.buffers().bytes_in_use() < before;
-        if resumed || freed && !self.clients.stalled.is_empty() { After::GoOn } else { After::Sleep }
+        if resumed { After::GoOn } else { After::Sleep }
+    }
+
+    /// Continues a client that is within its limits again, or refuses its waiting command.
+    fn resume_if_due<E: CacheEngine>(&mut self, core: &mut Core<E>, index: u16) -> bool {
+        let id = self.clients.id(index);
+        let Some(connection) = self.clients.at(index) else { return false };
+        let is_due = match connection.stall {
+            None => false,
+            Some(Stall::Limit) => connection.may_go_on(&core.limits),
+            Some(Stall::Memory) => !core.is_serving() || connection.is_leaving,
+        };
+        if !is_due {
+            return false;
+        }
+        if connection.stall == Some(Stall::Memory) {
+            core.driver.buffers().budget.cancel(client_key(id));
+        }
+        self.resume(core, index);
+        true
     }
 
     /// Answers the questions that origins have answered.
@@ -269,32 +304,22 @@ impl Nbd {
         }
     }
 
-    /// Lets connections that wait for memory try again.
-    pub(super) fn retry_stalled<E: CacheEngine>(&mut self, core: &mut Core<E>) {
-        for _ in 0..self.clients.stalled.len() {
-            let Some(index) = self.clients.stalled.pop_front() else { return };
-            let Some(connection) = self.clients.at(index) else { continue };
-            if std::mem::take(&mut connection.stalled) {
-                self.process(core, index);
-            }
-        }
-    }
-
     pub(super) fn poll_timeout(&self) -> Option<Instant> {
         let late = if self.clients.handshakes > 0 { self.clients.first_deadline() } else { None };
-        let stalled = !self.clients.stalled.is_empty();
-        earlier(late, stalled.then(|| self.gone_looked_at.plus(LOOK_FOR_GONE)))
+        let stalled = self.clients.stalled > 0;
+        let gone = stalled.then(|| self.gone_looked_at.plus(LOOK_FOR_GONE));
+        earlier(earlier(late, gone), self.slow_clients.poll_timeout())
     }
 
     /// Ends clients that are gone and were not read from, since they had asked for all that they may: nothing else tells it.
     pub(super) fn end_gone<E: CacheEngine>(&mut self, core: &mut Core<E>) {
-        if core.now < self.gone_looked_at.plus(LOOK_FOR_GONE) {
+        if self.clients.stalled == 0 || core.now < self.gone_looked_at.plus(LOOK_FOR_GONE) {
             return;
         }
         self.gone_looked_at = core.now;
-        for index in self.clients.stalled.clone() {
+        for index in self.clients.indices() {
             let Some(connection) = self.clients.at(index) else { continue };
-            if connection.stalled && connection.has_ended() {
+            if connection.stall.is_some() && connection.has_ended() {
                 self.close(core, index);
             }
         }
@@ -357,6 +382,9 @@ impl Nbd {
         let id = self.clients.id(index);
         let Some(mut connection) = self.clients.remove(index) else { return };
         core.driver.unwatch(connection.as_fd(), client_key(id));
+        if connection.stall == Some(Stall::Memory) {
+            core.driver.buffers().budget.cancel(client_key(id));
+        }
         connection.abandon(core.driver.buffers());
         core.drop_held(|pending| matches!(pending, Pending::Nbd(request) if request.connection == id));
         let _ = rustix::net::shutdown(connection.as_fd(), rustix::net::Shutdown::Both);

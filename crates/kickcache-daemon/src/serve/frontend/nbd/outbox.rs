@@ -22,6 +22,12 @@ pub(crate) struct Outbox {
     queue: VecDeque<Message>,
     /// Bytes of the first message that are sent.
     sent: usize,
+    /// Bytes of all messages that were ever sent.
+    sent_total: u64,
+    /// Bytes of messages that are no payload.
+    text_bytes: usize,
+    /// Messages with payload.
+    payload_count: usize,
 }
 
 /// A reply.
@@ -36,7 +42,24 @@ pub(crate) enum Message {
 
 impl Outbox {
     pub(crate) fn push(&mut self, message: Message) {
+        self.text_bytes += message.text_length();
+        self.payload_count += usize::from(matches!(message, Message::Data(..)));
         self.queue.push_back(message);
+    }
+
+    /// Bytes of messages that wait and have memory of their own.
+    pub(crate) fn text_bytes(&self) -> usize {
+        self.text_bytes
+    }
+
+    /// Whether a message waits that has payload.
+    pub(crate) fn has_payload(&self) -> bool {
+        self.payload_count > 0
+    }
+
+    /// Bytes that were ever sent.
+    pub(crate) fn sent_total(&self) -> u64 {
+        self.sent_total
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -88,7 +111,7 @@ impl Outbox {
                 done(buffers, id);
             }
         }
-        self.sent = 0;
+        (self.sent, self.text_bytes, self.payload_count) = (0, 0, 0);
     }
 
     fn send_some(&self, socket: impl AsFd, buffers: &Buffers) -> Result<usize, Errno> {
@@ -127,13 +150,17 @@ impl Outbox {
         done: &mut impl FnMut(&mut Buffers, RequestId),
     ) {
         self.sent += count;
+        self.sent_total += count as u64;
         while let Some(first) = self.queue.front() {
             let length: usize = first.parts(buffers).iter().map(|part| part.len()).sum();
             if self.sent < length {
                 return;
             }
             self.sent -= length;
-            if let Some(Message::Data(_, id)) = self.queue.pop_front() {
+            let Some(message) = self.queue.pop_front() else { return };
+            self.text_bytes -= message.text_length();
+            if let Message::Data(_, id) = message {
+                self.payload_count -= 1;
                 done(buffers, id);
             }
         }
@@ -141,11 +168,44 @@ impl Outbox {
 }
 
 impl Message {
+    fn text_length(&self) -> usize {
+        match self {
+            Message::Data(..) | Message::Head(_) => 0,
+            Message::Bytes(bytes) => bytes.len(),
+        }
+    }
+
     fn parts<'a>(&'a self, buffers: &'a Buffers) -> [&'a [u8]; 2] {
         match self {
             Message::Data(head, id) => [head.as_slice(), buffers.payload(*id)],
             Message::Head(head) => [head.as_slice(), &[]],
             Message::Bytes(bytes) => [bytes, &[]],
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+    use crate::driver::budget::Budget;
+
+    #[test]
+    fn bytes_that_wait_are_counted_until_they_are_sent() {
+        let mut buffers = Buffers::new(Budget::alone(0), 1).unwrap();
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        let mut outbox = Outbox::default();
+        [3, 5].into_iter().for_each(|length| outbox.push(Message::Bytes(vec![1; length])));
+        assert_eq!((outbox.text_bytes(), outbox.has_payload()), (8, false));
+        assert_eq!(outbox.send(&ours, &mut buffers, |_, _| {}), Sent::All);
+        assert_eq!((outbox.text_bytes(), outbox.sent_total()), (0, 8));
+        theirs.read_exact(&mut [0; 8]).unwrap();
+        let id = buffers.allocate_empty();
+        outbox.push(Message::Data(ReplyHead::new(), id));
+        assert!(outbox.has_payload());
+        outbox.clear(&mut buffers, |buffers, id| buffers.release(id));
+        assert!(!outbox.has_payload());
     }
 }

@@ -8,6 +8,7 @@ use super::place::NOBODY;
 use super::removal::remove_aside;
 use super::{Ublk, process};
 use crate::serve::core::Core;
+use crate::serve::frontend::kinds::WatchKey;
 
 impl Ublk {
     /// The volume of an index is this device.
@@ -59,6 +60,11 @@ impl Ublk {
             if device.is_served() {
                 remove_aside(&controls, device.id, device.path());
             }
+        }
+        // They end with an error, too.
+        for key in std::mem::take(&mut self.waiting) {
+            core.driver.buffers().budget.cancel(WatchKey::Ublk(key).bits());
+            self.held.push(key);
         }
         self.take_requests(core);
     }

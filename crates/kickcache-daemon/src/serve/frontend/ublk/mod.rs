@@ -53,7 +53,8 @@ use self::key::UblkKey;
 use self::open_ublk::OpenUblk;
 use self::place::{NOBODY, UblkPlace};
 use self::request::{UblkMemory, UblkRequest};
-use crate::driver::buffers::Bound;
+use crate::driver::budget::{Claim, Grant};
+use crate::driver::buffers::Buffers;
 use crate::serve::complaints::NO_MEMORY;
 use crate::serve::core::{Asked, Core};
 use crate::serve::error::ServeError;
@@ -65,8 +66,10 @@ use crate::serve::served_volumes::Volume;
 #[derive(Default)]
 pub(crate) struct Ublk {
     devices: Vec<UblkDevice>,
-    /// Requests that wait for memory.
+    /// Requests of hidden devices.
     held: Vec<UblkKey>,
+    /// Requests that wait for memory.
+    waiting: Vec<UblkKey>,
     /// All tags were fetched once.
     is_started: bool,
     /// Nothing more is taken: the kernel keeps it for the next daemon.
@@ -167,7 +170,7 @@ impl Ublk {
     /// A command has ended: the kernel has a request.
     pub(super) fn on_command<E: CacheEngine>(&mut self, core: &mut Core<E>, key: UblkKey, ended: i32) {
         match ended {
-            0 if !self.is_closed => self.begin_or_hold(core, key),
+            0 if !self.is_closed => self.begin_or_hold(core, key, None),
             0 => {}
             _ => self.on_end(core, key, ended),
         }
@@ -194,20 +197,34 @@ impl Ublk {
         }
     }
 
-    /// Takes what waited for memory.
+    /// Begins held requests.
     pub(super) fn take_requests<E: CacheEngine>(&mut self, core: &mut Core<E>) {
         for key in std::mem::take(&mut self.held) {
-            self.begin_or_hold(core, key);
+            self.begin_or_hold(core, key, None);
         }
     }
 
-    fn begin_or_hold<E: CacheEngine>(&mut self, core: &mut Core<E>, key: UblkKey) {
-        let device = &mut self.devices[usize::from(key.device)];
-        if device.volume == NOBODY {
-            return self.answer(core, key, -libc::EIO);
+    /// Memory is there for a request that waited for it.
+    pub(super) fn on_memory<E: CacheEngine>(&mut self, core: &mut Core<E>, key: UblkKey, grant: Grant) {
+        match self.waiting.iter().position(|waiting| *waiting == key) {
+            Some(index) => {
+                self.waiting.swap_remove(index);
+                self.begin_or_hold(core, key, Some(grant));
+            }
+            None => core.driver.buffers().budget.release(grant),
         }
-        if device.is_hidden {
-            return self.held.push(key);
+    }
+
+    fn begin_or_hold<E: CacheEngine>(&mut self, core: &mut Core<E>, key: UblkKey, granted: Option<Grant>) {
+        let device = &mut self.devices[usize::from(key.device)];
+        if device.volume == NOBODY || device.is_hidden {
+            if let Some(grant) = granted {
+                core.driver.buffers().budget.release(grant);
+            }
+            return match device.volume {
+                NOBODY => self.answer(core, key, -libc::EIO),
+                _ => self.held.push(key),
+            };
         }
         let description = device.queue(key).description(key.tag);
         let volume = &core.volumes[device.volume].info;
@@ -219,17 +236,22 @@ impl Ublk {
         let has_payload = matches!(operation, Operation::Read | Operation::Write(_));
         // Devices are read and written directly where memory lies as the volume does; else there is a copy.
         let is_lent = has_payload && extent.start.is_multiple_of(BLOCK_SIZE);
+        let buffers = core.driver.buffers();
         let allocated = if is_lent {
             let length = usize::try_from(extent.length).expect("at most 256 KiB");
-            Ok(Some(core.driver.buffers().lend(device.queue(key).lend(key.tag), length)))
+            Ok(buffers.lend(device.queue(key).lend(key.tag), length))
         } else if has_payload {
-            core.driver.buffers().allocate(device.volume, extent, Bound::Kept)
+            let (volume, bytes) = (device.volume, Buffers::cost(extent));
+            let claim = Claim { volume, bytes, held: 0, key: WatchKey::Ublk(key).bits() };
+            let Some(grant) = granted.or_else(|| buffers.budget.reserve(claim)) else {
+                return self.waiting.push(key);
+            };
+            buffers.allocate(grant, extent)
         } else {
-            Ok(Some(core.driver.buffers().allocate_empty()))
+            Ok(buffers.allocate_empty())
         };
         let request = match allocated {
-            Ok(Some(request)) => request,
-            Ok(None) => return self.held.push(key),
+            Ok(request) => request,
             Err(error) => {
                 let line = format_args!("a request of {} bytes failed: no memory ({error})", extent.length);
                 core.complaints.say(core.now, NO_MEMORY, line);
@@ -291,11 +313,12 @@ impl Ublk {
         self.is_closed = true;
         // Not begun: the next daemon is given them again.
         self.held.clear();
+        self.waiting.clear();
     }
 
     /// Whether no request waits to go to the engine.
     pub(super) fn is_idle(&self) -> bool {
-        self.held.is_empty()
+        self.held.is_empty() && self.waiting.is_empty()
     }
 
     /// A volume has another size.

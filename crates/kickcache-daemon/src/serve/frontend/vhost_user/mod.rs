@@ -90,12 +90,12 @@ impl VhostUser {
 
     /// Whether a ring has something to take, found by looking.
     pub(super) fn has_work(&self) -> bool {
-        self.ports.iter().any(|port| port.is_due() || !self.closed && port.has_more())
+        !self.closed && self.ports.iter().any(Port::has_more)
     }
 
     /// Asks for kicks from now on; `true` if there is something to take already, and nobody may sleep.
     pub(super) fn arm(&mut self) -> bool {
         // Behind one that has work none is armed: nobody sleeps.
-        self.ports.iter_mut().any(|port| port.is_due() || !self.closed && port.arm())
+        !self.closed && self.ports.iter_mut().any(Port::arm)
     }
 }

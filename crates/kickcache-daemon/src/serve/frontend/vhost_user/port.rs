@@ -4,6 +4,7 @@ use kickcache_vhost_user::{Device, Disk, GuestRequest, Packet, QUEUE_COUNT_MAX, 
 
 use crate::plan::frontends::serial_number::SerialNumber;
 use crate::serve::frontend::listener::Listener;
+use crate::serve::frontend::vhost_user::key::{Part, PortKey};
 use crate::serve::volume_info::VolumeInfo;
 
 /// A socket for a virtual machine, open, and what the machine is told.
@@ -39,8 +40,10 @@ pub(crate) struct Port {
     pub(crate) kicks: Vec<u32>,
     /// A message that waits for requests in flight.
     pub(crate) waiting: Option<Packet>,
-    /// A request that waits for memory.
+    /// A request that waits for memory, or for others of this guest to end.
     pub(crate) held: Option<GuestRequest>,
+    /// Whether it is memory that it waits for.
+    pub(super) waits_for_memory: bool,
     /// Nobody may connect for now.
     pub(crate) is_hidden: bool,
     /// Whether the listener is watched.
@@ -63,6 +66,7 @@ impl Port {
             kicks: Vec::new(),
             waiting: None,
             held: None,
+            waits_for_memory: false,
             is_hidden: false,
             listening: false,
             bytes: 0,
@@ -70,9 +74,23 @@ impl Port {
         }
     }
 
-    /// Whether the request that waits for memory gets it. Before, an end of another of this guest wakes the loop.
-    pub(crate) fn is_due(&self) -> bool {
-        self.held.is_some() && self.bytes == 0
+    /// Takes the request that waited for others of this guest to end; an end of one wakes the loop.
+    pub(super) fn take_due(&mut self) -> Option<GuestRequest> {
+        if self.waits_for_memory { None } else { self.held.take() }
+    }
+
+    /// Takes the request of a grant, unless its guest has disconnected.
+    pub(super) fn take_waiting(&mut self, key: PortKey) -> Option<GuestRequest> {
+        if key.generation != self.generation_of_socket || !std::mem::take(&mut self.waits_for_memory) {
+            return None;
+        }
+        self.held.take()
+    }
+
+    /// Identifies the guest at the port of an index in claims of memory.
+    pub(super) fn memory_key(&self, index: usize) -> PortKey {
+        let port = u16::try_from(index).expect("few volumes");
+        PortKey { port, part: Part::Socket, generation: self.generation_of_socket }
     }
 
     /// While a request waits for memory nothing more is taken.

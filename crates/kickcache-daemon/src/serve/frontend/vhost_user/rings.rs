@@ -4,11 +4,13 @@ use kickcache_engine::cache_engine::CacheEngine;
 use kickcache_engine::request::{Errno, Operation, Reply, RequestId, Unmap};
 use kickcache_vhost_user::{GuestRequest, Outcome, QUEUE_COUNT_MAX, RequestKind};
 
-use crate::driver::buffers::Bound;
+use crate::driver::budget::{Claim, Grant};
+use crate::driver::buffers::Buffers;
 use crate::serve::complaints::NO_MEMORY;
 use crate::serve::core::{Asked, Core};
-use crate::serve::frontend::kinds::Pending;
+use crate::serve::frontend::kinds::{Pending, WatchKey};
 use crate::serve::frontend::vhost_user::VhostUser;
+use crate::serve::frontend::vhost_user::key::PortKey;
 use crate::serve::frontend::vhost_user::request::VhostUserRequest;
 
 /// Requests taken from a guest before the others get their turn.
@@ -19,8 +21,8 @@ impl VhostUser {
     /// before: it goes on also when its queue, or the server, takes nothing more.
     pub(crate) fn take_requests<E: CacheEngine>(&mut self, core: &mut Core<E>) {
         for index in 0..self.ports.len() {
-            if let Some(request) = self.ports[index].held.take() {
-                self.admit_or_hold(core, index, request);
+            if let Some(request) = self.ports[index].take_due() {
+                self.admit_or_hold(core, index, request, None);
             }
             if core.is_serving() && self.ports[index].device.is_awake() {
                 self.take_from(core, index);
@@ -36,39 +38,69 @@ impl VhostUser {
             while left > 0 && self.ports[index].held.is_none() {
                 let Some(request) = self.ports[index].device.next_request(queue) else { break };
                 left -= 1;
-                self.admit_or_hold(core, index, request);
+                self.admit_or_hold(core, index, request, None);
             }
         }
     }
 
-    fn admit_or_hold<E: CacheEngine>(&mut self, core: &mut Core<E>, index: usize, request: GuestRequest) {
-        self.ports[index].held = self.admit(core, index, request);
+    /// Memory is there for the request of a guest that waited for it.
+    pub(in crate::serve::frontend) fn on_memory<E: CacheEngine>(
+        &mut self,
+        core: &mut Core<E>,
+        key: PortKey,
+        grant: Grant,
+    ) {
+        let index = usize::from(key.port);
+        match self.ports[index].take_waiting(key) {
+            Some(request) => self.admit_or_hold(core, index, request, Some(grant)),
+            None => core.driver.buffers().budget.release(grant),
+        }
     }
 
-    /// Begins a request, or gives it back if there is no memory for it yet.
+    fn admit_or_hold<E: CacheEngine>(
+        &mut self,
+        core: &mut Core<E>,
+        index: usize,
+        request: GuestRequest,
+        granted: Option<Grant>,
+    ) {
+        self.ports[index].held = self.admit(core, index, request, granted);
+    }
+
+    /// Begins a request, or gives it back if it has to wait.
     fn admit<E: CacheEngine>(
         &mut self,
         core: &mut Core<E>,
         index: usize,
         request: GuestRequest,
+        granted: Option<Grant>,
     ) -> Option<GuestRequest> {
         let port = &mut self.ports[index];
         let (length, volume) = (request.payload_length(), port.volume);
-        let alone = port.bytes == 0;
-        if !alone && port.bytes + request.memory_length() > core.limits.connection_bytes_max {
+        let is_full =
+            port.bytes > 0 && port.bytes + request.memory_length() > core.limits.connection_bytes_max;
+        if granted.is_none() && is_full {
             return Some(request);
         }
-        let bound = if alone { Bound::Ignored } else { Bound::Kept };
-        let allocated = match length {
-            0 => Ok(Some(core.driver.buffers().allocate_empty())),
-            _ => core.driver.buffers().allocate(volume, request.extent(), bound),
+        let buffers = core.driver.buffers();
+        let allocated = if length == 0 {
+            Ok(buffers.allocate_empty())
+        } else {
+            let (extent, key) = (request.extent(), port.memory_key(index));
+            let held = usize::try_from(port.bytes).unwrap_or(usize::MAX / 2);
+            let claim =
+                Claim { volume, bytes: Buffers::cost(extent), held, key: WatchKey::VhostUser(key).bits() };
+            let Some(grant) = granted.or_else(|| buffers.budget.reserve(claim)) else {
+                port.waits_for_memory = true;
+                return Some(request);
+            };
+            buffers.allocate(grant, extent)
         };
         match allocated {
-            Ok(Some(id)) => {
+            Ok(id) => {
                 port.bytes += request.memory_length();
                 self.begin(core, id, VhostUserRequest { port: index, request });
             }
-            Ok(None) => return Some(request),
             Err(error) => {
                 let line = format_args!("a request of {length} bytes failed: no memory ({error})");
                 core.complaints.say(core.now, NO_MEMORY, line);

@@ -1,12 +1,13 @@
 //! Sessions: sockets, messages, kicks, and why a virtual machine is disconnected.
 
+use std::io;
 use std::os::fd::AsFd;
 
 use kickcache_engine::cache_engine::CacheEngine;
 use kickcache_vhost_user::{Answer, KickChange, Notice, Outcome, Packet, ProtocolError, Received, Socket};
 use tracing::Level;
 
-use crate::driver::Interest;
+use crate::driver::{Interest, open_files};
 use crate::serve::complaints::Complaint;
 use crate::serve::core::Core;
 use crate::serve::error::ServeError;
@@ -89,6 +90,11 @@ impl VhostUser {
         port.listening = false;
         let Some(listener) = port.listener.as_ref().filter(|_| !port.is_hidden) else { return };
         match listener.accept() {
+            Ok(Some(socket)) if !listener.is_connection() && open_files::is_of_reserve(&socket) => {
+                let line = format_args!("a virtual machine was turned away: {}", open_files::refusal());
+                core.complaints.say(core.now, NOT_ACCEPTED.about(port.volume), line);
+                self.listen(core, index);
+            }
             Ok(Some(socket)) => {
                 if listener.is_connection() {
                     port.listener = None;
@@ -132,6 +138,10 @@ impl VhostUser {
     }
 
     fn handle_packet<E: CacheEngine>(&mut self, core: &mut Core<E>, index: usize, packet: Packet) {
+        if packet.fds.iter().any(open_files::is_of_reserve) {
+            let refused = ProtocolError::from(io::Error::other(open_files::refusal()));
+            return self.disconnect(core, index, Some(&refused));
+        }
         let port = &mut self.ports[index];
         let answer = port.device.handle(packet);
         let sent = match (answer, &port.socket) {
@@ -193,6 +203,10 @@ impl VhostUser {
         // Nobody is told of it any more: a front end that comes back has it done again.
         if let Some(request) = port.held.take() {
             port.device.complete(&request, Outcome::Failed);
+        }
+        if std::mem::take(&mut port.waits_for_memory) {
+            let key = WatchKey::VhostUser(port.memory_key(index));
+            core.driver.buffers().budget.cancel(key.bits());
         }
         self.follow_kicks(core, index);
         self.listen(core, index);

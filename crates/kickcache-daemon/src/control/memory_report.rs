@@ -1,0 +1,14 @@
+//! The memory for the payload of requests, as a daemon reports it.
+
+use serde::{Deserialize, Serialize};
+
+/// The memory for the payload of requests.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct MemoryReport {
+    /// Bytes that there may be; 0 from a daemon that has no limit to report.
+    pub limit_bytes: u64,
+    /// Bytes that requests have.
+    pub used_bytes: u64,
+    /// Requests that wait for some.
+    pub waiting_requests: u64,
+}

@@ -1,0 +1,54 @@
+//! A daemon's memory for payload, and how it is divided between its event loops.
+
+use std::sync::Arc;
+
+use crate::driver::common_memory::CommonMemory;
+
+/// Bytes of the largest request, in whole pages wherever it begins.
+const LARGEST: usize = (32 << 20) + 4096;
+
+/// A daemon's memory for payload.
+///
+/// Half of it is common, or as much as two of the largest requests need, up to three quarters; the rest is divided between the volumes.
+#[derive(Clone, Debug)]
+pub struct PayloadMemory {
+    limit: usize,
+    /// Number of volumes that share the rest.
+    volumes: usize,
+    pub(crate) common: Arc<CommonMemory>,
+}
+
+impl PayloadMemory {
+    /// `limit` bytes for `volumes` volumes.
+    pub fn new(limit: usize, volumes: usize) -> PayloadMemory {
+        let common = (limit / 2).max((2 * LARGEST).min(limit / 4 * 3));
+        PayloadMemory { limit, volumes, common: Arc::new(CommonMemory::new(common)) }
+    }
+
+    /// Bytes that belong to an event loop with `volumes` volumes.
+    pub(crate) fn part(&self, volumes: usize) -> usize {
+        let divided = self.limit - self.common.limit();
+        divided / self.volumes.max(volumes).max(1) * volumes
+    }
+
+    /// Whether several volumes share it.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.volumes > 1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: usize = 1 << 20;
+
+    #[test]
+    fn the_largest_request_fits_and_every_volume_has_a_part() {
+        for (limit, common) in [(256 * MIB, 128 * MIB), (64 * MIB, 48 * MIB), (96 * MIB, 2 * LARGEST)] {
+            let memory = PayloadMemory::new(limit, 4);
+            assert_eq!((memory.common.limit(), memory.part(4)), (common, limit - common));
+            assert_eq!(memory.part(1) * 4, memory.part(4));
+        }
+    }
+}

@@ -1,0 +1,20 @@
+//! Which commands carry data, and how much memory that needs.
+
+use kickcache_nbd::{Command, CommandKind};
+
+/// Whether data follows a command.
+pub(super) fn is_write(command: &Command) -> bool {
+    matches!(command.kind, CommandKind::Write { .. })
+}
+
+/// Bytes of memory that a command needs.
+pub(super) fn payload_length(command: &Command) -> u64 {
+    match command.kind {
+        CommandKind::Read { .. } | CommandKind::Write { .. } => command.length,
+        CommandKind::Flush
+        | CommandKind::Trim { .. }
+        | CommandKind::WriteZeroes { .. }
+        | CommandKind::Cache
+        | CommandKind::BlockStatus { .. } => 0,
+    }
+}
