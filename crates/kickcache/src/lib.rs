@@ -1,7 +1,7 @@
 //! The `kickcache` program: what people type, and what they see.
 //!
 //! Rooms:
-//! * [`cli`]: the commands, a file each; the only place that writes to standard output.
+//! * [`cli`]: the commands, a file each; `user_text`: what they print, without control characters of others.
 //! * `bench`: fio on named targets, in turns, with a verdict.
 //! * [`demo`]: a cached disk beside its parts, measured on this machine.
 //! * [`judge`]: whether a command is worse than another one; verdicts for `git bisect run`.
@@ -13,6 +13,8 @@
 //!
 //! Start with `cli/mod.rs`.
 
+#![warn(clippy::print_stderr, clippy::print_stdout)]
+
 mod bar;
 mod bench;
 pub mod cli;
@@ -23,4 +25,5 @@ pub mod judge;
 mod notice;
 mod process_times;
 mod timeline;
+mod user_text;
 mod whole_file;

@@ -366,6 +366,28 @@ fn nonsense_is_answered_with_a_sentence() {
 }
 
 #[test]
+fn a_request_with_a_key_twice_is_refused() {
+    let room = room();
+    let (daemon, server) = start(&room.path);
+    let _server = server.unwrap();
+    let twice = [
+        r#"{"command":"mode","volume":"vm1","volume":"vm1","mode":"bypass"}"#,
+        r#"{"command":"status","command":"stop"}"#,
+        r#"{"command":"leave-out","device":"/a","device":"/b"}"#,
+        r#"{"command":"add","cache":"/c","volume":{"name":"a","origin":"/x","origin":"/y"}}"#,
+        r#"{"command":"add","cache":"/c","volume":{"name":"a","more":[{"b":1,"b":1}]}}"#,
+    ];
+    for request in twice {
+        let mut stream = UnixStream::connect(&room.path).unwrap();
+        stream.write_all(format!("{request}\n").as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        assert!(answer.contains("this is not a request: the key `") && answer.contains("twice"), "{answer}");
+    }
+    assert!(daemon.told.lock().unwrap().is_empty());
+}
+
+#[test]
 fn silent_connections_keep_nobody_out() {
     let room = room();
     let (_daemon, server) = start(&room.path);

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::control::printable::make_printable;
 use crate::control::report::Report;
+use crate::control::unique_keys::UniqueKeys;
 use crate::plan::plan_change::PlanChange;
 use crate::words::ModeWord;
 
@@ -265,10 +265,10 @@ pub struct Resized {
     pub is_unchanged: bool,
 }
 
-/// Reads one line, whose texts can be shown on a terminal; nothing at the end of the stream.
+/// Reads one line; nothing at the end of the stream.
 ///
 /// # Errors
-/// I/O, a line longer than `length_max`, or one that is no JSON of this kind.
+/// I/O, a line longer than `length_max`, or one that is no JSON of this kind or has a key twice.
 pub fn read_line<T: DeserializeOwned>(stream: &mut impl BufRead, length_max: u64) -> io::Result<Option<T>> {
     let mut line = Vec::new();
     let count = stream.take(length_max).read_until(b'\n', &mut line)?;
@@ -279,12 +279,8 @@ pub fn read_line<T: DeserializeOwned>(stream: &mut impl BufRead, length_max: u64
         let what = format!("the line is longer than {length_max} bytes or has no end");
         return Err(io::Error::new(io::ErrorKind::InvalidData, what));
     }
-    let read = || {
-        let mut value = serde_json::from_slice(&line)?;
-        make_printable(&mut value);
-        serde_json::from_value(value).map(Some)
-    };
-    read().map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+    let read = || serde_json::from_value(serde_json::from_slice::<UniqueKeys>(&line)?.0).map(Some);
+    read().map_err(|error: serde_json::Error| io::Error::new(io::ErrorKind::InvalidData, error))
 }
 
 /// Writes one line.

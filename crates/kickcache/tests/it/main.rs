@@ -39,6 +39,7 @@ mod guest;
 mod guests;
 mod hanging_devices;
 mod history;
+mod hostile_text;
 mod judge;
 mod killed;
 mod leave_out;

@@ -26,13 +26,12 @@ mod trace_rows;
 mod trace_sample;
 mod trace_table;
 
-use std::io::Write;
-
 use clap::Subcommand;
 use kickcache_daemon::shell_command::ShellCommand;
 
 use crate::bench::Data;
 use crate::cli::exit::Failure;
+use crate::user_text::Printer;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -69,7 +68,7 @@ enum What {
 }
 
 impl SimulateArgs {
-    pub(crate) fn run(self, out: &mut dyn Write) -> Result<(), Failure> {
+    pub(crate) fn run(self, out: &mut dyn Printer) -> Result<(), Failure> {
         if let Some(target) = self.calibrate {
             let data = if self.destroy_data { Data::Destroy } else { Data::Keep };
             return Ok(write!(out, "{}", calibrate::calibrate(&target, data)?)?);

@@ -10,7 +10,7 @@ pub(crate) mod width;
 
 pub(crate) use self::sentences::show_damage;
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant};
 
 use kickcache_daemon::control::report::Report;
@@ -24,6 +24,7 @@ use crate::cli::status::rates::Rates;
 use crate::cli::status::sentences::Span;
 use crate::cli::status::width::terminal_width;
 use crate::cli::table::Colour;
+use crate::user_text::Printer;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -75,7 +76,7 @@ struct Sample {
 }
 
 impl StatusArgs {
-    pub(crate) fn run(&self, out: &mut dyn Write) -> Result<(), Failure> {
+    pub(crate) fn run(&self, out: &mut dyn Printer) -> Result<(), Failure> {
         let mut before = None;
         loop {
             let now = Sample { report: self.control.client().status()?, at: Instant::now() };
@@ -96,7 +97,7 @@ impl StatusArgs {
         DaemonCommands { control: self.control.control.clone(), state }
     }
 
-    fn show(&self, out: &mut dyn Write, now: &Sample, before: Option<&Sample>) -> Result<(), Failure> {
+    fn show(&self, out: &mut dyn Printer, now: &Sample, before: Option<&Sample>) -> Result<(), Failure> {
         if self.json && self.watch.is_some() {
             return Ok(writeln!(out, "{}", serde_json::to_string(&now.report)?)?);
         }
@@ -108,7 +109,7 @@ impl StatusArgs {
         }
         if self.watch.is_some() && io::stdout().is_terminal() {
             // Home, and clear what is below.
-            write!(out, "\x1b[H\x1b[J")?;
+            out.control("\x1b[H\x1b[J")?;
         }
         if self.curve {
             return Ok(curve::print(&now.report, out, Colour::for_stdout())?);
