@@ -36,6 +36,7 @@ mod open_volume;
 pub mod origin;
 mod out_of_service;
 pub mod overtaken;
+mod own_export;
 pub mod parting;
 mod patience;
 pub mod places_change;

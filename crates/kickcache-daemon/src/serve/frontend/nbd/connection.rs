@@ -178,6 +178,11 @@ impl Connection {
         Some(Denied { volume, names: self.tls.as_deref().map(TlsStream::names).unwrap_or_default() })
     }
 
+    /// The name of an export that the client asked for since the last call and that does not exist.
+    pub(crate) fn take_unknown(&mut self) -> Option<String> {
+        self.session.take_unknown()
+    }
+
     /// Who is at the other end.
     pub(crate) fn peer(&self) -> String {
         peer(&self.socket)

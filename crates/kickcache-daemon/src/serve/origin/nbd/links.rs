@@ -16,6 +16,8 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockop
 use super::job::{OriginJob, Work};
 use crate::plan::address::NbdAddress;
 use crate::plan::nbd_uri::NbdUri;
+use crate::serve::error::ServeError;
+use crate::serve::own_export::Probe;
 
 /// Connections to a server that allows several.
 const LINKS_MAX: usize = 4;
@@ -159,8 +161,32 @@ fn index(offset: u64) -> usize {
 }
 
 pub(super) fn dial(uri: &NbdUri, patience: Duration) -> Result<Client, ClientError> {
+    dial_export(uri, uri.export(), patience)
+}
+
+/// Whether the server is this process: by the socket that it listens at, or by a probe that comes back through whatever is between.
+///
+/// # Errors
+/// If there can be no probe. What is wrong with the server is left to those who use it.
+pub(super) fn is_own(uri: &NbdUri, patience: Duration) -> Result<bool, ServeError> {
+    if let NbdAddress::Unix(path) = uri.address()
+        && connect_unix(path).is_ok_and(|socket| is_listening(&socket))
+    {
+        return Ok(true);
+    }
+    let probe = Probe::begin()?;
+    drop(dial_export(uri, probe.name(), patience));
+    Ok(probe.has_arrived())
+}
+
+/// Whether this process listens at the other end of a socket.
+fn is_listening(socket: &UnixStream) -> bool {
+    sockopt::socket_peercred(socket).is_ok_and(|peer| peer.pid == rustix::process::getpid())
+}
+
+fn dial_export(uri: &NbdUri, export: &str, patience: Duration) -> Result<Client, ClientError> {
     let options = ConnectOptions {
-        export: uri.export().to_owned(),
+        export: export.to_owned(),
         tls: uri.client_tls()?,
         structured: true,
         allocation: true,
