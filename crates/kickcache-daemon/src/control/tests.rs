@@ -250,6 +250,7 @@ fn every_command_goes_there_and_back() {
             origin_moved: false,
             origin_grown: false,
             force_origin: false,
+            new_cache: false,
         })
         .unwrap();
     let removed = client.remove("vm1", Clients::Disconnected, DirtyFate::Abandoned).unwrap();

@@ -236,6 +236,9 @@ pub struct VolumeToAdd {
     /// It may be a cache device itself.
     #[serde(default)]
     pub force_origin: bool,
+    /// Dirty blocks of it on another cache device may be lost.
+    #[serde(default)]
+    pub new_cache: bool,
 }
 
 /// A volume that is gone.

@@ -9,6 +9,7 @@ use kickcache_units::{are, counted};
 
 use crate::driver::device::OpenError;
 use crate::extents::show_extents;
+use crate::offline::bound_origin::Unbound;
 use crate::serve::config::StatePlace;
 use crate::serve::error::ServeError;
 use crate::serve::missed_device::lose_dirty;
@@ -118,6 +119,23 @@ pub enum OfflineError {
         origin: PathBuf,
         /// Why.
         source: Box<OpenError>,
+    },
+    /// Its word for where the origin is counts for nothing.
+    #[error(
+        "{} names {origin} as the origin of {name}, and {why}; nothing was written: if it is its origin, name it ({drain})",
+        .path.display()
+    )]
+    Unbound {
+        /// The device.
+        path: PathBuf,
+        /// The volume.
+        name: String,
+        /// The origin that it names.
+        origin: String,
+        /// Why that does not count.
+        why: Box<Unbound>,
+        /// The command that names it.
+        drain: ShellCommand,
     },
     /// It is older than what is noted of it.
     #[error("{}: {copy}", .path.display())]

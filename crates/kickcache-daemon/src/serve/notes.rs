@@ -330,6 +330,7 @@ impl Notes {
         let mut volumes = self.lock();
         let cache = self.cache();
         let mut kept = keep_out_of_service(store, &cache, Vec::new());
+        let served: Vec<String> = volumes.iter().map(|volume| volume.identity.clone()).collect();
         for volume in volumes.drain(..) {
             let record = OriginRecord::new(&volume.identity, &volume.name, &cache, Completeness::MayBeDirty);
             let record =
@@ -341,7 +342,24 @@ impl Notes {
             let noted = store.keep_origin(&record);
             kept = kept.and(noted);
         }
-        kept
+        kept.and(self.leave_out_unserved(store, &cache, &served))
+    }
+
+    /// The same for volumes of the cache device that are not served: without dirty blocks there, or these are given up.
+    fn leave_out_unserved(
+        &self,
+        store: &StateStore,
+        cache: &CacheRecord,
+        served: &[String],
+    ) -> Result<(), StateError> {
+        let names = self.names.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let is_meant = |record: &OriginRecord| {
+            let is_known = names.iter().any(|(_, name)| *name == record.volume);
+            is_known && record.cache_uuid == cache.uuid && !served.contains(&record.identity)
+        };
+        let records = store.origins()?.records.into_iter().filter(is_meant);
+        let left = |record| OriginRecord { may_be_dirty: false, written_without: true, ..record };
+        records.map(left).try_for_each(|record| store.keep_origin(&record))
     }
 
     fn take(&self, id: VolumeId) -> Option<Noted> {

@@ -78,6 +78,11 @@ pub(crate) struct AddArgs {
     /// Accept an origin that carries a kickcache cache device; writes destroy that
     #[arg(long)]
     force_origin: bool,
+    /// Lose dirty blocks of the volume that are on another cache device
+    ///
+    /// The path of the cache device may follow, as in the messages that advise this.
+    #[arg(long, value_name = "PATH", num_args = 0..=1, require_equals = true)]
+    new_cache: Option<Option<PathBuf>>,
     /// Accept an origin that cannot be flushed: a power failure may lose its last writes
     #[arg(long)]
     origin_no_flush: bool,
@@ -95,6 +100,15 @@ impl AddArgs {
                 "--origin-moved names {moved}, and {name} is to be added; name the same"
             )));
         }
+        if let Some(Some(new)) = &self.new_cache
+            && whole_path(new) != whole_path(&self.cache)
+        {
+            return Err(Failure::usage(format!(
+                "--new-cache names {}, and --cache {}; name the same",
+                new.display(),
+                self.cache.display()
+            )));
+        }
         let client = self.control.client();
         client.add(VolumeToAdd {
             cache: whole_path(&self.cache),
@@ -102,6 +116,7 @@ impl AddArgs {
             origin_moved: self.origin_moved.is_some(),
             origin_grown: self.origin_grown,
             force_origin: self.force_origin,
+            new_cache: self.new_cache.is_some(),
         })?;
         writeln!(out, "{name}: added")?;
         let report = client.status()?;

@@ -12,7 +12,7 @@ use kickcache_daemon::plan::plan_change::PlanChange;
 use kickcache_daemon::plan::removal::{Clients, DirtyFate};
 use kickcache_daemon::plan::room::RoomBounds;
 use kickcache_daemon::plan::taken::check_free;
-use kickcache_daemon::plan::volume_spec::VolumeSpec;
+use kickcache_daemon::plan::volume_spec::{DirtyLoss, VolumeSpec};
 use kickcache_daemon::serve::error::ServeError;
 use kickcache_daemon::serve::server::{NamedSettings, ReadyPlaces, ReadyVolume};
 use kickcache_daemon::serve::succession::follow;
@@ -175,6 +175,7 @@ impl Turn<'_> {
         spec.claims.moved = wanted.origin_moved;
         spec.claims.grown = wanted.origin_grown;
         spec.claims.forced = wanted.force_origin;
+        spec.dirty_loss = if wanted.new_cache { DirtyLoss::Accepted } else { DirtyLoss::Refused };
         let mut plan = self.changes.served(started);
         let known: Vec<String> = plan.caches.iter().map(|cache| cache.device.display().to_string()).collect();
         let index = started.position(&wanted.cache).ok_or_else(|| {

@@ -57,6 +57,7 @@ mod resize;
 mod runtime_dir;
 mod serve;
 mod service_manager;
+mod shared_state;
 mod simulate;
 mod socket_activation;
 mod standing;
