@@ -64,7 +64,7 @@ pub(super) struct Handshake {
     access: Vec<Access>,
     /// The export that was asked for last of those denied.
     denied: Cell<Option<usize>>,
-    /// The name that was asked for last of those that no export has.
+    /// The unknown export that the client requested last.
     unknown: RefCell<Option<String>>,
     stage: HandshakePhase,
     fixed_newstyle: bool,
@@ -119,7 +119,7 @@ impl Handshake {
         self.denied.take()
     }
 
-    /// The name that was asked for last of those that no export has.
+    /// The unknown export that the client requested last.
     pub(super) fn take_unknown(&self) -> Option<String> {
         self.unknown.take()
     }

@@ -1,7 +1,7 @@
 //! The `kickcache` program: what people type, and what they see.
 //!
 //! Rooms:
-//! * [`cli`]: the commands, a file each; `user_text`: what they print, without control characters of others.
+//! * [`cli`]: the commands, a file each; `user_text`: their output, with control characters escaped.
 //! * `bench`: fio on named targets, in turns, with a verdict.
 //! * [`demo`]: a cached disk beside its parts, measured on this machine.
 //! * [`judge`]: whether a command is worse than another one; verdicts for `git bisect run`.

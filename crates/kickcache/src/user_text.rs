@@ -1,7 +1,7 @@
 //! Standard output and standard error for people: the one place where text is written to them.
 //!
-//! Text comes from devices, results and other machines, too. Control characters in it are escaped here, whoever prints it;
-//! the program's own control sequences, such as colours, have a method of their own.
+//! Text may come from devices, results and other machines. Its control characters are escaped here; the program's own control
+//! sequences, such as colours, have a method of their own.
 
 use std::io::{self, Write};
 
@@ -23,7 +23,7 @@ const CHARACTER_BYTES_MAX: usize = 4;
 #[derive(Debug)]
 pub(crate) struct UserText<W: Write> {
     sink: W,
-    /// The beginning of a character whose end has not been written.
+    /// The first bytes of an incomplete character.
     partial: Vec<u8>,
 }
 
@@ -42,7 +42,7 @@ impl<W: Write> UserText<W> {
         UserText { sink, partial: Vec::with_capacity(CHARACTER_BYTES_MAX) }
     }
 
-    /// Escapes what can be decided; the beginning of a character at the end stays in `partial`.
+    /// Escapes the text; an incomplete character at the end stays in `partial`.
     fn escape(&mut self, bytes: &[u8]) -> String {
         let mut bytes = [self.partial.as_slice(), bytes].concat();
         self.partial.clear();
@@ -97,7 +97,7 @@ impl<W: Write> Printer for UserText<W> {
     }
 }
 
-/// What tests print to.
+/// The output of tests.
 #[cfg(test)]
 impl Printer for Vec<u8> {
     fn control(&mut self, sequence: &'static str) -> io::Result<()> {

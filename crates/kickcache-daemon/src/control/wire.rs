@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::control::report::Report;
 use crate::control::unique_keys::UniqueKeys;
 use crate::plan::plan_change::PlanChange;
+use crate::plan::volume_spec::{DirtyLoss, VolumeSpec};
 use crate::words::ModeWord;
 
 /// Longest request line in bytes.
@@ -236,9 +237,24 @@ pub struct VolumeToAdd {
     /// It may be a cache device itself.
     #[serde(default)]
     pub force_origin: bool,
-    /// Dirty blocks of it on another cache device may be lost.
+    /// Dirty blocks of the volume on another cache device may be lost.
     #[serde(default)]
     pub new_cache: bool,
+}
+
+impl VolumeToAdd {
+    /// The volume as the plan has it.
+    ///
+    /// # Errors
+    /// If a key or a value is wrong.
+    pub fn spec(&self) -> serde_json::Result<VolumeSpec> {
+        let mut spec: VolumeSpec = serde_json::from_value(self.volume.clone())?;
+        spec.claims.moved = self.origin_moved;
+        spec.claims.grown = self.origin_grown;
+        spec.claims.forced = self.force_origin;
+        spec.dirty_loss = if self.new_cache { DirtyLoss::Accepted } else { DirtyLoss::Refused };
+        Ok(spec)
+    }
 }
 
 /// A volume that is gone.
@@ -271,7 +287,7 @@ pub struct Resized {
 /// Reads one line; nothing at the end of the stream.
 ///
 /// # Errors
-/// I/O, a line longer than `length_max`, or one that is no JSON of this kind or has a key twice.
+/// I/O, a line longer than `length_max`, a line that is no JSON of this kind, or an object with two equal keys.
 pub fn read_line<T: DeserializeOwned>(stream: &mut impl BufRead, length_max: u64) -> io::Result<Option<T>> {
     let mut line = Vec::new();
     let count = stream.take(length_max).read_until(b'\n', &mut line)?;

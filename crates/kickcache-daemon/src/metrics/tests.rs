@@ -308,7 +308,7 @@ fn labels_have_no_control_characters() {
     for format in [Format::Prometheus, Format::OpenMetrics] {
         let text = exposition(scrape.clone(), format);
         assert!(!text.chars().any(|c| c != '\n' && c.is_control() || c == '\u{202e}'), "{text:?}");
-        assert!(text.contains(r#"device="/dev/\\u001b]0;a\\u0007\\n""#), "{text}");
+        assert!(text.contains(r#"cache="/dev/\\u001b]0;a\\u0007\\n""#), "{text}");
         assert!(text.contains(r#"volume="v\\u009b2J\\u202e""#), "{text}");
     }
 }

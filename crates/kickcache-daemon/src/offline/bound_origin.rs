@@ -1,10 +1,10 @@
 //! The origin that a cache device names, before a command writes to it.
 //!
-//! Whoever can write to a cache device can have it name any file, block device or server. Its word counts only if a record that nobody
-//! but root and the caller can write says the same.
+//! A user with write access to a cache device can enter any file, block device or server as the origin. The entry is valid only if
+//! the state directory confirms it with a record that other users than root and the caller cannot write.
 //!
-//! Invariants: nothing is opened for writing, and no server is connected to, before the check has passed. What is opened afterwards
-//! is what was checked: its number is compared again, and cannot be given to another file meanwhile.
+//! Invariants: before this check, no file is opened for writing and no server is connected. The opened file is the checked file: its
+//! number is compared again after the open, and the file is held until then, so that the number is not reused.
 
 use std::fs::File;
 use std::io;
@@ -22,9 +22,9 @@ use crate::whole_path::whole_path;
 
 /// An origin that was checked.
 pub(super) struct BoundOrigin {
-    /// What must be opened, of a file or block device.
+    /// The number of the file or block device.
     pub(super) number: Option<Identity>,
-    /// As long as it is open, no other file gets its number.
+    /// Keeps the number from being reused.
     _held: Option<File>,
 }
 
@@ -32,23 +32,23 @@ pub(super) struct BoundOrigin {
 #[derive(Debug, thiserror::Error)]
 pub enum Unbound {
     /// No directory.
-    #[error("there is no state directory with a record of it")]
+    #[error("there is no state directory that confirms it")]
     NoDirectory,
     /// Others can write the records.
-    #[error("{0}, so that its records prove nothing")]
+    #[error("{0}, so that its records confirm nothing")]
     Directory(String),
-    /// No record says so.
-    #[error("no record in {} says so", .0.display())]
+    /// No record confirms it.
+    #[error("no record in {} confirms it", .0.display())]
     NoRecord(PathBuf),
     /// The record cannot be read.
     #[error(transparent)]
     State(#[from] StateError),
     /// Another file is there.
-    #[error("by the record that was another file, which was made at another time or has another number")]
+    #[error("the record has another file there, with another inode number or birth time")]
     Replaced,
     /// Others can change where the path leads.
     #[error(
-        "others than root and this user can put another file there, and the record does not say which file it was"
+        "other users than root and this user can exchange that file, and the record has no inode number and birth time of it"
     )]
     Exposed,
     /// The path cannot be followed.
@@ -63,12 +63,12 @@ impl From<Untrusted> for Unbound {
 }
 
 impl BoundOrigin {
-    /// One that the user named.
+    /// An origin of the command line.
     pub(super) fn named() -> BoundOrigin {
         BoundOrigin { number: None, _held: None }
     }
 
-    /// The one that a cache device names for a volume.
+    /// The origin that a cache device names for a volume.
     ///
     /// # Errors
     /// [`Unbound`].
@@ -100,7 +100,7 @@ fn find(state: &StatePlace, superblock: &Superblock, record: &VolumeRecord) -> R
     let store = StateStore::new(&directory);
     let note = store.origin(&record.origin_identity)?.ok_or_else(no_record)?;
     check_private(&store.origin_note(&record.origin_identity)).map_err(Unbound::Directory)?;
-    match note.cache_uuid == uuid_text(superblock.uuid) {
+    match note.is_of(&uuid_text(superblock.uuid)) {
         true => Ok(note),
         false => Err(no_record()),
     }
@@ -127,7 +127,7 @@ fn of_path(path: &Path, note: &OriginRecord, claims: OriginClaims) -> Result<Bou
     Ok(BoundOrigin { number: Some(Identity::of(&metadata)), _held: Some(found) })
 }
 
-/// A socket is another file after each start of its server: its folder must be one in which others make none.
+/// A server makes a new socket at each start, so that no record of the file helps: its directory must be trusted.
 fn of_socket(socket: &Path) -> Result<BoundOrigin, Unbound> {
     match walk_for_caller(socket)?.reach {
         Reach::Trusted => Ok(BoundOrigin::named()),

@@ -159,7 +159,7 @@ pub fn drain(plan: DrainPlan<'_>, progress: &mut dyn FnMut(u64, u64)) -> Result<
     }
 }
 
-/// Refuses an origin that nobody but the cache device names.
+/// Refuses an origin that only the cache device names.
 fn bind(
     plan: DrainPlan<'_>,
     superblock: &Superblock,
@@ -213,8 +213,8 @@ fn overtaken_blocks(
     Ok(overtaken.map(|at| BlockKey::new(record.id, BlockIndex::new(at / BLOCK_SIZE))).collect())
 }
 
-/// The record of an origin says that a cache device may have what it lacks, and the device has nothing: other commands refuse the
-/// origin for that, and name this one.
+/// Clears the dirty flag of an origin's record if its cache device has no dirty blocks: other commands refuse the origin for
+/// the flag, and advise a drain.
 fn forget_needless(
     plan: DrainPlan<'_>,
     superblock: &Superblock,

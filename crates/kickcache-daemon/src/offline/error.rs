@@ -120,9 +120,9 @@ pub enum OfflineError {
         /// Why.
         source: Box<OpenError>,
     },
-    /// Its word for where the origin is counts for nothing.
+    /// The state directory does not confirm the origin that the device names.
     #[error(
-        "{} names {origin} as the origin of {name}, and {why}; nothing was written: if it is its origin, name it ({drain})",
+        "{} names {origin} as the origin of {name}, and {why}; nothing was written: check it, and name the origin ({drain})",
         .path.display()
     )]
     Unbound {
@@ -160,7 +160,7 @@ pub enum OfflineError {
     /// It was served, and nothing is noted of that where it was looked for.
     #[error(
         "{} was served before, and {place} has no record of it: the origin of {name} may have newer data; name the state \
-         directory that has its record (--state), or say --accept-older to write {what} over what the origin has, and to \
+         directory that has its record (--state), or say --accept-older and --origin to write {what} over what the origin has, and to \
          remove the volume from this device, as its other blocks may be stale", .path.display()
     )]
     Unnoted {

@@ -101,7 +101,7 @@ pub struct VolumeSpec {
     /// Whether dirty blocks may be lost.
     #[serde(skip)]
     pub dirty_loss: DirtyLoss,
-    /// What its origin must be, whatever else is at its path when it is opened.
+    /// The number that the opened origin must have.
     #[serde(skip)]
     pub origin_file: Option<FileNumber>,
     /// How clients reach it.

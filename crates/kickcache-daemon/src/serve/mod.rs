@@ -57,6 +57,7 @@ pub mod taking_in;
 pub mod throttle;
 mod times;
 mod troubles;
+mod unserved_records;
 pub(crate) mod volume_identity;
 mod volume_info;
 mod wear_notes;

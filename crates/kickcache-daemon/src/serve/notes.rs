@@ -15,6 +15,7 @@ use crate::plan::cache_spec::Replacement;
 use crate::serve::config::StatePlace;
 use crate::serve::error::{RefusedVolume, ServeError};
 use crate::serve::missed_device::{self, new_cache};
+use crate::serve::unserved_records::Unserved;
 use crate::state::{
     CacheRecord, CompleteCache, Completeness, FileIdentity, NewestBlocks, OriginRecord, OutOfService,
     StateError, StateStore, uuid_text,
@@ -342,24 +343,9 @@ impl Notes {
             let noted = store.keep_origin(&record);
             kept = kept.and(noted);
         }
-        kept.and(self.leave_out_unserved(store, &cache, &served))
-    }
-
-    /// The same for volumes of the cache device that are not served: without dirty blocks there, or these are given up.
-    fn leave_out_unserved(
-        &self,
-        store: &StateStore,
-        cache: &CacheRecord,
-        served: &[String],
-    ) -> Result<(), StateError> {
         let names = self.names.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let is_meant = |record: &OriginRecord| {
-            let is_known = names.iter().any(|(_, name)| *name == record.volume);
-            is_known && record.cache_uuid == cache.uuid && !served.contains(&record.identity)
-        };
-        let records = store.origins()?.records.into_iter().filter(is_meant);
-        let left = |record| OriginRecord { may_be_dirty: false, written_without: true, ..record };
-        records.map(left).try_for_each(|record| store.keep_origin(&record))
+        let unserved = Unserved { cache: &cache, known: &names, served: &served };
+        kept.and(unserved.leave_out(store))
     }
 
     fn take(&self, id: VolumeId) -> Option<Noted> {

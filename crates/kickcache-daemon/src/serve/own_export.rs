@@ -1,6 +1,6 @@
-//! Whether the server of an export is this process: it is asked for an export whose name no other process has heard of.
+//! Detects an export that this process serves: a client requests an export with a random name from the server of that export.
 //!
-//! That a request for this name arrives here proves it, whatever relays and names of hosts are between.
+//! If the request arrives at a listener of this process, the server is this process, also behind relays and other host names.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,7 +9,7 @@ use crate::serve::cache_device::random_uuid;
 use crate::serve::error::ServeError;
 use crate::state::uuid_text;
 
-/// The names of probes under way, and whether each has arrived.
+/// The state of each probe, by its random name.
 static PROBES: Mutex<BTreeMap<String, Arrival>> = Mutex::new(BTreeMap::new());
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -18,7 +18,7 @@ enum Arrival {
     Seen,
 }
 
-/// A name to ask a server for.
+/// A request for an export with a random name.
 pub(crate) struct Probe {
     name: String,
 }
@@ -34,12 +34,12 @@ impl Probe {
         Ok(Probe { name })
     }
 
-    /// What no export is called.
+    /// The random name.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
 
-    /// Whether a client of this process has asked for it.
+    /// Whether a listener of this process received the request.
     pub(crate) fn has_arrived(&self) -> bool {
         probes().get(&self.name) == Some(&Arrival::Seen)
     }
@@ -51,7 +51,7 @@ impl Drop for Probe {
     }
 }
 
-/// A client asked for an export that does not exist.
+/// Takes the name of an unknown export that a client requested.
 pub(crate) fn take_unknown(name: &str) {
     if let Some(arrival) = probes().get_mut(name) {
         *arrival = Arrival::Seen;

@@ -464,7 +464,7 @@ fn open_volume(spec: &VolumeSpec, wish: &StopWish) -> Result<OpenVolume, ServeEr
     })
 }
 
-/// Refuses an origin whose path led to another file when it was opened than when it was checked.
+/// Refuses an opened origin that is not the file that was checked before.
 fn check_pinned(spec: &VolumeSpec, origin: &Origin) -> Result<(), ServeError> {
     let (Some(pinned), Some(opened)) = (spec.origin_file, origin.local()) else { return Ok(()) };
     let found = opened.file().metadata().map(|metadata| Identity::of(&metadata));

@@ -34,7 +34,7 @@ pub struct Session {
     output: Vec<u8>,
     /// The export that was denied last.
     denied: Option<usize>,
-    /// The name that was asked for last and that no export has.
+    /// The unknown export that the client requested last.
     unknown: Option<String>,
 }
 
@@ -90,7 +90,7 @@ impl Session {
         self.denied.take()
     }
 
-    /// The name that was asked for since the last call and that no export has.
+    /// The unknown export that the client requested since the last call.
     pub fn take_unknown(&mut self) -> Option<String> {
         self.unknown.take()
     }

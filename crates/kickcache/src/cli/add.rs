@@ -4,6 +4,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::builder::{OsStringValueParser as OriginParser, TypedValueParser as _};
+use kickcache_daemon::control::report::Report;
 use kickcache_daemon::control::wire::VolumeToAdd;
 use kickcache_daemon::plan::address::NbdAddress;
 use kickcache_daemon::plan::cutoff::Cutoff;
@@ -110,6 +111,11 @@ impl AddArgs {
             )));
         }
         let client = self.control.client();
+        let is_served = |report: &Report| {
+            let volumes = report.caches.iter().flat_map(|cache| &cache.volumes);
+            volumes.into_iter().any(|volume| volume.name == name)
+        };
+        let done = if is_served(&client.status()?) { "is served already" } else { "added" };
         client.add(VolumeToAdd {
             cache: whole_path(&self.cache),
             volume: Value::Object(self.table(&name)?),
@@ -118,7 +124,7 @@ impl AddArgs {
             force_origin: self.force_origin,
             new_cache: self.new_cache.is_some(),
         })?;
-        writeln!(out, "{name}: added")?;
+        writeln!(out, "{name}: {done}")?;
         let report = client.status()?;
         let mut volumes = report.caches.iter().flat_map(|cache| &cache.volumes);
         let Some(found) = volumes.find(|volume| volume.name == name) else { return Ok(()) };

@@ -12,7 +12,7 @@ use kickcache_daemon::plan::plan_change::PlanChange;
 use kickcache_daemon::plan::removal::{Clients, DirtyFate};
 use kickcache_daemon::plan::room::RoomBounds;
 use kickcache_daemon::plan::taken::check_free;
-use kickcache_daemon::plan::volume_spec::{DirtyLoss, VolumeSpec};
+use kickcache_daemon::plan::volume_spec::VolumeSpec;
 use kickcache_daemon::serve::error::ServeError;
 use kickcache_daemon::serve::server::{NamedSettings, ReadyPlaces, ReadyVolume};
 use kickcache_daemon::serve::succession::follow;
@@ -170,18 +170,17 @@ impl Turn<'_> {
     /// It cannot be served, and nothing was changed.
     pub(super) fn add(&self, started: &mut Started, wanted: &VolumeToAdd) -> Result<(), ControlError> {
         let wrong = |error: &dyn std::fmt::Display| ControlError::Wrong(error.to_string());
-        let mut spec: VolumeSpec =
-            serde_json::from_value(wanted.volume.clone()).map_err(|error| wrong(&error))?;
-        spec.claims.moved = wanted.origin_moved;
-        spec.claims.grown = wanted.origin_grown;
-        spec.claims.forced = wanted.force_origin;
-        spec.dirty_loss = if wanted.new_cache { DirtyLoss::Accepted } else { DirtyLoss::Refused };
+        let spec = wanted.spec().map_err(|error| wrong(&error))?;
         let mut plan = self.changes.served(started);
         let known: Vec<String> = plan.caches.iter().map(|cache| cache.device.display().to_string()).collect();
         let index = started.position(&wanted.cache).ok_or_else(|| {
             let (cache, known) = (wanted.cache.display(), known.join(", "));
             ControlError::Refused(format!("the cache device {cache} is not served here; there is {known}"))
         })?;
+        // A repeated command, as after a lost reply.
+        if plan.caches[index].volumes.contains(&spec) {
+            return Ok(());
+        }
         check_free(&plan, &spec).map_err(|taken| ControlError::Refused(taken.to_string()))?;
         plan.caches[index].volumes.push(spec.clone());
         plan.check().map_err(|error| wrong(&error))?;

@@ -47,7 +47,6 @@ use crate::cli::plan_source::PlanSource;
 use crate::cli::removal::Removal;
 use crate::cli::runtime_dir::make_runtime_dir;
 use crate::cli::service_manager::{self, DevicePulse, Pulses, ServiceManager};
-use crate::cli::shared_state::tell_shared_state;
 use crate::cli::socket_activation::ActivationSockets;
 use crate::cli::start::{Served, Started, go_on_replacing, start_servers};
 use crate::cli::taking_in::{self, is_left_out};
@@ -101,7 +100,6 @@ fn serve(mut plan: ServePlan, source: PlanSource, out: &mut dyn Write, log: &Out
         Some(_) => {}
         None => greet(out, &greeting),
     }
-    tell_shared_state(daemon.state.as_deref());
     let volumes: usize = servers.iter().map(|served| served.cache.volumes.len()).sum();
     tracing::info!(
         event = "started",

@@ -207,8 +207,7 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Says why arguments are refused, or prints the help that was asked for. An argument may be a name from elsewhere: with control
-/// characters in it, the message has no colours.
+/// Prints the error of the arguments, or the help. The message has no colours if an argument has control characters.
 fn refuse(error: &clap::Error, words: &[String]) {
     if words.iter().any(|word| word.chars().any(is_escaped)) {
         return notice(&error.render().to_string());

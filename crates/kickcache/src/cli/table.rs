@@ -61,7 +61,7 @@ impl Cell {
         Cell::toned(text, Tone::Plain)
     }
 
-    /// Escapes what does not fit in a line, so that the width is that of the printed text.
+    /// Escapes control characters and line breaks, so that the width is that of the printed text.
     pub(crate) fn toned(text: impl AsRef<str>, tone: Tone) -> Cell {
         Cell { text: printable_line(text.as_ref()).into(), tone }
     }

@@ -138,7 +138,7 @@ fn maker(device: &UblkDevice) -> &'static str {
     }
 }
 
-/// Says what takes long.
+/// Reports a command that takes long.
 fn tell(line: &str) {
     notice(&format!("kickcache: {line}"));
 }

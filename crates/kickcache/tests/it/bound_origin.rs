@@ -16,7 +16,7 @@ use crate::{need_kickcache, tools};
 const SIZE: u64 = 16 * MIB;
 const DATA: [u8; 4096] = [7; 4096];
 
-/// A cache device with a dirty block, whose origin is in a folder that everybody may write to.
+/// A cache device with a dirty block. Every user can write to the directory of the origin.
 struct Place {
     scratch: Scratch,
     spec: Spec,
@@ -107,7 +107,7 @@ fn a_file_that_took_the_place_of_an_origin_is_not_written() {
         for more in
             [&[] as &[&str], &["--accept-older"], &["--origin-moved"], &["--origin-moved", "--accept-older"]]
         {
-            // In a folder of root's alone, the user may say that a file was exchanged.
+            // In a directory of root, the flag states that root exchanged the file.
             if index > 2 && more.contains(&"--origin-moved") {
                 continue;
             }
@@ -163,7 +163,6 @@ fn records_that_others_can_write_bind_nothing() {
         change(&state_dir());
         let said = place.refused("as the origin of", &[]);
         assert!(!place.is_drained());
-        // Whoever names the origin takes responsibility for it.
         let output = follow(&remedy(&said));
         assert!(output.status.success(), "{output:?}");
         assert!(place.is_drained());

@@ -20,7 +20,7 @@ use crate::tools;
 /// Sets the title of a terminal, clears it in 7 and in 8 bits, forges a line, and turns the direction of text around.
 const HOSTILE: &str = "v\x1b]0;OWNED\x07\x1b[2J\u{9b}2J\nforged: all is well\r\u{202e}";
 
-/// Runs a command of which something must be printed, and nothing raw.
+/// Runs a command that must print text without control characters.
 fn run(arguments: &[OsString]) -> Output {
     let output = tools::output(KICKCACHE, arguments);
     let printed = [output.stdout.as_slice(), output.stderr.as_slice()].concat();
@@ -36,7 +36,7 @@ fn words(words: &[&str]) -> Vec<OsString> {
     words.iter().map(Into::into).collect()
 }
 
-/// A cache device with what a hostile superblock says.
+/// A cache device with a changed superblock.
 fn cache(path: &Path, change: impl FnOnce(&mut Superblock)) {
     tools::run(KICKCACHE, ["format", "--size", "8M", path.to_str().unwrap()]);
     let bytes = fs::read(path).unwrap();
@@ -121,7 +121,7 @@ fn control(path: &Path, reply: String) {
     thread::spawn(move || {
         for stream in listener.incoming().flatten() {
             let mut line = String::new();
-            // Whoever hangs up gets no reply.
+            // The client may have closed the connection.
             let _ = BufReader::new(&stream).read_line(&mut line);
             let _ = (&stream).write_all(reply.as_bytes());
         }

@@ -27,7 +27,7 @@ pub(crate) fn follow(command: &str) -> Output {
     Command::new("sh").args(["-c", &line]).env("KICKCACHE_STATE", state_dir()).output().unwrap()
 }
 
-/// A daemon with `one`, whose cache device has clean blocks of `four`, which is not served; its record says that it may be dirty.
+/// A cache device with clean blocks of `four` and a configuration without `four`. After a kill the record of `four` has the dirty flag.
 fn with_an_unserved_volume() -> Reloadable {
     let reloadable = Reloadable::new(&[("one", ""), ("four", "mode = \"write-back\"")]);
     let daemon = reloadable.start(&["one", "four"]);
@@ -57,9 +57,15 @@ fn a_volume_that_is_not_served_is_left_out_too() {
     let other = reloadable.scratch.path("other").display().to_string();
     daemon.control(&["leave-out"]);
     daemon.control(&["replace", "--with", &other, "--size", "16M"]);
-    // As `docs/leave-out.md` says, the device can be pulled.
+    // docs/leave-out.md: the drive can be pulled.
     fs::remove_file(&reloadable.spec.cache).unwrap();
-    daemon.control(&words(&add_four(&reloadable, &other, &[])));
+    let adding = add_four(&reloadable, &other, &[]);
+    let said = daemon.control(&words(&adding));
+    assert!(said.starts_with("four: added"), "{said}");
+    // The user repeats a command if its reply was lost.
+    let said = daemon.control(&words(&adding));
+    assert!(said.starts_with("four: is served already"), "{said}");
+    reloadable.refusal(&words(&add_four(&reloadable, &other, &["--mode", "bypass"])), 1);
     assert_eq!(reloadable.connect("four").read(0, 4096), vec![7; 4096]);
     daemon.stop();
 }

@@ -75,7 +75,7 @@ pub(crate) fn open_to_write(path: &Path, flags: i32) -> io::Result<File> {
 /// # Errors
 /// As [`metadata`].
 pub(crate) fn make_file(path: &Path) -> io::Result<File> {
-    // What was no link a moment ago may be one by now: an existing file is opened, and a new one made, but nothing behind a new link.
+    // O_EXCL creates no file behind a dangling link.
     let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
     let local = match made {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {

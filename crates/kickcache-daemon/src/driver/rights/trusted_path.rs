@@ -1,5 +1,4 @@
-//! Paths that root alone decides about, or root and the caller: nobody else can put another thing, or a link to one, in the place of
-//! what they lead to.
+//! Paths of which root alone, or root and the caller, control every directory: other users cannot exchange the file.
 
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
@@ -36,25 +35,25 @@ pub struct Walked {
     pub name: OsString,
     /// What is there (`O_PATH`); `None` if there is nothing.
     pub found: Option<File>,
-    /// Whether others can put another thing in its place: what it is must be compared with what it was.
+    /// Who can exchange the file.
     pub reach: Reach,
 }
 
-/// Who can change what a path leads to.
+/// Who can exchange the file at a path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reach {
-    /// Those who are trusted.
+    /// Trusted users alone.
     Trusted,
-    /// Others, too.
+    /// Other users as well: the file must be compared with its record.
     Others,
 }
 
-/// Whose folders lead the way, and what becomes of those of others.
+/// The owners whose directories are trusted, and the treatment of other directories.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Rule {
-    /// Root's; others lead nowhere.
+    /// Root; a path through another directory is refused.
     RootAlone,
-    /// Root's and the caller's; others are walked through, but for the links in them.
+    /// Root and the caller; links in other directories are refused.
     CallerToo,
 }
 
@@ -69,7 +68,7 @@ struct Folder {
     file: File,
     /// Others may make files in it.
     is_shared: bool,
-    /// Others may also change what is in it.
+    /// Other users can rename and remove entries as well.
     is_foreign: bool,
 }
 
@@ -108,8 +107,8 @@ pub fn walk(path: &Path) -> Result<Walked, Untrusted> {
     walk_by(path, Rule::RootAlone)
 }
 
-/// The same where the caller decides as well as root, also through folders of others as long as no link in one of them is followed:
-/// [`Walked::reach`] says whether there were any.
+/// Walks a path as [`walk`] does, with directories of the caller as trusted as those of root. Directories of other users are
+/// passed, but links in them are refused; [`Walked::reach`] reports such directories.
 ///
 /// # Errors
 /// As [`walk`].

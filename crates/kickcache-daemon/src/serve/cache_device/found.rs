@@ -289,7 +289,7 @@ fn look_for_nothing(path: &Path, size: Option<u64>) -> Result<Option<Found>, Ser
     if let Some(target) = std::fs::read_link(path).ok().filter(|_| !is_there) {
         let target = target.display();
         return Err(refuse(format!(
-            "this is a link to {target}, which does not exist, and nothing is made there; give the path of the file itself, or remove the link"
+            "this is a link to {target}, which does not exist, and no file is made behind a link; give the path of the file itself, or remove the link"
         )));
     }
     let Some(size) = size else {

@@ -24,7 +24,7 @@ use crate::serve::stop_wish::StopWish;
 /// Blocks that are compared with what a remote origin has, before it is used and when it was lost.
 pub(crate) const SAMPLES_MAX: u32 = 64;
 
-/// Refuses an origin that this process serves itself, while others are served: before that, it answers nobody.
+/// Refuses an export of this process as an origin. The process must be serving already.
 ///
 /// # Errors
 /// [`ServeError::Volume`].

@@ -178,7 +178,7 @@ impl Connection {
         Some(Denied { volume, names: self.tls.as_deref().map(TlsStream::names).unwrap_or_default() })
     }
 
-    /// The name of an export that the client asked for since the last call and that does not exist.
+    /// The unknown export that the client requested since the last call.
     pub(crate) fn take_unknown(&mut self) -> Option<String> {
         self.session.take_unknown()
     }

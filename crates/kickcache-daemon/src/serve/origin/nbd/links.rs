@@ -164,10 +164,10 @@ pub(super) fn dial(uri: &NbdUri, patience: Duration) -> Result<Client, ClientErr
     dial_export(uri, uri.export(), patience)
 }
 
-/// Whether the server is this process: by the socket that it listens at, or by a probe that comes back through whatever is between.
+/// Whether the server is this process: its process listens at the unix socket, or a probe arrives, through relays as well.
 ///
 /// # Errors
-/// If there can be no probe. What is wrong with the server is left to those who use it.
+/// If the system gives no random bytes. Errors of the server are left to the connection that follows.
 pub(super) fn is_own(uri: &NbdUri, patience: Duration) -> Result<bool, ServeError> {
     if let NbdAddress::Unix(path) = uri.address()
         && connect_unix(path).is_ok_and(|socket| is_listening(&socket))
