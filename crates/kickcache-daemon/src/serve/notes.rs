@@ -344,8 +344,8 @@ impl Notes {
             kept = kept.and(noted);
         }
         let names = self.names.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let unserved = Unserved { cache: &cache, known: &names, served: &served };
-        kept.and(unserved.leave_out(store))
+        let unserved = Unserved { cache: &cache, known: &names, served: &served }.leave_out(store);
+        kept.and(unserved)
     }
 
     fn take(&self, id: VolumeId) -> Option<Noted> {

@@ -155,7 +155,7 @@ impl Session {
             Phase::Handshake(handshake) => {
                 let Taken { consumed, meaning } = handshake.decode(input, &mut self.output);
                 self.denied = handshake.take_denied().or(self.denied);
-                self.unknown = handshake.take_unknown().or(self.unknown.take());
+                self.unknown = handshake.take_unknown().or_else(|| self.unknown.take());
                 Taken::new(consumed, self.on_progress(&meaning))
             }
             Phase::Closed(reason, _) => Taken::new(0, Some(Decoded::Close(*reason))),
