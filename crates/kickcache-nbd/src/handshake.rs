@@ -1,7 +1,7 @@
 //! The handshake: from the greeting to the choice of an export.
 #![deny(clippy::indexing_slicing, clippy::arithmetic_side_effects)]
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::mem;
 use std::sync::Arc;
 
@@ -64,6 +64,8 @@ pub(super) struct Handshake {
     access: Vec<Access>,
     /// The export that was asked for last of those denied.
     denied: Cell<Option<usize>>,
+    /// The unknown export that the client requested last.
+    unknown: RefCell<Option<String>>,
     stage: HandshakePhase,
     fixed_newstyle: bool,
     no_zeroes: bool,
@@ -92,6 +94,7 @@ impl Handshake {
             channel: Channel::Clear,
             access: Vec::new(),
             denied: Cell::new(None),
+            unknown: RefCell::new(None),
             stage: HandshakePhase::ClientFlags,
             fixed_newstyle: false,
             no_zeroes: false,
@@ -114,6 +117,11 @@ impl Handshake {
     /// The export that was asked for last of those denied.
     pub(super) fn take_denied(&self) -> Option<usize> {
         self.denied.take()
+    }
+
+    /// The unknown export that the client requested last.
+    pub(super) fn take_unknown(&self) -> Option<String> {
+        self.unknown.take()
     }
 
     /// Takes one step, and says how it goes on.
@@ -352,8 +360,10 @@ impl Handshake {
     }
 
     fn find_or_refuse(&self, name: &str) -> Result<Found<'_>, Refusal> {
-        let found = self.find(name);
-        let found = found.ok_or(Refusal::new(rep::ERR_UNKNOWN, "the server has no export of this name"))?;
+        let Some(found) = self.find(name) else {
+            self.unknown.replace(Some(name.to_owned()));
+            return Err(Refusal::new(rep::ERR_UNKNOWN, "the server has no export of this name"));
+        };
         if found.access == Access::Denied {
             self.denied.set(Some(found.index));
             return Err(Refusal::new(rep::ERR_POLICY, "the export is not for the name in your certificate"));

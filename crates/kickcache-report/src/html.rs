@@ -1,11 +1,12 @@
 //! Text and data inside HTML.
 
+use kickcache_units::printable::printable;
 use serde::Serialize;
 
-/// A text as HTML shows it, inside elements and attributes alike.
+/// A text as HTML shows it, inside elements and attributes alike. Control characters, which HTML excludes, are escaped.
 pub(crate) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
-    for character in text.chars() {
+    for character in printable(text).chars() {
         match character {
             '&' => escaped.push_str("&amp;"),
             '<' => escaped.push_str("&lt;"),
@@ -21,7 +22,7 @@ pub(crate) fn escape(text: &str) -> String {
 /// Figures as JSON that no script element ends early on.
 pub(crate) fn json(figures: &impl Serialize) -> String {
     let text = serde_json::to_string(figures).expect("results hold numbers and texts only");
-    text.replace('<', "\\u003c")
+    printable(&text).replace('<', "\\u003c")
 }
 
 /// A section with its heading.
@@ -50,4 +51,16 @@ pub(crate) fn answer(sentences: &[String]) -> String {
     }
     let lines: String = sentences.iter().map(|sentence| format!("<p>{}</p>\n", escape(sentence))).collect();
     format!("<section class=\"answer\">\n{lines}</section>\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn control_characters_are_escaped_in_text_and_data() {
+        assert_eq!(escape("<b>\u{1b}]0;a\u{7}\u{202e}"), "&lt;b&gt;\\u001b]0;a\\u0007\\u202e");
+        let data = json(&"<\u{1b}\u{9b}\u{202e}");
+        assert_eq!(data, "\"\\u003c\\u001b\\u009b\\u202e\"");
+    }
 }

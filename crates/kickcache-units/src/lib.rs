@@ -1,4 +1,6 @@
-//! Sizes as people write them, and sizes, rates and times as tables show them.
+//! Sizes as people write them, and sizes, rates and times as tables show them; text without control characters.
+
+pub mod printable;
 
 use std::fmt;
 use std::str::FromStr;

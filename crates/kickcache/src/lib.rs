@@ -1,7 +1,7 @@
 //! The `kickcache` program: what people type, and what they see.
 //!
 //! Rooms:
-//! * [`cli`]: the commands, a file each; the only place that writes to standard output.
+//! * [`cli`]: the commands, a file each; `user_text`: their output, with control characters escaped.
 //! * `bench`: fio on named targets, in turns, with a verdict.
 //! * [`demo`]: a cached disk beside its parts, measured on this machine.
 //! * [`judge`]: whether a command is worse than another one; verdicts for `git bisect run`.
@@ -12,6 +12,8 @@
 //! its control socket, or call its offline tools; simulations are those of `kickcache_model`.
 //!
 //! Start with `cli/mod.rs`.
+
+#![warn(clippy::print_stderr, clippy::print_stdout)]
 
 mod bar;
 mod bench;
@@ -24,4 +26,5 @@ pub mod judge;
 mod notice;
 mod process_times;
 mod timeline;
+mod user_text;
 mod whole_file;

@@ -188,7 +188,7 @@ impl Client {
         let stream = self.connect()?;
         let mut reader = BufReader::new(&stream);
         let reply =
-            exchange(&stream, &mut reader, Some(self.answer_max), &Request::Record { volume: volume.into() });
+            exchange(&stream, &mut reader, self.answer_max, &Request::Record { volume: volume.into() });
         let came = reader.buffer().to_vec();
         let reply = reply.map_err(|error| self.exchange_error(error))?;
         let Reply::Recording(title) = reply else { return Err(self.refusal(reply)) };

@@ -264,6 +264,7 @@ fn every_command_goes_there_and_back() {
             origin_moved: false,
             origin_grown: false,
             force_origin: false,
+            new_cache: false,
         })
         .unwrap();
     let removed = client.remove("vm1", Clients::Disconnected, DirtyFate::Abandoned).unwrap();
@@ -420,6 +421,28 @@ fn nonsense_is_answered_with_a_sentence() {
         );
     }
     Client::new(&room.path).status().unwrap();
+}
+
+#[test]
+fn a_request_with_a_key_twice_is_refused() {
+    let room = room();
+    let (daemon, server) = start(&room.path);
+    let _server = server.unwrap();
+    let twice = [
+        r#"{"command":"mode","volume":"vm1","volume":"vm1","mode":"bypass"}"#,
+        r#"{"command":"status","command":"stop"}"#,
+        r#"{"command":"leave-out","device":"/a","device":"/b"}"#,
+        r#"{"command":"add","cache":"/c","volume":{"name":"a","origin":"/x","origin":"/y"}}"#,
+        r#"{"command":"add","cache":"/c","volume":{"name":"a","more":[{"b":1,"b":1}]}}"#,
+    ];
+    for request in twice {
+        let mut stream = UnixStream::connect(&room.path).unwrap();
+        stream.write_all(format!("{request}\n").as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        assert!(answer.contains("this is not a request: the key `") && answer.contains("twice"), "{answer}");
+    }
+    assert!(daemon.told.lock().unwrap().is_empty());
 }
 
 #[test]

@@ -6,9 +6,10 @@ use std::path::PathBuf;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::control::printable::make_printable;
 use crate::control::report::Report;
+use crate::control::unique_keys::UniqueKeys;
 use crate::plan::plan_change::PlanChange;
+use crate::plan::volume_spec::{DirtyLoss, VolumeSpec};
 use crate::words::ModeWord;
 
 /// Longest request line in bytes.
@@ -112,7 +113,8 @@ impl Request {
             | Request::Record { .. }
             | Request::Reload { .. }
             | Request::Stop {}
-            | Request::AwaitEnd {} => false,
+            | Request::AwaitEnd {}
+            | Request::Ping {} => false,
         }
     }
 }
@@ -303,6 +305,24 @@ pub struct VolumeToAdd {
     /// It may be a cache device itself.
     #[serde(default)]
     pub force_origin: bool,
+    /// Dirty blocks of the volume on another cache device may be lost.
+    #[serde(default)]
+    pub new_cache: bool,
+}
+
+impl VolumeToAdd {
+    /// The volume as the plan has it.
+    ///
+    /// # Errors
+    /// If a key or a value is wrong.
+    pub fn spec(&self) -> serde_json::Result<VolumeSpec> {
+        let mut spec: VolumeSpec = serde_json::from_value(self.volume.clone())?;
+        spec.claims.moved = self.origin_moved;
+        spec.claims.grown = self.origin_grown;
+        spec.claims.forced = self.force_origin;
+        spec.dirty_loss = if self.new_cache { DirtyLoss::Accepted } else { DirtyLoss::Refused };
+        Ok(spec)
+    }
 }
 
 /// A volume that is gone.
@@ -332,10 +352,10 @@ pub struct Resized {
     pub is_unchanged: bool,
 }
 
-/// Reads one line, whose texts can be shown on a terminal; nothing at the end of the stream.
+/// Reads one line; nothing at the end of the stream.
 ///
 /// # Errors
-/// I/O, a line longer than `length_max`, or one that is no JSON of this kind.
+/// I/O, a line longer than `length_max`, a line that is no JSON of this kind, or an object with two equal keys.
 pub fn read_line<T: DeserializeOwned>(stream: &mut impl BufRead, length_max: u64) -> io::Result<Option<T>> {
     let mut line = Vec::new();
     let count = stream.take(length_max).read_until(b'\n', &mut line)?;
@@ -346,12 +366,8 @@ pub fn read_line<T: DeserializeOwned>(stream: &mut impl BufRead, length_max: u64
         let what = format!("the line is longer than {length_max} bytes or has no end");
         return Err(io::Error::new(io::ErrorKind::InvalidData, what));
     }
-    let read = || {
-        let mut value = serde_json::from_slice(&line)?;
-        make_printable(&mut value);
-        serde_json::from_value(value).map(Some)
-    };
-    read().map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+    let read = || serde_json::from_value(serde_json::from_slice::<UniqueKeys>(&line)?.0).map(Some);
+    read().map_err(|error: serde_json::Error| io::Error::new(io::ErrorKind::InvalidData, error))
 }
 
 /// Writes one line.

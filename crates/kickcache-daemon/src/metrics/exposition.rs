@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use kickcache_units::printable::printable_line;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet, prometheus_text, text};
 use prometheus_client::registry::Registry;
@@ -63,7 +64,8 @@ fn encode<T: Subject>(
     families: &[Family<T>],
     subjects: &[&T],
 ) -> fmt::Result {
-    let labelled: Vec<(Labels, &T)> = subjects.iter().map(|subject| (subject.labels(), *subject)).collect();
+    let labelled: Vec<(Labels, &T)> =
+        subjects.iter().map(|subject| (shown(subject.labels()), *subject)).collect();
     for family in families {
         let metric_type = family.values.metric_type();
         let mut metric = encoder.encode_descriptor(family.name, family.help, None, metric_type)?;
@@ -80,7 +82,7 @@ fn encode_values<T>(
     own: &Labels,
     subject: &T,
 ) -> fmt::Result {
-    let with = |more: Labels| own.iter().cloned().chain(more).collect::<Labels>();
+    let with = |more: Labels| own.iter().cloned().chain(shown(more)).collect::<Labels>();
     match values {
         Values::Counter(value) => counter(metric, own, value(subject)),
         Values::Counters(values) => values(subject)
@@ -95,8 +97,13 @@ fn encode_values<T>(
         Values::Histograms(values) => values(subject)
             .into_iter()
             .try_for_each(|Labelled { labels, value }| histogram(metric, &with(labels), &value)),
-        Values::Info(labels) => metric.encode_family(own)?.encode_info(&labels(subject)),
+        Values::Info(labels) => metric.encode_family(own)?.encode_info(&shown(labels(subject))),
     }
+}
+
+/// Labels without control characters: a scrape is shown on terminals and pages of others.
+fn shown(labels: Labels) -> Labels {
+    labels.into_iter().map(|(name, value)| (name, printable_line(&value).into())).collect()
 }
 
 fn counter(metric: &mut MetricEncoder<'_>, labels: &Labels, value: u64) -> fmt::Result {

@@ -299,3 +299,16 @@ fn every_help_is_a_sentence() {
         assert!(help.ends_with('.') && help.starts_with(|c: char| c.is_ascii_uppercase()), "{help}");
     }
 }
+
+#[test]
+fn labels_have_no_control_characters() {
+    let mut scrape = scrape();
+    scrape.report.caches[0].device = "/dev/\u{1b}]0;a\u{7}\n".into();
+    scrape.report.caches[0].volumes[0].name = "v\u{9b}2J\u{202e}".into();
+    for format in [Format::Prometheus, Format::OpenMetrics] {
+        let text = exposition(scrape.clone(), format);
+        assert!(!text.chars().any(|c| c != '\n' && c.is_control() || c == '\u{202e}'), "{text:?}");
+        assert!(text.contains(r#"cache="/dev/\\u001b]0;a\\u0007\\n""#), "{text}");
+        assert!(text.contains(r#"volume="v\\u009b2J\\u202e""#), "{text}");
+    }
+}

@@ -6,6 +6,7 @@ use kickcache_engine::format::superblock::{Superblock, VolumeRecord};
 use kickcache_engine::units::{BLOCK_BYTES, BLOCK_SIZE, BlockIndex, BlockKey};
 
 use crate::extents::show_extents;
+use crate::offline::bound_origin::BoundOrigin;
 use crate::offline::change::{DirtyBlocks, detach};
 use crate::offline::contents::Contents;
 use crate::offline::error::{EXTENTS_SHOWN, OfflineError};
@@ -100,8 +101,11 @@ pub fn drain(plan: DrainPlan<'_>, progress: &mut dyn FnMut(u64, u64)) -> Result<
         return Err(OfflineError::OriginGone { state, path, name, origin, source });
     }
     let Some(age) = age(plan, &contents, record, &origin)? else {
+        forget_needless(plan, &contents.superblock, record)?;
         return Ok(Drained { name, origin, outcome: DrainOutcome::Nothing, overtaken_bytes: 0 });
     };
+    // Kept until the end.
+    let bound = bind(plan, &contents.superblock, record, &origin)?;
     // Nothing but what is dirty is written over what may be newer, no clean block between.
     let service = match age {
         Age::Current => CacheService::InService,
@@ -117,7 +121,8 @@ pub fn drain(plan: DrainPlan<'_>, progress: &mut dyn FnMut(u64, u64)) -> Result<
         Age::Current | Age::Overtaken | Age::Copy => Vec::new(),
     };
     let left_alone = u64::try_from(overtaken.len()).unwrap_or(u64::MAX);
-    let config = ServerConfig { overtaken, ..server_config(plan, record, &origin, service) };
+    let mut config = ServerConfig { overtaken, ..server_config(plan, record, &origin, service) };
+    config.cache.volumes.iter_mut().for_each(|volume| volume.origin_file = bound.number);
     let dirty = dirty_blocks(&contents, record).saturating_sub(left_alone);
     let stuck = |why: String| {
         let after = super::read(plan.cache)?;
@@ -154,6 +159,34 @@ pub fn drain(plan: DrainPlan<'_>, progress: &mut dyn FnMut(u64, u64)) -> Result<
     }
 }
 
+/// Refuses an origin that only the cache device names.
+fn bind(
+    plan: DrainPlan<'_>,
+    superblock: &Superblock,
+    record: &VolumeRecord,
+    origin: &OriginSource,
+) -> Result<BoundOrigin, OfflineError> {
+    if plan.origin.is_some() {
+        return Ok(BoundOrigin::named());
+    }
+    BoundOrigin::of_device(plan.state, superblock, record, plan.claims).map_err(|why| {
+        let drain = ShellCommand::drain_offline(&record.name, plan.cache).word("--origin");
+        let drain = match origin {
+            OriginSource::Path(path) => drain.path(path),
+            OriginSource::Nbd(_) | OriginSource::Outside(_) => drain.word(&origin.to_string()),
+        };
+        let flags = [
+            (plan.claims.moved, "--origin-moved"),
+            (plan.claims.grown, "--origin-grown"),
+            (plan.older == OlderBlocks::Accept, "--accept-older"),
+        ];
+        let given = flags.into_iter().filter(|(is_given, _)| *is_given);
+        let drain = given.fold(drain, |drain, (_, flag)| drain.word(flag)).state(plan.state);
+        let (path, name) = (plan.cache.into(), record.name.clone());
+        OfflineError::Unbound { path, name, origin: origin.to_string(), why: Box::new(why), drain }
+    })
+}
+
 /// What is damaged, and what can be done about it.
 fn damaged(plan: DrainPlan<'_>, name: &str) -> String {
     let detach =
@@ -178,6 +211,23 @@ fn overtaken_blocks(
     let starts = dirty.flat_map(|extent| (extent.start..extent.end()).step_by(BLOCK_BYTES));
     let overtaken = starts.filter(|at| !is_newest(*at));
     Ok(overtaken.map(|at| BlockKey::new(record.id, BlockIndex::new(at / BLOCK_SIZE))).collect())
+}
+
+/// Clears the dirty flag of an origin's record if its cache device has no dirty blocks: other commands refuse the origin for
+/// the flag, and advise a drain.
+fn forget_needless(
+    plan: DrainPlan<'_>,
+    superblock: &Superblock,
+    record: &VolumeRecord,
+) -> Result<(), OfflineError> {
+    let is_copy = older_copy(plan.state, superblock, plan.cache).is_some();
+    let Some(store) = plan.state.store().filter(|_| !is_copy) else { return Ok(()) };
+    match store.origin(&record.origin_identity)? {
+        Some(note) if note.may_be_dirty && note.cache_uuid == uuid_text(superblock.uuid) => {
+            Ok(store.keep_origin(&OriginRecord { may_be_dirty: false, ..note })?)
+        }
+        Some(_) | None => Ok(()),
+    }
 }
 
 /// The newer cache device is not waited for any more. What it holds is old if it does come back, which is noted before.

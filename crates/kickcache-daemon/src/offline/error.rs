@@ -9,6 +9,7 @@ use kickcache_units::{are, counted};
 
 use crate::driver::device::OpenError;
 use crate::extents::show_extents;
+use crate::offline::bound_origin::Unbound;
 use crate::serve::config::StatePlace;
 use crate::serve::error::ServeError;
 use crate::serve::missed_device::lose_dirty;
@@ -119,6 +120,23 @@ pub enum OfflineError {
         /// Why.
         source: Box<OpenError>,
     },
+    /// The state directory does not confirm the origin that the device names.
+    #[error(
+        "{} names {origin} as the origin of {name}, and {why}; nothing was written: check it, and name the origin ({drain})",
+        .path.display()
+    )]
+    Unbound {
+        /// The device.
+        path: PathBuf,
+        /// The volume.
+        name: String,
+        /// The origin that it names.
+        origin: String,
+        /// Why that does not count.
+        why: Box<Unbound>,
+        /// The command that names it.
+        drain: ShellCommand,
+    },
     /// It is older than what is noted of it.
     #[error("{}: {copy}", .path.display())]
     OlderCopy {
@@ -142,7 +160,7 @@ pub enum OfflineError {
     /// It was served, and nothing is noted of that where it was looked for.
     #[error(
         "{} was served before, and {place} has no record of it: the origin of {name} may have newer data; name the state \
-         directory that has its record (--state), or say --accept-older to write {what} over what the origin has, and to \
+         directory that has its record (--state), or say --accept-older and --origin to write {what} over what the origin has, and to \
          remove the volume from this device, as its other blocks may be stale", .path.display()
     )]
     Unnoted {

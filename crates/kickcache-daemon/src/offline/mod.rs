@@ -3,6 +3,7 @@
 //! Recovery is the engine's own: what it would write is dropped by those that only look (`metadata`), and written by
 //! the driver for those that change something ([`change`]).
 
+mod bound_origin;
 pub mod change;
 pub mod check;
 mod contents;
@@ -20,6 +21,7 @@ pub mod taken_in;
 pub mod ublk;
 mod write_back;
 
+pub use self::bound_origin::Unbound;
 pub use self::contents::{Contents, read};
 pub use self::error::{EXTENTS_SHOWN, OfflineError};
 

@@ -130,6 +130,14 @@ impl NbdUri {
         }
     }
 
+    /// The socket of the server, if it is a unix socket.
+    pub fn socket_path(&self) -> Option<&Path> {
+        match &self.address {
+            NbdAddress::Unix(path) => Some(path),
+            NbdAddress::Tcp { .. } => None,
+        }
+    }
+
     /// Other names of the export, where they are known: each address of its host in place of the host's name, and all with TLS if it
     /// is without, or without if it is with. Looks the name up, which may take long.
     pub fn other_identities(&self) -> Vec<String> {

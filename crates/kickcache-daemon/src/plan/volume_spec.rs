@@ -11,6 +11,7 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error as _};
 
 use crate::driver::device::AccessMode;
+use crate::driver::rights::trusted_path::Identity as FileNumber;
 use crate::plan::client_cap::ClientCap;
 use crate::plan::cutoff::Cutoff;
 use crate::plan::dirty_marks::{DirtyMark, DirtyMarks};
@@ -101,6 +102,9 @@ pub struct VolumeSpec {
     /// Whether dirty blocks may be lost.
     #[serde(skip)]
     pub dirty_loss: DirtyLoss,
+    /// The number that the opened origin must have.
+    #[serde(skip)]
+    pub origin_file: Option<FileNumber>,
     /// How clients reach it.
     #[serde(skip)]
     pub frontends: FrontendSpecs,
@@ -140,6 +144,7 @@ impl VolumeSpec {
             access: AccessMode::default(),
             claims: OriginClaims::default(),
             dirty_loss: DirtyLoss::default(),
+            origin_file: None,
             frontends: FrontendSpecs::default(),
         }
     }

@@ -19,6 +19,7 @@ use crate::serve::known_volume::KnownVolume;
 use crate::serve::membership::{Held, Joining, Lease, Members, MembershipOrder};
 use crate::serve::notes::Notes;
 use crate::serve::open_volume::OpenVolume;
+use crate::serve::origin::check_not_own;
 use crate::serve::parting::AskLoop;
 use crate::serve::prepare::{candidate, check_late, facts, open_held};
 use crate::serve::stop_wish::StopWish;
@@ -51,6 +52,7 @@ pub(crate) fn prepare(
     let Surroundings { cache: path, state, exposure, stop_wish, .. } = surroundings;
     let members: Members = asked.ask(MembershipOrder::Members)??;
     check_apart(spec, &members)?;
+    check_not_own(spec)?;
     let mut volume = open_held(spec, state, stop_wish)?;
     if let Some(origin) = volume.origin.local() {
         check_different(&members.cache, origin)?;

@@ -15,6 +15,7 @@ use crate::plan::cache_spec::Replacement;
 use crate::serve::config::StatePlace;
 use crate::serve::error::{RefusedVolume, ServeError};
 use crate::serve::missed_device::{self, new_cache};
+use crate::serve::unserved_records::Unserved;
 use crate::state::{
     CacheRecord, CompleteCache, Completeness, FileIdentity, NewestBlocks, OriginRecord, OutOfService,
     StateError, StateStore, uuid_text,
@@ -330,6 +331,7 @@ impl Notes {
         let mut volumes = self.lock();
         let cache = self.cache();
         let mut kept = keep_out_of_service(store, &cache, Vec::new());
+        let served: Vec<String> = volumes.iter().map(|volume| volume.identity.clone()).collect();
         for volume in volumes.drain(..) {
             let record = OriginRecord::new(&volume.identity, &volume.name, &cache, Completeness::MayBeDirty);
             let record =
@@ -341,7 +343,9 @@ impl Notes {
             let noted = store.keep_origin(&record);
             kept = kept.and(noted);
         }
-        kept
+        let names = self.names.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let unserved = Unserved { cache: &cache, known: &names, served: &served }.leave_out(store);
+        kept.and(unserved)
     }
 
     fn take(&self, id: VolumeId) -> Option<Noted> {

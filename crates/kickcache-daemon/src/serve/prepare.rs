@@ -13,8 +13,9 @@ use tracing::subscriber::NoSubscriber;
 use crate::driver::device::{BlockFile, check_different, check_distinct};
 use crate::driver::executor::Medium;
 use crate::driver::nothing::Nothing;
+use crate::driver::rights::trusted_path::Identity;
 use crate::plan::cache_spec::{CacheService, CacheSpec, Replacement};
-use crate::plan::volume_spec::VolumeSpec;
+use crate::plan::volume_spec::{DirtyLoss, VolumeSpec};
 use crate::serve::cache_device::found::Found;
 use crate::serve::cache_device::{CacheDevice, Made, OriginFacts, attach};
 use crate::serve::config::{ServerConfig, StatePlace};
@@ -418,7 +419,11 @@ pub(crate) fn check_late(
     volume.known_as.cache = Some(uuid_text(superblock.uuid));
     volume.known_as.origins.extend(known.filter(|origin| *origin != volume.identity));
     check_left_behind(volume, spec, state)?;
-    let chosen = Chosen { path, uuid: Some(superblock.uuid), replacement: Replacement::Refuse };
+    let replacement = match spec.dirty_loss {
+        DirtyLoss::Refused => Replacement::Refuse,
+        DirtyLoss::Accepted => Replacement::Accept,
+    };
+    let chosen = Chosen { path, uuid: Some(superblock.uuid), replacement };
     notes::check(state, chosen, &[candidate(volume, superblock)])?;
     check_current(superblock, path, volume, state)
 }
@@ -441,6 +446,7 @@ fn open_volumes(config: &ServerConfig, cache: Option<&BlockFile>) -> Result<Vec<
 
 fn open_volume(spec: &VolumeSpec, wish: &StopWish) -> Result<OpenVolume, ServeError> {
     let origin = Origin::open(spec, wish)?;
+    check_pinned(spec, &origin)?;
     let identity = origin.identity();
     Ok(OpenVolume {
         name: spec.name.clone(),
@@ -456,6 +462,18 @@ fn open_volume(spec: &VolumeSpec, wish: &StopWish) -> Result<OpenVolume, ServeEr
         claims: spec.claims,
         locks: Vec::new(),
     })
+}
+
+/// Refuses an opened origin that is not the file that was checked before.
+fn check_pinned(spec: &VolumeSpec, origin: &Origin) -> Result<(), ServeError> {
+    let (Some(pinned), Some(opened)) = (spec.origin_file, origin.local()) else { return Ok(()) };
+    let found = opened.file().metadata().map(|metadata| Identity::of(&metadata));
+    if found.is_ok_and(|found| found == pinned) {
+        return Ok(());
+    }
+    let what =
+        format!("another file was put at {} while it was opened; name its origin", opened.path().display());
+    Err(ServeError::Volume { name: spec.name.clone(), what })
 }
 
 pub(crate) fn facts<'a>(volume: &'a OpenVolume, state: &'a StatePlace) -> OriginFacts<'a> {

@@ -28,10 +28,14 @@ impl FileIdentity {
     /// file was made.
     pub fn of_origin(identity: &str) -> Option<FileIdentity> {
         let path = identity.strip_prefix("file:")?;
-        let file = access::look(Path::new(path)).ok()?;
+        FileIdentity::of_file(&access::look(Path::new(path)).ok()?)
+    }
+
+    /// That of a file; `None` where the file system does not keep when a file was made.
+    pub fn of_file(file: &File) -> Option<FileIdentity> {
         let found = file.metadata().ok()?;
         let born = found.created().ok()?.duration_since(UNIX_EPOCH).ok()?;
-        let inode = if has_inodes(&file) { found.ino() } else { 0 };
+        let inode = if has_inodes(file) { found.ino() } else { 0 };
         Some(FileIdentity { inode, born_ns: u64::try_from(born.as_nanos()).ok()? })
     }
 

@@ -36,6 +36,9 @@ pub struct OriginRecord {
     /// call dirty is so after a crash alone.
     #[serde(default)]
     pub complete: Vec<CompleteCache>,
+    /// The uuids of other cache devices that it was served with, the last one first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub earlier: Vec<String>,
 }
 
 /// A cache device, as of its last start with an origin.
@@ -130,6 +133,7 @@ impl OriginRecord {
                 Completeness::Complete => vec![own],
                 Completeness::MayBeDirty => Vec::new(),
             },
+            earlier: Vec::new(),
         }
     }
 
@@ -138,6 +142,9 @@ impl OriginRecord {
     pub fn after(mut self, before: &OriginRecord) -> OriginRecord {
         let others = before.complete.iter().filter(|cache| cache.cache_uuid != self.cache_uuid);
         self.complete.extend(others.take(COMPLETE_MAX - 1).cloned());
+        let known = std::iter::once(&before.cache_uuid).chain(&before.earlier);
+        let others = known.filter(|uuid| !uuid.is_empty() && **uuid != self.cache_uuid);
+        self.earlier.extend(others.take(COMPLETE_MAX).cloned());
         self
     }
 
@@ -162,6 +169,7 @@ impl OriginRecord {
             file: None,
             written_without: true,
             complete: Vec::new(),
+            earlier: Vec::new(),
         }
     }
 
@@ -169,6 +177,11 @@ impl OriginRecord {
     pub fn is_complete(&self, superblock: &Superblock) -> bool {
         let meant = CompleteCache { cache_uuid: uuid_text(superblock.uuid), starts: superblock.starts };
         self.complete.contains(&meant)
+    }
+
+    /// Whether it was ever served with the cache device with this uuid.
+    pub fn is_of(&self, uuid: &str) -> bool {
+        self.cache_uuid == uuid || self.earlier.iter().any(|earlier| earlier == uuid)
     }
 
     /// Whether everything that was written to the origin passed the cache device with this uuid.

@@ -220,6 +220,11 @@ impl StateStore {
         }
     }
 
+    /// Where the record of an origin is.
+    pub fn origin_note(&self, identity: &str) -> PathBuf {
+        self.origin_path(identity)
+    }
+
     /// Where the record of a cache device stands.
     pub fn cache_note(&self, uuid: &str) -> PathBuf {
         self.cache_path(uuid)

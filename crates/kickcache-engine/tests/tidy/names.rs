@@ -55,6 +55,7 @@ const UNSAFE_ROOMS: [&str; 4] = [
 ];
 /// Where standard output may be written.
 const STDOUT_ROOMS: [&str; 14] = [
+    "crates/kickcache/src/user_text.rs",
     "crates/kickcache/examples/",
     "crates/kickcache/src/cli/",
     "crates/kickcache/src/bin/",

@@ -34,6 +34,8 @@ pub struct Session {
     output: Vec<u8>,
     /// The export that was denied last.
     denied: Option<usize>,
+    /// The unknown export that the client requested last.
+    unknown: Option<String>,
 }
 
 impl Session {
@@ -56,7 +58,7 @@ impl Session {
         );
         let mut output = Vec::new();
         let phase = Phase::Handshake(Handshake::new(exports, policy, &mut output));
-        Session { phase, output, denied: None }
+        Session { phase, output, denied: None, unknown: None }
     }
 
     /// Looks at unread bytes of the stream, and says what they mean. The work of a call is bounded by the length of the input; output may have been queued.
@@ -86,6 +88,11 @@ impl Session {
     /// The index of the export that was asked for and denied since the last call, for the log.
     pub fn take_denied(&mut self) -> Option<usize> {
         self.denied.take()
+    }
+
+    /// The unknown export that the client requested since the last call.
+    pub fn take_unknown(&mut self) -> Option<String> {
+        self.unknown.take()
     }
 
     /// Moves the queued output to the end of `into`.
@@ -148,6 +155,7 @@ impl Session {
             Phase::Handshake(handshake) => {
                 let Taken { consumed, meaning } = handshake.decode(input, &mut self.output);
                 self.denied = handshake.take_denied().or(self.denied);
+                self.unknown = handshake.take_unknown().or_else(|| self.unknown.take());
                 Taken::new(consumed, self.on_progress(&meaning))
             }
             Phase::Closed(reason, _) => Taken::new(0, Some(Decoded::Close(*reason))),

@@ -4,6 +4,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::builder::{OsStringValueParser as OriginParser, TypedValueParser as _};
+use kickcache_daemon::control::report::Report;
 use kickcache_daemon::control::wire::VolumeToAdd;
 use kickcache_daemon::plan::address::NbdAddress;
 use kickcache_daemon::plan::cutoff::Cutoff;
@@ -19,6 +20,7 @@ use serde_json::{Map, Value};
 use crate::cli::exit::Failure;
 use crate::cli::limit_flags::LimitFlags;
 use crate::cli::options::ControlOption;
+use crate::notice::notice;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -78,6 +80,11 @@ pub(crate) struct AddArgs {
     /// Accept an origin that carries a kickcache cache device; writes destroy that
     #[arg(long)]
     force_origin: bool,
+    /// Lose dirty blocks of the volume that are on another cache device
+    ///
+    /// The path of the cache device may follow, as in the messages that advise this.
+    #[arg(long, value_name = "PATH", num_args = 0..=1, require_equals = true)]
+    new_cache: Option<Option<PathBuf>>,
     /// Accept an origin that cannot be flushed: a power failure may lose its last writes
     #[arg(long)]
     origin_no_flush: bool,
@@ -95,17 +102,32 @@ impl AddArgs {
                 "--origin-moved names {moved}, and {name} is to be added; name the same"
             )));
         }
+        if let Some(Some(new)) = &self.new_cache
+            && whole_path(new) != whole_path(&self.cache)
+        {
+            return Err(Failure::usage(format!(
+                "--new-cache names {}, and --cache {}; name the same",
+                new.display(),
+                self.cache.display()
+            )));
+        }
         let client = self.control.client().patient();
+        let is_served = |report: &Report| {
+            let volumes = report.caches.iter().flat_map(|cache| &cache.volumes);
+            volumes.into_iter().any(|volume| volume.name == name)
+        };
+        let done = if is_served(&client.status()?) { "is served already" } else { "added" };
         let hint = client.add(VolumeToAdd {
             cache: whole_path(&self.cache),
             volume: Value::Object(self.table(&name)?),
             origin_moved: self.origin_moved.is_some(),
             origin_grown: self.origin_grown,
             force_origin: self.force_origin,
+            new_cache: self.new_cache.is_some(),
         })?;
-        writeln!(out, "{name}: added")?;
+        writeln!(out, "{name}: {done}")?;
         if let Some(hint) = hint {
-            eprintln!("{hint}");
+            notice(&hint);
         }
         let report = client.status()?;
         let mut volumes = report.caches.iter().flat_map(|cache| &cache.volumes);

@@ -1,6 +1,5 @@
 //! `kickcache bench`: hands over to the bench, and says what it gave.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -15,6 +14,7 @@ use crate::cli::exit::{Exit, Failure};
 use crate::cli::options::parse_span;
 use crate::cli::prediction::{PredictionSpec, Predictions};
 use crate::cli::{bench_table, output};
+use crate::user_text::Printer;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -121,7 +121,7 @@ fn parse_percent(text: &str) -> Result<f64, String> {
 }
 
 impl BenchArgs {
-    pub(crate) fn run(self, out: &mut dyn Write) -> Result<(), Failure> {
+    pub(crate) fn run(self, out: &mut dyn Printer) -> Result<(), Failure> {
         output::try_out(&[self.output.as_deref(), self.save.as_deref()], &self.files())?;
         if let Some(most) = self.rounds_max.filter(|most| *most < self.rounds) {
             return Err(Failure::usage(format!(

@@ -1,6 +1,6 @@
 //! The table of `kickcache bench`.
 
-use std::io::{self, Write};
+use std::io;
 
 use kickcache_model::statistics::comparison::{Comparison, Verdict};
 use kickcache_units::{counted, show_whole};
@@ -8,6 +8,7 @@ use kickcache_units::{counted, show_whole};
 use crate::bench::{BenchResult, Foretold, Noise, Row, Summary};
 use crate::cli::status::width::terminal_width;
 use crate::cli::table::{Align, Cell, Colour, KEEP, Table, Tone};
+use crate::user_text::Printer;
 
 /// What stands where no round counts.
 const NONE_COUNTS: &str = "No round counts: what stands here was measured all the same, and proves nothing.";
@@ -18,7 +19,7 @@ const BUSY: f64 = 0.02;
 /// What stands where there is no figure.
 const NOTHING: &str = "-";
 
-pub(crate) fn print(result: &BenchResult, summary: &Summary, out: &mut dyn Write) -> io::Result<()> {
+pub(crate) fn print(result: &BenchResult, summary: &Summary, out: &mut dyn Printer) -> io::Result<()> {
     writeln!(out, "{}\n", result.job)?;
     if summary.rows.is_empty() {
         return writeln!(out, "Nothing was measured.");

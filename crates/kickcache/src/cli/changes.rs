@@ -189,17 +189,17 @@ impl Turn<'_> {
     /// It cannot be served, and nothing was changed.
     pub(super) fn add(&self, started: &mut Started, wanted: &VolumeToAdd) -> Result<(), ControlError> {
         let wrong = |error: &dyn std::fmt::Display| ControlError::Wrong(error.to_string());
-        let mut spec: VolumeSpec =
-            serde_json::from_value(wanted.volume.clone()).map_err(|error| wrong(&error))?;
-        spec.claims.moved = wanted.origin_moved;
-        spec.claims.grown = wanted.origin_grown;
-        spec.claims.forced = wanted.force_origin;
+        let spec = wanted.spec().map_err(|error| wrong(&error))?;
         let mut plan = self.changes.served(started);
         let known: Vec<String> = plan.caches.iter().map(|cache| cache.device.display().to_string()).collect();
         let index = started.position(&wanted.cache).ok_or_else(|| {
             let (cache, known) = (wanted.cache.display(), known.join(", "));
             ControlError::Refused(format!("the cache device {cache} is not served here; there is {known}"))
         })?;
+        // A repeated command, as after a lost reply.
+        if plan.caches[index].volumes.contains(&spec) {
+            return Ok(());
+        }
         check_free(&plan, &spec).map_err(|taken| ControlError::Refused(taken.to_string()))?;
         plan.caches[index].volumes.push(spec.clone());
         plan.check().map_err(|error| wrong(&error))?;

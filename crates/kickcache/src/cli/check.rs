@@ -1,12 +1,13 @@
 //! `kickcache check`: verifies every block on a cache device that nobody serves.
 
-use std::io::{self, Write};
+use std::io;
 use std::path::PathBuf;
 
 use anyhow::anyhow;
 use kickcache_daemon::offline::change::repair;
 use kickcache_daemon::offline::check::{Findings, Verdict, VolumeFindings, blocks_in, check};
 use kickcache_daemon::shell_command::ShellCommand;
+use kickcache_units::printable::printable_line;
 use kickcache_units::{are, counted, show_bytes};
 
 use crate::bar::bar;
@@ -15,6 +16,7 @@ use crate::cli::not_ours::with_notes;
 use crate::cli::options::StateOption;
 use crate::cli::standing::{Unused, bypassed_json, older_copy_json, print_needless, standing_json};
 use crate::cli::table::{Align, Cell, Colour, Table, Tone};
+use crate::user_text::Printer;
 
 /// How far it is.
 const BAR: &str = "checking {bar:30} {percent:>3} %  {bytes}/{total_bytes}  {bytes_per_sec}";
@@ -86,7 +88,7 @@ impl Log {
 }
 
 impl CheckArgs {
-    pub(crate) fn run(&self, out: &mut dyn Write) -> Result<(), Failure> {
+    pub(crate) fn run(&self, out: &mut dyn Printer) -> Result<(), Failure> {
         let mut findings = self.check()?;
         let state = self.state.place();
         let unused = Unused::look(&self.cache, &state).map_err(anyhow::Error::from)?;
@@ -117,7 +119,7 @@ impl CheckArgs {
         findings: &Findings,
         repaired: Option<u64>,
         unused: &Unused,
-        out: &mut dyn Write,
+        out: &mut dyn Printer,
     ) -> io::Result<()> {
         if !self.json {
             print(out, &self.cache.display().to_string(), findings, repaired)?;
@@ -169,7 +171,7 @@ fn end(findings: &Findings, unused: &Unused, next: &str) -> Result<(), Failure> 
     Err(Failure { exit, error: anyhow!(sentence) })
 }
 
-fn print(out: &mut dyn Write, path: &str, findings: &Findings, repaired: Option<u64>) -> io::Result<()> {
+fn print(out: &mut dyn Printer, path: &str, findings: &Findings, repaired: Option<u64>) -> io::Result<()> {
     let Findings { superblocks, journal, segments, .. } = findings;
     writeln!(out, "cache device {path}, {}", show_bytes(findings.device_bytes))?;
     writeln!(out, "  superblock  first copy {}; second copy {}", superblocks[0], superblocks[1])?;
@@ -230,11 +232,11 @@ fn volume_table(findings: &Findings) -> Table {
     table
 }
 
-fn print_damage(out: &mut dyn Write, volume: &VolumeFindings) -> io::Result<()> {
+fn print_damage(out: &mut dyn Printer, volume: &VolumeFindings) -> io::Result<()> {
     let lists =
         [(&volume.lost, "LOST: dirty and damaged"), (&volume.damaged, "damaged, and whole on the origin")];
     for (extents, what) in lists.into_iter().filter(|(extents, _)| !extents.is_empty()) {
-        writeln!(out, "\n{what} in {}, as byte offset + length:", volume.name)?;
+        writeln!(out, "\n{what} in {}, as byte offset + length:", printable_line(&volume.name))?;
         for extent in extents.iter().take(EXTENTS_SHOWN) {
             writeln!(out, "  {} + {}", extent.start, extent.length)?;
         }

@@ -1,11 +1,12 @@
 //! `kickcache demo`: hands over to the demo.
 
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::path::PathBuf;
 
 use crate::cli::exit::Failure;
 use crate::cli::output;
 use crate::demo::{Colours, LoadMaker, Options, Output, SECONDS};
+use crate::user_text::Printer;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -41,7 +42,7 @@ pub(crate) struct DemoArgs {
 }
 
 impl DemoArgs {
-    pub(crate) fn run(self, out: &mut dyn Write) -> Result<(), Failure> {
+    pub(crate) fn run(self, out: &mut dyn Printer) -> Result<(), Failure> {
         output::try_out(&[self.output.as_deref()], &[])?;
         let load = if self.fio { LoadMaker::Fio } else { LoadMaker::BuiltIn };
         let output = if self.json { Output::Json } else { Output::Text(colours()) };

@@ -10,6 +10,7 @@ use kickcache_daemon::offline::older_copy::older_copy_at;
 use kickcache_daemon::offline::standing::out_of_service;
 use kickcache_daemon::offline::ublk;
 use kickcache_daemon::state::{OriginRecord, uuid_text};
+use kickcache_units::printable::printable_line;
 use kickcache_units::show_bytes;
 
 use crate::cli::exit::Failure;
@@ -72,7 +73,8 @@ impl DetachArgs {
         let clean = show_bytes(done.clean_blocks * 4096);
         let whole =
             if copy.is_none() { "which the origin has" } else { "older than what the origin has, perhaps" };
-        writeln!(out, "{}: detached; {clean} of clean blocks dropped, {whole}", self.volume)?;
+        let name = printable_line(&self.volume);
+        writeln!(out, "{name}: detached; {clean} of clean blocks dropped, {whole}")?;
         print_older_copy(out, copy.as_ref())?;
         if !done.complete.is_empty() {
             let bytes: u64 = done.complete.iter().map(|extent| extent.length).sum();

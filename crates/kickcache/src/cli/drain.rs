@@ -12,6 +12,7 @@ use kickcache_daemon::offline::drain::{DrainOutcome, DrainPlan, Drained, OlderBl
 use kickcache_daemon::plan::origin_claims::OriginClaims;
 use kickcache_daemon::plan::origin_source::OriginSource;
 use kickcache_daemon::plan::origin_timeout::OriginTimeout;
+use kickcache_units::printable::printable_line;
 use kickcache_units::{counted, show_bytes};
 
 use crate::bar::bar;
@@ -20,6 +21,7 @@ use crate::cli::not_ours::with_notes;
 use crate::cli::options::{ControlOption, StateOption};
 use crate::cli::status::show_damage;
 use crate::closed_output::OutputWatch;
+use crate::notice::notice;
 
 /// How far it is.
 const BAR: &str = "draining {bar:30} {percent:>3} %  {bytes}/{total_bytes}  {bytes_per_sec}";
@@ -141,7 +143,7 @@ impl DrainArgs {
         let mut obstacles = Obstacles::default();
         while self.wait && (left > 0 || is_draining(volume, &report)) {
             if let Some(line) = obstacles.tell(Instant::now(), volume, &report) {
-                eprintln!("{line}");
+                notice(&format!("{line}"));
             }
             std::thread::sleep(ASK_EVERY);
             report = client.status()?;
@@ -160,7 +162,8 @@ impl DrainArgs {
 
 /// What a drain without a daemon did.
 fn sentence(done: &Drained, cache: &Path) -> String {
-    let (name, origin, cache) = (&done.name, &done.origin, cache.display());
+    let (name, origin) = (printable_line(&done.name), done.origin.to_string());
+    let (origin, cache) = (printable_line(&origin), cache.display());
     let alone = match done.overtaken_bytes {
         0 => String::new(),
         some => format!(" ({} left alone: they were written on the origin since)", show_bytes(some)),

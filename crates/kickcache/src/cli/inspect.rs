@@ -1,6 +1,6 @@
 //! `kickcache inspect`: shows a cache device that nobody serves, and changes nothing.
 
-use std::io::{self, Write};
+use std::io;
 use std::path::PathBuf;
 
 use kickcache_daemon::offline::standing::Standing;
@@ -10,6 +10,7 @@ use kickcache_engine::format::growth::size_max;
 use kickcache_engine::format::superblock::VolumeRecord;
 use kickcache_engine::stats::VolumeStatus;
 use kickcache_engine::units::{BLOCK_SIZE, ByteExtent};
+use kickcache_units::printable::printable_line;
 use kickcache_units::show_bytes;
 use serde::Serialize;
 
@@ -18,6 +19,7 @@ use crate::cli::not_ours::with_notes;
 use crate::cli::options::StateOption;
 use crate::cli::standing::{Unused, bypassed_json, older_copy_json, print_needless, standing_json};
 use crate::cli::table::{Align, Cell, Colour, Table, Tone};
+use crate::user_text::Printer;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -49,7 +51,7 @@ pub(crate) struct InspectArgs {
 }
 
 impl InspectArgs {
-    pub(crate) fn run(&self, out: &mut dyn Write) -> Result<(), Failure> {
+    pub(crate) fn run(&self, out: &mut dyn Printer) -> Result<(), Failure> {
         let state = self.state.place();
         let contents = offline::read(&self.cache).map_err(|error| with_notes(error, &self.cache, &state))?;
         let unused = Unused::look(&self.cache, &state).map_err(anyhow::Error::from)?;
@@ -167,7 +169,7 @@ impl Volume {
     }
 }
 
-fn print_device(out: &mut dyn Write, device: &Device, colour: Colour) -> io::Result<()> {
+fn print_device(out: &mut dyn Printer, device: &Device, colour: Colour) -> io::Result<()> {
     writeln!(out, "cache device {}, {}", device.device, show_bytes(device.device_bytes))?;
     writeln!(out, "  uuid      {}, epoch {} of the superblock", device.uuid, device.epoch)?;
     let (used, most) = (show_bytes(device.used_bytes), show_bytes(device.used_bytes_max));
@@ -206,12 +208,12 @@ fn volume_table(device: &Device) -> Table {
     table
 }
 
-fn print_dirty(out: &mut dyn Write, volume: &Volume) -> io::Result<()> {
+fn print_dirty(out: &mut dyn Printer, volume: &Volume) -> io::Result<()> {
     print_needless(out, &volume.name, volume.needless_bytes)?;
     if volume.dirty.is_empty() {
         return Ok(());
     }
-    writeln!(out, "\ndirty in {}, as byte offset + length:", volume.name)?;
+    writeln!(out, "\ndirty in {}, as byte offset + length:", printable_line(&volume.name))?;
     for extent in volume.dirty.iter().take(EXTENTS_SHOWN) {
         writeln!(out, "  {} + {}", extent.start, extent.length)?;
     }

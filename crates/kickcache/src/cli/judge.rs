@@ -25,6 +25,7 @@ use crate::judge::report::{self, Names, Report};
 use crate::judge::rounds::{Judge, Rules};
 use crate::judge::side::Side;
 use crate::judge::stored::{Runs, StoredResult};
+use crate::notice::notice;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -131,7 +132,7 @@ impl JudgeArgs {
         match code {
             Ok(Ok(code)) => code,
             Ok(Err(none)) => {
-                eprintln!("kickcache: {none}");
+                notice(&format!("kickcache: {none}"));
                 none.code()
             }
             Err(_) => STOP,
@@ -171,7 +172,7 @@ impl JudgeArgs {
     /// Prints the report; a verdict stands, whether somebody reads it or not.
     fn print(&self, report: &Report, out: &mut dyn Write) {
         if report.exit_code() > 1 || self.json {
-            eprintln!("kickcache: {}", report.sentence());
+            notice(&format!("kickcache: {}", report.sentence()));
         }
         let printed = match (self.json, report.exit_code()) {
             (true, _) => serde_json::to_string_pretty(report)
@@ -181,7 +182,7 @@ impl JudgeArgs {
             (false, _) => Ok(()),
         };
         if let Err(error) = printed.and_then(|()| out.flush()) {
-            eprintln!("kickcache: standard output cannot be written: {error}");
+            notice(&format!("kickcache: standard output cannot be written: {error}"));
         }
     }
 
@@ -211,9 +212,9 @@ impl JudgeArgs {
         let good = Runs { command: command.to_string(), values: measured.good };
         let stored = StoredResult::new(&self.metric, worse, good, control);
         stored.write(path)?;
-        eprintln!("{rounds} rounds are stored in {}.", path.display());
+        notice(&format!("{rounds} rounds are stored in {}.", path.display()));
         if let Err(noisy) = stored.check_noise(self.worse_than) {
-            eprintln!("kickcache: warning: {noisy}");
+            notice(&format!("kickcache: warning: {noisy}"));
         }
         Ok(0)
     }

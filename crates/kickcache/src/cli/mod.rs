@@ -1,4 +1,4 @@
-//! The command line: one file a command. Standard output is written here and nowhere else.
+//! The command line: one file a command.
 
 mod add;
 mod advise;
@@ -58,6 +58,7 @@ mod resize;
 mod runtime_dir;
 mod serve;
 mod service_manager;
+mod shared_state;
 mod simulate;
 mod socket_activation;
 mod standing;
@@ -70,13 +71,15 @@ mod top;
 mod trace;
 mod ublk;
 
-use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
+use kickcache_units::printable::{is_escaped, printable_line};
 
 use crate::cli::equals_hint::with_hint;
 use crate::cli::exit::{Exit, Failure};
+use crate::notice::notice;
+use crate::user_text::{self, Printer};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -148,7 +151,7 @@ enum Command {
 }
 
 impl Command {
-    fn run(self, out: &mut dyn Write) -> Result<Exit, Failure> {
+    fn run(self, out: &mut dyn Printer) -> Result<Exit, Failure> {
         let done = match self {
             Command::Format(args) => args.run(out),
             Command::Serve(args) => args.run(out),
@@ -190,22 +193,29 @@ pub fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
-            // Nobody may be left to read it.
             let words: Vec<String> = std::env::args_os().map(|word| word.to_string_lossy().into()).collect();
             let error = with_hint(error, &words);
-            let _ = error.print();
+            refuse(&error, &words);
             return ExitCode::from(judge::refusal_code(&error));
         }
     };
-    match cli.command.run(&mut io::stdout()) {
+    match cli.command.run(&mut user_text::stdout()) {
         Ok(exit) => exit.into(),
         Err(failure) if failure.is_closed_pipe() => Exit::Success.into(),
         Err(failure) => {
-            // Nobody may be left to read it.
-            let _ = writeln!(io::stderr(), "kickcache: {}", failure.sentence());
+            notice(&format!("kickcache: {}", printable_line(&failure.sentence())));
             failure.exit.into()
         }
     }
+}
+
+/// Prints the error of the arguments, or the help. The message has no colours if an argument has control characters.
+fn refuse(error: &clap::Error, words: &[String]) {
+    if words.iter().any(|word| word.chars().any(is_escaped)) {
+        return notice(&error.render().to_string());
+    }
+    // Nobody may be left to read it.
+    let _ = error.print();
 }
 
 #[cfg(test)]

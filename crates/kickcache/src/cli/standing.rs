@@ -11,6 +11,7 @@ use kickcache_daemon::offline::outdated::{Outdated, bypassed};
 use kickcache_daemon::offline::standing::{Standing, out_of_service};
 use kickcache_daemon::serve::config::StatePlace;
 use kickcache_daemon::serve::older_copy::OlderCopy;
+use kickcache_units::printable::printable_line;
 use kickcache_units::show_bytes;
 use serde_json::{Value, json};
 
@@ -87,7 +88,11 @@ pub(super) fn print_standing(out: &mut dyn Write, standing: Option<&Standing>) -
             Some(extents) => show_extents(extents, EXTENTS_SHOWN),
             None => "it is unknown which".into(),
         };
-        writeln!(out, "{} may have dirty blocks that are on it alone: {which}", volume.name)?;
+        writeln!(
+            out,
+            "{} may have dirty blocks that are on it alone: {which}",
+            printable_line(&volume.name)
+        )?;
     }
     Ok(())
 }
@@ -111,7 +116,7 @@ pub(super) fn print_bypassed(out: &mut dyn Write, bypassed: &[Outdated]) -> io::
             true => "refuses it until somebody decides what becomes of them",
             false => "drops what is cached of it",
         };
-        let (name, since, dirty) = (&volume.name, &volume.since, volume.shown());
+        let (name, since, dirty) = (printable_line(&volume.name), &volume.since, volume.shown());
         writeln!(out, "\nbypassed: {name}: {since} since; {dirty} on this device: a daemon {does}")
     })
 }
@@ -149,8 +154,9 @@ pub(super) fn print_needless(out: &mut dyn Write, volume: &str, bytes: u64) -> i
         bytes => {
             writeln!(
                 out,
-                "\n{} of {volume} that were dirty were written back since, or given up",
-                show_bytes(bytes)
+                "\n{} of {} that were dirty were written back since, or given up",
+                show_bytes(bytes),
+                printable_line(volume)
             )
         }
     }

@@ -33,6 +33,7 @@ use crate::cli::options::state_place;
 use crate::cli::out_of_service::decide_service;
 use crate::cli::refusal::Refusals;
 use crate::cli::rehearsal::{Common, Rehearsal};
+use crate::cli::shared_state::tell_shared_state;
 use crate::cli::socket_activation::ActivationSockets;
 use crate::cli::unserved::tell_unserved;
 
@@ -236,6 +237,7 @@ pub(super) fn start_servers(
     }
     unserved.extend(tell_unserved(&mut plan)?);
     let servers = start_all(&mut plan.caches, activated, &common, &refusals)?;
+    tell_shared_state(&state);
     unserved.extend(tell_unserved(&mut plan)?);
     Ok(Started { servers, unserved, added: BTreeSet::new() })
 }

@@ -1,6 +1,6 @@
 //! `kickcache stop`: ends a daemon cleanly.
 
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -14,6 +14,7 @@ use kickcache_units::show_bytes;
 use crate::cli::drain_all::drain_all;
 use crate::cli::exit::Failure;
 use crate::cli::options::ControlOption;
+use crate::notice::notice;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -141,6 +142,6 @@ fn tell_awaited(report: &Report) {
     let awaited = report.caches.iter().filter_map(|cache| cache.stop_waits_for.as_deref());
     let awaited: Vec<&str> = awaited.collect();
     if !awaited.is_empty() {
-        let _ = writeln!(io::stderr(), "the stop waits for {}", awaited.join(", "));
+        notice(&format!("the stop waits for {}", awaited.join(", ")));
     }
 }

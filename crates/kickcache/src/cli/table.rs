@@ -1,6 +1,10 @@
 //! Tables for people: aligned columns, and colour where it is welcome.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
+
+use kickcache_units::printable::printable_line;
+
+use crate::user_text::Printer;
 
 /// On which side a column's cells stand.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -53,12 +57,13 @@ pub(crate) struct Cell {
 }
 
 impl Cell {
-    pub(crate) fn new(text: impl Into<String>) -> Cell {
-        Cell { text: text.into(), tone: Tone::Plain }
+    pub(crate) fn new(text: impl AsRef<str>) -> Cell {
+        Cell::toned(text, Tone::Plain)
     }
 
-    pub(crate) fn toned(text: impl Into<String>, tone: Tone) -> Cell {
-        Cell { text: text.into(), tone }
+    /// Escapes control characters and line breaks, so that the width is that of the printed text.
+    pub(crate) fn toned(text: impl AsRef<str>, tone: Tone) -> Cell {
+        Cell { text: printable_line(text.as_ref()).into(), tone }
     }
 
     /// The same, meant otherwise.
@@ -73,8 +78,8 @@ impl Cell {
 
 /// Which columns a table can do without where there is no room: the highest go first, these never.
 pub(crate) const KEEP: u8 = 0;
-/// Spaces between two columns.
-const GAP: usize = 2;
+/// Between two columns.
+const GAP: &str = "  ";
 
 /// A table that is printed as a whole.
 #[derive(Clone, Debug)]
@@ -110,25 +115,35 @@ impl Table {
     }
 
     /// Prints it.
-    pub(crate) fn print(&self, out: &mut dyn Write, colour: Colour) -> io::Result<()> {
+    pub(crate) fn print(&self, out: &mut dyn Printer, colour: Colour) -> io::Result<()> {
         self.print_within(out, colour, None)
     }
 
     /// Prints as many of its columns as there is room for.
     pub(crate) fn print_within(
         &self,
-        out: &mut dyn Write,
+        out: &mut dyn Printer,
         colour: Colour,
         width: Option<usize>,
     ) -> io::Result<()> {
         let widths: Vec<usize> = (0..self.columns.len()).map(|column| self.width_of(column)).collect();
         let shown = self.choose(&widths, width);
         for row in &self.rows {
-            let padded: Vec<String> = shown
-                .iter()
-                .map(|&column| pad(&row[column], self.columns[column].align, widths[column], colour))
-                .collect();
-            writeln!(out, "{}", padded.join(&" ".repeat(GAP)).trim_end())?;
+            let last = shown.iter().rposition(|&column| !row[column].text.is_empty());
+            for (index, &column) in shown.iter().enumerate().take(last.map_or(0, |last| last + 1)) {
+                let (cell, align) = (&row[column], self.columns[column].align);
+                let space = " ".repeat(widths[column].saturating_sub(cell.width()));
+                let gap = if index == 0 { "" } else { GAP };
+                let (before, after) = match align {
+                    Align::Left if Some(index) == last => ("", ""),
+                    Align::Left => ("", space.as_str()),
+                    Align::Right => (space.as_str(), ""),
+                };
+                write!(out, "{gap}{before}")?;
+                paint(out, &cell.text, cell.tone, colour)?;
+                write!(out, "{after}")?;
+            }
+            writeln!(out)?;
         }
         Ok(())
     }
@@ -140,8 +155,8 @@ impl Table {
     /// The columns that fit.
     fn choose(&self, widths: &[usize], width: Option<usize>) -> Vec<usize> {
         let mut shown: Vec<usize> = (0..self.columns.len()).collect();
-        let taken = |shown: &[usize]| shown.iter().map(|&column| widths[column] + GAP).sum::<usize>();
-        while width.is_some_and(|width| taken(&shown) > width + GAP) {
+        let taken = |shown: &[usize]| shown.iter().map(|&column| widths[column] + GAP.len()).sum::<usize>();
+        while width.is_some_and(|width| taken(&shown) > width + GAP.len()) {
             let ranks = shown.iter().map(|&column| self.columns[column].rank);
             let Some(last) = ranks.max().filter(|rank| *rank != KEEP) else { break };
             let at = shown.iter().rposition(|&column| self.columns[column].rank == last);
@@ -151,25 +166,18 @@ impl Table {
     }
 }
 
-fn pad(cell: &Cell, align: Align, width: usize, colour: Colour) -> String {
-    let space = " ".repeat(width.saturating_sub(cell.width()));
-    let text = paint(&cell.text, cell.tone, colour);
-    match align {
-        Align::Left => format!("{text}{space}"),
-        Align::Right => format!("{space}{text}"),
-    }
-}
-
-/// The text in the colour of its tone.
-pub(crate) fn paint(text: &str, tone: Tone, colour: Colour) -> String {
-    let code = match (colour, tone) {
-        (Colour::Off, _) | (Colour::On, Tone::Plain) => return text.into(),
-        (Colour::On, Tone::Heading) => "1",
-        (Colour::On, Tone::Good) => "32",
-        (Colour::On, Tone::Warning) => "33",
-        (Colour::On, Tone::Bad) => "1;31",
+/// Prints a text in the colour of its tone.
+pub(crate) fn paint(out: &mut dyn Printer, text: &str, tone: Tone, colour: Colour) -> io::Result<()> {
+    let sequence = match (colour, tone) {
+        (Colour::Off, _) | (Colour::On, Tone::Plain) => return write!(out, "{text}"),
+        (Colour::On, Tone::Heading) => "\x1b[1m",
+        (Colour::On, Tone::Good) => "\x1b[32m",
+        (Colour::On, Tone::Warning) => "\x1b[33m",
+        (Colour::On, Tone::Bad) => "\x1b[1;31m",
     };
-    format!("\x1b[{code}m{text}\x1b[0m")
+    out.control(sequence)?;
+    write!(out, "{text}")?;
+    out.control("\x1b[0m")
 }
 
 #[cfg(test)]
@@ -204,6 +212,15 @@ mod tests {
         assert_eq!(printed(21), "NAME    MODE\nvolume  bypass\n");
         assert_eq!(printed(13), "NAME\nvolume\n");
         assert_eq!(printed(1), "NAME\nvolume\n");
+    }
+
+    #[test]
+    fn a_cell_stays_in_its_line_and_column() {
+        let mut table = Table::new(&[("NAME", Align::Left), ("SIZE", Align::Right)]);
+        table.row(vec![Cell::new("a\n\u{1b}[2J"), Cell::new("0 B")]);
+        let mut out = Vec::new();
+        table.print(&mut out, Colour::Off).unwrap();
+        assert_eq!(String::from_utf8(out).unwrap(), "NAME          SIZE\na\\n\\u001b[2J   0 B\n");
     }
 
     #[test]

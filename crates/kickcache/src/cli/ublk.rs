@@ -1,7 +1,5 @@
 //! `kickcache ublk`: the block devices of this host that volumes are.
 
-use std::io::Write;
-
 use kickcache_daemon::offline::ublk::{self, InUse, Removed, UblkDevice, UblkMaker, UblkState};
 use kickcache_daemon::plan::frontends::ublk::id::ublk_number;
 use kickcache_units::show_bytes;
@@ -9,6 +7,8 @@ use serde_json::json;
 
 use crate::cli::exit::Failure;
 use crate::cli::table::{Align, Cell, Colour, Table};
+use crate::notice::notice;
+use crate::user_text::Printer;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -58,7 +58,7 @@ enum UblkCommand {
 }
 
 impl UblkArgs {
-    pub(crate) fn run(&self, out: &mut dyn Write) -> Result<(), Failure> {
+    pub(crate) fn run(&self, out: &mut dyn Printer) -> Result<(), Failure> {
         match self.command {
             UblkCommand::List { json: true } => list_json(out),
             UblkCommand::List { json: false } => list(out),
@@ -78,13 +78,13 @@ impl UblkArgs {
     }
 }
 
-fn list_json(out: &mut dyn Write) -> Result<(), Failure> {
+fn list_json(out: &mut dyn Printer) -> Result<(), Failure> {
     let devices = ublk::list(Box::new(tell)).map_err(failed)?;
     let all: Vec<_> = devices.iter().map(as_value).collect();
     Ok(writeln!(out, "{:#}", json!({ "devices": all }))?)
 }
 
-fn list(out: &mut dyn Write) -> Result<(), Failure> {
+fn list(out: &mut dyn Printer) -> Result<(), Failure> {
     let devices = ublk::list(Box::new(tell)).map_err(failed)?;
     if devices.is_empty() {
         return Ok(writeln!(out, "there are no ublk devices")?);
@@ -138,9 +138,9 @@ fn maker(device: &UblkDevice) -> &'static str {
     }
 }
 
-/// Says what takes long. That nobody reads it changes nothing.
+/// Reports a command that takes long.
 fn tell(line: &str) {
-    let _ = writeln!(std::io::stderr(), "kickcache: {line}");
+    notice(&format!("kickcache: {line}"));
 }
 
 fn failed(what: String) -> Failure {

@@ -15,7 +15,6 @@ pub mod result;
 mod slow_disk;
 mod workload;
 
-use std::io::Write;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -35,6 +34,7 @@ use crate::demo::result::{DemoResult, Phase, PhaseResult, RESULT_VERSION, Settin
 use crate::demo::workload::{DEPTH, JOB_COUNT, Scale, THETA};
 use crate::fio::child;
 use crate::interrupt::Interrupt;
+use crate::user_text::Printer;
 use crate::whole_file;
 
 /// Time of a run with a cache, unless something else is asked for.
@@ -70,14 +70,14 @@ pub enum Output {
 ///
 /// # Errors
 /// When a file or a socket cannot be made, a server fails, or the demo is interrupted.
-pub fn run(options: &Options, out: &mut dyn Write) -> anyhow::Result<()> {
+pub fn run(options: &Options, out: &mut dyn Printer) -> anyhow::Result<()> {
     if options.load == LoadMaker::Fio {
         child::check_engine("nbd").context("--fio needs it; leave --fio out")?;
     }
     run_at(options, Scale::full(options.seconds.max(1)), out)
 }
 
-fn run_at(options: &Options, scale: Scale, out: &mut dyn Write) -> anyhow::Result<()> {
+fn run_at(options: &Options, scale: Scale, out: &mut dyn Printer) -> anyhow::Result<()> {
     let Output::Text(colours) = options.output else {
         let result = measure(options, scale)?;
         write_report(options, &scale, &result)?;
@@ -118,7 +118,7 @@ fn page(scale: &Scale, result: &DemoResult) -> String {
     Report { title: "kickcache demo", introduction: &introduction, runs: &result.runs }.html()
 }
 
-fn introduce(options: &Options, scale: &Scale, out: &mut dyn Write) -> anyhow::Result<()> {
+fn introduce(options: &Options, scale: &Scale, out: &mut dyn Printer) -> anyhow::Result<()> {
     let mebibytes = |bytes: u64| bytes >> 20;
     let (job, cache) = (mebibytes(scale.job_bytes), mebibytes(scale.cache_bytes));
     let seconds = whole(scale).as_secs();

@@ -6,6 +6,7 @@ use std::time::Duration;
 use indicatif::ProgressBar;
 
 use crate::bar::bar;
+use crate::notice::notice;
 
 /// How often a terminal sees that time passes.
 const TICK: Duration = Duration::from_millis(500);
@@ -36,7 +37,7 @@ impl Progress {
                 bar.set_position(u64::try_from(round).unwrap_or(u64::MAX));
                 bar.set_message(text);
             }
-            None => eprintln!("{text}"),
+            None => notice(&format!("{text}")),
         }
     }
 }

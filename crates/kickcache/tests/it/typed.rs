@@ -243,8 +243,12 @@ fn a_drain_without_the_notes_of_the_device_writes_nothing_over_newer_data() {
             assert!(said.contains(part), "no `{part}`: {said}");
         }
     }
-    // Its host is gone, and its notes with it.
-    let said = tools::run(KICKCACHE, drain(&["--accept-older"]));
+    // Its host is gone, and its notes with it: then the device alone names the origin.
+    let said = unchanged("an origin without a record", &[&one.origin, &one.cache], || {
+        refused("an origin without a record", &drain(&["--accept-older"]))
+    });
+    assert!(said.contains("--origin"), "{said}");
+    let said = tools::run(KICKCACHE, drain(&["--accept-older", "--origin", text(&one.origin)]));
     assert!(said.contains("64 KiB written back") && said.contains("was removed from"), "{said}");
     is_on_origin(&one, 1);
     assert!(tools::run(KICKCACHE, ["inspect", text(&one.cache)]).contains("VOLUME"), "it can be read");

@@ -75,7 +75,14 @@ pub(crate) fn open_to_write(path: &Path, flags: i32) -> io::Result<File> {
 /// # Errors
 /// As [`metadata`].
 pub(crate) fn make_file(path: &Path) -> io::Result<File> {
-    let local = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path);
+    // O_EXCL creates no file behind a dangling link.
+    let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+    let local = match made {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            OpenOptions::new().write(true).open(path)
+        }
+        made => made,
+    };
     or_ask(local, || opened(path, Task::Make))
 }
 

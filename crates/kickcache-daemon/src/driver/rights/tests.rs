@@ -18,7 +18,7 @@ use super::account::Account;
 use super::folders::{Purpose, connect_at_once, give};
 use super::grant::{Grant, Right};
 use super::monitor::Monitor;
-use super::trusted_path::{Untrusted, check_file_of_root, walk};
+use super::trusted_path::{Reach, Untrusted, check_file_of_root, check_private, walk, walk_for_caller};
 use super::wire::{Answer, Ends, Request, Task};
 
 /// Nobody's number, whatever it is called here.
@@ -97,6 +97,53 @@ fn a_folder_that_others_may_change_leads_nowhere() {
     assert!(walk(&at("sticky/sub/file")).unwrap().found.is_some());
     chown(at("sticky/sub"), Some(OTHER), None).unwrap();
     assert!(is_refused(&at("sticky/sub/file")));
+}
+
+#[test]
+fn a_link_in_a_folder_of_others_leads_nowhere_for_a_caller() {
+    need_root!();
+    let top = folder();
+    let at = |name: &str| top.path().join(name);
+    fs::write(at("file"), "x").unwrap();
+    symlink(at("file"), at("link")).unwrap();
+    fs::create_dir_all(at("open/sub")).unwrap();
+    fs::write(at("open/sub/file"), "x").unwrap();
+    symlink(at("file"), at("open/link")).unwrap();
+    symlink("sub", at("open/way")).unwrap();
+    mode(&at("open"), 0o777);
+    let reach = |name: &str| walk_for_caller(&at(name)).map(|walked| walked.reach);
+    assert!(matches!(reach("file"), Ok(Reach::Trusted)) && matches!(reach("link"), Ok(Reach::Trusted)));
+    assert!(
+        matches!(reach("open/sub/file"), Ok(Reach::Others)) && matches!(reach("open"), Ok(Reach::Others))
+    );
+    assert!(reach("open/link").is_err() && reach("open/way/file").is_err());
+    mode(&at("open"), 0o1777);
+    assert!(reach("open/link").is_err(), "anybody may have made it");
+    assert!(matches!(reach("open/sub/file"), Ok(Reach::Trusted)), "as in /tmp");
+    fs::write(at("open/file"), "x").unwrap();
+    assert!(matches!(reach("open/file"), Ok(Reach::Others)));
+}
+
+#[test]
+fn a_folder_is_private_if_root_and_the_caller_alone_can_write() {
+    need_root!();
+    let top = folder();
+    let at = |name: &str| top.path().join(name);
+    fs::create_dir_all(at("a/b")).unwrap();
+    fs::write(at("a/b/file"), "x").unwrap();
+    assert!(check_private(&at("a/b")).is_ok() && check_private(&at("a/b/file")).is_ok());
+    for wrong in [0o770, 0o707, 0o1777] {
+        mode(&at("a/b"), wrong);
+        assert!(check_private(&at("a/b")).is_err(), "{wrong:o}");
+    }
+    mode(&at("a/b"), 0o700);
+    mode(&at("a"), 0o777);
+    assert!(check_private(&at("a/b")).is_err() && check_private(&at("a/b/file")).is_err());
+    mode(&at("a"), 0o700);
+    chown(at("a/b/file"), Some(OTHER), None).unwrap();
+    assert!(check_private(&at("a/b/file")).is_err() && check_private(&at("a/b")).is_ok());
+    chown(at("a/b"), Some(OTHER), None).unwrap();
+    assert!(check_private(&at("a/b")).is_err() && check_private(&at("nothing")).is_err());
 }
 
 /// A monitor on a thread, and the socket of its daemon.

@@ -1,4 +1,4 @@
-//! Paths that root alone decides about: nobody else can put another thing, or a link to one, in the place of what they lead to.
+//! Paths of which root alone, or root and the caller, control every directory: other users cannot exchange the file.
 
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
@@ -35,28 +35,56 @@ pub struct Walked {
     pub name: OsString,
     /// What is there (`O_PATH`); `None` if there is nothing.
     pub found: Option<File>,
+    /// Who can exchange the file.
+    pub reach: Reach,
+}
+
+/// Who can exchange the file at a path.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Reach {
+    /// Trusted users alone.
+    Trusted,
+    /// Other users as well: the file must be compared with its record.
+    Others,
+}
+
+/// The owners whose directories are trusted, and the treatment of other directories.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Rule {
+    /// Root; a path through another directory is refused.
+    RootAlone,
+    /// Root and the caller; links in other directories are refused.
+    CallerToo,
+}
+
+impl Rule {
+    fn trusts(self, owner: u32) -> bool {
+        owner == 0 || self == Rule::CallerToo && owner == rustix::process::geteuid().as_raw()
+    }
 }
 
 /// A folder on the way.
 struct Folder {
     file: File,
+    /// Others may make files in it.
     is_shared: bool,
+    /// Other users can rename and remove entries as well.
+    is_foreign: bool,
 }
 
 impl Folder {
     /// Others may make files in it if it is sticky, as /tmp is.
-    fn check(file: File) -> Result<Folder, Untrusted> {
+    fn check(file: File, rule: Rule) -> Result<Folder, Untrusted> {
         let metadata = file.metadata()?;
-        let is_shared = metadata.mode() & WRITABLE_BY_OTHERS != 0;
-        if metadata.uid() == 0 && (!is_shared || metadata.mode() & STICKY != 0) {
-            return Ok(Folder { file, is_shared });
-        }
-        Err(Folder { file, is_shared }.refuse())
+        let is_writable = metadata.mode() & WRITABLE_BY_OTHERS != 0;
+        let is_trusted = rule.trusts(metadata.uid()) && (!is_writable || metadata.mode() & STICKY != 0);
+        let folder = Folder { file, is_shared: is_writable || !is_trusted, is_foreign: !is_trusted };
+        if is_trusted || rule == Rule::CallerToo { Ok(folder) } else { Err(folder.refuse()) }
     }
 
-    fn root() -> Result<Folder, Untrusted> {
+    fn root(rule: Rule) -> Result<Folder, Untrusted> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        Folder::check(File::from(openat(CWD, "/", flags, Mode::empty()).map_err(io::Error::from)?))
+        Folder::check(File::from(openat(CWD, "/", flags, Mode::empty()).map_err(io::Error::from)?), rule)
     }
 
     fn refuse(&self) -> Untrusted {
@@ -76,38 +104,58 @@ pub(super) fn path_of(file: &File) -> io::Result<PathBuf> {
 /// # Errors
 /// [`Untrusted`]; also if a folder on the way is missing.
 pub fn walk(path: &Path) -> Result<Walked, Untrusted> {
-    let mut folder = Folder::root()?;
+    walk_by(path, Rule::RootAlone)
+}
+
+/// Walks a path as [`walk`] does, with directories of the caller as trusted as those of root. Directories of other users are
+/// passed, but links in them are refused; [`Walked::reach`] reports such directories.
+///
+/// # Errors
+/// As [`walk`].
+pub fn walk_for_caller(path: &Path) -> Result<Walked, Untrusted> {
+    walk_by(path, Rule::CallerToo)
+}
+
+fn walk_by(path: &Path, rule: Rule) -> Result<Walked, Untrusted> {
+    let mut folder = Folder::root(rule)?;
     let mut ahead: VecDeque<OsString> = names(path);
-    let mut links = 0;
+    let (mut links, mut reach) = (0, Reach::Trusted);
     while let Some(name) = ahead.pop_front() {
         if name == "/" {
-            folder = Folder::root()?;
+            folder = Folder::root(rule)?;
             continue;
+        }
+        if folder.is_foreign {
+            reach = Reach::Others;
         }
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let found: File = match openat(&folder.file, &name, flags, Mode::empty()) {
             Ok(found) => OwnedFd::into(found),
             Err(rustix::io::Errno::NOENT) if ahead.is_empty() && !folder.is_shared => {
-                return Ok(Walked { folder: folder.file, name, found: None });
+                return Ok(Walked { folder: folder.file, name, found: None, reach });
             }
             Err(error) => return Err(io::Error::from(error).into()),
         };
         let metadata = found.metadata()?;
         if metadata.is_dir() {
-            let next = Folder::check(found)?;
+            let next = Folder::check(found, rule)?;
             if ahead.is_empty() {
-                return Ok(Walked { folder: folder.file, name, found: Some(next.file) });
+                let reach = if next.is_foreign { Reach::Others } else { reach };
+                return Ok(Walked { folder: folder.file, name, found: Some(next.file), reach });
             }
             folder = next;
             continue;
         }
         // Others may have made it, or be the ones who move it.
         if folder.is_shared {
-            return Err(folder.refuse());
+            if metadata.is_symlink() || rule == Rule::RootAlone {
+                return Err(folder.refuse());
+            }
+            reach = Reach::Others;
         }
         if !metadata.is_symlink() {
             return match ahead.is_empty() {
-                true => Ok(Walked { folder: folder.file, name, found: Some(found) }),
+                true => Ok(Walked { folder: folder.file, name, found: Some(found), reach }),
                 false => Err(io::Error::from(io::ErrorKind::NotADirectory).into()),
             };
         }
@@ -137,9 +185,16 @@ fn names(path: &Path) -> VecDeque<OsString> {
 
 /// What tells one thing from another one, whatever its name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Identity {
+pub enum Identity {
+    /// A block device, by its number.
     Block(u64),
-    Inode { device: u64, inode: u64 },
+    /// A file.
+    Inode {
+        /// The number of its file system.
+        device: u64,
+        /// Its number there.
+        inode: u64,
+    },
 }
 
 impl Identity {
@@ -148,6 +203,22 @@ impl Identity {
             true => Identity::Block(metadata.rdev()),
             false => Identity::Inode { device: metadata.dev(), inode: metadata.ino() },
         }
+    }
+}
+
+/// Refuses a file or directory that others than root and the caller can write, or replace by another one.
+///
+/// # Errors
+/// A sentence.
+pub fn check_private(path: &Path) -> Result<(), String> {
+    let name = path.display();
+    let walked = walk_for_caller(path).map_err(|error| format!("{name}: {error}"))?;
+    let found = walked.found.ok_or_else(|| format!("{name} does not exist"))?;
+    let metadata = found.metadata().map_err(|error| format!("{name}: {error}"))?;
+    let is_private = Rule::CallerToo.trusts(metadata.uid()) && metadata.mode() & WRITABLE_BY_OTHERS == 0;
+    match walked.reach == Reach::Trusted && is_private {
+        true => Ok(()),
+        false => Err(format!("others than root and this user can write to {name}, or replace it")),
     }
 }
 

@@ -66,6 +66,14 @@ impl OriginSource {
         }
     }
 
+    /// The socket of its server, if that is on this machine.
+    pub fn socket_path(&self) -> Option<&Path> {
+        match self {
+            OriginSource::Nbd(uri) => uri.socket_path(),
+            OriginSource::Path(_) | OriginSource::Outside(_) => None,
+        }
+    }
+
     /// The kind, by what all kinds say of themselves.
     fn spec(&self) -> &dyn OriginSpec {
         match self {

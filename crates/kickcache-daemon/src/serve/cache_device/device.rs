@@ -102,7 +102,7 @@ impl CacheDevice {
 }
 
 /// The id of a cache device, or of a replacement.
-pub(super) fn random_uuid() -> Result<[u8; 16], ServeError> {
+pub(crate) fn random_uuid() -> Result<[u8; 16], ServeError> {
     let mut uuid = [0; 16];
     File::open("/dev/urandom")
         .and_then(|mut random| random.read_exact(&mut uuid))

@@ -286,6 +286,12 @@ fn look_for_nothing(path: &Path, size: Option<u64>) -> Result<Option<Found>, Ser
     if let Some(fault) = places::fault(path).filter(|_| !is_there) {
         return Err(refuse(fault));
     }
+    if let Some(target) = std::fs::read_link(path).ok().filter(|_| !is_there) {
+        let target = target.display();
+        return Err(refuse(format!(
+            "this is a link to {target}, which does not exist, and no file is made behind a link; give the path of the file itself, or remove the link"
+        )));
+    }
     let Some(size) = size else {
         let found = if is_there { "it is an empty file" } else { "it does not exist" };
         let what = format!("{found}; say how large the cache file shall be (--size), or give another path");

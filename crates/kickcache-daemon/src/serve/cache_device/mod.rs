@@ -17,6 +17,7 @@ use std::path::Path;
 pub use self::attach::OriginFacts;
 pub(crate) use self::attach::attach;
 pub use self::device::CacheDevice;
+pub(crate) use self::device::random_uuid;
 pub(crate) use self::extend::{Extended, check_extension, extend};
 use self::found::Found;
 pub use self::found::Noted;

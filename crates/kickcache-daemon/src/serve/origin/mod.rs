@@ -25,6 +25,17 @@ use crate::serve::stop_wish::StopWish;
 /// Blocks that are compared with what a remote origin has, before it is used and when it was lost.
 pub(crate) const SAMPLES_MAX: u32 = 64;
 
+/// Refuses an export of this process as an origin. The process must be serving already.
+///
+/// # Errors
+/// [`ServeError::Volume`].
+pub(crate) fn check_not_own(spec: &VolumeSpec) -> Result<(), ServeError> {
+    match &spec.origin {
+        OriginSource::Nbd(uri) => nbd::check_not_own(spec, uri),
+        OriginSource::Path(_) | OriginSource::Outside(_) => Ok(()),
+    }
+}
+
 /// An origin that was opened.
 pub(crate) enum Origin {
     /// A file or block device of this machine.

@@ -10,7 +10,6 @@ mod price;
 mod print;
 mod recommendation;
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use kickcache_daemon::plan::endurance::Endurance;
@@ -36,6 +35,7 @@ use crate::cli::simulate::compare::find_device;
 use crate::cli::simulate::load::{Load, LoadArgs};
 use crate::cli::simulate::planned_run::PlannedRun;
 use crate::cli::simulate::pool::{parse_threads, processors, run_all};
+use crate::user_text::Printer;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -181,7 +181,7 @@ impl Source {
 }
 
 impl AdviseArgs {
-    pub(crate) fn run(&self, out: &mut dyn Write) -> Result<(), Failure> {
+    pub(crate) fn run(&self, out: &mut dyn Printer) -> Result<(), Failure> {
         let devices = self.devices()?;
         let load = self.look()?;
         let economy = Economy {
@@ -218,7 +218,7 @@ impl AdviseArgs {
         self.show(&advice, &runs, out)
     }
 
-    fn show(&self, advice: &Advice, runs: &[RunResult], out: &mut dyn Write) -> Result<(), Failure> {
+    fn show(&self, advice: &Advice, runs: &[RunResult], out: &mut dyn Printer) -> Result<(), Failure> {
         if let Some(path) = &self.output {
             output::write(path, &page::page(advice, runs))?;
         }

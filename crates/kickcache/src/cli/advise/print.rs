@@ -1,6 +1,6 @@
 //! Advice as a table and as JSON.
 
-use std::io::{self, Write};
+use std::io;
 use std::time::Duration;
 
 use kickcache_units::{show_bytes, show_duration, show_rate, show_years};
@@ -10,6 +10,7 @@ use crate::cli::advise::advice::Advice;
 use crate::cli::advise::candidate::{Candidate, Layout};
 use crate::cli::status::width::terminal_width;
 use crate::cli::table::{Align, Cell, Colour, KEEP, Table, Tone};
+use crate::user_text::Printer;
 
 /// What stands where there is no figure.
 const NOTHING: &str = "-";
@@ -18,7 +19,7 @@ const NOTHING: &str = "-";
 type Column<'a> = (&'static str, u8, Box<dyn Fn(&Candidate) -> String + 'a>);
 
 /// Prints the table and the recommendation.
-pub(super) fn table(advice: &Advice, out: &mut dyn Write) -> io::Result<()> {
+pub(super) fn table(advice: &Advice, out: &mut dyn Printer) -> io::Result<()> {
     let Advice { load, origin, cache, fast, .. } = advice;
     writeln!(out, "{load}\norigin: {origin}; cache device: {cache}; fast device: {fast}\n")?;
     let columns = columns(advice);

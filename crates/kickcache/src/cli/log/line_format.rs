@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use kickcache_units::printable::printable;
 use kickcache_units::show_count;
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::fmt::format::Writer;
@@ -26,12 +27,13 @@ pub(super) enum LineFormat {
 impl LineFormat {
     /// An entry as its bytes, but for sentences, which the library writes.
     pub(super) fn show(self, entry: &Entry) -> String {
-        match self {
+        let line = match self {
             LineFormat::Timed => format!("{} {:>5} {}\n", timestamp(), entry.level.as_str(), entry.message),
             LineFormat::Untimed => format!("{:>5} {}\n", entry.level.as_str(), entry.message),
             LineFormat::Json => entry.json(),
             LineFormat::Journal => entry.journal(),
-        }
+        };
+        printable(&line).into()
     }
 
     /// What says that lines were lost.
@@ -107,6 +109,20 @@ mod tests {
         assert_eq!(first["message"], "read failed: 5\n\\");
         assert_eq!((&second["level"], &second["device"]), (&"warn".into(), &"/dev/b".into()));
         assert!(!second.contains_key("volume"));
+    }
+
+    #[test]
+    fn control_characters_reach_no_line() {
+        for format in [LineFormat::Json, LineFormat::Journal] {
+            let text = logged(format, || {
+                tracing::warn!(event = "x", device = "/dev/\u{1b}]0;a\u{7}", "b\u{9b}2J\nKICKCACHE_EVENT=y");
+            });
+            assert!(!text.chars().any(|c| c.is_control() && c != '\n'), "{text:?}");
+            assert!(!text.lines().any(|line| line == "KICKCACHE_EVENT=y"), "{text}");
+        }
+        let text = logged(LineFormat::Json, || tracing::info!(event = "x", "b\u{9b}\u{7f}"));
+        let read: Map<String, Value> = serde_json::from_str(&text).unwrap();
+        assert_eq!(read["message"], "b\u{9b}\u{7f}");
     }
 
     #[test]

@@ -14,6 +14,7 @@ mod documented_events;
 use std::io::{self, IsTerminal};
 
 use kickcache_daemon::plan::log_plan::{LogFormat, LogLevel, LogPlan};
+use kickcache_units::printable::printable_line;
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::fmt::format::debug_fn;
 
@@ -42,7 +43,7 @@ pub(super) fn start_log(plan: LogPlan) -> io::Result<Outlet> {
             let ansi = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
             // The other fields say what the sentence says.
             let sentence = debug_fn(|writer, field, value| match field.name() {
-                "message" => write!(writer, "{value:?}"),
+                "message" => write!(writer, "{}", printable_line(&format!("{value:?}"))),
                 _ => Ok(()),
             });
             let log = log.with_target(false).with_ansi(ansi).fmt_fields(sentence);

@@ -22,6 +22,7 @@ use crate::cli::record::end::End;
 use crate::cli::record::files::{Bounds, RecordingFiles};
 use crate::cli::record::session::Session;
 use crate::closed_output::OutputWatch;
+use crate::notice::notice;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -96,7 +97,7 @@ impl RecordArgs {
         };
         let files = RecordingFiles::create(&self.output, bounds, header)?;
         if std::io::stderr().is_terminal() {
-            eprintln!("{} is recorded to {}; Ctrl-C ends it", self.volume, self.output.display());
+            notice(&format!("{} is recorded to {}; Ctrl-C ends it", self.volume, self.output.display()));
         }
         let mut session = Session::new(files, self.span);
         let began = Instant::now();

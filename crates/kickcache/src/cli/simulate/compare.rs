@@ -1,6 +1,5 @@
 //! `kickcache simulate run` and `compare`: a load on one cache or several, of one size or several.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use kickcache_daemon::plan::cutoff::Cutoff;
@@ -21,6 +20,8 @@ use crate::cli::simulate::pool::{parse_threads, processors, run_all};
 use crate::cli::simulate::setup_names::SetupNames;
 use crate::cli::simulate::shard::Shard;
 use crate::cli::simulate::{compare_page, compare_rows, compare_table, input, parquet_file};
+use crate::notice::notice;
+use crate::user_text::Printer;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -125,13 +126,13 @@ pub(crate) struct CompareArgs {
 }
 
 impl RunArgs {
-    pub(crate) fn run(self, out: &mut dyn Write) -> Result<(), Failure> {
+    pub(crate) fn run(self, out: &mut dyn Printer) -> Result<(), Failure> {
         self.setup.compare(&[self.cache], &[self.size], out)
     }
 }
 
 impl CompareArgs {
-    pub(crate) fn run(self, out: &mut dyn Write) -> Result<(), Failure> {
+    pub(crate) fn run(self, out: &mut dyn Printer) -> Result<(), Failure> {
         self.setup.compare(&self.cache, &self.size, out)
     }
 }
@@ -144,7 +145,7 @@ struct SizedCache {
 }
 
 impl Setup {
-    fn compare(&self, choices: &[CacheKind], sizes: &[Size], out: &mut dyn Write) -> Result<(), Failure> {
+    fn compare(&self, choices: &[CacheKind], sizes: &[Size], out: &mut dyn Printer) -> Result<(), Failure> {
         let (origin, cache) = (find_device(&self.device)?, find_device(&self.cache_device)?);
         self.check_tuned(choices)?;
         let load = self.load.look(self.seed)?;
@@ -296,16 +297,16 @@ pub(crate) fn find_device(name: &str) -> Result<DeviceFile, Failure> {
 /// A rate of 0 would be taken for that of a slow device.
 fn say_what_measured_nothing(results: &[RunResult]) {
     for run in results.iter().filter(|run| run.count() == 0) {
-        eprintln!(
+        notice(&format!(
             "kickcache: {}: no access ended in the time that is measured, so that its figures say nothing; \
              --seconds and runtime must be longer than ramp_time, startdelay and an access.",
             run.name
-        );
+        ));
     }
 }
 
 /// An open loop whose devices are too slow ends late.
-fn say_what_fell_behind(load: &Load, results: &[RunResult], out: &mut dyn Write) -> std::io::Result<()> {
+fn say_what_fell_behind(load: &Load, results: &[RunResult], out: &mut dyn Printer) -> std::io::Result<()> {
     let Some(span) = load.span().map(|span| span.as_nanos()) else { return Ok(()) };
     for run in results.iter().filter(|run| load.is_behind(run)) {
         let (took, span) =

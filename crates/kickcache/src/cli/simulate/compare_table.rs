@@ -1,6 +1,6 @@
 //! The table of `kickcache simulate run` and `compare`.
 
-use std::io::{self, Write};
+use std::io;
 
 use kickcache_model::result::{Pacing, RunResult};
 use kickcache_units::show_bytes;
@@ -9,6 +9,7 @@ use crate::cli::simulate::compared_runs::ComparedRuns;
 use crate::cli::simulate::setup_names::SetupNames;
 use crate::cli::status::width::terminal_width;
 use crate::cli::table::{Align, Cell, Colour, KEEP, Table};
+use crate::user_text::Printer;
 
 /// A column: its heading, its side, when it goes where there is no room, and what it shows of a run.
 type Column<'a> = (&'static str, Align, u8, Box<dyn Fn(&ComparedRuns<'_>) -> String + 'a>);
@@ -26,7 +27,7 @@ pub(crate) fn print(
     names: &SetupNames,
     kinds: &[ComparedRuns<'_>],
     ratios: Ratios,
-    out: &mut dyn Write,
+    out: &mut dyn Printer,
 ) -> io::Result<()> {
     let has_cache = kinds.iter().any(|kind| kind.size.is_some());
     let cache = if has_cache { format!("; cache device: {}", names.cache) } else { String::new() };

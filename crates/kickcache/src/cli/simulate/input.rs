@@ -9,6 +9,7 @@ use kickcache_model::trace_file::survey::{Survey, survey};
 use kickcache_units::counted;
 
 use crate::cli::exit::Failure;
+use crate::notice::notice;
 
 /// More than any text has.
 const BYTES_MAX: u64 = 1 << 20;
@@ -30,11 +31,11 @@ pub(crate) fn read(what: &str, path: &Path) -> Result<String, Failure> {
 pub(crate) fn survey_trace(name: &str, path: &Path, format: Option<Format>) -> Result<Survey, Failure> {
     let survey = survey(path, format)
         .map_err(|error| Failure::usage(format!("the trace {name} cannot be used: {error}")))?;
-    survey.repairs.sentences().iter().for_each(|sentence| eprintln!("{name}: {sentence}"));
+    survey.repairs.sentences().iter().for_each(|sentence| notice(&format!("{name}: {sentence}")));
     if survey.bad_lines > 0 {
         let parts = counted(survey.bad_lines, "part");
-        eprintln!("{name}: left out {parts} that made no sense, such as:");
-        survey.first_bad_lines.iter().for_each(|line| eprintln!("  {line}"));
+        notice(&format!("{name}: left out {parts} that made no sense, such as:"));
+        survey.first_bad_lines.iter().for_each(|line| notice(&format!("  {line}")));
     }
     if survey.touches == 0 {
         return Err(Failure::usage(format!("the trace {name} has no reads and writes")));

@@ -19,6 +19,7 @@ use kickcache_units::{show_bytes, show_count, show_duration};
 use crate::cli::exit::Failure;
 use crate::cli::options::parse_format;
 use crate::cli::simulate::{calibrate, input};
+use crate::notice::notice;
 
 /// Processor time of an access of fio where none was measured with a device: what fio on the articles' machine took.
 const FIO_COST: Duration = Duration::from_micros(12);
@@ -119,7 +120,9 @@ impl LoadArgs {
         let text = input::read("job file", path)?;
         let jobs = FioWorkload::parse(&text, seed)
             .map_err(|error| Failure::usage(format!("{}: {error}", path.display())))?;
-        jobs.warnings().iter().for_each(|warning| eprintln!("kickcache: {}: {warning}", path.display()));
+        jobs.warnings()
+            .iter()
+            .for_each(|warning| notice(&format!("kickcache: {}: {warning}", path.display())));
         let length = seconds(self.seconds.unwrap_or(SECONDS_MAX));
         let (count, bytes) = (jobs.jobs().len(), jobs.volume_bytes());
         let plural = if count == 1 { "job" } else { "jobs" };

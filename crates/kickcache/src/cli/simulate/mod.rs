@@ -26,8 +26,6 @@ mod trace_rows;
 mod trace_sample;
 mod trace_table;
 
-use std::io::Write;
-
 use anyhow::Context;
 use clap::Subcommand;
 use kickcache_daemon::shell_command::ShellCommand;
@@ -35,6 +33,7 @@ use kickcache_daemon::shell_command::ShellCommand;
 use crate::bench::Data;
 use crate::cli::exit::{Exit, Failure};
 use crate::closed_output::OutputWatch;
+use crate::user_text::Printer;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -71,7 +70,7 @@ enum What {
 }
 
 impl SimulateArgs {
-    pub(crate) fn run(self, out: &mut dyn Write) -> Result<(), Failure> {
+    pub(crate) fn run(self, out: &mut dyn Printer) -> Result<(), Failure> {
         if let Some(target) = self.calibrate {
             let data = if self.destroy_data { Data::Destroy } else { Data::Keep };
             return Ok(write!(out, "{}", calibrate::calibrate(&target, data)?)?);

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::notice::notice;
 use anyhow::Context;
 use parquet::basic::{LogicalType, Repetition, Type as PhysicalType};
 use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type};
@@ -90,7 +91,7 @@ pub(crate) fn write(path: &Path, columns: &[Column]) -> anyhow::Result<()> {
     let file =
         File::create(path).with_context(|| format!("the table {} cannot be written", path.display()))?;
     write_to(file, columns).with_context(|| format!("the table {} cannot be written", path.display()))?;
-    eprintln!("The table is in {}.", path.display());
+    notice(&format!("The table is in {}.", path.display()));
     Ok(())
 }
 

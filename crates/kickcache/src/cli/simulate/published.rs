@@ -1,6 +1,5 @@
 //! `kickcache simulate published`: the published rows, their models, and kickcache on the same virtual devices.
 
-use std::io::Write;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -16,6 +15,7 @@ use crate::cli::simulate::pace::{Pace, processor_time};
 use crate::cli::simulate::pool::{Task, parse_threads, processors, run_all};
 use crate::cli::simulate::published_table::Layout;
 use crate::cli::simulate::{published_json, published_page, published_table};
+use crate::user_text::Printer;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -56,7 +56,7 @@ struct Timed {
 }
 
 impl PublishedArgs {
-    pub(crate) fn run(self, out: &mut dyn Write) -> Result<(), Failure> {
+    pub(crate) fn run(self, out: &mut dyn Printer) -> Result<(), Failure> {
         let tables = tables(self.only.as_deref());
         let simulations = simulations(&tables);
         if simulations.is_empty() {

@@ -1,11 +1,12 @@
 //! The published tables as text: for people, and for Markdown documents.
 
-use std::io::{self, Write};
+use std::io;
 
 use kickcache_model::published::experiment::{Column, Experiment, Figure, Table as Published};
 use kickcache_model::published::simulation::Outcomes;
 
 use crate::cli::table::{Align, Cell, Colour, Table};
+use crate::user_text::Printer;
 
 /// How rows are laid out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -24,7 +25,7 @@ pub(crate) fn print(
     tables: &[Published],
     outcomes: &Outcomes,
     layout: Layout,
-    out: &mut dyn Write,
+    out: &mut dyn Printer,
 ) -> io::Result<()> {
     let mut gap = "";
     for table in tables.iter().filter(|table| !table.experiments.is_empty()) {
@@ -37,7 +38,12 @@ pub(crate) fn print(
     Ok(())
 }
 
-fn print_one(table: &Published, outcomes: &Outcomes, layout: Layout, out: &mut dyn Write) -> io::Result<()> {
+fn print_one(
+    table: &Published,
+    outcomes: &Outcomes,
+    layout: Layout,
+    out: &mut dyn Printer,
+) -> io::Result<()> {
     let columns: Vec<Vec<Column>> = table.experiments.iter().map(|row| (row.columns)(outcomes)).collect();
     let headings = columns.first().into_iter().flatten().filter_map(|column| column.heading);
     let headings: Vec<&str> = std::iter::once(table.names).chain(headings).collect();
@@ -51,7 +57,7 @@ fn print_one(table: &Published, outcomes: &Outcomes, layout: Layout, out: &mut d
 fn print_markdown(
     headings: &[&str],
     rows: impl Iterator<Item = Vec<String>>,
-    out: &mut dyn Write,
+    out: &mut dyn Printer,
 ) -> io::Result<()> {
     writeln!(out, "| {} |", headings.join(" | "))?;
     writeln!(out, "|{}", "---|".repeat(headings.len()))?;
@@ -64,7 +70,7 @@ fn print_markdown(
 fn print_text(
     headings: &[&str],
     rows: impl Iterator<Item = Vec<String>>,
-    out: &mut dyn Write,
+    out: &mut dyn Printer,
 ) -> io::Result<()> {
     let align = |index: usize| if index == 0 { Align::Left } else { Align::Right };
     let columns: Vec<(&str, Align)> =

@@ -1,7 +1,6 @@
 //! `kickcache simulate trace`: how often a cache would hit on recorded accesses, and how much it would write.
 
 use std::fs::File;
-use std::io::Write;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -26,6 +25,7 @@ use crate::cli::simulate::shard::Shard;
 use crate::cli::simulate::trace_sample::Tried;
 use crate::cli::simulate::{input, parquet_file, trace_page, trace_rows, trace_sample, trace_table};
 use crate::cli::trace::spool::spool_input;
+use crate::user_text::Printer;
 
 /// Blocks of a cache that are few; a smaller one is left out.
 const CACHE_BLOCKS_MIN: u64 = 64;
@@ -106,7 +106,7 @@ struct TraceFile {
 type Run = Task<anyhow::Result<Finding>>;
 
 impl TraceArgs {
-    pub(crate) fn run(self, out: &mut dyn Write) -> Result<(), Failure> {
+    pub(crate) fn run(self, out: &mut dyn Printer) -> Result<(), Failure> {
         let mut spool = Vec::new();
         let files = self.files(&mut spool)?;
         let runs = self.shard.runs(files.len() * self.sizes.len());
@@ -133,7 +133,7 @@ impl TraceArgs {
         Ok(trace_table::print(&traces, &findings, &notes, out)?)
     }
 
-    fn run_sample(&self, traces: &[Surveyed], out: &mut dyn Write) -> Result<(), Failure> {
+    fn run_sample(&self, traces: &[Surveyed], out: &mut dyn Printer) -> Result<(), Failure> {
         let (mut all, mut notes) = (Vec::new(), Vec::new());
         for trace in traces {
             let mut tried = Vec::new();

@@ -1,6 +1,6 @@
 //! `kickcache simulate trace --sample`: hit ratios with their errors, from a sample of the extents.
 
-use std::io::{self, Write};
+use std::io;
 
 use kickcache_engine::config::SequentialCutoff;
 use kickcache_engine::units::BLOCK_SIZE;
@@ -13,6 +13,7 @@ use crate::cli::simulate::cache_size::CacheSize;
 use crate::cli::simulate::finding::Surveyed;
 use crate::cli::simulate::pool::{Task, processors, run_all};
 use crate::cli::table::{Align, Cell, Colour, Table};
+use crate::user_text::Printer;
 
 /// A cache that is tried.
 #[derive(Clone, Copy, Debug)]
@@ -70,7 +71,7 @@ fn one_in(trace: &Surveyed, tried: &[Tried], scale: Scale) -> u64 {
 }
 
 /// Prints the table.
-pub(crate) fn print(traces: &[SampledTrace<'_>], notes: &[String], out: &mut dyn Write) -> io::Result<()> {
+pub(crate) fn print(traces: &[SampledTrace<'_>], notes: &[String], out: &mut dyn Printer) -> io::Result<()> {
     let mut columns = vec![("TRACE", Align::Left), ("CACHE", Align::Right), ("BYTES", Align::Right)];
     columns.extend(["LRU", "KICKCACHE", "WRITTEN", "WIDE", "SAMPLE"].map(|heading| (heading, Align::Right)));
     let mut table = Table::new(&columns);

@@ -1,6 +1,6 @@
 //! What `simulate trace` found, as a table and as JSON.
 
-use std::io::{self, Write};
+use std::io;
 
 use kickcache_engine::units::BLOCK_SIZE;
 use kickcache_model::reference_policy::{self, Misses};
@@ -10,13 +10,14 @@ use serde_json::{Value, json};
 
 use crate::cli::simulate::finding::{Finding, Surveyed};
 use crate::cli::table::{Align, Cell, Colour, Table};
+use crate::user_text::Printer;
 
 /// Prints the table.
 pub(crate) fn print(
     traces: &[Surveyed],
     findings: &[Finding],
     notes: &[String],
-    out: &mut dyn Write,
+    out: &mut dyn Printer,
 ) -> io::Result<()> {
     let mut columns = vec![("TRACE", Align::Left), ("CACHE", Align::Right), ("BYTES", Align::Right)];
     columns.extend(reference_policy::NAMES.map(|name| (name, Align::Right)));

@@ -1,15 +1,16 @@
 //! `kickcache status --curve`: what LRU caches of other sizes would hit.
 
-use std::io::{self, Write};
+use std::io;
 
 use kickcache_daemon::control::lru_curve::LruCurve;
 use kickcache_daemon::control::report::{Report, VolumeReport};
 use kickcache_units::show_bytes;
 
 use crate::cli::table::{Align, Cell, Colour, Table};
+use crate::user_text::Printer;
 
 /// Prints the curve of each volume.
-pub(super) fn print(report: &Report, out: &mut dyn Write, colour: Colour) -> io::Result<()> {
+pub(super) fn print(report: &Report, out: &mut dyn Printer, colour: Colour) -> io::Result<()> {
     let volumes = report.caches.iter().flat_map(|cache| &cache.volumes);
     for (index, volume) in volumes.enumerate() {
         if index > 0 {
@@ -23,7 +24,7 @@ pub(super) fn print(report: &Report, out: &mut dyn Write, colour: Colour) -> io:
     Ok(())
 }
 
-fn one(volume: &VolumeReport, curve: &LruCurve, out: &mut dyn Write, colour: Colour) -> io::Result<()> {
+fn one(volume: &VolumeReport, curve: &LruCurve, out: &mut dyn Printer, colour: Colour) -> io::Result<()> {
     let hits =
         volume.hit_ratio.map_or_else(String::new, |ratio| format!("; this cache hit {:.1} %", ratio * 100.0));
     writeln!(

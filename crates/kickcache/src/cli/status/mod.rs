@@ -10,7 +10,7 @@ pub(crate) mod width;
 
 pub(crate) use self::sentences::show_damage;
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
@@ -26,6 +26,7 @@ use crate::cli::status::sentences::Span;
 use crate::cli::status::width::{first_lines, terminal_height, terminal_width};
 use crate::cli::table::Colour;
 use crate::closed_output::OutputWatch;
+use crate::user_text::{Printer, UserText};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -77,7 +78,7 @@ struct Sample {
 }
 
 impl StatusArgs {
-    pub(crate) fn run(&self, out: &mut dyn Write) -> Result<(), Failure> {
+    pub(crate) fn run(&self, out: &mut dyn Printer) -> Result<(), Failure> {
         let mut before = None;
         // As a closed pipe at a write.
         let watch = self.watch.map(|_| OutputWatch::start(|| Exit::Success.end_process()));
@@ -101,7 +102,7 @@ impl StatusArgs {
         DaemonCommands { control: self.control.control.clone(), state }
     }
 
-    fn show(&self, out: &mut dyn Write, now: &Sample, before: Option<&Sample>) -> Result<(), Failure> {
+    fn show(&self, out: &mut dyn Printer, now: &Sample, before: Option<&Sample>) -> Result<(), Failure> {
         if self.json && self.watch.is_some() {
             return Ok(writeln!(out, "{}", serde_json::to_string(&now.report)?)?);
         }
@@ -127,11 +128,12 @@ impl StatusArgs {
         if self.watch.is_none() || !io::stdout().is_terminal() {
             return Ok(page.print(out, Colour::for_stdout())?);
         }
-        let mut text = Vec::new();
+        let mut text = UserText::new(Vec::new());
         page.print(&mut text, Colour::for_stdout())?;
-        let text = first_lines(&String::from_utf8_lossy(&text), terminal_height(), page.width);
+        let text = text.into_escaped()?.map(|text| first_lines(text, terminal_height(), page.width));
         // Home, and clear the rest of the screen.
-        Ok(write!(out, "\x1b[H\x1b[J{text}")?)
+        out.control("\x1b[H\x1b[J")?;
+        Ok(out.escaped(&text)?)
     }
 }
 

@@ -1,10 +1,11 @@
 //! The page that `status` prints.
 
-use std::io::{self, Write};
+use std::io;
 use std::time::Duration;
 
 use kickcache_daemon::control::report::Report;
 use kickcache_daemon::shell_command::DaemonCommands;
+use kickcache_units::printable::printable_line;
 use kickcache_units::show_duration;
 
 use super::rates::Rates;
@@ -12,6 +13,7 @@ use super::sentences::{Span, cache_sentence, daemon_troubles, engines, memory_se
 use super::volumes::volume_table;
 use super::width::wrap;
 use crate::cli::table::{Colour, Tone, paint};
+use crate::user_text::Printer;
 
 /// What is printed, and into how much room.
 pub(super) struct Page<'a> {
@@ -26,7 +28,7 @@ pub(super) struct Page<'a> {
 }
 
 impl Page<'_> {
-    pub(super) fn print(&self, out: &mut dyn Write, colour: Colour) -> io::Result<()> {
+    pub(super) fn print(&self, out: &mut dyn Printer, colour: Colour) -> io::Result<()> {
         let report = self.report;
         let uptime = show_duration(Duration::from_secs_f64(report.uptime_seconds.clamp(0.0, 1e12)));
         let (version, pid, engine) = (&report.version, report.pid, engines(report));
@@ -58,7 +60,8 @@ impl Page<'_> {
         troubles.iter().try_for_each(|text| self.line(out, text, Tone::Bad, colour))
     }
 
-    fn line(&self, out: &mut dyn Write, text: &str, tone: Tone, colour: Colour) -> io::Result<()> {
-        writeln!(out, "{}", paint(&wrap(text, self.width), tone, colour))
+    fn line(&self, out: &mut dyn Printer, text: &str, tone: Tone, colour: Colour) -> io::Result<()> {
+        paint(out, &wrap(&printable_line(text), self.width), tone, colour)?;
+        writeln!(out)
     }
 }

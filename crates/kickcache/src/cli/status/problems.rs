@@ -6,6 +6,7 @@ use anyhow::anyhow;
 use kickcache_daemon::control::last_error::LastError;
 use kickcache_daemon::control::report::{HealthWord, Report};
 use kickcache_daemon::shell_command::DaemonCommands;
+use kickcache_units::printable::printable_line;
 use kickcache_units::{are, counted};
 
 use super::sentences::{cache_sentence, daemon_troubles, troubles};
@@ -50,7 +51,7 @@ pub(super) fn print(report: &Report, commands: &DaemonCommands, out: &mut dyn Wr
         let volumes = report.caches.iter().map(|cache| cache.volumes.len() as u64).sum();
         return writeln!(out, "good: {} {} served", counted(volumes, "volume"), are(volumes));
     }
-    problems.iter().try_for_each(|problem| writeln!(out, "{problem}"))
+    problems.iter().try_for_each(|problem| writeln!(out, "{}", printable_line(problem)))
 }
 
 /// Ends well if nothing is wrong.

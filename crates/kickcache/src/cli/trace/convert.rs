@@ -1,7 +1,7 @@
 //! `kickcache trace convert`: a trace in another format.
 
 use std::fs::File;
-use std::io::{self, BufWriter, Read, Write};
+use std::io::{self, BufWriter, IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
 
 use indicatif::{ProgressBar, ProgressStyle};
@@ -12,6 +12,7 @@ use kickcache_units::show_count;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::options::parse_format;
 use crate::cli::output;
+use crate::notice::notice;
 use crate::whole_file::WholeFile;
 
 const EXAMPLES: &str = "\
@@ -122,6 +123,9 @@ impl ConvertArgs {
     /// Writes to standard output, to what is no regular file, or to a file that takes its place when it is whole.
     fn write_out(&self, trace: &mut TraceFile, out: &mut dyn Write) -> Result<Converted, Failure> {
         if self.output.as_os_str() == "-" {
+            // A file holds the bytes of its format; a terminal shows text.
+            let raw = &mut io::stdout();
+            let out: &mut dyn Write = if raw.is_terminal() { out } else { raw };
             return self.convert(trace, BufWriter::new(out)).map(|(_, converted)| converted);
         }
         let path = &self.output;
@@ -182,7 +186,7 @@ impl ConvertArgs {
                 Err(error) if TraceError::is_local(&error) => {
                     *bad += 1;
                     if *bad <= QUOTED_MAX {
-                        eprintln!("{}: {error}", self.input.display());
+                        notice(&format!("{}: {error}", self.input.display()));
                     }
                 }
                 Err(error) => return Err(self.unreadable(&error)),
@@ -208,9 +212,9 @@ impl ConvertArgs {
     fn tell(&self, converted: &Converted, from: Format) {
         let (from, to) = (from.name(), self.to.name());
         let (count, plural) = (show_count(converted.count), if converted.count == 1 { "" } else { "s" });
-        eprintln!("{}: {count} record{plural} of {from} as {to}", self.output.display());
-        converted.repairs.sentences().iter().for_each(|sentence| eprintln!("  {sentence}"));
-        converted.lacks.sentences(to).iter().for_each(|sentence| eprintln!("  {sentence}"));
+        notice(&format!("{}: {count} record{plural} of {from} as {to}", self.output.display()));
+        converted.repairs.sentences().iter().for_each(|sentence| notice(&format!("  {sentence}")));
+        converted.lacks.sentences(to).iter().for_each(|sentence| notice(&format!("  {sentence}")));
     }
 }
 

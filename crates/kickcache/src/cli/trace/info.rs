@@ -1,6 +1,5 @@
 //! `kickcache trace info`: what is in a trace.
 
-use std::io::Write;
 use std::path::PathBuf;
 
 use kickcache_engine::units::BLOCK_SIZE;
@@ -14,6 +13,8 @@ use crate::cli::options::parse_format;
 use crate::cli::status::width::terminal_width;
 use crate::cli::table::{Align, Cell, Colour, KEEP, Table};
 use crate::cli::trace::spool::spool_input;
+use crate::notice::notice;
+use crate::user_text::Printer;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -49,15 +50,15 @@ struct Surveyed {
 }
 
 impl InfoArgs {
-    pub(crate) fn run(&self, out: &mut dyn Write) -> Result<(), Failure> {
+    pub(crate) fn run(&self, out: &mut dyn Printer) -> Result<(), Failure> {
         let surveys = self.surveys()?;
         for Surveyed { name, survey } in &surveys {
-            survey.repairs.sentences().iter().for_each(|sentence| eprintln!("{name}: {sentence}"));
+            survey.repairs.sentences().iter().for_each(|sentence| notice(&format!("{name}: {sentence}")));
         }
         for Surveyed { name, survey } in surveys.iter().filter(|surveyed| surveyed.survey.bad_lines > 0) {
             let verb = if survey.bad_lines == 1 { "part makes" } else { "parts make" };
-            eprintln!("{name}: {} {verb} no sense, such as:", survey.bad_lines);
-            survey.first_bad_lines.iter().for_each(|line| eprintln!("  {line}"));
+            notice(&format!("{name}: {} {verb} no sense, such as:", survey.bad_lines));
+            survey.first_bad_lines.iter().for_each(|line| notice(&format!("  {line}")));
         }
         if self.json {
             let all: Vec<Value> =

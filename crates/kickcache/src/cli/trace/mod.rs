@@ -4,11 +4,10 @@ mod convert;
 mod info;
 pub(crate) mod spool;
 
-use std::io::Write;
-
 use clap::Subcommand;
 
 use crate::cli::exit::Failure;
+use crate::user_text::Printer;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -31,7 +30,7 @@ enum What {
 }
 
 impl TraceArgs {
-    pub(crate) fn run(&self, out: &mut dyn Write) -> Result<(), Failure> {
+    pub(crate) fn run(&self, out: &mut dyn Printer) -> Result<(), Failure> {
         match &self.what {
             What::Convert(args) => args.run(out),
             What::Info(args) => args.run(out),

@@ -1,6 +1,9 @@
 //! The picture: IOPS over time, one panel a run beside the other, on a common logarithmic scale.
 
+use std::io;
+
 use crate::demo::result::{Phase, PhaseResult};
+use crate::user_text::Printer;
 
 /// Rows of the picture.
 const HEIGHT: usize = 10;
@@ -23,44 +26,49 @@ pub enum Colours {
     Ansi,
 }
 
-/// The picture, with a line break behind each row; at most 80 columns wide.
-pub(crate) fn chart(phases: &[PhaseResult], colours: Colours) -> String {
+/// Prints the picture, with a line break behind each row; at most 80 columns wide.
+pub(crate) fn print(phases: &[PhaseResult], colours: Colours, out: &mut dyn Printer) -> io::Result<()> {
     let panels: Vec<Panel> = panels(phases);
-    let Some(scale) = Scale::new(&panels) else { return String::new() };
-    let mut text = String::new();
+    let Some(scale) = Scale::new(&panels) else { return Ok(()) };
     for row in (0..HEIGHT).rev() {
         let label = scale.label(row);
         let mark = if label.is_empty() { '│' } else { '┤' };
-        let line = joined(&panels, " ", |panel| paint(panel.phase, colours, panel.row(row, &scale)));
-        text.push_str(format!("{label:>width$}{mark}{line}", width = AXIS - 1).trim_end());
-        text.push('\n');
+        write!(out, "{label:>width$}{mark}", width = AXIS - 1)?;
+        let rows: Vec<String> = panels.iter().map(|panel| panel.row(row, &scale)).collect();
+        let end = rows.iter().rposition(|row| !row.trim_end().is_empty()).map_or(0, |last| last + 1);
+        for (index, (panel, row)) in panels.iter().zip(&rows).enumerate().take(end) {
+            let row = if index + 1 == end { row.trim_end() } else { row };
+            write!(out, "{}", if index == 0 { "" } else { " " })?;
+            paint(panel.phase, colours, row, out)?;
+        }
+        writeln!(out)?;
     }
     let floor = joined(&panels, "┴", |panel| "─".repeat(panel.columns.len()));
-    text.push_str(&format!("{:>width$}└{floor}\n", "", width = AXIS - 1));
+    writeln!(out, "{:>width$}└{floor}", "", width = AXIS - 1)?;
     let names = joined(&panels, " ", |panel| panel.centred(panel.phase.name()));
     let times = joined(&panels, " ", |panel| panel.centred(&panel.time));
-    for line in [names, times] {
-        text.push_str(format!("{:AXIS$}{line}", "").trim_end());
-        text.push('\n');
-    }
-    text
+    [names, times].iter().try_for_each(|line| writeln!(out, "{}", format!("{:AXIS$}{line}", "").trim_end()))
 }
 
 fn joined(panels: &[Panel], gap: &str, part: impl Fn(&Panel) -> String) -> String {
     panels.iter().map(part).collect::<Vec<_>>().join(gap)
 }
 
-fn paint(phase: Phase, colours: Colours, text: String) -> String {
-    let colour = match phase {
-        Phase::SlowDisk => 31,
-        Phase::FastFile => 34,
-        Phase::Cold => 36,
-        Phase::Stale => 33,
-        Phase::Restart => 32,
+fn paint(phase: Phase, colours: Colours, text: &str, out: &mut dyn Printer) -> io::Result<()> {
+    let sequence = match phase {
+        Phase::SlowDisk => "\x1b[31m",
+        Phase::FastFile => "\x1b[34m",
+        Phase::Cold => "\x1b[36m",
+        Phase::Stale => "\x1b[33m",
+        Phase::Restart => "\x1b[32m",
     };
     match colours {
-        Colours::Plain => text,
-        Colours::Ansi => format!("\x1b[{colour}m{text}\x1b[0m"),
+        Colours::Plain => write!(out, "{text}"),
+        Colours::Ansi => {
+            out.control(sequence)?;
+            write!(out, "{text}")?;
+            out.control("\x1b[0m")
+        }
     }
 }
 

@@ -5,12 +5,13 @@ pub(crate) mod conclusions;
 mod numbers;
 mod table;
 
-use std::io::{self, Write};
+use std::io;
 
 use kickcache_daemon::shell_command::ShellCommand;
 
 use crate::demo::report::chart::Colours;
 use crate::demo::result::DemoResult;
+use crate::user_text::Printer;
 
 /// Columns of a line.
 const WIDTH: usize = 80;
@@ -19,9 +20,10 @@ const WIDTH: usize = 80;
 ///
 /// # Errors
 /// If `out` cannot be written.
-pub(crate) fn print(result: &DemoResult, colours: Colours, out: &mut dyn Write) -> io::Result<()> {
+pub(crate) fn print(result: &DemoResult, colours: Colours, out: &mut dyn Printer) -> io::Result<()> {
     writeln!(out, "IOPS over time, on a logarithmic scale:\n")?;
-    writeln!(out, "{}", chart::chart(&result.phases, colours))?;
+    chart::print(&result.phases, colours, out)?;
+    writeln!(out)?;
     // What matters comes last: a terminal of 24 lines ends with it.
     writeln!(out, "{}{}\n", table::table(result), table::SPEED_UP)?;
     for sentence in conclusions::conclusions(result).iter().chain(&conclusions::warnings(result)) {

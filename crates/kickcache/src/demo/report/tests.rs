@@ -101,10 +101,16 @@ fn the_result_is_printed_in_80_columns() {
     .assert_eq(&text);
 }
 
+fn chart(result: &DemoResult, colours: Colours) -> String {
+    let mut out = Vec::new();
+    chart::print(&result.phases, colours, &mut out).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
 #[test]
 fn colours_change_nothing_but_the_colour() {
-    let plain = chart::chart(&result().phases, Colours::Plain);
-    let mut colourful = chart::chart(&result().phases, Colours::Ansi);
+    let plain = chart(&result(), Colours::Plain);
+    let mut colourful = chart(&result(), Colours::Ansi);
     assert!(colourful.contains("\x1b[31m"));
     for code in [0, 31, 32, 33, 34, 36] {
         colourful = colourful.replace(&format!("\x1b[{code}m"), "");
@@ -120,7 +126,7 @@ fn a_result_without_operations_is_printed_too() {
     }
     result.phases[0].total.iops = 0;
     print(&result, Colours::Plain, &mut Vec::new()).unwrap();
-    assert_eq!(chart::chart(&result.phases, Colours::Plain), "");
+    assert_eq!(chart(&result, Colours::Plain), "");
     result.phases.clear();
     print(&result, Colours::Plain, &mut Vec::new()).unwrap();
 }

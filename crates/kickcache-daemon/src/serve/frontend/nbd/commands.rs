@@ -19,6 +19,7 @@ use crate::serve::frontend::nbd::payload::payload_length;
 use crate::serve::frontend::nbd::request::{NbdRequest, Then};
 use crate::serve::frontend::nbd::stall::Stall;
 use crate::serve::frontend::nbd::{Nbd, client_key};
+use crate::serve::own_export;
 
 impl Nbd {
     /// Takes the commands that a client's bytes hold, until bytes or memory are used up.
@@ -30,6 +31,9 @@ impl Nbd {
             let begins = connection.handshaking && connection.is_transmission();
             connection.handshaking &= !begins;
             let owes = connection.owes();
+            if handshakes && let Some(name) = connection.take_unknown() {
+                own_export::take_unknown(&name);
+            }
             if begins {
                 self.clients.handshakes -= 1;
             }

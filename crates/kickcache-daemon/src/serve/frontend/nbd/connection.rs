@@ -197,6 +197,11 @@ impl Connection {
         Some(Denied { volume, names: self.tls.as_deref().map(TlsStream::names).unwrap_or_default() })
     }
 
+    /// The unknown export that the client requested since the last call.
+    pub(crate) fn take_unknown(&mut self) -> Option<String> {
+        self.session.take_unknown()
+    }
+
     /// Who is at the other end.
     pub(crate) fn peer(&self) -> String {
         peer(&self.socket)

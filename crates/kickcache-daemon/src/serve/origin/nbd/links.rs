@@ -19,6 +19,8 @@ use super::job::{OriginJob, Work};
 use crate::driver::minimum_block::MinimumBlock;
 use crate::plan::address::NbdAddress;
 use crate::plan::nbd_uri::NbdUri;
+use crate::serve::error::ServeError;
+use crate::serve::own_export::Probe;
 
 /// Connections to a server that allows several.
 const LINKS_MAX: usize = 4;
@@ -168,8 +170,32 @@ fn index(offset: u64) -> usize {
 }
 
 pub(super) fn dial(uri: &NbdUri, patience: Duration) -> Result<Client, ClientError> {
+    dial_export(uri, uri.export(), patience)
+}
+
+/// Whether the server is this process: its process listens at the unix socket, or a probe arrives, through relays as well.
+///
+/// # Errors
+/// If the system gives no random bytes. Errors of the server are left to the connection that follows.
+pub(super) fn is_own(uri: &NbdUri, patience: Duration) -> Result<bool, ServeError> {
+    if let NbdAddress::Unix(path) = uri.address()
+        && connect_unix(path).is_ok_and(|socket| is_listening(&socket))
+    {
+        return Ok(true);
+    }
+    let probe = Probe::begin()?;
+    drop(dial_export(uri, probe.name(), patience));
+    Ok(probe.has_arrived())
+}
+
+/// Whether this process listens at the other end of a socket.
+fn is_listening(socket: &UnixStream) -> bool {
+    sockopt::socket_peercred(socket).is_ok_and(|peer| peer.pid == rustix::process::getpid())
+}
+
+fn dial_export(uri: &NbdUri, export: &str, patience: Duration) -> Result<Client, ClientError> {
     let options = ConnectOptions {
-        export: uri.export().to_owned(),
+        export: export.to_owned(),
         tls: uri.client_tls()?,
         structured: true,
         allocation: true,

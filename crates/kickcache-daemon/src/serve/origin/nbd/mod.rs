@@ -37,7 +37,7 @@ use self::comparison::Comparison;
 use self::exchange::{Exchange, Order};
 use self::facts::Facts;
 use self::job::OriginJob;
-use self::links::{Links, dial};
+use self::links::{Links, dial, is_own};
 use self::outcome::Outcome;
 use self::patience::{PATIENCE_MAX, Waited};
 use self::refusal::refusal;
@@ -131,6 +131,24 @@ impl NbdOrigin {
     pub(super) fn looks_like_cache(&self) -> bool {
         self.looks_like_cache
     }
+}
+
+/// How long a server has to answer whether it is this process.
+const OWN_PATIENCE: Duration = Duration::from_secs(5);
+
+/// Refuses an export of this process: its volume would wait for itself.
+///
+/// # Errors
+/// [`ServeError::Volume`].
+pub(super) fn check_not_own(spec: &VolumeSpec, uri: &NbdUri) -> Result<(), ServeError> {
+    if !is_own(uri, OWN_PATIENCE.min(spec.origin_timeout.span()))? {
+        return Ok(());
+    }
+    let what = format!(
+        "its origin {uri} is an export of this daemon, and its requests would wait for themselves; give the origin of that export, or an \
+         export of another server"
+    );
+    Err(ServeError::Volume { name: spec.name.clone(), what })
 }
 
 /// A server that was connected to and looked at.

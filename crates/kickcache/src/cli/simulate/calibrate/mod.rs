@@ -23,6 +23,7 @@ use crate::cli::simulate::calibrate::probe::{Beside, Measured, Probe, READ_COUNT
 use crate::cli::simulate::calibrate::simulated::Bench;
 use crate::fio::child::folder;
 use crate::interrupt::Interrupt;
+use crate::notice::notice;
 
 pub(crate) use crate::cli::simulate::calibrate::simulated::cost;
 
@@ -143,9 +144,9 @@ fn size(target: &str, place: &Place) -> anyhow::Result<u64> {
     if let Place::Disk(path) = place
         && has_holes(path, bytes)
     {
-        eprintln!(
+        notice(&format!(
             "warning: {target} has holes, or room that was never written to, which are read faster than data: the figures will be too good; better fill it first."
-        );
+        ));
     }
     Ok(bytes)
 }
