@@ -69,7 +69,8 @@ impl Shared {
 
     fn handle(&self, signal: i32) {
         let mut state = self.lock();
-        state.signal.get_or_insert(u8::try_from(signal).expect("signals are small"));
+        let signal = u8::try_from(signal).expect("signals are small");
+        state.signal.get_or_insert(signal);
         self.came.notify_all();
         // It may have ended on its own.
         let _ = state.group.map(|group| kill_process_group(group, Signal::TERM));
