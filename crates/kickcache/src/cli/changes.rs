@@ -20,6 +20,7 @@ use kickcache_daemon::whole_path::{real_path, whole_path};
 use kickcache_units::counted;
 
 use crate::cli::control_error::control_error;
+use crate::cli::devices_in_file::{follow_taken_in, leave_unserved, replaced_in_file};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::leaving_out::LeavingOut;
 use crate::cli::options::state_place;
@@ -266,42 +267,6 @@ fn part(started: &mut Started, removal: &Removal) -> Result<Removed, ControlErro
     let removed = removal.part()?;
     served.cache.volumes.retain(|spec| spec.name != volume);
     Ok(removed)
-}
-
-/// Says that a file names a cache device that another one took over from.
-fn replaced_in_file(named: &Path, followed: &Path) -> Option<String> {
-    let is_other = real_path(named) != real_path(followed);
-    let (before, now) = (named.display(), followed.display());
-    is_other
-        .then(|| format!("{before}: it was replaced, and {now} is the cache device; name {now} in the file"))
-}
-
-/// Has devices that were left out be those that were taken in instead. Says so.
-fn follow_taken_in(wanted: &mut ServePlan, started: &Started) -> Vec<String> {
-    let mut notes = Vec::new();
-    for served in &started.servers {
-        let was = |cache: &&mut CacheSpec| {
-            served.cache.former.iter().any(|former| whole_path(former) == whole_path(&cache.device))
-        };
-        let Some(cache) = wanted.caches.iter_mut().find(was) else { continue };
-        let (before, now) = (cache.device.display(), served.cache.device.display());
-        notes.push(format!("{before}: it was left out, and {now} is in its place; name that in the file before the next start"));
-        (cache.device, cache.size) = (served.cache.device.clone(), served.cache.size);
-    }
-    notes
-}
-
-/// Takes cache devices from the file's plan of which the start could serve nothing: the next start tries them again. Says so.
-fn leave_unserved(wanted: &mut ServePlan, served: &ServePlan, plan: &ServePlan) -> Vec<String> {
-    let is_left =
-        |cache: &CacheSpec| served.cache(&cache.device).is_none() && plan.cache(&cache.device).is_some();
-    let left = wanted.caches.iter().filter(|cache| is_left(cache)).map(|cache| {
-        let device = cache.device.display();
-        format!("{device}: nothing of it is served since the start, and a reload leaves it so")
-    });
-    let notes = left.collect();
-    wanted.caches.retain(|cache| !is_left(cache));
-    notes
 }
 
 /// Takes out volumes that are about to go. Says so.

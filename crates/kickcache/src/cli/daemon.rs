@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use anyhow::Context;
 use kickcache_daemon::control::report::{Report, UnservedReport};
-use kickcache_daemon::control::server::{ControlServer, DaemonEnd};
+use kickcache_daemon::control::server::ControlServer;
 use kickcache_daemon::control::{
     ChangeExtent, ControlError, ControlTarget, ReloadExtent, TitledRecording, wire,
 };
@@ -31,7 +31,7 @@ use tracing_subscriber::fmt::MakeWriter;
 use crate::cli::cache_report::{cache_report, sample_report, with_leaving};
 use crate::cli::changes::{self, Changes, Turn};
 use crate::cli::control_error::{control_error, starting};
-use crate::cli::exit::{Exit, Failure};
+use crate::cli::ends::{end_of, worst};
 use crate::cli::gathered::Gathered;
 use crate::cli::greeting::{Greeting, greet};
 use crate::cli::leaving_out::{LeavingOut, tell_left_out, tell_not_left_out};
@@ -120,23 +120,10 @@ fn serve(mut plan: ServePlan, source: PlanSource, out: &mut dyn Write, log: &Out
     worst(errors)
 }
 
-/// The end that counts: of several errors one that is no ordered stop, as whoever starts the daemon again goes by that.
-fn worst(errors: Vec<anyhow::Error>) -> anyhow::Result<()> {
-    let (stopped, failed): (Vec<Failure>, Vec<Failure>) =
-        errors.into_iter().map(Failure::from).partition(|failure| failure.exit == Exit::StoppedShort);
-    failed.into_iter().chain(stopped).next().map_or(Ok(()), |failure| Err(failure.error))
-}
-
 /// Serves metrics, if the plan says where.
 fn start_metrics(plan: &ServePlan, daemon: &Arc<Daemon>) -> anyhow::Result<Option<MetricsServer>> {
     let start = |address| MetricsServer::start(address, plan.exposure, daemon.clone());
     plan.metrics.as_ref().map(start).transpose().context("cannot serve metrics")
-}
-
-/// How the daemon ended, for those who stopped it.
-fn end_of(left: Vec<wire::LeftOnCache>, errors: &[anyhow::Error]) -> DaemonEnd {
-    let failed: Vec<String> = errors.iter().map(|error| format!("{error:#}")).collect();
-    if failed.is_empty() { DaemonEnd::Clean(left) } else { DaemonEnd::Unclean(failed.join("; ")) }
 }
 
 /// The state directory of a plan, from the root.

@@ -163,7 +163,7 @@ impl Wear {
             self.first = self.first.min(number);
             let began =
                 (ZERO * SLOT).saturating_sub(ago.as_nanos()).saturating_sub(history.counted.as_nanos());
-            self.since = self.since.min(began.max(number * SLOT));
+            self.since = self.since.min(began.max((self.number + 1 - SLOTS as u64) * SLOT));
         }
         if let Some(budget) = self.bytes() {
             let part = i128::from(budget) * i128::from(ago.as_nanos().min(DAY)) / i128::from(DAY);

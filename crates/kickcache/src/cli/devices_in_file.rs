@@ -1,0 +1,45 @@
+//! What a configuration file says of cache devices, made to fit what the daemon serves in their place.
+
+use std::path::Path;
+
+use kickcache_daemon::plan::ServePlan;
+use kickcache_daemon::plan::cache_spec::CacheSpec;
+use kickcache_daemon::whole_path::{real_path, whole_path};
+
+use crate::cli::start::Started;
+
+/// Says that a file names a cache device that another one took over from.
+pub(super) fn replaced_in_file(named: &Path, followed: &Path) -> Option<String> {
+    let is_other = real_path(named) != real_path(followed);
+    let (before, now) = (named.display(), followed.display());
+    is_other
+        .then(|| format!("{before}: it was replaced, and {now} is the cache device; name {now} in the file"))
+}
+
+/// Has devices that were left out be those that were taken in instead. Says so.
+pub(super) fn follow_taken_in(wanted: &mut ServePlan, started: &Started) -> Vec<String> {
+    let mut notes = Vec::new();
+    for served in &started.servers {
+        let was = |cache: &&mut CacheSpec| {
+            served.cache.former.iter().any(|former| whole_path(former) == whole_path(&cache.device))
+        };
+        let Some(cache) = wanted.caches.iter_mut().find(was) else { continue };
+        let (before, now) = (cache.device.display(), served.cache.device.display());
+        notes.push(format!("{before}: it was left out, and {now} is in its place; name that in the file before the next start"));
+        (cache.device, cache.size) = (served.cache.device.clone(), served.cache.size);
+    }
+    notes
+}
+
+/// Takes cache devices from the file's plan of which the start could serve nothing: the next start tries them again. Says so.
+pub(super) fn leave_unserved(wanted: &mut ServePlan, served: &ServePlan, plan: &ServePlan) -> Vec<String> {
+    let is_left =
+        |cache: &CacheSpec| served.cache(&cache.device).is_none() && plan.cache(&cache.device).is_some();
+    let left = wanted.caches.iter().filter(|cache| is_left(cache)).map(|cache| {
+        let device = cache.device.display();
+        format!("{device}: nothing of it is served since the start, and a reload leaves it so")
+    });
+    let notes = left.collect();
+    wanted.caches.retain(|cache| !is_left(cache));
+    notes
+}
