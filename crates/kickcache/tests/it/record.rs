@@ -393,7 +393,7 @@ fn logs_that_were_joined_are_counted_and_told() {
     assert_eq!(output.status.code(), Some(0));
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.contains("log.io: times begin again at 1 place"), "{said}");
-    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let json: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(
         (&json[0]["span_nanos"], &json[0]["times"]["joined_recordings"]),
         (&4_000_000_000_u64.into(), &1.into())

@@ -78,7 +78,7 @@ impl FromStr for Speed {
 enum LoadKind {
     /// The text of a job file.
     Job(String),
-    Trace(PathBuf, Survey, Pace),
+    Trace(PathBuf, Box<Survey>, Pace),
 }
 
 /// A load that was looked at.
@@ -158,7 +158,7 @@ impl LoadArgs {
                 show_count(count),
                 if count == 1 { "" } else { "es" }
             ),
-            kind: LoadKind::Trace(path.to_owned(), survey, pace),
+            kind: LoadKind::Trace(path.to_owned(), Box::new(survey), pace),
         })
     }
 
