@@ -79,7 +79,7 @@ impl FromStr for Speed {
 enum LoadKind {
     /// The text of a job file.
     Job(String),
-    Trace(PathBuf, Survey, Pace),
+    Trace(PathBuf, Box<Survey>, Pace),
 }
 
 /// A load that was looked at.
@@ -161,7 +161,7 @@ impl LoadArgs {
                 show_count(count),
                 if count == 1 { "" } else { "es" }
             ),
-            kind: LoadKind::Trace(path.to_owned(), survey, pace),
+            kind: LoadKind::Trace(path.to_owned(), Box::new(survey), pace),
         })
     }
 
