@@ -115,7 +115,7 @@ fn resident_max(daemon: &Daemon) -> u64 {
 
 /// The other volume is served, and so is a client of the same volume that wants little.
 fn check_neighbours(scratch: &Scratch, other: &mut Client, known: &mut Client) {
-    other.write(0, &[3; 1 << 20]);
+    other.write(0, &vec![3; 1 << 20]);
     assert_eq!(other.read(0, 1 << 20), vec![3; 1 << 20]);
     connect(scratch, "other").read(MIB, 64 << 10);
     known.write(4000 * MIB, &[4; 4096]);
