@@ -10,10 +10,11 @@ use kickcache_engine::format::superblock::{Superblock, VolumeRecord};
 use kickcache_engine::units::VolumeSet;
 use tracing::subscriber::NoSubscriber;
 
-use crate::driver::device::{BlockFile, check_different, check_distinct};
+use crate::driver::device::{BlockFile, OpenError, check_different, check_distinct};
 use crate::driver::executor::Medium;
 use crate::driver::nothing::Nothing;
 use crate::plan::cache_spec::{CacheService, CacheSpec, Replacement};
+use crate::plan::check::check_texts;
 use crate::plan::volume_spec::VolumeSpec;
 use crate::serve::cache_device::found::Found;
 use crate::serve::cache_device::{CacheDevice, Made, OriginFacts, attach};
@@ -54,6 +55,7 @@ pub(crate) fn check(config: &ServerConfig) -> Result<(), ServeError> {
     }
     let origins = config.cache.volumes.iter().filter_map(|volume| volume.origin.path());
     let is_used = !matches!(config.cache.service, CacheService::LeftOut | CacheService::OutOfService);
+    check_texts(&config.cache).map_err(OpenError::from)?;
     frontend::check(&config.cache)?;
     check_distinct(is_used.then_some(config.cache.device.as_path()).into_iter().chain(origins))?;
     for (index, volume) in config.cache.volumes.iter().enumerate() {

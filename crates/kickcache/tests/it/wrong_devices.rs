@@ -2,7 +2,8 @@
 
 use std::ffi::OsString;
 use std::fs::{self, File};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -74,6 +75,55 @@ fn a_blank_origin_that_is_known_becomes_no_cache_device() {
         assert!(said.contains("recorded as the origin of") && said.contains("format --force"), "{said}");
     }
     assert!(tools::run(KICKCACHE, format(&["--force"])).contains("a cache of"));
+}
+
+/// Two names that differ in a byte of Latin-1 would be one identity.
+#[test]
+fn paths_that_are_not_utf8_are_refused_by_every_command() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let used = old_cache(&scratch);
+    let odd = |name: &str| {
+        scratch.path("x").with_file_name(OsString::from_vec([&b"m\xfc"[..], name.as_bytes()].concat()))
+    };
+    let (folder, link) = (odd("folder"), scratch.path("link"));
+    fs::create_dir(&folder).unwrap();
+    symlink(&folder, &link).unwrap();
+    let (cache, origin) = (odd("cache"), odd("origin"));
+    fs::copy(&used.origin, &origin).unwrap();
+    fs::copy(&used.origin, folder.join("origin")).unwrap();
+    let words = |words: &[&str]| words.iter().map(Into::into).collect::<Vec<OsString>>();
+    let with = |first: &[&str], path: PathBuf| [words(first), vec![path.into()]].concat();
+    let of_cache = ["--cache", used.cache.to_str().unwrap()];
+    let remote = format!("nbd+unix:///v?socket={}/nbd.sock", link.display());
+    let mut odd_remote = OsString::from("nbd+unix:///v?socket=");
+    odd_remote.push(odd("sock"));
+    let serve = |cache: &Path, origin: &Path| {
+        Spec { cache: cache.into(), origin: origin.into(), ..used.clone() }.arguments()
+    };
+    let new = scratch.path("new");
+    let cases = [
+        serve(&cache, &used.origin),
+        serve(&link.join("cache"), &used.origin),
+        serve(&new, &origin),
+        serve(&new, &link.join("origin")),
+        serve(&new, Path::new(&remote)),
+        serve(&new, Path::new(&odd_remote)),
+        with(&["format", "--size", "16M"], cache.clone()),
+        with(&["format", "--size", "16M"], link.join("cache")),
+        with(&["inspect"], cache.clone()),
+        with(&[&["drain"][..], &of_cache, &["--origin-moved", "--origin"]].concat(), origin.clone()),
+        with(&[&["drain"][..], &of_cache, &["--origin-moved", "--origin"]].concat(), link.join("origin")),
+        with(&[&["add"][..], &of_cache, &["--origin"]].concat(), origin.clone()),
+        with(&["trace", "info"], odd("trace")),
+    ];
+    for arguments in cases {
+        let said = unchanged("a path in Latin-1", &[&used.cache, &origin, &folder.join("origin")], || {
+            refused("a path in Latin-1", &arguments)
+        });
+        assert!(said.contains("m\\xFC") && said.contains("is not UTF-8"), "{arguments:?}: {said}");
+    }
+    assert!([&cache, &new, &folder.join("cache")].iter().all(|path| !path.exists()), "a cache was made");
 }
 
 /// Puts another file in the place of an origin, as a restore with `mv`; gives where the first one is now.

@@ -27,6 +27,7 @@ pub use self::storage::check_distinct;
 pub(crate) use self::storage::{lock_below_shared, path_below};
 use crate::driver::ioctl;
 use crate::driver::rights::access;
+use crate::path_text::path_text;
 
 /// How long a device may be busy before it is refused.
 const BUSY_PATIENCE: Duration = Duration::from_millis(5000);
@@ -60,6 +61,8 @@ impl BlockFile {
     pub fn open(path: &Path, access: AccessMode, emptiness: Emptiness) -> Result<BlockFile, OpenError> {
         let metadata = access::metadata(path).map_err(|source| open_error(path, source))?;
         let kind = kind(path, &metadata)?;
+        let canonical = access::canonical(path).unwrap_or_else(|_| path.into());
+        path_text(canonical.as_os_str())?;
         let OpenFile { file, direct, below } = open_patiently(path, access, kind)?;
         if access == AccessMode::ReadWrite && kind == Kind::Block && ioctl::is_protected(&file) {
             return Err(OpenError::Protected { path: path.into() });
@@ -68,7 +71,7 @@ impl BlockFile {
         if bytes < SECTOR_SIZE && emptiness == Emptiness::Refused {
             return Err(OpenError::Empty { path: path.into(), found: bytes });
         }
-        let path = access::canonical(path).unwrap_or_else(|_| path.into());
+        let path = canonical;
         let zeroes = zero_speed(&file, &path, kind, access, bytes);
         let keeps_dsync = kind == Kind::Block || file_system::keeps_dsync(&file);
         let is_remote = kind == Kind::File && file_system::is_remote(&file);
@@ -176,7 +179,9 @@ impl BlockFile {
 pub fn identity_of(path: &Path) -> Result<String, OpenError> {
     let found = |source| open_error(path, source);
     let kind = kind(path, &access::metadata(path).map_err(found)?)?;
-    Ok(identity(&access::canonical(path).map_err(found)?, kind))
+    let canonical = access::canonical(path).map_err(found)?;
+    path_text(canonical.as_os_str())?;
+    Ok(identity(&canonical, kind))
 }
 
 fn identity(path: &Path, kind: Kind) -> String {

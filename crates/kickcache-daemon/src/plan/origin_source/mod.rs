@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use kickcache_engine::config::OriginKind;
 
 use crate::driver::device::OpenError;
+use crate::path_text::{NotUtf8, path_text};
 use crate::plan::nbd_uri::{NbdUri, UriError};
 use crate::plan::origin_source::outside::OutsideSource;
 use crate::plan::origin_source::spec::OriginSpec;
@@ -33,6 +34,9 @@ pub enum OriginError {
     /// Of no kind.
     #[error("`{0}` is no origin; write a path, nbd://HOST:PORT/EXPORT, or nbd+unix:///EXPORT?socket=PATH")]
     Unknown(String),
+    /// Its bytes are no text.
+    #[error(transparent)]
+    Text(#[from] NotUtf8),
     /// Meant as an export.
     #[error(transparent)]
     Nbd(#[from] UriError),
@@ -42,10 +46,11 @@ impl OriginSource {
     /// Reads what people write: a path, or a URI.
     ///
     /// # Errors
-    /// If it is a URI that cannot be an origin.
+    /// If it is not UTF-8, or a URI that cannot be an origin.
     pub fn parse(text: &OsStr) -> Result<OriginSource, OriginError> {
-        let Some((scheme, whole)) = text.to_str().and_then(|whole| Some((scheme(whole)?, whole))) else {
-            return match text.is_empty() {
+        let whole = path_text(text)?;
+        let Some(scheme) = scheme(whole) else {
+            return match whole.is_empty() {
                 true => Err(OriginError::Unknown(String::new())),
                 false => Ok(OriginSource::Path(text.into())),
             };
@@ -56,7 +61,7 @@ impl OriginSource {
         }
     }
 
-    /// Where an origin was that a cache device recognises by this: `file:PATH`, `block:PATH`, or a URI.
+    /// Where an origin is that a cache device recognises by this: `file:PATH`, `block:PATH`, or a URI.
     pub fn of_identity(identity: &str) -> OriginSource {
         match OriginSource::parse(OsStr::new(identity)) {
             Ok(OriginSource::Path(_)) | Err(_) => {
@@ -91,6 +96,15 @@ impl OriginSource {
     /// See [`OriginSpec::path`].
     pub fn path(&self) -> Option<&Path> {
         self.spec().path()
+    }
+
+    /// Its path on this machine: the file, the block device, or the socket of its server.
+    pub fn local_path(&self) -> Option<&Path> {
+        match self {
+            OriginSource::Path(path) => Some(path),
+            OriginSource::Nbd(uri) => uri.address().unix_path(),
+            OriginSource::Outside(_) => None,
+        }
     }
 
     /// See [`OriginSpec::kind`].
