@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use kickcache_engine::config::OriginKind;
 
 use crate::driver::device::OpenError;
+use crate::driver::device::identity::path_of_identity;
 use crate::path_text::{NotUtf8, path_text};
 use crate::plan::nbd_uri::{NbdUri, UriError};
 use crate::plan::origin_source::outside::OutsideSource;
@@ -61,8 +62,11 @@ impl OriginSource {
         }
     }
 
-    /// Where an origin is that a cache device recognises by this: `file:PATH`, `block:PATH`, or a URI.
+    /// Where an origin is that a cache device recognises by this: `file:PATH`, `block:PATH`, an identity of a present device, or a URI.
     pub fn of_identity(identity: &str) -> OriginSource {
+        if let Some(path) = path_of_identity(identity) {
+            return OriginSource::Path(path);
+        }
         match OriginSource::parse(OsStr::new(identity)) {
             Ok(OriginSource::Path(_)) | Err(_) => {
                 OriginSource::Path(identity.split_once(':').map_or(identity, |(_, path)| path).into())
