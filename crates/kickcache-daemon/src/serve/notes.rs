@@ -447,10 +447,10 @@ impl Notes {
         }
     }
 
-    /// The origin of a volume differs from its clean blocks: the next start treats it as changed, with whatever size and times.
+    /// The origin of a volume differs from its clean blocks: the next start treats it as changed.
     pub(crate) fn note_changed(&self, id: VolumeId) {
         if let Some(volume) = self.lock().iter_mut().find(|volume| volume.id == id) {
-            volume.stopped = Some(FileStamp::OTHER);
+            volume.stopped = FileStamp::of_origin(&volume.identity).map(FileStamp::outdated);
         }
     }
 

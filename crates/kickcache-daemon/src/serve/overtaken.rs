@@ -36,7 +36,7 @@ impl fmt::Display for ServedSince {
             }
             ServedSince::Changed => write!(
                 to,
-                "its origin was changed while it was not served (its size or times differ from the last stop)"
+                "its origin was changed while it was not served (its times differ from the last stop)"
             ),
             ServedSince::Unknown => write!(to, "it is unknown how its origin was served"),
         }
@@ -65,8 +65,6 @@ impl ServedSince {
 pub(crate) enum Sameness {
     /// Nothing was said.
     Unsaid,
-    /// It is, and was extended.
-    Grown,
     /// It is.
     Said,
 }
@@ -74,11 +72,7 @@ pub(crate) enum Sameness {
 impl Sameness {
     /// What a user says of an origin.
     pub(crate) fn of(claims: OriginClaims) -> Sameness {
-        match (claims.moved, claims.grown) {
-            (true, _) => Sameness::Said,
-            (false, true) => Sameness::Grown,
-            (false, false) => Sameness::Unsaid,
-        }
+        if claims.moved { Sameness::Said } else { Sameness::Unsaid }
     }
 }
 
@@ -111,8 +105,8 @@ fn passed_by(record: &OriginRecord, sameness: Sameness) -> Option<ServedSince> {
         return Some(ServedSince::Replaced);
     }
     let (before, now) = (record.stopped?, FileStamp::of_origin(&record.identity)?);
-    let is_grown = sameness == Sameness::Grown && before.size < now.size;
-    (before != now && !is_grown).then_some(ServedSince::Changed)
+    // Another size is refused, or confirmed, when the volume is attached.
+    (before != now && before.size == now.size).then_some(ServedSince::Changed)
 }
 
 /// Whether another file is at the path of an origin than when it was served last.

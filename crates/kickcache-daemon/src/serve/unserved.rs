@@ -126,17 +126,16 @@ mod tests {
         let stamp = FileStamp::of_origin(&identity).unwrap();
         keep(Some(stamp));
         assert_eq!(found(unsaid), (None, LastStop::Checked));
-        let shorter = FileStamp { size: 4095, ..stamp };
         for other in [
             FileStamp { modified_ns: stamp.modified_ns - 1, ..stamp },
             FileStamp { changed_ns: stamp.changed_ns - 1, ..stamp },
-            FileStamp::OTHER,
-            shorter,
+            stamp.outdated(),
         ] {
             keep(Some(other));
             assert_eq!(found(unsaid).0, Some(ServedSince::Changed), "{other:?}");
             assert_eq!(found(moved), (None, LastStop::Checked));
         }
+        keep(Some(FileStamp { size: 4095, ..stamp }));
         assert_eq!(found(grown), (None, LastStop::Unrecorded), "its other bytes are compared");
         assert_eq!(LastStop::of(&place, "block:/dev/vdb", unsaid), LastStop::Checked);
     }

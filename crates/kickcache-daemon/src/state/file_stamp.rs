@@ -20,12 +20,15 @@ pub struct FileStamp {
 }
 
 impl FileStamp {
-    /// That of no file.
-    pub const OTHER: FileStamp = FileStamp { size: 0, modified_ns: 0, changed_ns: 0 };
-
     /// The file that is an origin; `None` for block devices and exports, and if it cannot be looked at.
     pub fn of_origin(identity: &str) -> Option<FileStamp> {
         Some(FileStamp::of(&access::metadata(path_of_file(identity)?).ok()?))
+    }
+
+    /// The same before any change of the file.
+    #[must_use]
+    pub fn outdated(self) -> FileStamp {
+        FileStamp { modified_ns: 0, changed_ns: 0, ..self }
     }
 
     /// A file, by its metadata.

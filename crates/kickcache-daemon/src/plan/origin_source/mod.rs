@@ -69,7 +69,8 @@ impl OriginSource {
         }
         match OriginSource::parse(OsStr::new(identity)) {
             Ok(OriginSource::Path(_)) | Err(_) => {
-                OriginSource::Path(identity.split_once(':').map_or(identity, |(_, path)| path).into())
+                let path = ["file:", "block:"].iter().find_map(|kind| identity.strip_prefix(kind));
+                OriginSource::Path(path.unwrap_or(identity).into())
             }
             Ok(remote) => remote,
         }
@@ -150,6 +151,7 @@ mod tests {
         let of = |identity| OriginSource::of_identity(identity);
         assert_eq!(of("block:/dev/sdb"), OriginSource::Path("/dev/sdb".into()));
         assert_eq!(of("file:/srv/a:b"), OriginSource::Path("/srv/a:b".into()));
+        assert_eq!(of("disk:serial:absent"), OriginSource::Path("disk:serial:absent".into()));
         assert_eq!(of("file:/srv/nbd://x"), OriginSource::Path("/srv/nbd://x".into()));
         let uri = "nbd+unix:///v?socket=/run/a.sock";
         assert_eq!(of(uri), OriginSource::Nbd(NbdUri::parse(uri).unwrap()));
