@@ -10,7 +10,7 @@
 //! * [`state`]: the state directory: records of origins and cache devices.
 //! * [`offline`]: tools for a cache device that nobody serves: read, verify, drain, change.
 //! * [`shell_command`]: commands that messages tell the user to type.
-//! * [`signals`], [`signature`], [`wakeup`], [`places`], [`extents`], [`latency`]: helpers of several rooms.
+//! * [`signals`], [`signature`], [`wakeup`], [`places`], [`path_text`], [`extents`], [`latency`]: helpers of several rooms.
 //!
 //! Invariants: one thread owns an engine, its devices and the sockets of its clients, so a hit takes no lock.
 //! Nothing here knows models, simulations or the command line. No error of a device becomes success, and no log
@@ -26,6 +26,7 @@ mod jobs;
 pub mod latency;
 pub mod metrics;
 pub mod offline;
+pub mod path_text;
 pub mod places;
 pub mod plan;
 pub mod recording;

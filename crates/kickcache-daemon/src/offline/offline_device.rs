@@ -12,7 +12,9 @@ use kickcache_engine::units::{BLOCK_BYTES, BLOCK_SIZE, ByteExtent};
 use crate::driver::device::{OpenError, lock_below_shared};
 use crate::driver::rights::access;
 use crate::offline::error::OfflineError;
+use crate::path_text::check_real_path;
 use crate::serve::cache_device::copies_by;
+use crate::serve::error::ServeError;
 
 /// How long a lock may take to go away.
 const LOCK_WAIT: Duration = Duration::from_millis(1_000);
@@ -39,6 +41,7 @@ pub(crate) struct ReadBlocks {
 impl OfflineDevice {
     pub(crate) fn open(path: &Path) -> Result<OfflineDevice, OfflineError> {
         let fail = |source| OfflineError::Io { path: path.into(), source };
+        check_real_path(path).map_err(|error| ServeError::from(OpenError::from(error)))?;
         // Looked at before it is opened: opening a pipe would wait for its other end.
         let kind = access::metadata(path).map_err(fail)?.file_type();
         if !kind.is_file() && !kind.is_block_device() {

@@ -7,6 +7,7 @@ use kickcache_engine::units::{BLOCK_SIZE, ByteExtent};
 
 use kickcache_units::counted;
 
+use crate::driver::device::identity::is_same_device;
 use crate::extents::{extents, show_extents};
 use crate::offline::error::{EXTENTS_SHOWN, OfflineError};
 use crate::offline::metadata::{Metadata, superblock};
@@ -88,7 +89,7 @@ pub fn outdated(
     let uuid = uuid_text(superblock.uuid);
     let since = |asked: &Asked<'_>| {
         let record = superblock.volume(asked.name)?;
-        let is_same = record.origin_identity == asked.identity;
+        let is_same = is_same_device(&asked.identity, &record.origin_identity);
         if !is_same && !asked.claims.moved {
             return None;
         }

@@ -8,6 +8,7 @@ use kickcache_engine::format::geometry::{DEVICE_SIZE_MAX, DEVICE_SIZE_MIN};
 use kickcache_engine::units::BLOCK_SIZE;
 use kickcache_units::{Size, show_bytes};
 
+use crate::path_text::{NotUtf8, check_real_path};
 use crate::plan::address::{AddressError, NbdAddress, check_socket_path};
 use crate::plan::cache_spec::CacheSpec;
 use crate::plan::frontends::serial_number::SerialNumber;
@@ -185,9 +186,18 @@ pub enum PlanError {
          is to go on as another user; leave `user` out, or serve the volume by another front end or another daemon"
     )]
     UblkAsUser(String),
+    /// A path that no record can store.
+    #[error(transparent)]
+    Text(#[from] NotUtf8),
     /// A socket path that the kernel does not take.
     #[error(transparent)]
     Socket(#[from] AddressError),
+}
+
+/// Refuses paths of cache devices and origins that are not UTF-8: records cannot store them.
+pub(crate) fn check_texts(cache: &CacheSpec) -> Result<(), NotUtf8> {
+    let origins = cache.volumes.iter().filter_map(|volume| volume.origin.local_path());
+    origins.chain([cache.device.as_path()]).try_for_each(check_real_path)
 }
 
 impl ServePlan {
@@ -201,6 +211,7 @@ impl ServePlan {
             return Err(PlanError::NoCache);
         }
         self.caches.iter().try_for_each(check_cache)?;
+        self.caches.iter().try_for_each(check_texts)?;
         self.check_names()?;
         self.check_serials()?;
         self.check_paths()?;

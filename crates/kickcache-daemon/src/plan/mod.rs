@@ -2,7 +2,7 @@
 
 pub mod address;
 pub mod cache_spec;
-mod check;
+pub(crate) mod check;
 pub mod client_cap;
 pub mod cutoff;
 pub mod default_paths;

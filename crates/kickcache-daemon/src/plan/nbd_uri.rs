@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 use std::fmt::{self, Write as _};
 use std::net::ToSocketAddrs;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use kickcache_engine::config::OriginKind;
@@ -14,6 +15,7 @@ use kickcache_tls::TlsError;
 use kickcache_tls::client::ClientTls;
 
 use crate::driver::device::OpenError;
+use crate::path_text::check_real_path;
 use crate::plan::address::{AddressError, NbdAddress, check_socket_path};
 use crate::plan::origin_source::spec::OriginSpec;
 use crate::whole_path::real_path;
@@ -196,6 +198,7 @@ impl OriginSpec for NbdUri {
     }
 
     fn identity(&self) -> Result<String, OpenError> {
+        self.address.unix_path().map_or(Ok(()), check_real_path)?;
         Ok(NbdUri::identity(self))
     }
 
@@ -215,7 +218,7 @@ impl fmt::Display for NbdUri {
         let mut separator = '?';
         match &self.address {
             NbdAddress::Unix(path) => {
-                write!(f, "{scheme}+unix:///{export}?socket={}", encode(&path.to_string_lossy()))?;
+                write!(f, "{scheme}+unix:///{export}?socket={}", encode_bytes(path.as_os_str().as_bytes()))?;
                 separator = '&';
             }
             NbdAddress::Tcp { .. } => {
@@ -225,7 +228,7 @@ impl fmt::Display for NbdUri {
         }
         let tls = self.tls.iter();
         let folder = tls.clone().filter_map(|tls| {
-            Some(("tls-certificates", encode(&tls.certificates.as_ref()?.to_string_lossy())))
+            Some(("tls-certificates", encode_bytes(tls.certificates.as_ref()?.as_os_str().as_bytes())))
         });
         let host = tls.filter_map(|tls| Some(("tls-hostname", encode(tls.host.as_ref()?))));
         for (key, value) in folder.chain(host) {
@@ -304,9 +307,13 @@ fn decode(text: &str) -> Result<String, &'static str> {
 }
 
 fn encode(text: &str) -> String {
+    encode_bytes(text.as_bytes())
+}
+
+fn encode_bytes(bytes: &[u8]) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/-._~:@,+=".contains(&byte);
-    let mut out = String::with_capacity(text.len());
-    for byte in text.bytes() {
+    let mut out = String::with_capacity(bytes.len());
+    for &byte in bytes {
         if is_plain(byte) {
             out.push(char::from(byte));
         } else {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use kickcache_engine::config::EngineSettings;
 use kickcache_engine::format::superblock::Superblock;
-use kickcache_units::counted;
+use kickcache_units::{are, counted};
 
 use crate::driver::device::{AccessMode, BlockFile, check_different};
 use crate::plan::Exposure;
@@ -20,9 +20,12 @@ use crate::serve::membership::{Held, Joining, Lease, Members, MembershipOrder};
 use crate::serve::notes::Notes;
 use crate::serve::open_volume::OpenVolume;
 use crate::serve::origin::check_not_own;
+use crate::serve::origin::compare as compare_blocks;
 use crate::serve::parting::AskLoop;
 use crate::serve::prepare::{candidate, check_late, facts, open_held};
 use crate::serve::stop_wish::StopWish;
+use crate::serve::unserved::{Finding, warn_of_no_proof};
+use crate::shell_command::ShellCommand;
 use crate::state::uuid_text;
 
 /// What a volume that comes has in common with those that are served.
@@ -86,7 +89,7 @@ fn compare(
     let id = attach(&mut superblock, members.cache.path(), facts(volume, state))?;
     let held = match is_known {
         true => asked.ask(|answer| MembershipOrder::Held(id, answer))?,
-        false => Held { not_clean: 0, samples: Vec::new() },
+        false => Held { cached: 0, not_clean: 0, samples: Vec::new() },
     };
     if volume.access == AccessMode::ReadOnly && held.not_clean > 0 {
         return Err(refuse(format!(
@@ -94,7 +97,34 @@ fn compare(
             counted(held.not_clean, "dirty block")
         )));
     }
-    volume.origin.compare(&held.samples).map_err(refuse)
+    volume.origin.compare(&held.samples).map_err(refuse)?;
+    confirm(volume, &held, members.cache.path(), state)
+}
+
+/// Confirms that a file or block device is the recorded one, and was not changed while it was not served.
+fn confirm(volume: &mut OpenVolume, held: &Held, cache: &Path, state: &StatePlace) -> Result<(), ServeError> {
+    let Some(file) = volume.origin.local() else { return Ok(()) };
+    let samples = if volume.check.needs_samples() { held.samples.as_slice() } else { &[] };
+    let compared = compare_blocks(file, samples);
+    let refuse = |what| ServeError::Volume { name: volume.name.clone(), what };
+    match volume.check.decide(held.cached, &compared).map_err(refuse)? {
+        Finding::Same => {}
+        Finding::NoProof(count) => warn_of_no_proof(&volume.name, count),
+        Finding::Changed(why) => {
+            let detach = ShellCommand::new("detach").path(cache).word(&volume.name).state(state);
+            return Err(refuse(format!(
+                "its origin was changed while it was not served ({why}), and {} of it {} cached; stop the daemon, and start it \
+                 with this volume, which drops the clean blocks, or run {detach}",
+                counted(held.cached, "block"),
+                are(held.cached)
+            )));
+        }
+    }
+    if let Some(newer) = volume.check.doubt.take().and_then(|doubt| doubt.newer) {
+        volume.known_as.origins.insert(0, newer.clone());
+        volume.identity = newer;
+    }
+    Ok(())
 }
 
 /// Has a volume served that is ready: its name first, durably, then what is noted of it, then by the loop.

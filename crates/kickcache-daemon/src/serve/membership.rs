@@ -73,8 +73,9 @@ pub(crate) struct Member {
 
 /// What the cache device has of a volume that is not served.
 pub(crate) struct Held {
+    pub(crate) cached: u64,
     pub(crate) not_clean: u64,
-    /// By which a remote origin is recognised.
+    /// By which an origin is recognised.
     pub(crate) samples: Vec<Sample>,
 }
 

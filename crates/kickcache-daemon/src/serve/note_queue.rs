@@ -6,10 +6,11 @@ use std::sync::Arc;
 
 use kickcache_engine::units::VolumeId;
 
+use crate::driver::device::{BlockFile, Kind};
 use crate::serve::background::Background;
 use crate::serve::notes::Notes;
 use crate::serve::wear_notes::{WearNote, WearNotes};
-use crate::state::{Completeness, NewestBlocks};
+use crate::state::{Completeness, FileStamp, NewestBlocks};
 use crate::wakeup::Wakeup;
 
 /// The notes that are to be kept.
@@ -32,6 +33,8 @@ pub(crate) enum Note {
         /// All volumes of the device.
         known: Vec<String>,
     },
+    /// An origin that was written by this daemon alone until its stop.
+    Stop(VolumeId, Arc<BlockFile>),
     /// What was written to the cache device lately.
     Wear(WearNote),
 }
@@ -65,6 +68,11 @@ impl NoteQueue {
             let keep = move || match note {
                 Note::Completeness(volume, completeness) => kept.note_completeness(volume, completeness),
                 Note::Newest { newest, known } => kept.note_newest(newest, known),
+                Note::Stop(volume, origin) => {
+                    if let Some(stamp) = stamp_durably(&origin) {
+                        kept.note_stop(volume, stamp);
+                    }
+                }
                 Note::Wear(note) => note.keep(&kept),
             };
             match self.background.begin(keep) {
@@ -78,4 +86,11 @@ impl NoteQueue {
             }
         }
     }
+}
+
+/// Size and times of a file, which a power cut does not take back; `None` for block devices.
+fn stamp_durably(origin: &BlockFile) -> Option<FileStamp> {
+    let file = (origin.kind() == Kind::File).then(|| origin.file())?;
+    file.sync_all().ok()?;
+    file.metadata().ok().map(|metadata| FileStamp::of(&metadata))
 }

@@ -1,5 +1,7 @@
 //! What is noted in the state directory while volumes are served: which cache device each origin has, whether that may hold
 //! blocks which the origin lacks, and whether it is out of service.
+//!
+//! Over 500 lines because all records of a server are kept under one lock.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,8 +19,8 @@ use crate::serve::error::{RefusedVolume, ServeError};
 use crate::serve::missed_device::{self, new_cache};
 use crate::serve::unserved_records::Unserved;
 use crate::state::{
-    CacheRecord, CompleteCache, Completeness, FileIdentity, NewestBlocks, OriginRecord, OutOfService,
-    StateError, StateStore, uuid_text,
+    CacheRecord, CompleteCache, Completeness, FileIdentity, FileStamp, NewestBlocks, OriginRecord,
+    OutOfService, StateError, StateStore, uuid_text,
 };
 use crate::whole_path::whole_path;
 
@@ -52,6 +54,8 @@ struct Noted {
     /// What the note says of that: it could not be replaced if it says something else.
     is_noted_dirty: bool,
     file: Option<FileIdentity>,
+    /// Set at a clean stop.
+    stopped: Option<FileStamp>,
     /// What was noted before.
     before: Option<OriginRecord>,
 }
@@ -132,6 +136,11 @@ pub(crate) fn check(
     let origins = origins.records;
     let uuid = chosen.uuid.map(uuid_text);
     let path = whole_path(chosen.path);
+    // Also by the identities of older versions.
+    let served = volumes.iter().filter_map(|volume| store.origin(volume.identity).ok().flatten());
+    let served: Vec<OriginRecord> = served.collect();
+    let origins = origins.into_iter().filter(|record| !served.iter().any(|other| other.is_of_same(record)));
+    let origins: Vec<OriginRecord> = served.iter().cloned().chain(origins).collect();
     let is_missed = |record: &&OriginRecord| {
         let is_served = volumes.iter().any(|volume| volume.identity == record.identity);
         let is_other = Some(&record.cache_uuid) != uuid.as_ref();
@@ -248,6 +257,7 @@ impl Notes {
             completeness,
             is_noted_dirty: may_be_dirty,
             file: FileIdentity::of_origin(volume.identity),
+            stopped: None,
             before,
         }
     }
@@ -260,7 +270,7 @@ impl Notes {
         names.push((id, noted.name.clone()));
         drop(names);
         if let Some(Ok(store)) = &self.store {
-            self.keep(store, &noted).map_err(|error| untrusted(volume.name, &error))?;
+            self.keep_first(store, &noted).map_err(|error| untrusted(volume.name, &error))?;
         }
         self.lock().push(noted);
         Ok(())
@@ -358,7 +368,7 @@ impl Notes {
     fn keep_all(&self) -> Result<(), StateError> {
         let Some(Ok(store)) = &self.store else { return Ok(()) };
         store.keep_cache(&self.cache())?;
-        let kept = self.lock().iter().try_for_each(|volume| self.keep(store, volume));
+        let kept = self.lock().iter().try_for_each(|volume| self.keep_first(store, volume));
         kept.inspect_err(|_| self.undo())
     }
 
@@ -367,7 +377,16 @@ impl Notes {
         let Some(Ok(store)) = &self.store else { return };
         let cache = self.cache();
         let restore = |volume: &Noted| match &volume.before {
-            Some(before) => store.keep_origin(&before.clone().after_failed_start(&cache)),
+            Some(before) => {
+                // Blocks may have been written back already.
+                let now = FileStamp::of_origin(&volume.identity);
+                let stopped = volume.stopped.or_else(|| before.stopped.filter(|stamp| Some(*stamp) == now));
+                let before = OriginRecord { stopped, ..before.clone() };
+                if before.identity != volume.identity {
+                    store.forget_origin(&volume.identity)?;
+                }
+                store.keep_origin(&before.after_failed_start(&cache))
+            }
             None => store.forget_origin(&volume.identity),
         };
         let restored = self.lock().iter().try_for_each(restore);
@@ -417,6 +436,42 @@ impl Notes {
         }
     }
 
+    /// All writes to the origin of a volume are durable: records its size and times, which show a later change.
+    pub(crate) fn note_stop(&self, id: VolumeId, stamp: FileStamp) {
+        let Some(Ok(store)) = &self.store else { return };
+        let mut volumes = self.lock();
+        let Some(volume) = volumes.iter_mut().find(|volume| volume.id == id) else { return };
+        volume.stopped = Some(stamp);
+        if let Err(error) = self.keep(store, volume) {
+            tracing::warn!(
+                event = "record_failed",
+                "cannot record size and times of the origin of {}: {error}",
+                volume.name
+            );
+        }
+    }
+
+    /// The origin of a volume differs from its clean blocks: the next start treats it as changed.
+    pub(crate) fn note_changed(&self, id: VolumeId) {
+        if let Some(volume) = self.lock().iter_mut().find(|volume| volume.id == id) {
+            volume.stopped = FileStamp::of_origin(&volume.identity).map(FileStamp::outdated);
+        }
+    }
+
+    /// An origin is recognised by another identity from now on.
+    ///
+    /// # Errors
+    /// If that cannot be recorded.
+    pub(crate) fn rename(&self, id: VolumeId, identity: &str) -> Result<(), StateError> {
+        let mut volumes = self.lock();
+        let Some(volume) = volumes.iter_mut().find(|volume| volume.id == id) else { return Ok(()) };
+        let older = std::mem::replace(&mut volume.identity, identity.into());
+        volume.file = FileIdentity::of_origin(identity);
+        let Some(Ok(store)) = &self.store else { return Ok(()) };
+        self.keep(store, volume)?;
+        store.forget_origin(&older)
+    }
+
     /// Who notes that the cache device is out of service.
     pub(crate) fn keeper(&self) -> Option<KeepNote> {
         let Some(Ok(store)) = &self.store else { return None };
@@ -464,9 +519,15 @@ impl Notes {
         self.store.as_ref()?.as_ref().ok()
     }
 
+    /// As [`Notes::keep`], in place of the record that an older version has by another identity.
+    fn keep_first(&self, store: &StateStore, volume: &Noted) -> Result<(), StateError> {
+        self.keep(store, volume)?;
+        volume.before.as_ref().map_or(Ok(()), |before| store.forget_older(before))
+    }
+
     fn keep(&self, store: &StateStore, volume: &Noted) -> Result<(), StateError> {
         let record = OriginRecord::new(&volume.identity, &volume.name, &self.cache(), volume.completeness);
-        let record = OriginRecord { file: volume.file, ..record };
+        let record = OriginRecord { file: volume.file, stopped: volume.stopped, ..record };
         store.keep_origin(&match &volume.before {
             Some(before) => record.after(before),
             None => record,

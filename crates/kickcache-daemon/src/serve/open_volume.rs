@@ -4,12 +4,17 @@ use kickcache_engine::config::VolumeSettings;
 use kickcache_engine::device::Device;
 use kickcache_tls::names::AllowedClient;
 
+use crate::driver::device::identity::Identified;
 use crate::driver::device::{AccessMode, ZeroSpeed};
 use crate::driver::executor::NamedMedium;
 use crate::plan::client_cap::ClientCap;
 use crate::plan::origin_claims::OriginClaims;
+use crate::serve::config::StatePlace;
 use crate::serve::origin::Origin;
+use crate::serve::overtaken::Sameness;
+use crate::serve::recognition::{Recognised, recognise, warn_of_weak};
 use crate::serve::served_volumes::Volume;
+use crate::serve::unserved::{LastStop, OriginCheck};
 use crate::serve::volume_identity::VolumeIdentity;
 use crate::serve::volume_info::VolumeInfo;
 use crate::state::OriginLock;
@@ -19,7 +24,11 @@ pub(crate) struct OpenVolume {
     pub(crate) name: String,
     pub(crate) origin: Origin,
     pub(crate) size: u64,
+    pub(crate) identified: Identified,
+    /// The identity that records have: the present one, or an older one until the origin was compared.
     pub(crate) identity: String,
+    /// Checks that need the cached blocks.
+    pub(crate) check: OriginCheck,
     /// The volume, with what is known of it from earlier.
     pub(crate) known_as: VolumeIdentity,
     pub(crate) settings: VolumeSettings,
@@ -43,6 +52,26 @@ pub(crate) struct Served {
 }
 
 impl OpenVolume {
+    /// Recognises its origin by the identity that a superblock records, and warns if it cannot be recognised for certain later.
+    pub(crate) fn recognise(&mut self, recorded: Option<&str>, state: &StatePlace) {
+        let path = self.origin.local().map(|file| file.path().to_path_buf()).unwrap_or_default();
+        if recorded.is_none() {
+            warn_of_weak(&self.name, &self.identified, &path);
+        }
+        let Recognised { identity, doubt } =
+            recognise(&self.identified, recorded, path, Sameness::of(self.claims));
+        let doubt = doubt.filter(|_| !self.claims.changed);
+        let last_stop = LastStop::of(state, &identity, self.claims);
+        self.known_as = VolumeIdentity::of_origin(&self.name, &identity);
+        self.identity = identity;
+        self.check = OriginCheck { doubt, last_stop };
+    }
+
+    /// Whether a recorded identity, also of an older version, belongs to its origin.
+    pub(crate) fn is_recognised_by(&self, recorded: &str) -> bool {
+        recorded == self.identity || self.identified.recognises(recorded).is_some()
+    }
+
     /// For the loop.
     pub(crate) fn into_served(self) -> Served {
         let id = self.settings.volume;

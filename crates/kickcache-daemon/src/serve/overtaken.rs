@@ -1,4 +1,4 @@
-//! Whether an origin has gone on without a cache device: served with another one or with none, or replaced by another file.
+//! Whether an origin has gone on without a cache device: served with another one or with none, changed, or replaced by another file.
 //! What the cache device holds of it is old then.
 
 use std::fmt;
@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use crate::plan::origin_claims::OriginClaims;
 use crate::serve::config::StatePlace;
 use crate::serve::missed_device::origin_moved;
-use crate::state::{FileIdentity, OriginRecord, StateError};
+use crate::state::{FileIdentity, FileStamp, OriginRecord, StateError};
 
 /// How an origin was served since a cache device had it last.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -18,6 +18,8 @@ pub enum ServedSince {
     Without,
     /// Not at all, but another file is at its path, as after a restore.
     Replaced,
+    /// Not at all, but another program wrote to it.
+    Changed,
     /// Its note cannot be read.
     Unknown,
 }
@@ -32,6 +34,10 @@ impl fmt::Display for ServedSince {
             ServedSince::Replaced => {
                 write!(to, "its origin was replaced (another file is at its path, as after a restore)")
             }
+            ServedSince::Changed => write!(
+                to,
+                "its origin was changed while it was not served (its times differ from the last stop)"
+            ),
             ServedSince::Unknown => write!(to, "it is unknown how its origin was served"),
         }
     }
@@ -46,6 +52,9 @@ impl ServedSince {
                 "bring the file back that was there, or say {} if this one has the same content; else ",
                 origin_moved(volume)
             ),
+            ServedSince::Changed => {
+                format!("confirm with {} if its content is the same; else ", origin_moved(volume))
+            }
             ServedSince::With(_) | ServedSince::Without | ServedSince::Unknown => String::new(),
         }
     }
@@ -78,15 +87,26 @@ pub(crate) fn served_since(
     let store = place.store()?;
     match store.origin(identity) {
         Ok(None) => None,
-        Ok(Some(record)) if record.is_current(uuid) => {
-            (sameness == Sameness::Unsaid && is_replaced(&record)).then_some(ServedSince::Replaced)
-        }
+        Ok(Some(record)) if record.is_current(uuid) => passed_by(&record, sameness),
         Ok(Some(record)) if record.written_without => Some(ServedSince::Without),
         Ok(Some(record)) => Some(ServedSince::With(record.cache_path)),
         // Without a directory nothing is known of any origin, which the start says.
         Err(_) if store.origins().is_err() => None,
         Err(_) => Some(ServedSince::Unknown),
     }
+}
+
+/// How the file of an origin was changed since its last stop.
+fn passed_by(record: &OriginRecord, sameness: Sameness) -> Option<ServedSince> {
+    if sameness == Sameness::Said {
+        return None;
+    }
+    if is_replaced(record) {
+        return Some(ServedSince::Replaced);
+    }
+    let (before, now) = (record.stopped?, FileStamp::of_origin(&record.identity)?);
+    // Another size is refused, or confirmed, when the volume is attached.
+    (before != now && before.size == now.size).then_some(ServedSince::Changed)
 }
 
 /// Whether another file is at the path of an origin than when it was served last.

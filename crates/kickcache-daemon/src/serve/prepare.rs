@@ -10,11 +10,12 @@ use kickcache_engine::format::superblock::{Superblock, VolumeRecord};
 use kickcache_engine::units::VolumeSet;
 use tracing::subscriber::NoSubscriber;
 
-use crate::driver::device::{BlockFile, check_different, check_distinct};
+use crate::driver::device::{BlockFile, OpenError, check_different, check_distinct};
 use crate::driver::executor::Medium;
 use crate::driver::nothing::Nothing;
 use crate::driver::rights::trusted_path::Identity;
 use crate::plan::cache_spec::{CacheService, CacheSpec, Replacement};
+use crate::plan::check::check_texts;
 use crate::plan::volume_spec::{DirtyLoss, VolumeSpec};
 use crate::serve::cache_device::found::Found;
 use crate::serve::cache_device::{CacheDevice, Made, OriginFacts, attach};
@@ -30,6 +31,7 @@ use crate::serve::origin::{Origin, hold, hold_too};
 use crate::serve::overtaken::{Sameness, note_written_without, served_since};
 use crate::serve::rooms::check_rooms;
 use crate::serve::stop_wish::StopWish;
+use crate::serve::unserved::OriginCheck;
 use crate::serve::volume_identity::VolumeIdentity;
 use crate::shell_command::ShellCommand;
 use crate::state::{OriginLock, OriginRecord, StateError, uuid_text};
@@ -55,6 +57,7 @@ pub(crate) fn check(config: &ServerConfig) -> Result<(), ServeError> {
     }
     let origins = config.cache.volumes.iter().filter_map(|volume| volume.origin.path());
     let is_used = !matches!(config.cache.service, CacheService::LeftOut | CacheService::OutOfService);
+    check_texts(&config.cache).map_err(OpenError::from)?;
     frontend::check(&config.cache)?;
     check_distinct(is_used.then_some(config.cache.device.as_path()).into_iter().chain(origins))?;
     for (index, volume) in config.cache.volumes.iter().enumerate() {
@@ -94,6 +97,7 @@ impl Looked {
         for (volume, spec) in volumes.iter_mut().zip(&cache.volumes) {
             check_no_cache(volume, knows(&superblock, volume))?;
             let origin = superblock.volume(&volume.name).map(|record| record.origin_identity.clone());
+            volume.recognise(origin.as_deref(), state);
             attach(&mut superblock, &cache.device, facts(volume, state))?;
             volume.known_as.cache = uuid.map(uuid_text);
             volume.known_as.origins.extend(origin.filter(|origin| *origin != volume.identity));
@@ -330,7 +334,7 @@ enum Acquaintance {
 
 fn knows(superblock: &Superblock, volume: &OpenVolume) -> Acquaintance {
     match superblock.volume(&volume.name) {
-        Some(record) if record.origin_identity == volume.identity => Acquaintance::Known,
+        Some(record) if volume.is_recognised_by(&record.origin_identity) => Acquaintance::Known,
         Some(_) | None => Acquaintance::Stranger,
     }
 }
@@ -416,6 +420,7 @@ pub(crate) fn check_late(
 ) -> Result<(), ServeError> {
     check_no_cache(volume, knows(superblock, volume))?;
     let known = superblock.volume(&volume.name).map(|record| record.origin_identity.clone());
+    volume.recognise(known.as_deref(), state);
     volume.known_as.cache = Some(uuid_text(superblock.uuid));
     volume.known_as.origins.extend(known.filter(|origin| *origin != volume.identity));
     check_left_behind(volume, spec, state)?;
@@ -447,12 +452,15 @@ fn open_volumes(config: &ServerConfig, cache: Option<&BlockFile>) -> Result<Vec<
 fn open_volume(spec: &VolumeSpec, wish: &StopWish) -> Result<OpenVolume, ServeError> {
     let origin = Origin::open(spec, wish)?;
     check_pinned(spec, &origin)?;
-    let identity = origin.identity();
+    let identified = origin.identified();
+    let identity = identified.identity.clone();
     Ok(OpenVolume {
         name: spec.name.clone(),
         size: origin.size(),
         known_as: VolumeIdentity::of_origin(&spec.name, &identity),
         identity,
+        identified,
+        check: OriginCheck::default(),
         zeroes: origin.zeroes(),
         allowed: spec.frontends.nbd.allowed_clients().to_vec(),
         origin,
@@ -477,6 +485,6 @@ fn check_pinned(spec: &VolumeSpec, origin: &Origin) -> Result<(), ServeError> {
 }
 
 pub(crate) fn facts<'a>(volume: &'a OpenVolume, state: &'a StatePlace) -> OriginFacts<'a> {
-    let OpenVolume { name, size, identity, claims, .. } = volume;
-    OriginFacts { name, size: *size, identity, claims: *claims, state }
+    let OpenVolume { name, size, identity, identified, claims, .. } = volume;
+    OriginFacts { name, size: *size, identity, older: &identified.older, claims: *claims, state }
 }

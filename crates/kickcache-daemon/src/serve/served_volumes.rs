@@ -2,6 +2,7 @@
 
 use std::ops::{Index, IndexMut};
 
+use kickcache_engine::units::VolumeId;
 use kickcache_tls::names::AllowedClient;
 
 use crate::driver::device::ZeroSpeed;
@@ -36,6 +37,11 @@ impl ServedVolumes {
     /// All of them.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Volume> {
         self.0.iter().flatten()
+    }
+
+    /// That of an id.
+    pub(crate) fn find_mut(&mut self, id: VolumeId) -> Option<&mut Volume> {
+        self.0.iter_mut().flatten().find(|volume| volume.info.id == id)
     }
 
     /// Their indices, in the same order.

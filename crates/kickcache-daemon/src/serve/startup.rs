@@ -8,7 +8,7 @@ use kickcache_engine::config::{EngineSettings, Service, VolumeSettings};
 use kickcache_engine::device::Device;
 use kickcache_engine::engine::{Engine, Phase};
 use kickcache_engine::format::superblock::Superblock;
-use kickcache_engine::stats::{CacheHealth, Record};
+use kickcache_engine::stats::Record;
 use kickcache_engine::time::earlier;
 use kickcache_engine::units::VolumeId;
 use kickcache_units::{are, counted};
@@ -23,15 +23,15 @@ use crate::serve::config::ServerConfig;
 use crate::serve::control::Control;
 use crate::serve::core::{Begun, Core};
 use crate::serve::engine_change::EngineLease;
-use crate::serve::error::{RefusedVolume, ServeError};
-use crate::serve::event_loop::EventLoop;
+use crate::serve::error::ServeError;
 use crate::serve::event_loop::dirty_notes::WhileServed;
+use crate::serve::event_loop::{EventLoop, Origins};
 use crate::serve::frontend::nbd::settings::NbdSettings;
 use crate::serve::frontend::{Addresses, Frontends};
 use crate::serve::journal_note::JournalNote;
 use crate::serve::note_queue::NoteQueue;
 use crate::serve::open_volume::{OpenVolume, Served};
-use crate::serve::origin::SAMPLES_MAX;
+use crate::serve::origin_checks::VolumeCheck;
 use crate::serve::out_of_service::OutOfService;
 use crate::serve::prepare::{self, Prepared};
 use crate::serve::resizes::Resizes;
@@ -39,7 +39,7 @@ use crate::serve::served_volumes::Volume;
 use crate::serve::stop_wait::StopWait;
 use crate::serve::throttle::Throttles;
 use crate::serve::troubles::Troubles;
-use crate::shell_command::{DaemonCommands, ShellCommand};
+use crate::shell_command::DaemonCommands;
 use crate::wakeup::Wakeup;
 
 /// A loop that is ready to run: recovered, and listening.
@@ -56,8 +56,7 @@ pub(crate) fn start(
         CacheService::InService | CacheService::WrittenBackOnly => Prepared::with_cache(&config)?,
         CacheService::LeftOut | CacheService::OutOfService => Prepared::without_cache(&config)?,
     };
-    let is_changed = |volume: &&OpenVolume| volume.claims.changed;
-    let changed: Vec<_> = volumes.iter().filter(is_changed).map(|volume| volume.settings.volume).collect();
+    let checks: Vec<VolumeCheck> = volumes.iter().map(VolumeCheck::of).collect();
     let settings: Vec<VolumeSettings> = volumes.iter().map(|volume| volume.settings).collect();
     let AllServed { volumes: infos, mut media, throttles } = serve_all(volumes);
     media.push(NamedMedium { device: Device::Cache, medium: cache });
@@ -100,13 +99,14 @@ pub(crate) fn start(
         is_leased: false,
         stop_wait: StopWait::default(),
         curve_turn: 0,
+        origins: Origins::Compared,
         commands: DaemonCommands { state: config.state, control: config.control },
     };
     event_loop.recover()?;
-    event_loop.begin_times();
-    event_loop.compare_origins(service, &changed)?;
+    event_loop.compare_origins(service, &checks)?;
+    let stale = event_loop.check_local_origins(service, &checks)?;
     if service == CacheService::InService {
-        event_loop.check_cached(&changed)?;
+        event_loop.check_cached(&checks, &stale)?;
     }
     event_loop.note_dirty(WhileServed::Yes);
     event_loop.frontends = Frontends::open(addresses, &mut event_loop.core, nbd)?;
@@ -182,11 +182,12 @@ impl EventLoop<Engine> {
         self.core.driver.buffers().allocator.keep_at_most(0);
         let took = self.core.clock.now().since(began).as_nanos() / 1_000_000;
         tracing::info!(event = "log_read", "the log was read in {took} ms");
+        self.begin_times();
         Ok(())
     }
 
     /// Checks what the cache holds against what was said about the origins.
-    fn check_cached(&mut self, changed: &[VolumeId]) -> Result<(), ServeError> {
+    fn check_cached(&mut self, checks: &[VolumeCheck], stale: &[VolumeId]) -> Result<(), ServeError> {
         let blocks: u64 = self.core.engine.status().volumes.iter().map(|volume| volume.cached_blocks).sum();
         tracing::info!(
             event = "cache_found",
@@ -196,68 +197,9 @@ impl EventLoop<Engine> {
             self.cache.display()
         );
         self.check_read_only()?;
-        changed.iter().try_for_each(|volume| self.drop_changed(*volume))
-    }
-
-    /// Remote origins must have what the cache has of them, durably; nothing was asked of them before. One that was changed
-    /// is used as it is, and so is one behind a cache device that counts no longer.
-    fn compare_origins(&mut self, service: CacheService, changed: &[VolumeId]) -> Result<(), ServeError> {
-        let EventLoop { core, .. } = self;
-        for Volume { info, .. } in core.volumes.iter() {
-            let is_known = service == CacheService::InService && !changed.contains(&info.id);
-            let count = if is_known { SAMPLES_MAX } else { 0 };
-            let samples = core.engine.clean_samples(info.id, count);
-            core.driver.begin_compare(Device::Origin(info.id), &samples);
-        }
-        // All were asked: those that do not answer do not add up.
-        let mut refused = Vec::new();
-        for Volume { info, .. } in core.volumes.iter() {
-            if let Err(what) = core.driver.end_compare(Device::Origin(info.id)) {
-                refused.push(RefusedVolume { name: info.name.clone(), what });
-            }
-        }
-        ServeError::refusing(refused)
-    }
-
-    /// Somebody else wrote to an origin: what is cached of it is forgotten, durably, before anybody reads it.
-    fn drop_changed(&mut self, volume: VolumeId) -> Result<(), ServeError> {
-        let dirty = self.core.engine.dirty_blocks(volume).len() as u64;
-        if dirty > 0 {
-            let found = self.core.volumes.iter().find(|found| found.info.id == volume);
-            let name = found.map(|found| found.info.name.clone()).unwrap_or_default();
-            let drain = match self.core.driver.file(Device::Origin(volume)) {
-                Some(_) => "serve it without --origin-changed".to_owned(),
-                // It is compared without that.
-                None => ShellCommand::drain_older(&name, &self.cache, &self.commands.state).to_string(),
-            };
-            let what = format!(
-                "its origin was changed, but the cache holds {} for it; write back what is dirty into the changed origin \
-                 ({drain}), or lose it ({})",
-                counted(dirty, "dirty block"),
-                self.commands.detach(&self.cache, &name).word("--lose-dirty")
-            );
-            return Err(ServeError::Volume { name, what });
-        }
-        let dropped = self.core.engine.cached_blocks(volume);
-        self.core.engine.drop_volume(volume);
-        while !self.core.engine.is_all_durable() {
-            let now = self.core.clock.now();
-            self.pump(now);
-            if !self.core.engine.is_all_durable() {
-                let until = self.core.engine.poll_timeout();
-                self.core.driver.wait(now, until).map_err(ServeError::system("wait for the cache device"))?;
-            }
-        }
-        if self.core.engine.status().health != CacheHealth::Good {
-            let what = "it failed while it was written".into();
-            return Err(ServeError::Cache { path: self.cache.clone(), what });
-        }
-        tracing::info!(
-            event = "blocks_dropped",
-            "the origin was changed: {} dropped",
-            counted(dropped, "cached block")
-        );
-        Ok(())
+        stale.iter().try_for_each(|volume| self.drop_clean(*volume))?;
+        let mut changed = checks.iter().filter(|check| check.is_changed);
+        changed.try_for_each(|check| self.drop_changed(check.volume))
     }
 }
 

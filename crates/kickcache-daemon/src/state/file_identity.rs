@@ -2,11 +2,11 @@
 
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
 use std::time::UNIX_EPOCH;
 
 use serde::{Deserialize, Serialize};
 
+use crate::driver::device::identity::file_of_identity;
 use crate::driver::rights::access;
 
 /// A file: no other one that was ever at its path has both of these. Numbers of file systems are left out, as they change when
@@ -24,11 +24,10 @@ const MADE_UP_INODES: [u64; 7] =
     [0x4d44, 0x2011_bab0, 0x6573_5546, 0x794c_7630, 0x0102_1997, 0xff53_4d42, 0xfe53_4d42];
 
 impl FileIdentity {
-    /// The file that is an origin with this identity; `None` for block devices, and where the file system does not keep when a
+    /// The file of an origin, or the file below a loop device; `None` for other block devices, and where the file system does not keep when a
     /// file was made.
     pub fn of_origin(identity: &str) -> Option<FileIdentity> {
-        let path = identity.strip_prefix("file:")?;
-        FileIdentity::of_file(&access::look(Path::new(path)).ok()?)
+        FileIdentity::of_file(&access::look(file_of_identity(identity)?).ok()?)
     }
 
     /// That of a file; `None` where the file system does not keep when a file was made.

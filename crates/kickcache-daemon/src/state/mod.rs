@@ -5,6 +5,7 @@
 //! served has a lock.
 
 mod file_identity;
+mod file_stamp;
 mod origin_lock;
 mod owner;
 mod record;
@@ -15,6 +16,7 @@ mod wear_record;
 use std::path::PathBuf;
 
 pub use self::file_identity::FileIdentity;
+pub use self::file_stamp::FileStamp;
 pub use self::origin_lock::OriginLock;
 pub use self::record::{
     CacheRecord, CompleteCache, Completeness, NewestBlocks, OriginRecord, OutOfService, uuid_text,

@@ -6,12 +6,13 @@ use kickcache_engine::format::superblock::Superblock;
 use serde::{Deserialize, Serialize};
 
 use super::file_identity::FileIdentity;
+use super::file_stamp::FileStamp;
 use crate::extents::Extent;
 
 /// Version of the files.
 pub(super) const VERSION: u32 = 1;
 
-/// An origin, by its identity: `file:PATH`, or `block:` and the name below /dev/disk/by-id, which survives a restart.
+/// An origin, by its identity ([`crate::driver::device::identity`]).
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct OriginRecord {
     /// Version of the file.
@@ -29,6 +30,9 @@ pub struct OriginRecord {
     /// Which file that was; `None` for block devices, and where the file system does not tell.
     #[serde(default)]
     pub file: Option<FileIdentity>,
+    /// Size and times of a file at its last clean stop; `None` while it is served, after a kill, and for block devices.
+    #[serde(default)]
+    pub stopped: Option<FileStamp>,
     /// Whether it may have been written without that since: what any cache device holds of it is old.
     #[serde(default)]
     pub written_without: bool,
@@ -128,6 +132,7 @@ impl OriginRecord {
             cache_path: cache.path.clone(),
             may_be_dirty: completeness == Completeness::MayBeDirty,
             file: None,
+            stopped: None,
             written_without: false,
             complete: match completeness {
                 Completeness::Complete => vec![own],
@@ -167,10 +172,16 @@ impl OriginRecord {
             cache_path: PathBuf::new(),
             may_be_dirty: false,
             file: None,
+            stopped: None,
             written_without: true,
             complete: Vec::new(),
             earlier: Vec::new(),
         }
+    }
+
+    /// Whether another record is about the same volume of the same cache device.
+    pub fn is_of_same(&self, other: &OriginRecord) -> bool {
+        self.volume == other.volume && self.cache_uuid == other.cache_uuid
     }
 
     /// Whether all that was acknowledged on a cache device, as its superblock is now, is on the origin, or something newer.

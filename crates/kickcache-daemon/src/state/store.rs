@@ -14,6 +14,7 @@ use super::record::{CacheRecord, OriginRecord, VERSION};
 use super::state_file::StateFile;
 use super::wear_record::WearRecord;
 use crate::driver::device::AccessMode;
+use crate::driver::device::identity::{OlderIdentity, older_identities};
 use crate::places;
 
 /// What every version of a file has.
@@ -110,11 +111,23 @@ impl StateStore {
         &self.directory
     }
 
-    /// What is known of an origin.
+    /// The record of an origin, also under an identity that an older version recorded for the present device.
     ///
     /// # Errors
     /// If the file is there and cannot be read.
     pub fn origin(&self, identity: &str) -> Result<Option<OriginRecord>, StateError> {
+        if let Some(found) = self.origin_by(identity)? {
+            return Ok(Some(found));
+        }
+        for older in older_identities(identity) {
+            if let Some(found) = self.origin_by(&older.identity)? {
+                return Ok(Some(OriginRecord { identity: identity.into(), ..found }));
+            }
+        }
+        Ok(None)
+    }
+
+    fn origin_by(&self, identity: &str) -> Result<Option<OriginRecord>, StateError> {
         let path = self.origin_path(identity);
         let found: Option<OriginRecord> = read(&path)?;
         match found {
@@ -199,6 +212,22 @@ impl StateStore {
     /// If it cannot be removed.
     pub fn forget_origin(&self, identity: &str) -> Result<(), StateError> {
         self.remove(&self.origin_path(identity))
+    }
+
+    /// Removes the records of an origin by the identities of older versions.
+    ///
+    /// # Errors
+    /// If one cannot be removed.
+    pub fn forget_older(&self, record: &OriginRecord) -> Result<(), StateError> {
+        for OlderIdentity { identity, .. } in older_identities(&record.identity) {
+            if self
+                .origin_by(&identity)
+                .is_ok_and(|found| found.is_some_and(|found| found.is_of_same(record)))
+            {
+                self.forget_origin(&identity)?;
+            }
+        }
+        Ok(())
     }
 
     /// Forgets a cache device, and that origins may lack what it held; that they were served with it stays: what another

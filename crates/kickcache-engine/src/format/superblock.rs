@@ -252,6 +252,25 @@ impl Superblock {
         Ok(id)
     }
 
+    /// Records the origin of a volume under another identity.
+    ///
+    /// # Errors
+    /// [`Error::Volume`] if there is no such volume, or the identity is too long.
+    pub fn rename_origin(&mut self, volume: VolumeId, origin_identity: &str) -> Result<(), Error> {
+        let record = self.volumes.iter_mut().find(|record| record.id == volume);
+        let refuse = |name: &str, what: String| Err(Error::Volume { name: name.to_string(), what });
+        match record {
+            None => refuse("?", "the cache device has no volume of this number".to_string()),
+            Some(record) if origin_identity.len() > ORIGIN_IDENTITY_MAX => {
+                refuse(&record.name, format!("the origin's path is longer than {ORIGIN_IDENTITY_MAX} bytes"))
+            }
+            Some(record) => {
+                record.origin_identity = origin_identity.to_string();
+                Ok(())
+            }
+        }
+    }
+
     /// Notes that the origin of a volume was extended.
     ///
     /// # Errors

@@ -12,7 +12,7 @@ use kickcache_daemon::plan::frontends::FrontendSpecs;
 use kickcache_daemon::plan::origin_source::OriginSource;
 use kickcache_daemon::plan::origin_timeout::OriginTimeout;
 use kickcache_daemon::plan::parse_fill_window;
-use kickcache_daemon::whole_path::whole_path;
+use kickcache_daemon::whole_path::{real_path, whole_path};
 use kickcache_daemon::words::{AdmissionWord, ModeWord};
 use kickcache_units::Size;
 use serde_json::{Map, Value};
@@ -74,6 +74,9 @@ pub(crate) struct AddArgs {
     /// The name of the volume may follow, as in the messages that advise this: --origin-moved=vm1
     #[arg(long, value_name = "VOLUME", num_args = 0..=1, require_equals = true)]
     origin_moved: Option<Option<String>>,
+    /// Path of the origin, if it has no identity of its own: confirms that it is the disk of the last start
+    #[arg(long, value_name = "PATH")]
+    origin_is: Option<PathBuf>,
     /// The origin was extended while nobody served it
     #[arg(long)]
     origin_grown: bool,
@@ -111,6 +114,15 @@ impl AddArgs {
                 self.cache.display()
             )));
         }
+        let confirms =
+            |path: &PathBuf| self.origin.path().is_some_and(|origin| real_path(origin) == real_path(path));
+        if let Some(path) = self.origin_is.as_ref().filter(|path| !confirms(path)) {
+            return Err(Failure::usage(format!(
+                "--origin-is names {}, and the origin is {}; name the same",
+                path.display(),
+                self.origin
+            )));
+        }
         let client = self.control.client().patient();
         let is_served = |report: &Report| {
             let volumes = report.caches.iter().flat_map(|cache| &cache.volumes);
@@ -120,7 +132,7 @@ impl AddArgs {
         let hint = client.add(VolumeToAdd {
             cache: whole_path(&self.cache),
             volume: Value::Object(self.table(&name)?),
-            origin_moved: self.origin_moved.is_some(),
+            origin_moved: self.origin_moved.is_some() || self.origin_is.is_some(),
             origin_grown: self.origin_grown,
             force_origin: self.force_origin,
             new_cache: self.new_cache.is_some(),

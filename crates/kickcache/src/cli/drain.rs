@@ -70,6 +70,9 @@ pub(crate) struct DrainArgs {
     /// The origin has another path, or is another file there, with the content that the cache device knows
     #[arg(long, requires = "cache")]
     origin_moved: bool,
+    /// Path of the origin, if it has no identity of its own: confirms that it is the disk of the last start
+    #[arg(long, value_name = "PATH", requires = "cache", conflicts_with = "origin")]
+    origin_is: Option<PathBuf>,
     /// The origin was extended while nobody served it
     #[arg(long, requires = "cache")]
     origin_grown: bool,
@@ -103,15 +106,16 @@ impl DrainArgs {
 
     fn drain_offline(&self, cache: &Path, out: &mut dyn Write) -> Result<(), Failure> {
         let state = self.state.place();
+        let confirmed = self.origin_is.as_deref().map(OriginSource::from);
         let plan = DrainPlan {
             state: &state,
             older: if self.accept_older { OlderBlocks::Accept } else { OlderBlocks::Refuse },
             cache,
             volume: self.volume.as_deref(),
-            origin: self.origin.as_ref(),
+            origin: self.origin.as_ref().or(confirmed.as_ref()),
             origin_timeout: self.origin_timeout,
             claims: OriginClaims {
-                moved: self.origin_moved,
+                moved: self.origin_moved || confirmed.is_some(),
                 grown: self.origin_grown,
                 flushless: self.origin_no_flush,
                 forced: self.force_origin,

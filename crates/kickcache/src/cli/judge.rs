@@ -265,9 +265,9 @@ fn any_seed() -> u64 {
 }
 
 /// The exit code for arguments that are refused: with clap's own, 2, a bisection would call every commit bad.
-pub(crate) fn refusal_code(error: &clap::Error) -> u8 {
+pub(crate) fn refusal_code(code: i32) -> u8 {
     let is_judge = std::env::args_os().nth(1).is_some_and(|word| word == "judge");
-    match error.exit_code() {
+    match code {
         0 => 0,
         _ if is_judge => STOP,
         code => u8::try_from(code).unwrap_or(1),

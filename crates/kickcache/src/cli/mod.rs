@@ -73,15 +73,21 @@ mod top;
 mod trace;
 mod ublk;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
+use kickcache_daemon::path_text::path_text;
+use kickcache_daemon::state::STATE_VARIABLE;
 use kickcache_units::printable::{is_escaped, printable_line};
 
 use crate::cli::equals_hint::with_hint;
 use crate::cli::exit::{Exit, Failure};
 use crate::notice::notice;
 use crate::user_text::{self, Printer};
+
+/// The exit code of clap for arguments that are wrong.
+const USAGE: i32 = 2;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -190,15 +196,24 @@ impl Command {
     }
 }
 
+/// Arguments, and the path of the state directory.
+fn words_of_user() -> impl Iterator<Item = OsString> {
+    std::env::args_os().chain(std::env::var_os(STATE_VARIABLE))
+}
+
 /// Runs the command of this process: reads the arguments, does it, says on standard error in one sentence what failed.
 pub fn main() -> ExitCode {
+    if let Some(refused) = words_of_user().find_map(|word| path_text(&word).err()) {
+        notice(&format!("kickcache: {refused}"));
+        return ExitCode::from(judge::refusal_code(USAGE));
+    }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
             let words: Vec<String> = std::env::args_os().map(|word| word.to_string_lossy().into()).collect();
             let error = with_hint(error, &words);
             refuse(&error, &words);
-            return ExitCode::from(judge::refusal_code(&error));
+            return ExitCode::from(judge::refusal_code(error.exit_code()));
         }
     };
     match cli.command.run(&mut user_text::stdout()) {

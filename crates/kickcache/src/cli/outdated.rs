@@ -91,7 +91,8 @@ fn drop_blocks(device: &Path, volume: &Outdated, state: &StatePlace) -> anyhow::
         "volume {name}: {since} since {device} had it: {} of clean blocks are stale and were dropped{}",
         show_bytes(done.clean_blocks * 4096),
         match since {
-            ServedSince::Replaced => format!("; with {} they would have been kept", origin_moved(name)),
+            ServedSince::Replaced | ServedSince::Changed =>
+                format!("; with {} they would have been kept", origin_moved(name)),
             ServedSince::With(_) | ServedSince::Without | ServedSince::Unknown => String::new(),
         }
     );

@@ -27,7 +27,7 @@ use kickcache_daemon::plan::write_budget::WriteBudget;
 use kickcache_daemon::plan::{Exposure, ServePlan, parse_fill_window};
 use kickcache_daemon::shell_command::Flag;
 use kickcache_daemon::state::default_directory;
-use kickcache_daemon::whole_path::whole_path;
+use kickcache_daemon::whole_path::{real_path, whole_path};
 use kickcache_daemon::words::{AdmissionWord, ModeWord};
 use kickcache_units::Size;
 
@@ -187,6 +187,9 @@ pub(crate) struct ServeArgs {
     /// With several volumes: --origin-moved=vm1
     #[arg(long, value_name = "VOLUME", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     origin_moved: Vec<String>,
+    /// Path of an origin without an identity of its own, such as a serial number: confirms that it is the disk of the last start
+    #[arg(long, value_name = "PATH")]
+    origin_is: Vec<PathBuf>,
     /// The origin was written while it was detached: drop its clean blocks; refused if any is dirty
     ///
     /// With several volumes: --origin-changed=vm1
@@ -294,6 +297,7 @@ impl ServeArgs {
         };
         self.override_file(&mut plan);
         mark_origins(&mut plan, "--origin-moved", &self.origin_moved, |state| state.moved = true)?;
+        mark_confirmed(&mut plan, &self.origin_is)?;
         mark_origins(&mut plan, "--origin-changed", &self.origin_changed, |state| state.changed = true)?;
         mark_origins(&mut plan, "--origin-grown", &self.origin_grown, |state| state.grown = true)?;
         mark_origins(&mut plan, "--force-origin", &self.force_origin, |state| state.forced = true)?;
@@ -409,6 +413,24 @@ fn mark_caches(
             Failure::usage(format!("{flag} names {device}; there is only {known}"))
         })?;
         mark(cache);
+    }
+    Ok(())
+}
+
+/// Marks the origins that the user confirms by their paths.
+fn mark_confirmed(plan: &mut ServePlan, paths: &[PathBuf]) -> Result<(), Failure> {
+    for path in paths {
+        let mut volumes = plan.caches.iter_mut().flat_map(|cache| &mut cache.volumes);
+        let is_meant = |volume: &&mut VolumeSpec| {
+            volume.origin.path().is_some_and(|origin| real_path(origin) == real_path(path))
+        };
+        let volume = volumes.find(is_meant).ok_or_else(|| {
+            let path = path.display();
+            Failure::usage(format!(
+                "--origin-is names {path}, which is the origin of no volume; give the path of an origin"
+            ))
+        })?;
+        volume.claims.moved = true;
     }
     Ok(())
 }

@@ -229,17 +229,27 @@ impl Loop {
         Loop::with(file, &[])
     }
 
-    /// The same with more flags of losetup.
+    /// A loop device of this name.
+    pub(crate) fn at(device: &Path, file: &Path) -> Result<Loop, String> {
+        Loop::attach(&[device.to_str().unwrap(), file.to_str().unwrap()])?;
+        Ok(Loop(device.to_str().unwrap().to_owned()))
+    }
+
+    /// As [`Loop::new`], with more flags of losetup.
     pub(crate) fn with(file: &Path, flags: &[&str]) -> Result<Loop, String> {
+        let arguments = [&["-f", "--show", "--direct-io=on"], flags, &[file.to_str().unwrap()]].concat();
+        Loop::attach(&arguments).map(Loop)
+    }
+
+    fn attach(arguments: &[&str]) -> Result<String, String> {
         if !tools::is_installed("losetup") || !tools::is_root() || !Path::new("/dev/loop-control").exists() {
             return Err("loop devices need losetup, root and /dev/loop-control".into());
         }
-        let arguments = [&["-f", "--show", "--direct-io=on"], flags, &[file.to_str().unwrap()]].concat();
         let output = tools::output("losetup", arguments);
         if !output.status.success() {
             return Err(format!("no loop device: {}", String::from_utf8_lossy(&output.stderr).trim()));
         }
-        Ok(Loop(String::from_utf8(output.stdout).unwrap().trim().to_owned()))
+        Ok(String::from_utf8(output.stdout).unwrap().trim().to_owned())
     }
 
     pub(crate) fn path(&self) -> PathBuf {
@@ -388,8 +398,10 @@ fn loop_devices_of_one_file_are_one_device() {
     for (held, name) in [(0, 1), (1, 0), (1, 2)] {
         let first = Spec { origin: names[held].clone(), ..place.spec.clone() };
         let mut daemon = first.start();
-        let origin =
-            Spec { origin: names[name].clone(), cache: place.scratch.path("other"), ..first.clone() };
+        let other = place.scratch.path("other");
+        // Two loop devices are one origin, which has a cache device already.
+        let extra = vec![format!("--new-cache={}", other.display()).into()];
+        let origin = Spec { origin: names[name].clone(), cache: other, extra, ..first.clone() };
         let cache = Spec { cache: names[name].clone(), origin: place.spec.origin.clone(), ..first.clone() };
         for wrong in [origin, cache] {
             let said = refused("one file twice", &second(&wrong));

@@ -2,7 +2,8 @@
 
 use std::ffi::OsString;
 use std::fs::{self, File};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -76,6 +77,55 @@ fn a_blank_origin_that_is_known_becomes_no_cache_device() {
     assert!(tools::run(KICKCACHE, format(&["--force"])).contains("a cache of"));
 }
 
+/// Two names that differ in a byte of Latin-1 would be one identity.
+#[test]
+fn paths_that_are_not_utf8_are_refused_by_every_command() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let used = old_cache(&scratch);
+    let odd = |name: &str| {
+        scratch.path("x").with_file_name(OsString::from_vec([&b"m\xfc"[..], name.as_bytes()].concat()))
+    };
+    let (folder, link) = (odd("folder"), scratch.path("link"));
+    fs::create_dir(&folder).unwrap();
+    symlink(&folder, &link).unwrap();
+    let (cache, origin) = (odd("cache"), odd("origin"));
+    fs::copy(&used.origin, &origin).unwrap();
+    fs::copy(&used.origin, folder.join("origin")).unwrap();
+    let words = |words: &[&str]| words.iter().map(Into::into).collect::<Vec<OsString>>();
+    let with = |first: &[&str], path: PathBuf| [words(first), vec![path.into()]].concat();
+    let of_cache = ["--cache", used.cache.to_str().unwrap()];
+    let remote = format!("nbd+unix:///v?socket={}/nbd.sock", link.display());
+    let mut odd_remote = OsString::from("nbd+unix:///v?socket=");
+    odd_remote.push(odd("sock"));
+    let serve = |cache: &Path, origin: &Path| {
+        Spec { cache: cache.into(), origin: origin.into(), ..used.clone() }.arguments()
+    };
+    let new = scratch.path("new");
+    let cases = [
+        serve(&cache, &used.origin),
+        serve(&link.join("cache"), &used.origin),
+        serve(&new, &origin),
+        serve(&new, &link.join("origin")),
+        serve(&new, Path::new(&remote)),
+        serve(&new, Path::new(&odd_remote)),
+        with(&["format", "--size", "16M"], cache.clone()),
+        with(&["format", "--size", "16M"], link.join("cache")),
+        with(&["inspect"], cache.clone()),
+        with(&[&["drain"][..], &of_cache, &["--origin-moved", "--origin"]].concat(), origin.clone()),
+        with(&[&["drain"][..], &of_cache, &["--origin-moved", "--origin"]].concat(), link.join("origin")),
+        with(&[&["add"][..], &of_cache, &["--origin"]].concat(), origin.clone()),
+        with(&["trace", "info"], odd("trace")),
+    ];
+    for arguments in cases {
+        let said = unchanged("a path in Latin-1", &[&used.cache, &origin, &folder.join("origin")], || {
+            refused("a path in Latin-1", &arguments)
+        });
+        assert!(said.contains("m\\xFC") && said.contains("is not UTF-8"), "{arguments:?}: {said}");
+    }
+    assert!([&cache, &new, &folder.join("cache")].iter().all(|path| !path.exists()), "a cache was made");
+}
+
 /// Puts another file in the place of an origin, as a restore with `mv`; gives where the first one is now.
 fn replace(scratch: &Scratch, spec: &Spec) -> PathBuf {
     let (was, restored) = (scratch.path("was"), scratch.random("restored", SIZE, 9));
@@ -99,8 +149,11 @@ fn a_replaced_origin_is_not_written_over() {
         assert!(said.contains("was replaced") && said.contains("16 dirty blocks"), "{said}");
         assert!(said.contains("--origin-moved=v") && said.contains("--lose-dirty=v"), "{said}");
     }
-    // The first one is back, and then a copy of it takes its place.
+    // The first one is back, and then a copy of it takes its place. A rename changes the ctime of a file.
     fs::rename(&was, &spec.origin).unwrap();
+    let said = refused("an origin with another ctime", &spec.arguments());
+    assert!(said.contains("changed while it was not served") && said.contains("--origin-moved=v"), "{said}");
+    confirmed(&spec).start().stop();
     spec.start().stop();
     fs::copy(&spec.origin, scratch.path("copy")).unwrap();
     fs::rename(scratch.path("copy"), &spec.origin).unwrap();
@@ -114,6 +167,143 @@ fn a_replaced_origin_is_not_written_over() {
     refused("a replaced origin", &drain);
     tools::run(KICKCACHE, [drain, vec!["--origin-moved".into()]].concat());
     assert!(fs::read(&spec.origin).unwrap().starts_with(&[7; 65536]));
+}
+
+fn confirmed(spec: &Spec) -> Spec {
+    Spec { extra: vec!["--origin-is".into(), spec.origin.clone().into()], ..spec.clone() }
+}
+
+#[test]
+fn loop_devices_that_exchange_names_are_refused() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let files = [scratch.random("a", SIZE, 1), scratch.random("b", SIZE, 2)];
+    // Not the numbers that `losetup -f` gives to other tests.
+    let first = 250 + 2 * (std::process::id() % 64);
+    let paths = [first, first + 1].map(|number| PathBuf::from(format!("/dev/loop{number}")));
+    let attach = |order: [usize; 2]| -> Result<Vec<Loop>, String> {
+        order.iter().zip(&paths).map(|(file, device)| Loop::at(device, &files[*file])).collect()
+    };
+    let devices = match attach([0, 1]) {
+        Ok(devices) => devices,
+        Err(why) => skip!("{why}"),
+    };
+    let origin = paths[0].clone();
+    let spec = Spec::new(&scratch, &origin, "write-back", "16M");
+    let daemon = spec.start();
+    daemon.connect().write(0, &[7; 65536]);
+    let spec = daemon.stop();
+    drop(devices);
+    let _devices = attach([1, 0]).unwrap();
+    let drain = ["drain", "--cache", spec.cache.to_str().unwrap(), "--origin", origin.to_str().unwrap()];
+    for arguments in [spec.arguments(), drain.map(Into::into).to_vec()] {
+        let said = unchanged("another disk", &[&files[0], &files[1]], || refused("another disk", &arguments));
+        let identity = format!("loop:0:{}", files[1].display());
+        assert!(said.contains(&identity) && said.contains("--origin-moved"), "{said}");
+    }
+    // By its identity the disk is found under its new name.
+    tools::run(KICKCACHE, ["drain", "--cache", spec.cache.to_str().unwrap()]);
+    assert!(fs::read(&files[0]).unwrap().starts_with(&[7; 65536]));
+    let spec = Spec { origin: paths[1].clone(), ..spec };
+    let daemon = spec.start();
+    assert_eq!(daemon.connect().read(0, 65536), [7; 65536]);
+    daemon.stop();
+}
+
+/// A cache device with clean blocks of its origin.
+fn clean_cache(scratch: &Scratch) -> Daemon {
+    let daemon = Spec { mode: "write-through", ..spec(scratch) }.start();
+    read_in(&daemon);
+    daemon
+}
+
+/// Writes to an origin while it is not served.
+fn change(spec: &Spec) -> Vec<u8> {
+    let bytes = vec![9; usize::try_from(SIZE).unwrap()];
+    fs::write(&spec.origin, &bytes).unwrap();
+    bytes
+}
+
+#[test]
+fn clean_blocks_of_an_origin_that_was_changed_are_dropped() {
+    need_kickcache!();
+    for end in ["a stop", "a kill"] {
+        let scratch = Scratch::new();
+        let daemon = clean_cache(&scratch);
+        let spec = if end == "a kill" { daemon.kill() } else { daemon.stop() };
+        let bytes = change(&spec);
+        let daemon = spec.start();
+        assert!(daemon.log().contains("changed while it was not served"), "{end}: {}", daemon.log());
+        assert_eq!(daemon.connect().read(0, 65536), bytes[..65536], "{end}");
+        // They stay dropped.
+        let daemon = daemon.kill().start();
+        assert_eq!(daemon.connect().read(0, 65536), bytes[..65536], "{end}");
+        daemon.stop();
+    }
+}
+
+#[test]
+fn an_origin_that_was_not_changed_keeps_its_cached_blocks() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let daemon = clean_cache(&scratch).stop().start();
+    assert!(daemon.volume_count("cached_bytes") >= 65536, "{}", daemon.log());
+    assert!(!daemon.log().contains("was changed"), "{}", daemon.log());
+    let daemon = daemon.kill().start();
+    assert!(daemon.volume_count("cached_bytes") >= 65536, "{}", daemon.log());
+    assert!(daemon.log().contains("it is unknown whether the origin of v was changed"), "{}", daemon.log());
+    daemon.stop();
+}
+
+#[test]
+fn dirty_blocks_are_not_written_over_a_changed_origin() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let spec = old_cache(&scratch);
+    let origin = spec.origin.to_str().unwrap();
+    let times = tools::run("stat", ["-c", "%y", origin]);
+    change(&spec);
+    // A program that restores the time of a file cannot restore its ctime.
+    tools::run("touch", ["-d", times.trim(), origin]);
+    let drain = ["drain", "--cache", spec.cache.to_str().unwrap()].map(Into::into).to_vec();
+    for arguments in [spec.arguments(), drain] {
+        let said = unchanged("a changed origin", &[&spec.origin], || refused("a changed origin", &arguments));
+        assert!(
+            said.contains("changed while it was not served") && said.contains("16 dirty blocks"),
+            "{said}"
+        );
+        assert!(said.contains("--origin-moved=v") && said.contains("--lose-dirty=v"), "{said}");
+    }
+    let daemon = confirmed(&spec).start();
+    assert_eq!(daemon.connect().read(0, 65536), [7; 65536]);
+    daemon.stop();
+}
+
+#[test]
+fn dirty_blocks_reach_a_changed_origin_only_by_order() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let daemon = spec(&scratch).start();
+    read_in(&daemon);
+    daemon.connect().write(MIB, &[7; 65536]);
+    let spec = daemon.kill();
+    let mut bytes = change(&spec);
+    let drain = ["drain", "--cache", spec.cache.to_str().unwrap()].map(Into::into).to_vec();
+    for arguments in [spec.arguments(), spec.arguments(), drain.clone()] {
+        let said = unchanged("a changed origin", &[&spec.origin], || refused("a changed origin", &arguments));
+        assert!(
+            said.contains("changed while it was not served") && said.contains("16 dirty blocks"),
+            "{said}"
+        );
+        assert!(said.contains("--accept-older"), "{said}");
+    }
+    tools::run(KICKCACHE, [drain, vec!["--accept-older".into()]].concat());
+    let at = usize::try_from(MIB).unwrap();
+    bytes[at..at + 65536].fill(7);
+    assert!(fs::read(&spec.origin).unwrap() == bytes);
+    let daemon = spec.start();
+    assert_eq!(daemon.connect().read(0, 65536), bytes[..65536], "the clean blocks are stale");
+    daemon.stop();
 }
 
 /// Reads 64 KiB until the cache has them: a client is answered before they are written to it, and a busy cache device may

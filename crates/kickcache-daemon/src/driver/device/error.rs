@@ -3,6 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::path_text::NotUtf8;
+
 /// Why a device cannot be used. The sentences name the path.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
@@ -14,6 +16,9 @@ pub enum OpenError {
         /// Why.
         source: io::Error,
     },
+    /// Its path, without links, is no text.
+    #[error(transparent)]
+    Text(#[from] NotUtf8),
     /// Neither file nor block device.
     #[error("{path} is a {found}; give a regular file or a block device")]
     Type {

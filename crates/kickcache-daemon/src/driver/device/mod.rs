@@ -3,6 +3,7 @@
 pub mod answers;
 mod error;
 pub(crate) mod file_system;
+pub mod identity;
 mod kind;
 mod probe;
 mod punch;
@@ -20,6 +21,7 @@ use kickcache_engine::units::SECTOR_SIZE;
 
 pub use self::error::OpenError;
 use self::error::open_error;
+use self::identity::Identified;
 pub use self::kind::{AccessMode, Direct, Emptiness, Flush, Kind, ZeroSpeed};
 use self::punch::can_punch;
 use self::storage::Storage;
@@ -28,6 +30,7 @@ pub(crate) use self::storage::{lock_below_shared, path_below};
 use crate::driver::ioctl;
 use crate::driver::minimum_block::MinimumBlock;
 use crate::driver::rights::access;
+use crate::path_text::path_text;
 
 /// How long a device may be busy before it is refused.
 const BUSY_PATIENCE: Duration = Duration::from_millis(5000);
@@ -38,6 +41,8 @@ const BUSY_PAUSE: Duration = Duration::from_millis(20);
 #[derive(Debug)]
 pub struct BlockFile {
     file: File,
+    /// As the user gives it.
+    named: PathBuf,
     path: PathBuf,
     kind: Kind,
     access: AccessMode,
@@ -62,6 +67,8 @@ impl BlockFile {
     pub fn open(path: &Path, access: AccessMode, emptiness: Emptiness) -> Result<BlockFile, OpenError> {
         let metadata = access::metadata(path).map_err(|source| open_error(path, source))?;
         let kind = kind(path, &metadata)?;
+        let canonical = access::canonical(path).unwrap_or_else(|_| path.into());
+        path_text(canonical.as_os_str())?;
         let OpenFile { file, direct, below } = open_patiently(path, access, kind)?;
         if access == AccessMode::ReadWrite && kind == Kind::Block && ioctl::is_protected(&file) {
             return Err(OpenError::Protected { path: path.into() });
@@ -70,7 +77,7 @@ impl BlockFile {
         if bytes < SECTOR_SIZE && emptiness == Emptiness::Refused {
             return Err(OpenError::Empty { path: path.into(), found: bytes });
         }
-        let path = access::canonical(path).unwrap_or_else(|_| path.into());
+        let (named, path) = (path.into(), canonical);
         let zeroes = zero_speed(&file, &path, kind, access, bytes);
         let keeps_dsync = kind == Kind::Block || file_system::keeps_dsync(&file);
         let is_remote = kind == Kind::File && file_system::is_remote(&file);
@@ -81,6 +88,7 @@ impl BlockFile {
             storage,
             _below: below,
             file,
+            named,
             path,
             kind,
             access,
@@ -167,9 +175,10 @@ impl BlockFile {
         &self.file
     }
 
-    /// What a cache device recognises an origin by: `file:/path`, or the device's stable name.
-    pub fn identity(&self) -> String {
-        identity(&self.path, self.kind)
+    /// The identity as an origin.
+    pub fn identified(&self) -> Identified {
+        let number = self.file.metadata().map_or(0, |metadata| metadata.rdev());
+        identified(&self.named, &self.path, self.kind, number)
     }
 
     pub(crate) fn fd(&self) -> RawFd {
@@ -177,23 +186,23 @@ impl BlockFile {
     }
 }
 
-/// As [`BlockFile::identity`], of a device that is not opened.
+/// The identity of [`BlockFile::identified`], of a device that is not opened.
 ///
 /// # Errors
 /// [`OpenError`] if there is none.
 pub fn identity_of(path: &Path) -> Result<String, OpenError> {
     let found = |source| open_error(path, source);
-    let kind = kind(path, &access::metadata(path).map_err(found)?)?;
-    Ok(identity(&access::canonical(path).map_err(found)?, kind))
+    let metadata = access::metadata(path).map_err(found)?;
+    let kind = kind(path, &metadata)?;
+    let canonical = access::canonical(path).map_err(found)?;
+    path_text(canonical.as_os_str())?;
+    Ok(identified(path, &canonical, kind, metadata.rdev()).identity)
 }
 
-fn identity(path: &Path, kind: Kind) -> String {
+fn identified(named: &Path, path: &Path, kind: Kind, number: u64) -> Identified {
     match kind {
-        Kind::File => format!("file:{}", path.display()),
-        Kind::Block => match stable_name(path) {
-            Some(name) => format!("block:{}", name.display()),
-            None => format!("block:{}", path.display()),
-        },
+        Kind::File => identity::of_file(path),
+        Kind::Block => identity::of_block_device(named, path, number),
     }
 }
 
@@ -346,14 +355,6 @@ fn queue_limit(file: &File, name: &str) -> Option<u64> {
     let folder = sysfs::folder(file.metadata().ok()?.rdev());
     let text = std::fs::read_to_string(folder.join("queue").join(name)).ok()?;
     text.trim().parse().ok()
-}
-
-/// The first name under /dev/disk/by-id, in alphabetical order, that points to the device.
-fn stable_name(path: &Path) -> Option<PathBuf> {
-    let entries = std::fs::read_dir("/dev/disk/by-id").ok()?;
-    let mut names: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
-    names.sort();
-    names.into_iter().find(|name| std::fs::canonicalize(name).is_ok_and(|target| target == path))
 }
 
 #[cfg(test)]

@@ -1,6 +1,8 @@
 //! Block devices as the kernel names them in /sys and /proc.
 
+use std::ffi::OsStr;
 use std::fs::{self, Metadata};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -19,8 +21,8 @@ pub(crate) fn folder(device: u64) -> PathBuf {
 
 /// The file or device that a loop device lies on, from its folder in /sys; nothing if it is no loop device in use.
 pub fn loop_file(folder: &Path) -> Option<PathBuf> {
-    let path = fs::read_to_string(folder.join("loop/backing_file")).ok()?;
-    Some(path.trim_end_matches('\n').into())
+    let path = fs::read(folder.join("loop/backing_file")).ok()?;
+    Some(OsStr::from_bytes(path.strip_suffix(b"\n").unwrap_or(&path)).into())
 }
 
 /// The name of a loop device that lies on a file, by any of the file's names; `blocks` is [`BLOCK_DEVICES`].

@@ -25,7 +25,7 @@ fn a_file_has_whole_sectors_and_an_identity() {
     assert_eq!(device.size(), 10_000 / 512 * 512);
     assert_eq!(device.kind(), Kind::File);
     let canonical = std::fs::canonicalize(&path).unwrap();
-    assert_eq!(device.identity(), format!("file:{}", canonical.display()));
+    assert_eq!(device.identified().identity, format!("file:{}", canonical.display()));
 }
 
 #[test]

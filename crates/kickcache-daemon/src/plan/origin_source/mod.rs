@@ -12,6 +12,8 @@ use std::path::{Path, PathBuf};
 use kickcache_engine::config::OriginKind;
 
 use crate::driver::device::OpenError;
+use crate::driver::device::identity::path_of_identity;
+use crate::path_text::{NotUtf8, path_text};
 use crate::plan::nbd_uri::{NbdUri, UriError};
 use crate::plan::origin_source::outside::OutsideSource;
 use crate::plan::origin_source::spec::OriginSpec;
@@ -33,6 +35,9 @@ pub enum OriginError {
     /// Of no kind.
     #[error("`{0}` is no origin; write a path, nbd://HOST:PORT/EXPORT, or nbd+unix:///EXPORT?socket=PATH")]
     Unknown(String),
+    /// Its bytes are no text.
+    #[error(transparent)]
+    Text(#[from] NotUtf8),
     /// Meant as an export.
     #[error(transparent)]
     Nbd(#[from] UriError),
@@ -42,10 +47,11 @@ impl OriginSource {
     /// Reads what people write: a path, or a URI.
     ///
     /// # Errors
-    /// If it is a URI that cannot be an origin.
+    /// If it is not UTF-8, or a URI that cannot be an origin.
     pub fn parse(text: &OsStr) -> Result<OriginSource, OriginError> {
-        let Some((scheme, whole)) = text.to_str().and_then(|whole| Some((scheme(whole)?, whole))) else {
-            return match text.is_empty() {
+        let whole = path_text(text)?;
+        let Some(scheme) = scheme(whole) else {
+            return match whole.is_empty() {
                 true => Err(OriginError::Unknown(String::new())),
                 false => Ok(OriginSource::Path(text.into())),
             };
@@ -56,11 +62,15 @@ impl OriginSource {
         }
     }
 
-    /// Where an origin was that a cache device recognises by this: `file:PATH`, `block:PATH`, or a URI.
+    /// Where an origin is that a cache device recognises by this: `file:PATH`, `block:PATH`, an identity of a present device, or a URI.
     pub fn of_identity(identity: &str) -> OriginSource {
+        if let Some(path) = path_of_identity(identity) {
+            return OriginSource::Path(path);
+        }
         match OriginSource::parse(OsStr::new(identity)) {
             Ok(OriginSource::Path(_)) | Err(_) => {
-                OriginSource::Path(identity.split_once(':').map_or(identity, |(_, path)| path).into())
+                let path = ["file:", "block:"].iter().find_map(|kind| identity.strip_prefix(kind));
+                OriginSource::Path(path.unwrap_or(identity).into())
             }
             Ok(remote) => remote,
         }
@@ -99,6 +109,15 @@ impl OriginSource {
     /// See [`OriginSpec::path`].
     pub fn path(&self) -> Option<&Path> {
         self.spec().path()
+    }
+
+    /// Its path on this machine: the file, the block device, or the socket of its server.
+    pub fn local_path(&self) -> Option<&Path> {
+        match self {
+            OriginSource::Path(path) => Some(path),
+            OriginSource::Nbd(uri) => uri.address().unix_path(),
+            OriginSource::Outside(_) => None,
+        }
     }
 
     /// See [`OriginSpec::kind`].
@@ -140,6 +159,7 @@ mod tests {
         let of = |identity| OriginSource::of_identity(identity);
         assert_eq!(of("block:/dev/sdb"), OriginSource::Path("/dev/sdb".into()));
         assert_eq!(of("file:/srv/a:b"), OriginSource::Path("/srv/a:b".into()));
+        assert_eq!(of("disk:serial:absent"), OriginSource::Path("disk:serial:absent".into()));
         assert_eq!(of("file:/srv/nbd://x"), OriginSource::Path("/srv/nbd://x".into()));
         let uri = "nbd+unix:///v?socket=/run/a.sock";
         assert_eq!(of(uri), OriginSource::Nbd(NbdUri::parse(uri).unwrap()));

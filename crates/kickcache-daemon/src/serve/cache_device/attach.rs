@@ -5,6 +5,7 @@ use std::path::Path;
 use kickcache_engine::format::superblock::Superblock;
 use kickcache_engine::units::VolumeId;
 
+use crate::driver::device::identity::{OlderIdentity, Strength};
 use crate::plan::origin_claims::OriginClaims;
 use crate::serve::config::StatePlace;
 use crate::serve::error::ServeError;
@@ -19,10 +20,18 @@ pub struct OriginFacts<'a> {
     pub size: u64,
     /// What it is recognised by.
     pub identity: &'a str,
+    /// The same for older versions.
+    pub older: &'a [OlderIdentity],
     /// What the user says about it.
     pub claims: OriginClaims,
     /// Where it is noted what is known of it.
     pub state: &'a StatePlace,
+}
+
+impl OriginFacts<'_> {
+    fn is_recognised_by(&self, recorded: &str) -> bool {
+        recorded == self.identity || self.older.iter().any(|older| older.identity == recorded)
+    }
 }
 
 /// The volume of an origin in a superblock, added if it is not known; `path` is the cache device's.
@@ -40,7 +49,7 @@ pub(crate) fn attach(
         superblock.grow_volume(origin.name, origin.size).map_err(refuse)?;
     }
     if known.origin_identity != origin.identity {
-        if !origin.claims.moved {
+        if !origin.claims.moved && !origin.is_recognised_by(&known.origin_identity) {
             let what = format!(
                 "its origin is {}, but the cache belongs to {}; give that one, or say --origin-moved if it is the same \
                  disk under a new name",
@@ -48,10 +57,7 @@ pub(crate) fn attach(
             );
             return Err(ServeError::Volume { name: origin.name.into(), what });
         }
-        let records = superblock.volumes.iter_mut();
-        for record in records.filter(|record| record.id == known.id) {
-            record.origin_identity = origin.identity.into();
-        }
+        superblock.rename_origin(known.id, origin.identity).map_err(refuse)?;
     }
     Ok(known.id)
 }
@@ -79,7 +85,14 @@ fn is_grown(path: &Path, known: u64, origin: OriginFacts<'_>) -> Result<bool, Se
 }
 
 fn check_owner(superblock: &Superblock, origin: OriginFacts<'_>) -> Result<(), ServeError> {
-    let is_other = |name: &str, identity: &str| identity == origin.identity && name != origin.name;
+    // The kernel's name may have been another disk's when it was recorded.
+    let is_sure = |identity: &str| {
+        let is_weak = |older: &OlderIdentity| older.identity == identity && older.strength == Strength::Weak;
+        !origin.claims.moved || identity == origin.identity || !origin.older.iter().any(is_weak)
+    };
+    let is_other = |name: &str, identity: &str| {
+        name != origin.name && origin.is_recognised_by(identity) && is_sure(identity)
+    };
     let other = superblock.volumes.iter().find(|volume| is_other(&volume.name, &volume.origin_identity));
     let Some(other) = other else { return Ok(()) };
     let what = format!(

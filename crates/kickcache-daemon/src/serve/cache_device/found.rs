@@ -15,6 +15,7 @@ use rustix::fs::{FallocateFlags, fallocate};
 
 use crate::driver::device::{AccessMode, BlockFile, Emptiness, Kind, OpenError};
 use crate::driver::rights::access;
+use crate::path_text::check_real_path;
 use crate::places;
 use crate::serve::cache_device::above::check_nothing_above;
 use crate::serve::cache_device::device::{CacheDevice, random_uuid};
@@ -275,6 +276,7 @@ fn out_of_service(
 
 fn look_for_nothing(path: &Path, size: Option<u64>) -> Result<Option<Found>, ServeError> {
     let refuse = |what| ServeError::Cache { path: path.into(), what };
+    check_real_path(path).map_err(OpenError::from)?;
     let is_there = match access::metadata(path) {
         Ok(metadata) if metadata.is_file() && metadata.len() == 0 => true,
         Ok(_) => return Ok(None),

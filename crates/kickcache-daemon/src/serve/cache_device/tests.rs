@@ -8,6 +8,7 @@ use kickcache_engine::format::superblock::SUPERBLOCK_OFFSETS;
 use kickcache_engine::units::VolumeSet;
 
 use super::*;
+use crate::driver::device::identity::{OlderIdentity, Strength};
 use crate::plan::origin_claims::OriginClaims;
 
 fn path(directory: &tempfile::TempDir) -> PathBuf {
@@ -19,7 +20,14 @@ fn directory() -> tempfile::TempDir {
 }
 
 fn origin<'a>(name: &'a str, size: u64, identity: &'a str) -> OriginFacts<'a> {
-    OriginFacts { name, size, identity, claims: OriginClaims::default(), state: &StatePlace::NotKept }
+    OriginFacts {
+        name,
+        size,
+        identity,
+        older: &[],
+        claims: OriginClaims::default(),
+        state: &StatePlace::NotKept,
+    }
 }
 
 fn refusal(result: Result<CacheDevice, ServeError>) -> String {
@@ -150,6 +158,26 @@ fn origins_are_recognised() {
     assert_eq!(device.attach(told).unwrap(), id);
     device.store().unwrap();
     assert_eq!(device.superblock.volume("a").unwrap().origin_identity, "file:/b");
+    let long = format!("file:/{}", "x".repeat(511));
+    let long = OriginFacts { identity: &long, ..told };
+    assert!(device.attach(long).unwrap_err().to_string().contains("longer than 511 bytes"));
+}
+
+#[test]
+fn origins_are_recognised_by_identities_of_older_versions() {
+    let directory = directory();
+    let mut device = CacheDevice::open(&path(&directory), SIZE).unwrap();
+    let id = device.attach(origin("a", 8192, "block:/dev/sdb")).unwrap();
+    let older = [OlderIdentity { identity: "block:/dev/sdb".into(), strength: Strength::Weak }];
+    let present = OriginFacts { older: &older, ..origin("a", 8192, "disk:serial:1") };
+    let other = device.attach(OriginFacts { name: "b", ..present }).unwrap_err().to_string();
+    assert!(other.contains("belongs to the volume a"), "{other}");
+    let claims = OriginClaims { moved: true, ..OriginClaims::default() };
+    let confirmed = device.attach(OriginFacts { name: "b", claims, ..present }).unwrap();
+    assert_ne!(confirmed, id, "the kernel's name was another disk's");
+    device.superblock.volumes.retain(|record| record.id == id);
+    assert_eq!(device.attach(present).unwrap(), id);
+    assert_eq!(device.superblock.volume("a").unwrap().origin_identity, "disk:serial:1");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use kickcache_engine::cache_engine::CacheEngine;
 use kickcache_engine::config::Mode;
+use kickcache_engine::device::Device;
 
 use super::EventLoop;
 use crate::extents::{Extent, extents};
@@ -35,6 +36,16 @@ impl<E: CacheEngine> EventLoop<E> {
                 WhileServed::No => {
                     self.note_queue.add(notes, Note::Completeness(volume.volume, Completeness::Complete));
                 }
+            }
+        }
+    }
+
+    /// Records size and times of each file, so that a later write of another program is detected.
+    pub(super) fn note_stops(&mut self) {
+        let Some(notes) = &self.notes else { return };
+        for Volume { info, .. } in self.core.volumes.iter() {
+            if let Some(origin) = self.core.driver.shared_file(Device::Origin(info.id)) {
+                self.note_queue.add(notes, Note::Stop(info.id, origin));
             }
         }
     }

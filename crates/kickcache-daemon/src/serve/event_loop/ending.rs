@@ -39,6 +39,7 @@ impl<E: CacheEngine> EventLoop<E> {
             self.core.stage = LoopPhase::Goodbye(now.plus(engine_span(self.core.limits.goodbye_max)));
             self.note_dirty(WhileServed::No);
             self.note_newest();
+            self.note_stops();
             self.note_wear(now);
             self.note_journal();
         }

@@ -31,7 +31,9 @@ impl<E: CacheEngine> EventLoop<E> {
             MembershipOrder::Members(answer) => drop(answer.send(self.members())),
             MembershipOrder::Held(id, answer) => {
                 let samples = self.core.engine.clean_samples(id, SAMPLES_MAX);
-                drop(answer.send(Held { not_clean: self.core.engine.not_clean_blocks(id), samples }));
+                let engine = &self.core.engine;
+                let (cached, not_clean) = (engine.cached_blocks(id), engine.not_clean_blocks(id));
+                drop(answer.send(Held { cached, not_clean, samples }));
             }
             MembershipOrder::Lease(answer) => {
                 let lease = self.lease();

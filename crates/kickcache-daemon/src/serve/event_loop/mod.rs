@@ -20,7 +20,8 @@ use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
 use kickcache_engine::cache_engine::CacheEngine;
-use kickcache_engine::device::{Completion, Data, Device};
+use kickcache_engine::device::{Completion, Data, Device, Submission};
+use kickcache_engine::engine::Phase;
 use kickcache_engine::format::superblock::Superblock;
 use kickcache_engine::mirror::Mirror;
 use kickcache_engine::mirror::ending::Ending;
@@ -58,6 +59,15 @@ const TURN_LEAST: usize = 2;
 /// The key of the loop's own descriptor.
 const CONTROL_KEY: u64 = 0;
 
+/// Whether origins are used.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Origins {
+    /// Not before the engine has recovered, and its clean blocks were compared with them.
+    Compared,
+    /// As the engine submits.
+    Used,
+}
+
 /// Everything that serving needs, on one thread.
 pub(crate) struct EventLoop<E> {
     pub(crate) core: Core<E>,
@@ -89,6 +99,7 @@ pub(crate) struct EventLoop<E> {
     pub(crate) commands: DaemonCommands,
     /// The volume whose curve the next sample has.
     pub(crate) curve_turn: usize,
+    pub(crate) origins: Origins,
 }
 
 impl<E: CacheEngine> EventLoop<E> {
@@ -142,6 +153,15 @@ impl<E: CacheEngine> EventLoop<E> {
         self.frontends.watch(&mut self.core);
     }
 
+    /// Submissions that follow the recovery may write to an origin.
+    fn next_submission(&mut self) -> Option<Submission> {
+        let engine = &mut self.core.engine;
+        match self.origins {
+            Origins::Compared if engine.phase() != Phase::Recovering => None,
+            Origins::Compared | Origins::Used => engine.poll_submission(),
+        }
+    }
+
     /// Moves submissions and replies until none is left, and a turn's worth of completions.
     pub(crate) fn pump(&mut self, now: Instant) {
         let mut left = if self.frontends.wants_turns() {
@@ -152,7 +172,7 @@ impl<E: CacheEngine> EventLoop<E> {
         let turn = left;
         let mut moved = true;
         while std::mem::take(&mut moved) {
-            while let Some(submission) = self.core.engine.poll_submission() {
+            while let Some(submission) = self.next_submission() {
                 match &mut self.takeover.mirror {
                     None => self.core.driver.submit(now, submission),
                     Some(mirror) => mirror.handle_submission(submission),

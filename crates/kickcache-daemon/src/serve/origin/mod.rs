@@ -3,15 +3,18 @@
 //! A start asks an origin who it is, how large it is and what it can do, and gives it to the driver, which sends it requests:
 //! a local one through the system, every other one as a [`QueuedDevice`](crate::driver::queued_device::QueuedDevice).
 
+mod compared;
 mod hold;
 mod local;
 mod nbd;
 
+pub(crate) use self::compared::{Compared, compare};
 pub(crate) use self::hold::{hold, hold_too};
 use kickcache_engine::samples::Sample;
 
 use self::nbd::NbdOrigin;
 use crate::driver::aligned_device::AlignedDevice;
+use crate::driver::device::identity::Identified;
 use crate::driver::device::{BlockFile, ZeroSpeed};
 use crate::driver::executor::Medium;
 use crate::driver::queued_device::QueuedDevice;
@@ -22,7 +25,7 @@ use crate::serve::cache_device::carries_superblock;
 use crate::serve::error::ServeError;
 use crate::serve::stop_wish::StopWish;
 
-/// Blocks that are compared with what a remote origin has, before it is used and when it was lost.
+/// Blocks of an origin that are compared before it is used, and after its server was lost.
 pub(crate) const SAMPLES_MAX: u32 = 64;
 
 /// Refuses an export of this process as an origin. The process must be serving already.
@@ -62,11 +65,11 @@ impl Origin {
     }
 
     /// What the cache device recognises it by.
-    pub(crate) fn identity(&self) -> String {
+    pub(crate) fn identified(&self) -> Identified {
         match self {
-            Origin::Local(file) => file.identity(),
-            Origin::Nbd(origin) => origin.identity(),
-            Origin::Outside(origin) => origin.identity(),
+            Origin::Local(file) => file.identified(),
+            Origin::Nbd(origin) => Identified::strong(origin.identity()),
+            Origin::Outside(origin) => Identified::strong(origin.identity()),
         }
     }
 

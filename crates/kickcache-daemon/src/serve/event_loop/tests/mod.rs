@@ -87,8 +87,13 @@ fn toy_loop(
 ) -> EventLoop<PassThrough> {
     let file = BlockFile::open(origin, AccessMode::ReadWrite, Emptiness::Refused).unwrap();
     let id = VolumeId::new(0);
-    let info =
-        VolumeInfo { name: "toy".into(), id, size: file.size(), origin: file.identity(), read_only: false };
+    let info = VolumeInfo {
+        name: "toy".into(),
+        id,
+        size: file.size(),
+        origin: file.identified().identity,
+        read_only: false,
+    };
     let zeroes = file.zeroes();
     let media = vec![NamedMedium { device: Device::Origin(id), medium: Medium::File(file) }];
     let budget = Budget::new(&PayloadMemory::new(MEMORY, 1), 1, Arc::clone(&wakeup));
@@ -112,6 +117,7 @@ fn toy_loop(
     let driver = Driver::open(settings).unwrap();
     let core = Core::new(Clock::start(), PassThrough::new(), driver, volumes(), limits);
     EventLoop {
+        origins: Origins::Used,
         core,
         frontends: Frontends { nbd, ..Frontends::default() },
         cache: origin.into(),
