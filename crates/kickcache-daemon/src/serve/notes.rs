@@ -17,7 +17,7 @@ use crate::plan::cache_spec::Replacement;
 use crate::serve::config::StatePlace;
 use crate::serve::error::{RefusedVolume, ServeError};
 use crate::serve::missed_device::{self, new_cache};
-use crate::serve::unserved_records::Unserved;
+use crate::serve::unserved_records::{KnownNames, leave_out_known};
 use crate::state::{
     CacheRecord, CompleteCache, Completeness, FileIdentity, FileStamp, NewestBlocks, OriginRecord,
     OutOfService, StateError, StateStore, uuid_text,
@@ -43,7 +43,7 @@ pub(crate) struct Notes {
 }
 
 /// The names of volumes by their numbers; they come and go.
-type Names = Arc<Mutex<Vec<(VolumeId, String)>>>;
+type Names = Arc<KnownNames>;
 
 /// What is noted of a volume.
 struct Noted {
@@ -341,7 +341,7 @@ impl Notes {
         let mut volumes = self.lock();
         let cache = self.cache();
         let mut kept = keep_out_of_service(store, &cache, Vec::new());
-        let served: Vec<String> = volumes.iter().map(|volume| volume.identity.clone()).collect();
+        kept = kept.and_then(|()| leave_out_known(store, &cache, &self.names));
         for volume in volumes.drain(..) {
             let record = OriginRecord::new(&volume.identity, &volume.name, &cache, Completeness::MayBeDirty);
             let record =
@@ -353,9 +353,7 @@ impl Notes {
             let noted = store.keep_origin(&record);
             kept = kept.and(noted);
         }
-        let names = self.names.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let unserved = Unserved { cache: &cache, known: &names, served: &served }.leave_out(store);
-        kept.and(unserved)
+        kept
     }
 
     fn take(&self, id: VolumeId) -> Option<Noted> {

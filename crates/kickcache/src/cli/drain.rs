@@ -147,7 +147,7 @@ impl DrainArgs {
         let mut obstacles = Obstacles::default();
         while self.wait && (left > 0 || is_draining(volume, &report)) {
             if let Some(line) = obstacles.tell(Instant::now(), volume, &report) {
-                notice(&format!("{line}"));
+                notice(&line);
             }
             std::thread::sleep(ASK_EVERY);
             report = client.status()?;

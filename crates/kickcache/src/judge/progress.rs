@@ -37,7 +37,7 @@ impl Progress {
                 bar.set_position(u64::try_from(round).unwrap_or(u64::MAX));
                 bar.set_message(text);
             }
-            None => notice(&format!("{text}")),
+            None => notice(&text),
         }
     }
 }
