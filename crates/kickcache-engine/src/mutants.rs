@@ -114,6 +114,8 @@ mod planted {
         AbsorbedTooLate,
         /// Writeback keeps its pages.
         PagesLeaked,
+        /// A search misses blocks that reclaim moves to segments behind it.
+        MovedBlockNotFound,
         /// A block that is forgotten still counts.
         MetadataDrift,
         /// What a lost write superseded is forgotten with it.
