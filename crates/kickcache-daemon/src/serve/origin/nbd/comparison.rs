@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use kickcache_engine::samples::Sample;
 use kickcache_engine::units::BLOCK_SIZE;
@@ -16,6 +16,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::links::{Link, Links};
 use crate::driver::checksum::checksum;
+use crate::driver::clock::WatchedTime;
 
 /// Connections to a server that is compared with samples of what it must have.
 pub(super) struct Comparison {
@@ -25,9 +26,9 @@ pub(super) struct Comparison {
     compared: usize,
     /// Where it has something else.
     different: Vec<u64>,
-    /// How long it may take, and when it must have ended.
+    /// How long it may take, and has taken.
     patience: Duration,
-    end: Instant,
+    time: WatchedTime,
 }
 
 /// Whether a comparison goes on.
@@ -51,8 +52,8 @@ impl Comparison {
             links.links[0].sender.queue_read(cookie, sample.block.byte_offset(), BLOCK_SIZE)?;
             waiting.insert(cookie, *sample);
         }
-        let end = Instant::now() + patience;
-        Ok(Comparison { links, waiting, compared: 0, different: Vec::new(), patience, end })
+        let time = WatchedTime::begin();
+        Ok(Comparison { links, waiting, compared: 0, different: Vec::new(), patience, time })
     }
 
     /// Sends and receives what can be without waiting.
@@ -77,9 +78,10 @@ impl Comparison {
     /// The same until it has ended.
     pub(super) fn finish(mut self) -> Result<Comparison, ClientError> {
         while self.advance()? == Progress::Waiting {
-            let timeout = Timespec::try_from(self.end.saturating_duration_since(Instant::now())).ok();
+            let left = self.patience.saturating_sub(self.time.look());
+            let timeout = Timespec::try_from(left.min(WatchedTime::LOOK_MAX)).ok();
             let ready = poll(&mut [self.poll_fd()], timeout.as_ref()).map_err(io::Error::from)?;
-            if ready == 0 {
+            if ready == 0 && self.time.look() >= self.patience {
                 return Err(too_late(self.patience).into());
             }
         }
