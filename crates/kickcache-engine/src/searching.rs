@@ -39,13 +39,13 @@ impl State {
     pub(crate) fn go_on_searching(&mut self) {
         self.searching.begin_slice(self.now);
         while self.searching.left > 0
+            && !self.device.is_journal_full()
             && let Some(volume) = self.cache.next_searched_volume()
         {
-            if self.device.is_journal_full() {
-                self.agenda.push_back(Task::Checkpoint);
-                return;
-            }
             self.search_in(volume);
+        }
+        if self.cache.is_searching() && self.device.is_journal_full() {
+            self.agenda.push_back(Task::Checkpoint);
         }
     }
 

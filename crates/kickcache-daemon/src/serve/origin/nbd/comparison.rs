@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use kickcache_engine::samples::Sample;
 use kickcache_engine::units::BLOCK_SIZE;
@@ -16,7 +16,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::links::{Link, Links};
 use crate::driver::checksum::checksum;
-use crate::driver::clock::WatchedTime;
+use crate::driver::clock::{WatchedTime, missed};
 
 /// Connections to a server that is compared with samples of what it must have.
 pub(super) struct Comparison {
@@ -26,9 +26,9 @@ pub(super) struct Comparison {
     compared: usize,
     /// Where it has something else.
     different: Vec<u64>,
-    /// How long it may take, and has taken.
+    /// How long it may take, and when it must have ended.
     patience: Duration,
-    time: WatchedTime,
+    end: Instant,
 }
 
 /// Whether a comparison goes on.
@@ -52,8 +52,8 @@ impl Comparison {
             links.links[0].sender.queue_read(cookie, sample.block.byte_offset(), BLOCK_SIZE)?;
             waiting.insert(cookie, *sample);
         }
-        let time = WatchedTime::begin();
-        Ok(Comparison { links, waiting, compared: 0, different: Vec::new(), patience, time })
+        let end = Instant::now() + patience;
+        Ok(Comparison { links, waiting, compared: 0, different: Vec::new(), patience, end })
     }
 
     /// Sends and receives what can be without waiting.
@@ -78,10 +78,12 @@ impl Comparison {
     /// The same until it has ended.
     pub(super) fn finish(mut self) -> Result<Comparison, ClientError> {
         while self.advance()? == Progress::Waiting {
-            let left = self.patience.saturating_sub(self.time.look());
-            let timeout = Timespec::try_from(left.min(WatchedTime::LOOK_MAX)).ok();
+            let begun = Instant::now();
+            let wait = self.end.saturating_duration_since(begun).min(WatchedTime::LOOK_MAX);
+            let timeout = Timespec::try_from(wait).ok();
             let ready = poll(&mut [self.poll_fd()], timeout.as_ref()).map_err(io::Error::from)?;
-            if ready == 0 && self.time.look() >= self.patience {
+            self.end += missed(Some(wait), begun.elapsed());
+            if ready == 0 && Instant::now() >= self.end {
                 return Err(too_late(self.patience).into());
             }
         }
