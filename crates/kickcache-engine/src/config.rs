@@ -249,6 +249,8 @@ pub struct EngineSettings {
     pub freed_segments: FreedSegments,
     /// Bytes that may be written to the cache device in a day, but for what clients write.
     pub write_budget: Option<NonZeroU64>,
+    /// Steps that searches for the cached blocks of long extents take in a turn: 4,096 are some 20 microseconds.
+    pub search_steps: u32,
 }
 
 impl Default for EngineSettings {
@@ -262,6 +264,7 @@ impl Default for EngineSettings {
             origin_offload: OriginOffload::default(),
             freed_segments: FreedSegments::default(),
             write_budget: None,
+            search_steps: 4_096,
         }
     }
 }

@@ -227,6 +227,7 @@ impl Engine {
             Task::ReadAgain(slot, part) => read::again(state, slot, part),
             Task::MergeAgain(slot, key, page) => merge::again(state, slot, key, page),
             Task::NothingPending(slot) => self.on_nothing_pending(slot),
+            Task::Searched(slot) => self.on_searched(slot),
             Task::Barrier(waiter) => {
                 state.write_all_batches();
                 state.wait_durable(waiter);
@@ -260,6 +261,17 @@ impl Engine {
             Operation::Write(_) | Operation::WriteZeroes { .. } => write::on_nothing_pending(state, slot),
             Operation::Discard => discard::go_on(state, slot),
             Operation::Promote => read::promote(state, slot),
+        }
+    }
+
+    fn on_searched(&mut self, slot: RequestSlot) {
+        match self.state.requests.get(slot).operation {
+            Operation::Discard => discard::on_searched(&mut self.state, slot),
+            Operation::Read
+            | Operation::Write(_)
+            | Operation::Flush
+            | Operation::WriteZeroes { .. }
+            | Operation::Promote => write::on_searched(&mut self.state, slot),
         }
     }
 
@@ -326,7 +338,13 @@ impl Engine {
     pub fn handle_timeout(&mut self, now: Instant) {
         self.state.now = now;
         self.is_stirred = true;
-        if self.state.recovery.is_none() {
+        let is_due = |at: Instant| at <= now;
+        let searches = self.state.search_timeout().is_some_and(is_due);
+        if searches {
+            self.state.go_on_searching();
+        }
+        let is_for_others = !searches || self.poll_other_timeout().is_some_and(is_due);
+        if self.state.recovery.is_none() && is_for_others {
             self.state.agenda.extend(self.state.volumes.ids().map(Task::Writeback));
             self.state.agenda.extend([Task::Reclaim, Task::Mark]);
             self.state.probe_if_due();
@@ -384,10 +402,15 @@ impl Engine {
 
     /// When [`Engine::handle_timeout`] must be called, if nothing else happens before.
     pub fn poll_timeout(&self) -> Option<Instant> {
-        let state = &self.state;
-        if state.recovery.is_some() || self.ending == Ending::Done {
+        if self.state.recovery.is_some() || self.ending == Ending::Done {
             return None;
         }
+        earlier(self.state.search_timeout(), self.poll_other_timeout())
+    }
+
+    /// The same without searches.
+    fn poll_other_timeout(&self) -> Option<Instant> {
+        let state = &self.state;
         let after = state.settings.origin_flush_after;
         let mut first = earlier(state.device.log.poll_timeout(), reclaim::poll_timeout(state));
         first = earlier(first, earlier(mark::poll_timeout(state), state.probe_timeout()));

@@ -62,6 +62,7 @@ mod room;
 pub mod samples;
 #[cfg(test)]
 mod scene;
+mod searching;
 mod state;
 pub mod stats;
 mod step;

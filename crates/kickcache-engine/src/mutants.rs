@@ -118,6 +118,8 @@ mod planted {
         AbsorbedTooLate,
         /// Writeback keeps its pages.
         PagesLeaked,
+        /// A search misses blocks that reclaim moves to segments behind it.
+        MovedBlockNotFound,
         /// A block that is forgotten still counts.
         MetadataDrift,
         /// What a lost write superseded is forgotten with it.
@@ -236,8 +238,6 @@ mod planted {
         UnflushedPassedBy,
         /// A failed discard does not restore the blocks that it removed.
         DiscardedNotBroughtBack,
-        /// A failed write does not restore the blocks that it removed.
-        OverwrittenNotBroughtBack,
         /// A restored block is readable although a restart may lose it.
         BroughtBackSound,
         /// A checkpoint keeps chunks that are older than a failed batch.

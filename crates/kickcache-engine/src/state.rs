@@ -17,6 +17,7 @@ use crate::inflight::jobs::Reclaim;
 use crate::inflight::marking::Marking;
 use crate::inflight::recovery::Recovery;
 use crate::inflight::requests::{Requests, Stage};
+use crate::inflight::searching::Searching;
 use crate::inflight::submissions::Submissions;
 use crate::inflight::unreadable::Unreadable;
 use crate::inflight::writebacks::Writebacks;
@@ -49,6 +50,7 @@ pub(crate) struct State {
     pub(crate) writebacks: Writebacks,
     pub(crate) reclaim: Reclaim,
     pub(crate) unreadable: Unreadable,
+    pub(crate) searching: Searching,
     pub(crate) recovery: Option<Box<Recovery>>,
     pub(crate) marking: Marking,
     pub(crate) growth: Option<Growth>,
@@ -83,6 +85,7 @@ impl State {
             writebacks: Writebacks::new(),
             reclaim: Reclaim::default(),
             unreadable: Unreadable::default(),
+            searching: Searching::new(settings.search_steps),
             recovery: None,
             marking: Marking::default(),
             growth: None,

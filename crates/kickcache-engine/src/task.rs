@@ -21,6 +21,8 @@ pub(crate) enum Task {
     MergeAgain(RequestSlot, BlockKey, PageIndex),
     /// Nothing is pending for a request with a stage of its own.
     NothingPending(RequestSlot),
+    /// The search of a request ended.
+    Searched(RequestSlot),
     /// Write out what gathers in the log; then call the waiter when all of it is durable.
     Barrier(DurableWaiter),
     /// What a waiter waited for is durable on the cache device.

@@ -1,6 +1,7 @@
 //! Requests and replies as lines of JSON.
 
 use std::io::{self, BufRead, Read, Write};
+use std::ops::Not;
 use std::path::PathBuf;
 
 use serde::de::DeserializeOwned;
@@ -78,7 +79,7 @@ pub enum Request {
         #[serde(default)]
         disconnect: bool,
         /// Whether its dirty blocks may be lost.
-        #[serde(default)]
+        #[serde(default, skip_serializing_if = "Not::not")]
         abandon_dirty: bool,
     },
     /// Serve what the configuration file says by now.
@@ -238,7 +239,7 @@ pub struct LeaveOutOrder {
     #[serde(default)]
     pub device: Option<String>,
     /// Whether dirty blocks that cannot be written back may be lost.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Not::not")]
     pub abandon_dirty: bool,
     /// Only say what would be done.
     #[serde(default)]

@@ -11,6 +11,10 @@ use crate::driver::memory::Chunk;
 
 /// Stretches that one system call takes.
 const STRETCHES_MAX: usize = 1024;
+/// Bytes that one call discards or zeroes: between two calls other requests have their turn at the device, and a stop its.
+const CHUNK: u64 = 1 << 30;
+/// Stretches of one call that writes zeroes.
+const ZERO_STRETCHES_MAX: u64 = 16;
 /// Times that an interrupted call is repeated.
 const REPEATS_MAX: u32 = 1000;
 
@@ -26,6 +30,8 @@ pub(crate) struct Operation {
     pub(crate) bounce: Option<Chunk>,
     /// Extents of a [`Work::Zero`] that are zeroed by writes.
     pub(crate) unwritten: Vec<ByteExtent>,
+    /// The only stretch is written again and again up to the length.
+    is_repeated: bool,
     done: u64,
     repeats: u32,
     rest: Vec<libc::iovec>,
@@ -126,6 +132,7 @@ impl Operation {
             checksums: Checksums::Skip,
             bounce: None,
             unwritten: Vec::new(),
+            is_repeated: false,
             done: 0,
             repeats: 0,
             rest: Vec::new(),
@@ -136,20 +143,20 @@ impl Operation {
     pub(crate) fn begin(&mut self, id: SubmissionId, device: Device, work: Work) {
         (self.id, self.device, self.work) = (id, device, work);
         (self.offset, self.length, self.done, self.repeats) = (0, 0, 0, 0);
-        self.checksums = Checksums::Skip;
+        (self.checksums, self.is_repeated) = (Checksums::Skip, false);
         self.stretches.clear();
         self.unwritten.clear();
     }
 
-    /// Goes on with the next extent of zeroes that are written; the stretches are added by the caller.
-    pub(crate) fn begin_written_zeroes(&mut self) -> ByteExtent {
+    /// Goes on with the next extent of zeroes that are written, from one stretch of zeroes in memory.
+    pub(crate) fn begin_written_zeroes(&mut self, address: *mut u8, length: usize) {
         let extent = self.unwritten.pop().expect("zeroes are left to be written");
         if let Work::Zero { durability, .. } = self.work {
             self.work = Work::WrittenZeroes { durability };
         }
-        (self.offset, self.length, self.done) = (extent.start, 0, 0);
+        (self.offset, self.length, self.done, self.is_repeated) = (extent.start, extent.length, 0, true);
         self.stretches.clear();
-        extent
+        self.stretches.push(libc::iovec { iov_base: address.cast(), iov_len: length });
     }
 
     /// Adds memory behind what is there; memory that follows on directly makes one longer stretch.
@@ -169,7 +176,7 @@ impl Operation {
 
     /// The next system call. Its memory is that of the slot and stays until the call ended.
     pub(crate) fn next_io(&mut self, target: Target) -> Io {
-        let offset = self.offset + self.done;
+        let offset = self.next_offset();
         let kind = match self.work {
             Work::Read | Work::ReadMetadata => {
                 let Iovecs { first: iovecs, count } = self.remaining();
@@ -190,12 +197,17 @@ impl Operation {
             Work::Flush => IoKind::DataSync,
             Work::Discard(DiscardKind::Punch) => {
                 let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
-                IoKind::Allocate { mode, length: self.length }
+                IoKind::Allocate { mode, length: self.chunk() }
             }
-            Work::Discard(DiscardKind::Block) => IoKind::BlockDiscard { length: self.length },
-            Work::Zero { mode, .. } => IoKind::Allocate { mode, length: self.length },
+            Work::Discard(DiscardKind::Block) => IoKind::BlockDiscard { length: self.chunk() },
+            Work::Zero { mode, .. } => IoKind::Allocate { mode, length: self.chunk() },
         };
         Io { target, offset, kind }
+    }
+
+    /// Bytes of the next call that discards or zeroes.
+    fn chunk(&self) -> u64 {
+        (self.length - self.done).min(CHUNK)
     }
 
     /// Takes the end of a system call in.
@@ -216,6 +228,10 @@ impl Operation {
                     std::cmp::Ordering::Less | std::cmp::Ordering::Greater => Next::Failed(Cause::Short),
                     std::cmp::Ordering::Equal => self.after_transfer(),
                 }
+            }
+            Work::Discard(_) | Work::Zero { .. } if self.chunk() < self.length - self.done => {
+                self.done += self.chunk();
+                Next::Continue
             }
             Work::Flush | Work::Discard(_) | Work::Zero { .. } => self.after_transfer(),
         }
@@ -249,7 +265,8 @@ impl Operation {
         }
         match self.work {
             Work::Zero { .. } if self.error(Cause::Errno(errno)) == DeviceError::Unsupported => {
-                self.unwritten.push(ByteExtent { start: self.offset, length: self.length });
+                let (start, length) = (self.next_offset(), self.length - self.done);
+                self.unwritten.push(ByteExtent { start, length });
                 Next::WriteZeroes
             }
             Work::Read
@@ -287,14 +304,33 @@ impl Operation {
     }
 
     fn remaining(&mut self) -> Iovecs {
-        let list: &[libc::iovec] = if self.done == 0 {
+        let list = self.stretches_left();
+        let count = list.len().min(STRETCHES_MAX);
+        Iovecs { first: list.as_ptr(), count: u32::try_from(count).expect("at most 1024") }
+    }
+
+    /// Where the next call begins.
+    pub(crate) fn next_offset(&self) -> u64 {
+        self.offset + self.done
+    }
+
+    /// Bytes of the next call of an operation that writes one stretch again and again.
+    pub(crate) fn repeated_length(&mut self) -> Option<i32> {
+        let lengths = |list: &[libc::iovec]| list.iter().map(|stretch| stretch.iov_len).sum::<usize>();
+        self.is_repeated.then(|| i32::try_from(lengths(self.stretches_left())).expect("16 MiB at most"))
+    }
+
+    /// The memory of the bytes that are left; the stretches of one call if a stretch is repeated.
+    pub(crate) fn stretches_left(&mut self) -> &[libc::iovec] {
+        if self.is_repeated {
+            repeat(self.stretches[0], self.length - self.done, &mut self.rest);
+            &self.rest
+        } else if self.done == 0 {
             &self.stretches
         } else {
             skip(&self.stretches, self.done, &mut self.rest);
             &self.rest
-        };
-        let count = list.len().min(STRETCHES_MAX);
-        Iovecs { first: list.as_ptr(), count: u32::try_from(count).expect("at most 1024") }
+        }
     }
 
     /// One checksum for each 4096 bytes of the stretches taken together.
@@ -333,6 +369,16 @@ pub(crate) fn bytes(stretch: &libc::iovec) -> &[u8] {
 pub(crate) fn bytes_mut(stretch: &mut libc::iovec) -> &mut [u8] {
     // SAFETY: as for `bytes`; the engine does not let two operations in flight write to the same memory.
     unsafe { std::slice::from_raw_parts_mut(stretch.iov_base.cast::<u8>(), stretch.iov_len) }
+}
+
+fn repeat(stretch: libc::iovec, left: u64, into: &mut Vec<libc::iovec>) {
+    into.clear();
+    let each = u64::try_from(stretch.iov_len).expect("memory has at most 64 bits");
+    let lengths = (0..ZERO_STRETCHES_MAX).map(|number| left.saturating_sub(number * each).min(each));
+    for length in lengths.take_while(|length| *length > 0) {
+        let iov_len = usize::try_from(length).expect("a part of a stretch");
+        into.push(libc::iovec { iov_base: stretch.iov_base, iov_len });
+    }
 }
 
 fn skip(list: &[libc::iovec], done: u64, into: &mut Vec<libc::iovec>) {

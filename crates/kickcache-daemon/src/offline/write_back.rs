@@ -2,12 +2,13 @@
 
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use kickcache_engine::format::superblock::VolumeRecord;
 use kickcache_engine::stats::VolumeStatus;
 use kickcache_engine::units::{BLOCK_SIZE, VolumeId};
 
+use crate::driver::clock::WatchedTime;
 use crate::driver::errno::errno_text;
 use crate::driver::fault::Cause;
 use crate::offline::error::OfflineError;
@@ -98,7 +99,7 @@ fn watch(
 ) -> Result<End, OfflineError> {
     handle.drain(&record.name)?;
     let whole = dirty.max(left(&status(handle, record.id)?));
-    let (mut least, mut since) = (whole, Instant::now());
+    let (mut least, mut since) = (whole, WatchedTime::begin());
     loop {
         if stop.is_raised() {
             return Err(OfflineError::Interrupted(record.name.clone()));
@@ -113,9 +114,10 @@ fn watch(
             return Ok(End::Damaged);
         }
         if left < least {
-            (least, since) = (left, Instant::now());
+            (least, since) = (left, WatchedTime::begin());
         }
-        if status.counters.origin_errors > 0 && since.elapsed() > PATIENCE {
+        let stuck_for = since.look();
+        if status.counters.origin_errors > 0 && stuck_for > PATIENCE {
             return Ok(End::Stuck(origin_error(handle)));
         }
         thread::sleep(ASK_EVERY);

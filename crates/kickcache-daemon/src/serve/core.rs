@@ -8,7 +8,7 @@ use kickcache_engine::time::{Duration, Instant};
 use kickcache_engine::units::{BLOCK_BYTES, ByteExtent, Checksum, VolumeId};
 
 use crate::driver::checksum::checksum;
-use crate::driver::clock::Clock;
+use crate::driver::clock::{Clock, Wakening};
 use crate::driver::executor::Driver;
 use crate::serve::complaints::Complaints;
 use crate::serve::config::Limits;
@@ -28,6 +28,8 @@ pub(crate) struct Core<E> {
     pub(crate) clock: Clock,
     /// The time of this turn of the loop.
     pub(crate) now: Instant,
+    /// The time in which the loop did not run since [`Core::take_missed`].
+    missed: Duration,
     pub(crate) engine: E,
     pub(crate) driver: Driver,
     pub(crate) volumes: ServedVolumes,
@@ -87,6 +89,7 @@ impl<E: CacheEngine> Core<E> {
     ) -> Core<E> {
         Core {
             now: clock.now(),
+            missed: Duration::from_nanos(0),
             clock,
             engine,
             driver,
@@ -110,10 +113,37 @@ impl<E: CacheEngine> Core<E> {
         self.stage == LoopPhase::Serving
     }
 
-    /// Begins a turn: the time is asked for once.
-    pub(crate) fn begin_turn(&mut self) -> Instant {
+    /// Begins the first turn: the time of the start is no gap.
+    pub(crate) fn begin_first_turn(&mut self) {
         self.now = self.clock.now();
-        self.now
+    }
+
+    /// Begins a turn, which has one time. After a turn that took long the loop did not run in between.
+    pub(crate) fn begin_turn(&mut self) -> Instant {
+        self.wake(self.now)
+    }
+
+    /// The same after a sleep with this end: a sleep without an end has no gap.
+    pub(crate) fn begin_turn_after(&mut self, until: Option<Instant>) -> Instant {
+        match until {
+            Some(until) => self.wake(until.max(self.now)),
+            None => {
+                self.begin_first_turn();
+                self.now
+            }
+        }
+    }
+
+    fn wake(&mut self, expected: Instant) -> Instant {
+        let Wakening { now, gap } = self.clock.wake(expected);
+        self.now = now;
+        self.missed = Duration::from_nanos(self.missed.as_nanos() + gap.as_nanos());
+        now
+    }
+
+    /// The time in which the loop did not run since the last call.
+    pub(crate) fn take_missed(&mut self) -> Duration {
+        std::mem::replace(&mut self.missed, Duration::from_nanos(0))
     }
 
     /// Gives a request to the engine, now or when the cap of its volume lets it go; what is pending comes back with its reply.

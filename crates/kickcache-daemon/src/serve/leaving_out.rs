@@ -97,7 +97,7 @@ fn without_cache(
     superblock.volumes = records(behind);
     let volumes = volume_settings(behind, settings);
     let aside = Aside {
-        clock: behind.clock,
+        clock: behind.clock.clone(),
         io_engine: behind.io_engine,
         settings: EngineSettings { service: Service::Out, ..around.engine },
         superblock: &superblock,

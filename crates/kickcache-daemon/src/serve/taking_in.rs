@@ -96,7 +96,7 @@ fn prepare(
         EngineSettings { service: Service::In, freed_segments: taken_in.freed_segments, ..around.engine };
     let CacheDevice { file, superblock, .. } = device;
     let aside = Aside {
-        clock: behind.clock,
+        clock: behind.clock.clone(),
         io_engine: behind.io_engine,
         settings: engine,
         superblock: &superblock,

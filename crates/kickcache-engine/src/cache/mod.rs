@@ -3,13 +3,17 @@
 //! Invariants:
 //! * B-1: the index points at location L for key K exactly if slot L is not dead and holds K.
 //! * S-1 of the segments, and the counts by volume, agree with the slots.
+//! * F-1 of the searches: they are given each block that is inserted or moved.
 
 mod check;
 pub(crate) mod index;
+pub(crate) mod search;
+mod searches;
 pub(crate) mod segments;
 pub(crate) mod slots;
 
 use crate::cache::index::Index;
+use crate::cache::searches::Searches;
 use crate::cache::segments::{Segment, SegmentState, Segments};
 use crate::cache::slots::{HITS_MAX, SLOT_BYTES, SlotFlag, SlotState, Slots};
 use crate::config::VOLUME_COUNT_MAX;
@@ -77,6 +81,7 @@ pub(crate) struct Cache {
     slots: Slots,
     segments: Segments,
     volumes: [VolumeBlocks; VOLUME_COUNT_MAX],
+    searches: Searches,
 }
 
 impl Cache {
@@ -90,6 +95,7 @@ impl Cache {
             slots: Slots::new(geometry.location_count()),
             segments: Segments::new(geometry.segment_count, unopened),
             volumes: [VolumeBlocks::default(); VOLUME_COUNT_MAX],
+            searches: Searches::default(),
         }
     }
 
@@ -117,6 +123,7 @@ impl Cache {
     /// From here on the device is as large as this; room was made.
     pub(crate) fn use_grown(&mut self, geometry: Geometry, unopened: Generation) {
         assert!(self.slots.count() == geometry.location_count(), "room was made for another size");
+        self.searches.on_growth(geometry.segment_count - self.segments.count());
         self.segments.grow(geometry.segment_count, unopened);
         self.geometry = geometry;
     }
@@ -254,8 +261,9 @@ impl Cache {
     fn put(&mut self, key: BlockKey, location: Location, checksum: Checksum, state: SlotState) {
         assert!(state != SlotState::Dead, "B-1: a dead block cannot be put in");
         self.slots.fill(location, key, checksum, state);
-        self.segments.add_live(self.geometry.segment_of(location), state);
+        self.segments.add_live(self.geometry.segment_of(location), key.volume(), state);
         self.count(key.volume(), state, 1);
+        self.searches.note_placed(key);
     }
 
     /// Makes a dead copy the block again, dirty: the copy that superseded it dies instead.
@@ -267,8 +275,9 @@ impl Cache {
         self.slots.lower(older, SlotFlag::InSweep);
         self.slots.lower(older, SlotFlag::InWriteback);
         self.slots.set_state(older, SlotState::Dirty);
-        self.segments.add_live(self.geometry.segment_of(older), SlotState::Dirty);
+        self.segments.add_live(self.geometry.segment_of(older), key.volume(), SlotState::Dirty);
         self.count(key.volume(), SlotState::Dirty, 1);
+        self.searches.note_placed(key);
         self.count_damaged(older, 1);
     }
 

@@ -2,15 +2,16 @@
 //!
 //! Invariants:
 //! * S-1: `live` and `kept` of a segment are the numbers of its slots that are not dead, and of those that must be
-//!   kept.
+//!   kept. `volumes` has the volume of each live slot.
 //! * S-1 also counts the segments in each state.
 //! * S-2: a segment is in the list of its queue exactly while it is sealed.
 
 use alloc::vec::Vec;
 
 use crate::cache::slots::SlotState;
+use crate::config::VOLUME_COUNT_MAX;
 use crate::queue::Queue;
-use crate::units::{Generation, SegmentIndex, Sequence};
+use crate::units::{Generation, SegmentIndex, Sequence, VolumeId, VolumeSet};
 
 const NONE: u32 = u32::MAX;
 
@@ -68,6 +69,8 @@ pub(crate) struct Segment {
     pub(crate) last_sequence: Sequence,
     /// Hits since the segment is a candidate to be stale, if it is.
     pub(crate) used_since: Option<u32>,
+    /// The volumes of live blocks, and perhaps others. Changed by [`Segments`] alone, which counts.
+    pub(crate) volumes: VolumeSet,
     newer: u32,
     older: u32,
 }
@@ -97,6 +100,8 @@ pub(crate) struct Segments {
     live: [u64; 2],
     /// Headers of the segments that hold blocks which are not clean.
     not_clean_headers: u64,
+    /// Segments that hold blocks of each volume, or may.
+    holding: [u32; VOLUME_COUNT_MAX],
 }
 
 impl Segment {
@@ -112,6 +117,7 @@ impl Segment {
             pins: 0,
             last_sequence: Sequence::new(0),
             used_since: None,
+            volumes: VolumeSet::from_bits(0),
             newer: NONE,
             older: NONE,
         }
@@ -130,6 +136,7 @@ impl Segments {
             lists: [list; 2],
             live: [0; 2],
             not_clean_headers: 0,
+            holding: [0; VOLUME_COUNT_MAX],
         }
     }
 
@@ -187,9 +194,13 @@ impl Segments {
         found.state = state;
     }
 
-    pub(crate) fn add_live(&mut self, segment: SegmentIndex, block: SlotState) {
+    pub(crate) fn add_live(&mut self, segment: SegmentIndex, volume: VolumeId, block: SlotState) {
         let found = &mut self.segments[segment.get() as usize];
         found.live += 1;
+        if !found.volumes.contains(volume) {
+            found.volumes.insert(volume);
+            self.holding[usize::from(volume.get())] += 1;
+        }
         self.live[found.queue.index()] += 1;
         if block.is_not_clean() {
             self.add_kept(segment);
@@ -200,9 +211,27 @@ impl Segments {
         let found = &mut self.segments[segment.get() as usize];
         found.live -= 1;
         self.live[found.queue.index()] -= 1;
+        if found.live == 0 {
+            let volumes = core::mem::take(&mut found.volumes);
+            volumes.iter().for_each(|volume| self.holding[usize::from(volume.get())] -= 1);
+        }
         if block.is_not_clean() {
             self.remove_kept(segment);
         }
+    }
+
+    /// A segment has no live block of the volume.
+    pub(crate) fn set_unused(&mut self, segment: SegmentIndex, volume: VolumeId) {
+        let volumes = &mut self.segments[segment.get() as usize].volumes;
+        if volumes.contains(volume) {
+            volumes.remove(volume);
+            self.holding[usize::from(volume.get())] -= 1;
+        }
+    }
+
+    /// Segments that hold blocks of a volume, or may.
+    pub(crate) fn holding(&self, volume: VolumeId) -> u32 {
+        self.holding[usize::from(volume.get())]
     }
 
     /// A live block of a segment must be kept from now on.

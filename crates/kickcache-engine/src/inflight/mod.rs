@@ -14,6 +14,7 @@ pub(crate) mod purpose;
 pub(crate) mod recovery;
 pub(crate) mod requests;
 pub(crate) mod reread;
+pub(crate) mod searching;
 pub(crate) mod slab;
 pub(crate) mod submissions;
 pub(crate) mod through_writes;

@@ -4,13 +4,11 @@ use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use crate::cache::CachedBlock;
-use crate::device::DeviceOperation;
 use crate::ids::{RequestSlot, Ticket};
 use crate::inflight::slab::Slab;
 use crate::inflight::writing::Writing;
 use crate::request::{Errno, Operation, ReadFrom, Reply, Request, RequestId};
-use crate::units::{ByteExtent, VolumeId};
+use crate::units::{ByteExtent, Location, VolumeId};
 
 /// What a request does at the moment.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -44,6 +42,8 @@ pub(crate) struct Pending {
     pub(crate) error: Option<Errno>,
     pub(crate) read_from: ReadFrom,
     pub(crate) origin_part: OriginPart,
+    /// Forgotten copies that were not clean, pinned until the record is durable.
+    pub(crate) forgotten: Vec<Location>,
     pub(crate) stage: Stage,
 }
 
@@ -57,16 +57,6 @@ pub(crate) enum OriginPart {
     /// A part that it let go of: a flush failed. Clients that wait for flushes were told, and this one must not hear that all
     /// is well afterwards.
     LetGo,
-}
-
-/// A part of a discard that waits until its *gone* records are durable.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct WaitingDiscard {
-    pub(crate) slot: RequestSlot,
-    /// What the origin is asked then.
-    pub(crate) operation: DeviceOperation,
-    /// What it made the cache forget that the origin lacks.
-    pub(crate) forgotten: Vec<CachedBlock>,
 }
 
 impl Pending {
@@ -105,8 +95,6 @@ impl Pending {
 #[derive(Debug)]
 pub(crate) struct Requests {
     table: Slab<Pending>,
-    /// Parts of discards whose *gone* records are on the way.
-    discards: Vec<WaitingDiscard>,
     /// Writes through the log that have not ended at the origin, or are yet to be undone.
     pub(crate) through_count: u32,
     /// For those that ended.
@@ -115,7 +103,7 @@ pub(crate) struct Requests {
 
 impl Requests {
     pub(crate) const fn new() -> Requests {
-        Requests { table: Slab::new(), discards: Vec::new(), through_count: 0, replies: VecDeque::new() }
+        Requests { table: Slab::new(), through_count: 0, replies: VecDeque::new() }
     }
 
     pub(crate) fn insert(&mut self, request: &Request<'_>) -> RequestSlot {
@@ -128,6 +116,7 @@ impl Requests {
             error: None,
             read_from: ReadFrom::Cache,
             origin_part: OriginPart::None,
+            forgotten: Vec::new(),
             stage: Stage::Simple,
         }))
     }
@@ -154,17 +143,6 @@ impl Requests {
     /// One thing more that a request waits for.
     pub(crate) fn add_pending(&mut self, slot: RequestSlot) {
         self.get_mut(slot).pending_count += 1;
-    }
-
-    /// A part of a discard waits for its records.
-    pub(crate) fn wait_discard(&mut self, discard: WaitingDiscard) {
-        self.discards.push(discard);
-    }
-
-    /// It waits no more.
-    pub(crate) fn take_discard(&mut self, slot: RequestSlot) -> WaitingDiscard {
-        let at = self.discards.iter().position(|waiting| waiting.slot == slot).expect("the part is waiting");
-        self.discards.swap_remove(at)
     }
 
     /// A request ended.

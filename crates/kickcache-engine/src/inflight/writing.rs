@@ -148,8 +148,8 @@ pub(crate) struct Writing {
     pub(crate) merged: Vec<Merged>,
     /// Its blocks in the log, in order.
     pub(crate) written: Vec<Written>,
-    /// Copies that it has forgotten and that the origin lacks, until that is durable.
-    pub(crate) forgotten: Vec<BlockCopy>,
+    /// Batches that had failed when it made the log durable.
+    pub(crate) failed_batches: u32,
     /// What waits until the origin ended it.
     pub(crate) afterwards: Vec<Task>,
     /// The device that a long write is counted for while it is under way.
@@ -173,7 +173,7 @@ impl Writing {
             checksums: checksums.to_vec(),
             merged: Vec::new(),
             written: Vec::new(),
-            forgotten: Vec::new(),
+            failed_batches: 0,
             afterwards: Vec::new(),
             metered: None,
         })

@@ -1,22 +1,22 @@
-//! A discard: what the cache holds of the extent becomes *gone*, then the origin discards it, part by part.
+//! A discard: the cached blocks of the extent become *gone*, then the origin discards the extent.
+//!
+//! Invariants:
+//! * I-1, I-5: a discard takes its place among the accesses to the origin before the search for cached blocks: a fill of the extent from
+//!   then on reads the origin after the discard.
 
-use alloc::vec::Vec;
-
-use crate::cache::CachedBlock;
-use crate::config::{FILL_WINDOW_MAX, OriginKind};
+use crate::config::OriginKind;
 use crate::device::{Device, DeviceError, DeviceOperation};
 use crate::ids::RequestSlot;
-use crate::inflight::blocks::blocks_of;
 use crate::inflight::origin::OriginAccess;
 use crate::inflight::purpose::Purpose;
-use crate::inflight::requests::{Cursor, Stage, WaitingDiscard};
+use crate::inflight::requests::{Cursor, Stage};
+use crate::inflight::searching::Treatment;
 use crate::order::DurableWaiter;
 use crate::request::Errno;
 use crate::state::State;
-use crate::units::{BLOCK_SIZE, BlockKey, ByteExtent, Location, VolumeId};
-
-/// Bytes that one part covers while blocks of the volume are cached.
-const PART_BYTES: u64 = 16 * FILL_WINDOW_MAX;
+use crate::task::Task;
+use crate::units::{BLOCK_SIZE, ByteExtent};
+use crate::waiters::{LockReason, WriteLock};
 
 fn cursor(state: &mut State, slot: RequestSlot) -> &mut Cursor {
     match &mut state.requests.get_mut(slot).stage {
@@ -25,13 +25,19 @@ fn cursor(state: &mut State, slot: RequestSlot) -> &mut Cursor {
     }
 }
 
-/// Begins the next part of a discard, or ends it. Partial blocks at the ends keep their data.
+/// The whole blocks of an extent: partial ones at its ends keep their data.
+fn whole_blocks(extent: ByteExtent) -> ByteExtent {
+    let start = extent.start.next_multiple_of(BLOCK_SIZE);
+    let end = extent.end() / BLOCK_SIZE * BLOCK_SIZE;
+    ByteExtent { start, length: end.saturating_sub(start) }
+}
+
+/// Begins a discard, or ends it.
 pub(crate) fn go_on(state: &mut State, slot: RequestSlot) {
     let pending = state.requests.get(slot);
     let (volume, extent, has_failed) = (pending.volume, pending.extent, pending.error.is_some());
-    let end = extent.end() / BLOCK_SIZE * BLOCK_SIZE;
-    let start = cursor(state, slot).next.div_ceil(BLOCK_SIZE) * BLOCK_SIZE;
-    if start >= end || has_failed {
+    let whole = whole_blocks(extent);
+    if whole.length == 0 || cursor(state, slot).next >= whole.end() || has_failed {
         state.end_request(slot);
         return;
     }
@@ -46,31 +52,23 @@ pub(crate) fn go_on(state: &mut State, slot: RequestSlot) {
         state.wait_marked(slot);
         return;
     }
-    let is_empty = state.cache.volume(volume).cached == 0;
-    let length = if is_empty { end - start } else { (end - start).min(PART_BYTES) };
-    let part = ByteExtent { start, length };
-    let forgotten = if is_empty { Vec::new() } else { forget(state, volume, part) };
+    state.waiters.lock(WriteLock { holder: slot, volume, extent: whole, reason: LockReason::Replaced });
     if !mutant!(DiscardJoinsFill) {
-        state.fills.invalidate(volume, part);
+        state.fills.invalidate(volume, whole);
     }
-    let access = state.volumes.get_mut(volume).enqueue(part, OriginAccess::Write);
-    *cursor(state, slot) = Cursor { next: part.end(), ticket: Some(access) };
+    let ticket = state.volumes.get_mut(volume).enqueue(whole, OriginAccess::Write);
+    *cursor(state, slot) = Cursor { next: whole.end(), ticket: Some(ticket) };
     state.requests.add_pending(slot);
-    let operation = DeviceOperation::Discard { device: Device::Origin(volume), extent: part };
-    state.requests.wait_discard(WaitingDiscard { slot, operation, forgotten });
-    state.wait_durable(DurableWaiter::Around(slot));
+    state.search(slot, whole, Treatment::Forget);
 }
 
-/// Forgets the blocks of a part; gives those that the origin lacks, each with its place.
-fn forget(state: &mut State, volume: VolumeId, part: ByteExtent) -> Vec<CachedBlock> {
-    let mut dirty = Vec::new();
-    for key in blocks_of(part).map(|block| BlockKey::new(volume, block)) {
-        let found = state.cache.find(key);
-        let is_dirty = |location: &Location| state.cache.slots().state(*location).is_not_clean();
-        dirty.extend(found.filter(is_dirty).map(|location| CachedBlock { key, location }));
-        state.forget(key);
-    }
-    dirty
+/// The cache holds no block of the extent: the origin discards it when that is durable.
+pub(crate) fn on_searched(state: &mut State, slot: RequestSlot) {
+    let volume = state.requests.get(slot).volume;
+    state.waiters.unlock(slot);
+    state.wake_stalled();
+    state.agenda.push_back(Task::Writeback(volume));
+    state.wait_gone(DurableWaiter::Around(slot));
 }
 
 /// What stood in the way of the origin's part is out of it, or cannot be for now.
@@ -79,14 +77,13 @@ pub(crate) fn go_past_cache(state: &mut State, slot: RequestSlot, result: Result
         state.end_pending_with(slot, result);
         return;
     };
-    let WaitingDiscard { operation, forgotten, .. } = state.requests.take_discard(slot);
-    let volume = state.requests.get(slot).volume;
+    let pending = state.requests.get(slot);
+    let (volume, extent) = (pending.volume, whole_blocks(pending.extent));
+    state.end_forgotten(slot, result);
     if result.is_ok() {
+        let operation = DeviceOperation::Discard { device: Device::Origin(volume), extent };
         state.volumes.get_mut(volume).queue.set_ready(ticket, operation, Purpose::Discard { request: slot });
         return;
-    }
-    if !mutant!(DiscardedNotBroughtBack) {
-        forgotten.into_iter().for_each(|block| state.bring_back(block.key, block.location));
     }
     cursor(state, slot).ticket = None;
     state.release_ticket(volume, ticket);
@@ -120,8 +117,11 @@ pub(crate) fn on_origin(state: &mut State, slot: RequestSlot, result: Result<(),
 mod tests {
     use super::*;
     use crate::config::Mode;
-    use crate::request::Operation;
+    use crate::inflight::searching::Searching;
+    use crate::request::{Durability, Operation};
     use crate::scene::Scene;
+    use crate::time::Duration;
+    use crate::units::VolumeId;
 
     #[test]
     fn partial_blocks_at_the_ends_keep_their_data_and_what_is_forgotten_is_so_before_the_origin_is_asked() {
@@ -140,5 +140,107 @@ mod tests {
             scene.fail("origin discard", error);
             assert_eq!(scene.ask(Operation::Discard, 0, 8192).0, result);
         }
+    }
+
+    /// Blocks that are cached, every other one of the first 512.
+    fn with_cached_blocks() -> Scene {
+        let mut scene = Scene::new(Mode::WriteBack);
+        (0..512).step_by(2).for_each(|block| scene.write(block << 12, 4096).0.unwrap());
+        scene.flush().0.unwrap();
+        scene
+    }
+
+    /// Searches in slices of so few steps that one forgets a block at most.
+    fn slow_down(scene: &mut Scene) {
+        scene.engine.state.searching = Searching::new(16);
+        scene.now = scene.now.plus(Duration::from_millis(1));
+    }
+
+    fn cached(scene: &Scene) -> u64 {
+        scene.engine.cached_blocks(VolumeId::new(0))
+    }
+
+    #[test]
+    fn a_turn_does_a_slice_of_a_long_discard() {
+        let mut scene = with_cached_blocks();
+        slow_down(&mut scene);
+        assert!(scene.begin(Operation::Discard, 0, 1 << 30).is_empty(), "the origin waits for the search");
+        let mut turns = 0;
+        while let Some(before) = Some(cached(&scene)).filter(|blocks| *blocks > 0) {
+            let due = scene.engine.poll_timeout().expect("there is more to do");
+            assert!(due > scene.now, "other events have their turn");
+            scene.now = due;
+            scene.engine.handle_timeout(scene.now);
+            assert!(before - cached(&scene) <= 1);
+            turns += 1;
+        }
+        assert!(turns >= 255, "{turns}");
+        let seen = scene.pass(Duration::from_millis(10));
+        assert_eq!(seen.last().unwrap(), "origin discard 0+1073741824");
+        assert_eq!(scene.take_reply(), Some(Ok(())));
+    }
+
+    #[test]
+    fn however_many_discards_come_in_a_turn_their_searches_have_one_slice() {
+        let mut scene = with_cached_blocks();
+        scene.engine.state.searching = Searching::new(320);
+        scene.now = scene.now.plus(Duration::from_millis(1));
+        (0..64).for_each(|number| drop(scene.begin(Operation::Discard, number << 15, 1 << 15)));
+        assert!(cached(&scene) >= 256 - 320 / 32, "{} are left", cached(&scene));
+        scene.pass(Duration::from_millis(100));
+        assert_eq!((cached(&scene), scene.not_clean()), (0, (0, 0)));
+        assert_eq!((0..64).filter(|_| scene.take_reply() == Some(Ok(()))).count(), 64);
+    }
+
+    #[test]
+    fn what_is_read_while_a_discard_goes_on_is_as_before_or_as_after() {
+        let mut scene = with_cached_blocks();
+        slow_down(&mut scene);
+        scene.begin(Operation::Discard, 0, 1 << 30);
+        while scene.is_cached(0) {
+            scene.now = scene.engine.poll_timeout().unwrap();
+            scene.engine.handle_timeout(scene.now);
+        }
+        let last = 510 << 12;
+        assert_eq!(scene.begin(Operation::Read, last, 4096), ["cache read 4096"]);
+        assert_eq!(scene.take_reply(), Some(Ok(())));
+        assert!(scene.begin(Operation::Read, 0, 4096).is_empty(), "it waits behind the discard");
+        let seen = scene.pass(Duration::from_millis(100));
+        let place = |wanted: &str| seen.iter().position(|line| line.starts_with(wanted)).unwrap();
+        assert!(place("origin discard") < place("origin read"), "{seen:?}");
+        assert!(scene.is_cached(0) && !scene.is_cached(last), "what was read of the origin is cached");
+        scene.engine.check();
+    }
+
+    #[test]
+    fn a_write_to_an_extent_waits_until_a_discard_has_been_through_the_cache() {
+        let mut scene = with_cached_blocks();
+        slow_down(&mut scene);
+        scene.begin(Operation::Discard, 0, 1 << 30);
+        let write = Operation::Write(Durability::Volatile);
+        assert!(scene.begin(write, 0, 4096).is_empty());
+        scene.hold("origin discard");
+        scene.pass(Duration::from_millis(100));
+        assert_eq!((scene.take_reply(), scene.take_reply()), (Some(Ok(())), None), "the log takes it then");
+        assert!(scene.is_cached(0) && cached(&scene) == 1);
+        let seen = scene.drain();
+        assert!(!seen.iter().any(|line| line.starts_with("origin write")), "{seen:?}");
+        let seen = scene.end_held();
+        assert!(seen.contains(&"origin write 0+4096".into()), "{seen:?}");
+        assert_eq!(scene.take_reply(), Some(Ok(())));
+    }
+
+    #[test]
+    fn dirty_blocks_are_there_again_if_a_discard_cannot_be_recorded() {
+        let mut scene = with_cached_blocks();
+        slow_down(&mut scene);
+        scene.begin(Operation::Discard, 0, 1 << 30);
+        scene.pass(Duration::from_micros(1_000));
+        assert!((1..256).contains(&cached(&scene)), "in the middle of the search");
+        scene.fail("", DeviceError::Io);
+        scene.pass(Duration::from_millis(20_000));
+        assert_eq!(scene.take_reply(), Some(Err(Errno::Io)));
+        assert_eq!(cached(&scene), 256);
+        scene.engine.check();
     }
 }

@@ -1,10 +1,11 @@
 //! A cache device is left out while its volumes are served: these are drained first, and not cached meanwhile.
 
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use kickcache_daemon::control::ControlError;
 use kickcache_daemon::control::wire::DirtyVolume;
+use kickcache_daemon::driver::clock::WatchedTime;
 use kickcache_daemon::plan::removal::DirtyFate;
 use kickcache_daemon::serve::server::{NamedSettings, ServerStatus, Unclean};
 use kickcache_engine::config::Mode;
@@ -71,22 +72,23 @@ impl LeavingOut {
             DirtyFate::WrittenBack => STUCK_MAX,
             DirtyFate::Abandoned => STUCK_MAX_ABANDONED,
         };
-        let (mut least, mut since) = (u64::MAX, Instant::now());
+        let (mut least, mut since) = (u64::MAX, WatchedTime::begin());
         loop {
             let left = self.left()?;
             let is_sound = left.errors == errors && left.damaged == 0;
-            let is_rest = left.blocks <= REST_MAX && is_sound && since.elapsed() >= REST_AFTER;
+            let stuck_for = since.look();
+            let is_rest = left.blocks <= REST_MAX && is_sound && stuck_for >= REST_AFTER;
             if left.blocks == 0 || is_rest {
                 return Ok(());
             }
             if left.blocks < least {
-                (least, since) = (left.blocks, Instant::now());
+                (least, since) = (left.blocks, WatchedTime::begin());
             }
             let stuck_max = if left.blocks == left.damaged { STUCK_MAX_UNREADABLE } else { stuck_max };
-            if since.elapsed() >= stuck_max {
+            if since.look() >= stuck_max {
                 return match self.fate {
                     DirtyFate::Abandoned => Ok(()),
-                    DirtyFate::WrittenBack => Err(left.refusal()),
+                    DirtyFate::WrittenBack => Err(left.stuck(errors, stuck_max)),
                 };
             }
             for volume in &left.idle {
@@ -140,6 +142,8 @@ struct Left {
     damaged: u64,
     /// Operations of all devices that have failed so far.
     errors: u64,
+    /// The server of an origin is away.
+    is_away: bool,
     /// By volume.
     told: Vec<String>,
     /// Volumes that are not being drained.
@@ -150,7 +154,8 @@ impl Left {
     fn of(status: &ServerStatus) -> Left {
         let troubles = status.origin_troubles.iter().chain([&status.cache_trouble]);
         let errors = troubles.filter_map(|trouble| trouble.errors.map(|errors| errors.count)).sum();
-        let mut left = Left { blocks: 0, damaged: 0, errors, told: Vec::new(), idle: Vec::new() };
+        let is_away = status.origin_troubles.iter().any(|trouble| trouble.away.is_some());
+        let mut left = Left { blocks: 0, damaged: 0, errors, is_away, told: Vec::new(), idle: Vec::new() };
         for info in &status.volumes {
             let found = status.engine.volumes.iter().find(|found| found.volume == info.id);
             let Some(VolumeStatus { dirty_blocks, unflushed_blocks, damaged_blocks, is_draining, .. }) =
@@ -168,6 +173,21 @@ impl Left {
             left.idle.extend((!is_draining).then(|| info.name.clone()));
         }
         left
+    }
+
+    /// The refusal after a time without progress. It recommends to abandon blocks only after an error: a slow device may still take
+    /// them.
+    fn stuck(&self, errors_before: u64, stuck_for: Duration) -> ControlError {
+        let has_failed = self.errors != errors_before || self.damaged > 0 || self.is_away;
+        if has_failed { self.refusal() } else { self.late(stuck_for) }
+    }
+
+    fn late(&self, stuck_for: Duration) -> ControlError {
+        ControlError::Refused(format!(
+            "{} were not written back: no block was in {} s, and no device reports an error, so that the cache device stays; the status              shows which device is silent: see to that, then ask again",
+            self.told.join(" and "),
+            stuck_for.as_secs()
+        ))
     }
 
     fn refusal(&self) -> ControlError {
@@ -207,4 +227,31 @@ pub(super) fn tell_left_out(device: &str, lost: &[DirtyVolume]) {
         device,
         "{device} is left out: its volumes are served from their origins alone"
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_out_alone_is_no_reason_to_abandon_blocks() {
+        let left = |errors, damaged, is_away| Left {
+            blocks: 2,
+            damaged,
+            errors,
+            is_away,
+            told: vec!["2 blocks of v".into()],
+            idle: Vec::new(),
+        };
+        let said = |left: Left| left.stuck(3, STUCK_MAX).to_string();
+        let late = said(left(3, 0, false));
+        assert!(late.contains("2 blocks of v were not written back") && !late.contains("abandon"), "{late}");
+        for failed in [left(4, 0, false), left(3, 1, false), left(3, 0, true)] {
+            let refused = said(failed);
+            assert!(
+                refused.contains("cannot be written back") && refused.contains("--abandon-dirty"),
+                "{refused}"
+            );
+        }
+    }
 }

@@ -1,10 +1,11 @@
 //! A volume that a daemon serves is drained, and let go of.
 
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use kickcache_daemon::control::ControlError;
 use kickcache_daemon::control::wire::Removed;
+use kickcache_daemon::driver::clock::WatchedTime;
 use kickcache_daemon::plan::removal::{Clients, DirtyFate, in_use};
 use kickcache_daemon::serve::error::ServeError;
 use kickcache_engine::config::Mode;
@@ -91,23 +92,18 @@ impl Removal {
     }
 
     fn drain_until_clean(&self) -> Result<(), ControlError> {
-        let (mut least, mut since) = (u64::MAX, Instant::now());
+        let errors = self.left()?.errors;
+        let (mut least, mut since) = (u64::MAX, WatchedTime::begin());
         loop {
             let left = self.left()?;
             if left.blocks == 0 {
                 return Ok(());
             }
             if left.blocks < least {
-                (least, since) = (left.blocks, Instant::now());
+                (least, since) = (left.blocks, WatchedTime::begin());
             }
-            if since.elapsed() >= STUCK_MAX {
-                return Err(ControlError::Refused(format!(
-                    "volume {}: {} cannot be written back ({} s without any; the log and the status show what is wrong with \
-                     its origin); mend that, or say --abandon-dirty",
-                    self.volume,
-                    counted(left.blocks, "dirty block"),
-                    STUCK_MAX.as_secs()
-                )));
+            if since.look() >= STUCK_MAX {
+                return Err(stuck(&self.volume, &left, errors));
             }
             if !left.is_draining {
                 self.served.handle.drain(&self.volume).map_err(|error| refuse(&error))?;
@@ -121,10 +117,18 @@ impl Removal {
         if status.awaited.is_some() {
             return Err(ControlError::Stopped);
         }
-        let info = status.volumes.iter().find(|info| info.name == self.volume);
-        let found = info.and_then(|info| status.engine.volumes.iter().find(|found| found.volume == info.id));
-        Ok(found.map_or(Left { blocks: 0, is_draining: false }, |found| Left {
+        let index = status.volumes.iter().position(|info| info.name == self.volume);
+        let id = index.map(|index| status.volumes[index].id);
+        let found = status.engine.volumes.iter().find(|found| Some(found.volume) == id);
+        let origin = index.and_then(|index| status.origin_troubles.get(index));
+        let troubles = || origin.into_iter().chain([&status.cache_trouble]);
+        let errors: u64 = troubles().filter_map(|trouble| trouble.errors.map(|errors| errors.count)).sum();
+        let is_away = troubles().any(|trouble| trouble.away.is_some());
+        let none = Left { blocks: 0, errors, is_unreachable: false, is_draining: false };
+        Ok(found.map_or(none, |found| Left {
             blocks: found.dirty_blocks + found.unflushed_blocks,
+            errors,
+            is_unreachable: is_away || found.damaged_blocks > 0,
             is_draining: found.is_draining,
         }))
     }
@@ -145,9 +149,50 @@ fn refuse(error: &ServeError) -> ControlError {
     ControlError::Refused(error.to_string())
 }
 
+/// The refusal after a time without progress. It recommends to abandon blocks only after an error: a slow device may still take them.
+fn stuck(volume: &str, left: &Left, errors_before: u64) -> ControlError {
+    let (blocks, seconds) = (counted(left.blocks, "dirty block"), STUCK_MAX.as_secs());
+    let what = if left.errors > errors_before || left.is_unreachable {
+        format!(
+            "{blocks} cannot be written back ({seconds} s without any; the log and the status show what is wrong with its origin); mend \
+             that, or say --abandon-dirty"
+        )
+    } else {
+        format!(
+            "{blocks} were not written back: no block was in {seconds} s, and no device reports an error; the status shows which device is \
+             silent: see to that, then ask again"
+        )
+    };
+    ControlError::Refused(format!("volume {volume}: {what}"))
+}
+
 /// What a drain has before it.
 struct Left {
     /// That the origin lacks, or has not flushed.
     blocks: u64,
+    /// Errors of its devices so far.
+    errors: u64,
+    /// Its origin's server is away, or blocks cannot be read.
+    is_unreachable: bool,
     is_draining: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_out_alone_is_no_reason_to_abandon_blocks() {
+        let left = |errors, is_unreachable| Left { blocks: 2, errors, is_unreachable, is_draining: true };
+        let said = |left: Left| stuck("v", &left, 3).to_string();
+        let late = said(left(3, false));
+        assert!(late.contains("2 dirty blocks were not written back") && !late.contains("abandon"), "{late}");
+        for failed in [left(4, false), left(3, true)] {
+            let refused = said(failed);
+            assert!(
+                refused.contains("cannot be written back") && refused.contains("--abandon-dirty"),
+                "{refused}"
+            );
+        }
+    }
 }

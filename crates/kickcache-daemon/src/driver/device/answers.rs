@@ -2,11 +2,12 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use std::{io, thread};
 
 use super::probe::read_first;
 use super::{OpenError, kind};
+use crate::driver::clock::WatchedTime;
 use crate::driver::rights::access;
 
 /// When the log says who is waited for.
@@ -26,12 +27,14 @@ pub fn silent_devices(paths: &[&Path]) -> Vec<OpenError> {
             silent.push((*path).into());
         }
     }
-    let start = Instant::now();
+    let mut time = WatchedTime::begin();
     let mut told = false;
     while !silent.is_empty() {
         let until = if told { SILENT_MAX } else { TELL_AFTER };
-        match answers.recv_timeout(until.saturating_sub(start.elapsed())) {
+        let left = until.saturating_sub(time.look());
+        match answers.recv_timeout(left.min(WatchedTime::LOOK_MAX)) {
             Ok(path) => silent.retain(|known| *known != path),
+            Err(RecvTimeoutError::Timeout) if time.look() < until => {}
             Err(RecvTimeoutError::Timeout) if !told => {
                 told = true;
                 silent.iter().for_each(|path| tell(path));

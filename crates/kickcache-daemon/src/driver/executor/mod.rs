@@ -556,14 +556,22 @@ impl Driver {
         {
             let token = u32::try_from(end.token).expect("devices give tokens back unchanged");
             match end.result {
-                Ok(()) => {
-                    let index = usize::try_from(token).expect("usize has at least 32 bits");
-                    queued::finish(device.as_mut(), token, &mut self.operations[index]);
-                    self.ended.push_back(Ended::Operation(token, Ok(())));
-                }
+                Ok(()) => self.end_queued(now, slot, token),
                 Err(errno) => self.advance(now, token, -errno),
             }
         }
+    }
+
+    /// A request of an operation to a queued device succeeded.
+    fn end_queued(&mut self, now: Instant, slot: usize, token: u32) {
+        let index = usize::try_from(token).expect("usize has at least 32 bits");
+        if let Some(moved) = self.operations[index].repeated_length() {
+            return self.advance(now, token, moved);
+        }
+        if let Some(OpenMedium::Queued(device)) = &mut self.media[slot] {
+            queued::finish(device.as_mut(), token, &mut self.operations[index]);
+        }
+        self.ended.push_back(Ended::Operation(token, Ok(())));
     }
 
     /// Has the backend wake up again for devices whose watch ended.

@@ -45,13 +45,7 @@ impl Driver {
         let Ok(address) = self.zeroes() else {
             return self.fail(token, Cause::Errno(libc::ENOMEM));
         };
-        let operation = self.operation(token);
-        let mut left = operation.begin_written_zeroes().length;
-        while left > 0 {
-            let part = left.min(u64::try_from(ZEROES_BYTES).expect("1 MiB"));
-            operation.add(address, u32::try_from(part).expect("at most 1 MiB"));
-            left -= part;
-        }
+        self.operation(token).begin_written_zeroes(address, ZEROES_BYTES);
         self.start(now, token);
     }
 

@@ -16,17 +16,17 @@ const KEY_MAX: u64 = WATCH_KEY_MAX - 2;
 const DEVICE_COUNT_MAX: u64 = 1 << 16;
 
 /// Hands an operation to a device.
-pub(super) fn start(device: &mut dyn QueuedDevice, now: Instant, token: u32, operation: &Operation) {
+pub(super) fn start(device: &mut dyn QueuedDevice, now: Instant, token: u32, operation: &mut Operation) {
     let extent = ByteExtent { start: operation.offset, length: operation.length };
     let pieces: Vec<IoSlice<'_>>;
     let request = match operation.work {
         Work::Read | Work::ReadMetadata => QueuedRequest::Read(extent),
         Work::Flush => QueuedRequest::Flush,
         Work::Write(_) | Work::WrittenZeroes { .. } => {
-            pieces =
-                operation.stretches.iter().map(|stretch| IoSlice::new(operation::bytes(stretch))).collect();
-            let durability = operation.work.durability();
-            QueuedRequest::Write { offset: extent.start, pieces: &pieces, durability }
+            let (offset, durability) = (operation.next_offset(), operation.work.durability());
+            let stretches = operation.stretches_left().iter();
+            pieces = stretches.map(|stretch| IoSlice::new(operation::bytes(stretch))).collect();
+            QueuedRequest::Write { offset, pieces: &pieces, durability }
         }
         Work::Discard(_) => QueuedRequest::Discard(extent),
         Work::Zero { mode, durability } => {

@@ -264,8 +264,7 @@ fn one_flush_follows_zeroes_that_were_stored_and_written() {
     assert_eq!(operation.advance(0), Next::WriteZeroes);
     let mut memory = vec![0_u8; 512];
     for (edge, next) in edges.into_iter().rev().zip([Next::WriteZeroes, Next::Continue]) {
-        assert_eq!(operation.begin_written_zeroes(), edge);
-        operation.add(memory.as_mut_ptr(), 512);
+        operation.begin_written_zeroes(memory.as_mut_ptr(), memory.len());
         let io = operation.next_io(target);
         assert!(io.offset == edge.start && matches!(io.kind, IoKind::Write { count: 1, flags: 0, .. }));
         assert_eq!(operation.advance(512), next);
@@ -283,6 +282,46 @@ fn a_discard_of_a_refused_shape_changes_nothing_and_is_no_fault() {
         assert_eq!(fixture.wait().result, Err(DeviceError::Unsupported));
         assert!(!fixture.driver.has_faults());
     });
+}
+
+#[test]
+fn long_zeroes_and_discards_take_calls_of_a_bounded_length() {
+    let target = Target { fd: -1, fixed: None, way: Way::Any };
+    let mut operation = Operation::new();
+    for work in [Work::Zero { mode: 0, durability: Durability::Volatile }, Work::Discard(DiscardKind::Block)]
+    {
+        operation.begin(SubmissionId::from_u64(1), ORIGIN, work);
+        (operation.offset, operation.length) = (4096, (5 << 30) + 8192);
+        let mut calls = Vec::new();
+        loop {
+            let io = operation.next_io(target);
+            let (IoKind::Allocate { length, .. } | IoKind::BlockDiscard { length }) = io.kind else {
+                panic!()
+            };
+            calls.push((io.offset, length));
+            if operation.advance(0) == Next::Done {
+                break;
+            }
+        }
+        assert_eq!(calls.len(), 6);
+        assert_eq!(calls[0], (4096, 1 << 30));
+        assert_eq!(calls[5], (4096 + (5 << 30), 8192));
+    }
+}
+
+#[test]
+fn zeroes_of_any_length_are_written_from_little_memory() {
+    let memory = [0u8; 4096];
+    let mut operation = Operation::new();
+    operation.begin(SubmissionId::from_u64(1), ORIGIN, Work::zero(Unmap::Allow, Durability::Volatile));
+    operation.unwritten.push(ByteExtent { start: 512, length: (14 << 40) + 512 });
+    operation.begin_written_zeroes(memory.as_ptr().cast_mut(), memory.len());
+    assert_eq!((operation.stretches.len(), operation.stretches_left().len()), (1, 16));
+    assert_eq!(operation.advance(16 * 4096), Next::Continue);
+    assert_eq!(operation.next_offset(), 512 + 16 * 4096);
+    operation.length = 17 * 4096 + 512;
+    assert_eq!(operation.repeated_length(), Some(4096 + 512));
+    assert_eq!(operation.advance(4096 + 512), Next::Done);
 }
 
 #[test]
@@ -554,16 +593,19 @@ fn a_queued_device_takes_its_time_and_moves_the_bytes() {
 #[test]
 fn a_queued_device_that_stores_no_zeroes_gets_them_written() {
     on_both(|mut fixture| {
-        put(&mut fixture, Box::new(Slow { bytes: pattern(65536), ends: VecDeque::new() }));
-        let zeroes = DeviceOperation::WriteZeroes {
-            device: ORIGIN,
-            extent: ByteExtent { start: 4096, length: 8192 },
-            unmap: Unmap::Allow,
-            durability: Durability::Durable,
-        };
+        let size = 20 << 20;
+        put(&mut fixture, Box::new(Slow { bytes: pattern(size), ends: VecDeque::new() }));
+        let extent = ByteExtent { start: 4096, length: size - 8192 };
+        let (device, unmap, durability) = (ORIGIN, Unmap::Allow, Durability::Durable);
+        let zeroes = DeviceOperation::WriteZeroes { device, extent, unmap, durability };
         assert!(fixture.run(zeroes).result.is_ok());
-        let back = fixture.run(read(8192, Pieces::One(of_pool(1, 4096)), Checksums::Compute));
-        assert_eq!(back.result, Ok((vec![checksum(&[0; 4096])], Vec::new())));
+        let mut content = |at: u64| {
+            let back = fixture.run(read(at, Pieces::One(of_pool(1, 4096)), Checksums::Compute));
+            back.result.unwrap().0[0]
+        };
+        let (zero, last) = (checksum(&[0; 4096]), extent.end());
+        assert_eq!([4096, 17 << 20, last - 4096].map(&mut content), [zero; 3]);
+        assert_eq!(content(last), checksum(&pattern(size)[usize::try_from(last).unwrap()..]));
     });
 }
 

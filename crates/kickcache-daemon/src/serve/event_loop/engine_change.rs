@@ -70,7 +70,7 @@ impl<E: CacheEngine> EventLoop<E> {
         Ok(Behind {
             superblock: self.superblock.clone(),
             cache: if is_used { CacheUse::Used } else { CacheUse::None },
-            clock: self.core.clock,
+            clock: self.core.clock.clone(),
             io_engine: self.core.driver.io_engine(),
             volumes: self.core.volumes.iter().map(|volume| volume.info.clone()).collect(),
             unclean: self.unclean(),

@@ -26,7 +26,7 @@ use kickcache_engine::format::superblock::Superblock;
 use kickcache_engine::mirror::Mirror;
 use kickcache_engine::mirror::ending::Ending;
 use kickcache_engine::request::Reply;
-use kickcache_engine::time::{Instant, earlier};
+use kickcache_engine::time::{Duration, Instant, earlier};
 use kickcache_engine::units::BlockKey;
 
 use crate::driver::Interest;
@@ -56,6 +56,8 @@ use crate::wakeup::Wakeup;
 /// work while the rest is handled. At least this many are a turn.
 const TURNS: usize = 8;
 const TURN_LEAST: usize = 2;
+/// The shortest gap of the loop that the log reports.
+const MISSED_TOLD: Duration = Duration::from_millis(2_000);
 /// The key of the loop's own descriptor.
 const CONTROL_KEY: u64 = 0;
 
@@ -110,6 +112,7 @@ impl<E: CacheEngine> EventLoop<E> {
     /// [`ServeError::LeftBehind`] if blocks are on a cache device out of service alone, or lost.
     pub(crate) fn run(&mut self) -> Result<Vec<Unclean>, ServeError> {
         self.watch_all();
+        self.core.begin_first_turn();
         loop {
             let now = self.core.begin_turn();
             self.core.begin_due();
@@ -136,10 +139,12 @@ impl<E: CacheEngine> EventLoop<E> {
                 self.tell_last_troubles(now);
                 return self.left_behind().map_or_else(|| Ok(self.unclean()), Err);
             }
+            let now = self.core.begin_turn();
             let until = self.next_deadline();
-            let now = self.core.clock.now();
             let slept = self.core.driver.wait_beside(now, until, &mut self.frontends);
-            self.core.engine.handle_sleep(slept.map_err(ServeError::system("wait for events"))?);
+            let slept = slept.map_err(ServeError::system("wait for events"))?;
+            self.core.begin_turn_after(until);
+            self.note_sleep(slept);
             self.take_events();
             if let Some(error) = self.given_up(self.core.now) {
                 self.tell_last_troubles(self.core.now);
@@ -235,8 +240,23 @@ impl<E: CacheEngine> EventLoop<E> {
         self.frontends.on_reply(&mut self.core, entry, &reply);
     }
 
+    /// The part of a sleep in which the process ran is device time.
+    fn note_sleep(&mut self, slept: Duration) {
+        let missed = self.core.take_missed();
+        if missed >= MISSED_TOLD {
+            tracing::warn!(
+                event = "not_running",
+                "the daemon did not run for {} s (it or its machine was stopped, or had no processor): devices and clients are not held to \
+                 have been silent",
+                missed.as_nanos() / 1_000_000_000
+            );
+        }
+        let slept = slept.as_nanos().saturating_sub(missed.as_nanos());
+        self.core.engine.handle_sleep(Duration::from_nanos(slept));
+    }
+
     fn take_events(&mut self) {
-        let now = self.core.begin_turn();
+        let now = self.core.now;
         while let Some((key, interest)) = self.core.driver.poll_ready() {
             match WatchKey::from_bits(key) {
                 Some(key) => self.frontends.on_ready(&mut self.core, key, interest),

@@ -53,14 +53,9 @@ pub(super) fn end_forgetting(
     ticket: Ticket,
     result: Result<(), Errno>,
 ) {
-    let pending = state.requests.get_mut(slot);
-    let volume = pending.volume;
-    let writing = pending.writing();
-    let forgotten = core::mem::take(&mut writing.forgotten);
-    writing.phase = WritePhase::Ended;
-    if result.is_err() && !mutant!(OverwrittenNotBroughtBack) {
-        forgotten.into_iter().for_each(|copy| state.bring_back(copy.key, copy.location));
-    }
+    state.requests.get_mut(slot).writing().phase = WritePhase::Ended;
+    state.end_forgotten(slot, result);
+    let volume = state.requests.get(slot).volume;
     state.release_ticket(volume, ticket);
 }
 

@@ -16,14 +16,13 @@ mod route;
 mod supersede;
 mod undo;
 
-use crate::config::FILL_WINDOW_MAX;
 use crate::ids::RequestSlot;
 use crate::inflight::writing::{Logging, Route, Taken, WriteData, WritePhase};
 pub(crate) use crate::path::write::log::go_on_appending;
 pub(crate) use crate::path::write::origin::{go_past_cache, on_origin};
 use crate::state::State;
 use crate::task::Task;
-use crate::units::{BLOCK_SIZE, ByteExtent};
+use crate::units::{ByteExtent, VolumeId};
 
 /// Begins a write, or the next part of one.
 pub(crate) fn begin(state: &mut State, slot: RequestSlot) {
@@ -32,19 +31,18 @@ pub(crate) fn begin(state: &mut State, slot: RequestSlot) {
     let writing = pending.writing();
     match writing.phase {
         WritePhase::Undoing { .. } => return undo::undo(state, slot),
-        WritePhase::Superseding { .. } => return supersede::supersede(state, slot),
         WritePhase::Arrived
         | WritePhase::Merging { .. }
         | WritePhase::Logging(_)
         | WritePhase::AtOrigin(_)
+        | WritePhase::Superseding { .. }
         | WritePhase::Ended => {}
     }
     let (start, source) = (writing.extent.start, writing.source);
     let rest = ByteExtent { start, length: whole.end() - start };
     let part = match source {
-        WriteData::Payload => part::of_payload(rest, part_max(state)),
-        WriteData::Zeroes if state.cache.volume(volume).cached == 0 => part::of_zeroes(rest, rest.length),
-        WriteData::Zeroes => part::of_zeroes(rest, FILL_WINDOW_MAX.min(part_max(state))),
+        WriteData::Payload => part::of_payload(rest, state.logged_max()),
+        WriteData::Zeroes => part::of_zeroes(rest, zeroes_max(state, volume)),
     };
     state.requests.get_mut(slot).writing().extent = part;
     let extent = state.requests.get_mut(slot).writing().extent.widened_to_blocks();
@@ -74,9 +72,23 @@ pub(crate) fn postpone(state: &mut State, slot: RequestSlot) {
     state.waiters.stall(slot);
 }
 
-/// Bytes of a write that the log takes together: all of its blocks keep their segments until the last has room.
-fn part_max(state: &State) -> u64 {
-    state.retention.capacity() / 8 * BLOCK_SIZE
+/// The longest part of write-zeroes: while the cache device is out of service, each block of a part is looked up in one turn.
+fn zeroes_max(state: &State, volume: VolumeId) -> u64 {
+    let is_out = state.device.is_out_of_service() && state.cache.volume(volume).cached > 0;
+    if is_out { state.logged_zeroes_max() } else { u64::MAX }
+}
+
+/// The search of a write ended.
+pub(crate) fn on_searched(state: &mut State, slot: RequestSlot) {
+    match state.requests.get_mut(slot).writing().phase {
+        WritePhase::AtOrigin(_) => origin::on_clean_forgotten(state, slot),
+        WritePhase::Superseding { .. } => supersede::on_forgotten(state, slot),
+        WritePhase::Ended => supersede::on_refused_kept(state, slot),
+        WritePhase::Arrived
+        | WritePhase::Merging { .. }
+        | WritePhase::Logging(_)
+        | WritePhase::Undoing { .. } => unreachable!("such a write searches for nothing"),
+    }
 }
 
 fn take_route(state: &mut State, slot: RequestSlot, route: Route) {

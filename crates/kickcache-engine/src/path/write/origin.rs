@@ -2,12 +2,12 @@
 
 use alloc::vec::Vec;
 
-use crate::cache::slots::SlotState;
 use crate::device::{Device, DeviceError, DeviceOperation, Memory, Piece, Pieces};
 use crate::ids::RequestSlot;
 use crate::inflight::blocks::blocks_of;
 use crate::inflight::origin::OriginAccess;
 use crate::inflight::purpose::Purpose;
+use crate::inflight::searching::Treatment;
 use crate::inflight::writing::{OriginTurn, Route, WriteData, WritePhase, Writing};
 use crate::order::DurableWaiter;
 use crate::path::write::{finish, lock, supersede, undo};
@@ -30,16 +30,46 @@ pub(super) fn go_around(state: &mut State, slot: RequestSlot) {
 /// What is clean of the extent becomes *gone*; then the origin takes the write, while what it lacks stays in the log.
 pub(super) fn go_around_dirty(state: &mut State, slot: RequestSlot) {
     lock::lock_replaced(state, slot);
-    for key in state.keys(slot) {
-        if state.cache.state_of(key) == Some(SlotState::Clean) && !mutant!(CleanNotForgotten) {
-            state.forget(key);
-        }
+    take_place(state, slot, Route::Supersede);
+    let extent = state.requests.get_mut(slot).writing().extent;
+    state.search(slot, extent, Treatment::ForgetClean);
+}
+
+/// The clean blocks of the extent are forgotten.
+pub(super) fn on_clean_forgotten(state: &mut State, slot: RequestSlot) {
+    match state.requests.get_mut(slot).writing().source {
+        // The route was chosen because the dirty blocks are durable.
+        WriteData::Payload => state.wait_gone(DurableWaiter::Around(slot)),
+        WriteData::Zeroes => make_log_durable(state, slot),
     }
-    wait_for_origin(state, slot, Route::Supersede);
+}
+
+/// Makes the dirty blocks of the extent durable: a power cut could bring an older copy back as clean, over zeroes at the origin.
+fn make_log_durable(state: &mut State, slot: RequestSlot) {
+    state.requests.get_mut(slot).writing().failed_batches = state.device.failed_batches();
+    state.agenda.push_back(Task::Barrier(DurableWaiter::Around(slot)));
+}
+
+/// Whether the dirty blocks are durable: the blocks of a batch that failed meanwhile are in another one.
+fn is_log_durable(state: &mut State, slot: RequestSlot, turn: OriginTurn) -> bool {
+    let failed_batches = state.device.failed_batches();
+    let is_out = state.device.is_out_of_service();
+    let writing = state.requests.get_mut(slot).writing();
+    let is_awaited = turn.route == Route::Supersede && writing.source == WriteData::Zeroes;
+    !is_awaited || is_out || writing.failed_batches == failed_batches
 }
 
 /// Takes a place among the accesses to the origin; the write is submitted when what was forgotten of it is *gone*.
 fn wait_for_origin(state: &mut State, slot: RequestSlot, route: Route) {
+    take_place(state, slot, route);
+    if mutant!(GoneNotAwaited) {
+        state.agenda.push_back(Task::Durable(DurableWaiter::Around(slot)));
+        return;
+    }
+    state.wait_gone(DurableWaiter::Around(slot));
+}
+
+fn take_place(state: &mut State, slot: RequestSlot, route: Route) {
     let pending = state.requests.get_mut(slot);
     let volume = pending.volume;
     let extent = pending.writing().extent;
@@ -49,11 +79,6 @@ fn wait_for_origin(state: &mut State, slot: RequestSlot, route: Route) {
     let phase = WritePhase::AtOrigin(OriginTurn { route, ticket });
     state.requests.get_mut(slot).writing().phase = phase;
     state.requests.add_pending(slot);
-    if mutant!(GoneNotAwaited) {
-        state.agenda.push_back(Task::Durable(DurableWaiter::Around(slot)));
-        return;
-    }
-    state.wait_gone(DurableWaiter::Around(slot));
 }
 
 fn forget_all(state: &mut State, slot: RequestSlot, extent: ByteExtent) {
@@ -88,6 +113,9 @@ pub(crate) fn go_past_cache(state: &mut State, slot: RequestSlot, result: Result
         (WritePhase::Undoing { ticket }, result) => undo::end_undoing(state, slot, ticket, result),
         (WritePhase::Superseding { ticket }, result) => {
             supersede::end_superseding(state, slot, ticket, result);
+        }
+        (WritePhase::AtOrigin(turn), Ok(())) if !is_log_durable(state, slot, turn) => {
+            make_log_durable(state, slot);
         }
         (_, Ok(())) => submit(state, slot),
         (_, Err(_)) => end_origin_part(state, slot, result),
@@ -222,9 +250,13 @@ fn end_origin_part(state: &mut State, slot: RequestSlot, result: Result<(), Errn
     state.release_ticket(volume, ticket);
     finish::note_at_origin(state, slot, finish::AtOrigin::of(&result));
     let extent = state.requests.get_mut(slot).writing().extent.widened_to_blocks();
-    match (route, &result) {
+    match (route, result) {
         (Route::Through, Ok(())) => forget_all(state, slot, extent),
-        (Route::Through | Route::Supersede, Err(_)) => supersede::keep_refused(state, volume, extent),
+        (Route::Through | Route::Supersede, Err(errno)) => {
+            state.requests.get_mut(slot).fail(errno);
+            supersede::keep_refused(state, slot, extent);
+            return;
+        }
         (Route::Log | Route::LogThrough | Route::Around, _) | (Route::Supersede, Ok(())) => {}
     }
     lock::unlock(state, slot);

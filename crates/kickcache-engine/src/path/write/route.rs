@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use crate::cache::slots::SlotState;
-use crate::config::{Mode, SequentialCutoff};
+use crate::config::{FILL_WINDOW_MAX, Mode, SequentialCutoff};
 use crate::ids::RequestSlot;
 use crate::inflight::blocks::blocks_of;
 use crate::inflight::requests::Stage;
@@ -26,6 +26,9 @@ impl State {
             return Route::Through;
         }
         let volume = self.requests.get(slot).volume;
+        if self.are_long_zeroes(slot) {
+            return Route::Supersede;
+        }
         if self.prefers_around(slot) && self.may_go_around(slot) || self.is_kept_out(slot) {
             return Route::Around;
         }
@@ -43,6 +46,23 @@ impl State {
         }
         let stays = settings.mode == Mode::WriteBack && self.keys(slot).all(|key| self.is_not_clean(key));
         if stays { Route::Log } else { Route::LogThrough }
+    }
+
+    /// Whether write-zeroes are too long for the log, and the log may have something of them.
+    fn are_long_zeroes(&mut self, slot: RequestSlot) -> bool {
+        let (volume, length) = (self.requests.get(slot).volume, self.part(slot).length);
+        let is_zeroes = self.requests.get_mut(slot).writing().source == WriteData::Zeroes;
+        is_zeroes && length > self.logged_zeroes_max() && self.cache.volume(volume).cached > 0
+    }
+
+    /// Bytes of write-zeroes that the log may take.
+    pub(crate) fn logged_zeroes_max(&self) -> u64 {
+        FILL_WINDOW_MAX.min(self.logged_max())
+    }
+
+    /// Bytes of a write that the log takes together: all of its blocks keep their segments until the last has room.
+    pub(crate) fn logged_max(&self) -> u64 {
+        self.retention.capacity() / 8 * BLOCK_SIZE
     }
 
     fn part(&self, slot: RequestSlot) -> ByteExtent {

@@ -3,38 +3,27 @@
 //! They stay, durable, until the origin has the write durably, and nothing else brings them there meanwhile. What is clean is *gone*
 //! first: else a power cut could leave it older than the origin. No block of the extent becomes clean on the way.
 
-use crate::cache::slots::SlotState;
 use crate::ids::{RequestSlot, Ticket};
-use crate::inflight::blocks::blocks_of;
+use crate::inflight::searching::Treatment;
 use crate::inflight::writing::WritePhase;
 use crate::order::DurableWaiter;
 use crate::path::write::{finish, lock};
 use crate::request::Errno;
 use crate::state::State;
 use crate::task::Task;
-use crate::units::{BlockKey, ByteExtent, VolumeId};
+use crate::units::ByteExtent;
 
 /// The origin has the write durably. It keeps its place until nothing of the log is older: what is read behind it and cached is what
 /// it wrote.
 pub(super) fn begin_superseding(state: &mut State, slot: RequestSlot, ticket: Ticket) {
-    state.requests.get_mut(slot).writing().phase = WritePhase::Superseding { ticket };
-    supersede(state, slot);
+    let writing = state.requests.get_mut(slot).writing();
+    writing.phase = WritePhase::Superseding { ticket };
+    let extent = writing.extent;
+    state.search(slot, extent, Treatment::Forget);
 }
 
-/// Forgets what the log has of the extent; the client is told when that is durable.
-pub(super) fn supersede(state: &mut State, slot: RequestSlot) {
-    if state.device.is_journal_full() {
-        state.stall(slot);
-        return;
-    }
-    for key in state.keys(slot) {
-        let Some(location) = state.cache.find(key) else { continue };
-        if state.cache.slots().state(location).is_not_clean() {
-            let copy = state.cache.copy_at(key, location);
-            state.requests.get_mut(slot).writing().forgotten.push(copy);
-        }
-        state.forget(key);
-    }
+/// The log holds no block of the extent any more: the reply follows when that is durable.
+pub(super) fn on_forgotten(state: &mut State, slot: RequestSlot) {
     if mutant!(SupersedingNotAwaited) {
         state.agenda.push_back(Task::Durable(DurableWaiter::Around(slot)));
         return;
@@ -62,18 +51,18 @@ pub(super) fn end_superseding(
 
 /// The origin refused a write of an extent, and may have parts of it: what it had from the log there is dirty again, whatever a
 /// flush says.
-pub(super) fn keep_refused(state: &mut State, volume: VolumeId, extent: ByteExtent) {
+pub(super) fn keep_refused(state: &mut State, slot: RequestSlot, extent: ByteExtent) {
+    let volume = state.requests.get(slot).volume;
     if !mutant!(RefusedStillFlushing) {
         state.volumes.get_mut(volume).flush.let_go(extent);
     }
-    for key in blocks_of(extent).map(|block| BlockKey::new(volume, block)) {
-        if let Some(location) = state.cache.find(key)
-            && state.cache.slots().state(location) == SlotState::Unflushed
-            && !mutant!(RefusedStaysUnflushed)
-        {
-            state.cache.set_state(location, SlotState::Dirty);
-        }
-    }
+    state.search(slot, extent, Treatment::MakeDirty);
+}
+
+/// The unflushed blocks of the extent are dirty again.
+pub(super) fn on_refused_kept(state: &mut State, slot: RequestSlot) {
+    lock::unlock(state, slot);
+    state.end_pending(slot);
 }
 
 #[cfg(test)]
@@ -84,7 +73,7 @@ mod tests {
     use crate::config::{Mode, OriginOffload};
     use crate::device::DeviceError;
     use crate::policy::offload::Offload;
-    use crate::request::{Durability, Errno, Operation};
+    use crate::request::{Durability, Errno, Operation, Unmap};
     use crate::scene::Scene;
     use crate::time::Duration;
     use crate::units::VolumeId;
@@ -249,5 +238,49 @@ mod tests {
         assert_eq!((scene.take_reply(), scene.is_cached(0)), (Some(Err(Errno::Io)), true));
         scene.heal();
         assert_eq!(scene.read(0, 4096).0, Err(Errno::Io), "a restart may find either version");
+    }
+
+    const ZEROES: Operation =
+        Operation::WriteZeroes { unmap: Unmap::Allow, durability: Durability::Volatile };
+
+    #[test]
+    fn long_zeroes_go_to_the_origin_at_once_whatever_the_log_has() {
+        for mode in [Mode::WriteBack, Mode::WriteThrough, Mode::WriteAround] {
+            let mut scene = Scene::new(mode);
+            scene.write(1 << 20, LENGTH).0.unwrap();
+            scene.drain();
+            scene.write(1 << 24, 4096).0.unwrap();
+            scene.read(1 << 25, 4096).0.unwrap();
+            let (result, seen) = scene.ask(ZEROES, 0, 1 << 30);
+            let at_origin = seen.iter().filter(|line| line.starts_with("origin")).collect::<Vec<_>>();
+            assert_eq!((result, at_origin.len()), (Ok(()), 1), "{mode:?}: {seen:?}");
+            assert_eq!(at_origin[0], "origin zeroes 0+1073741824");
+            assert_eq!((scene.not_clean(), scene.is_cached(1 << 24)), ((0, 0), false), "{mode:?}");
+            scene.engine.check();
+        }
+    }
+
+    #[test]
+    fn before_long_zeroes_go_past_what_the_log_has_that_is_durable() {
+        let mut scene = Scene::new(Mode::WriteBack);
+        scene.write(0, LENGTH).0.unwrap();
+        scene.drain();
+        scene.write(8192, 4096).0.unwrap();
+        let seen = scene.ask(ZEROES, 0, 1 << 30).1;
+        let place = |wanted: &str| seen.iter().position(|line| line.starts_with(wanted)).unwrap();
+        assert!(place("cache flush") < place("origin zeroes"), "an older copy is called clean: {seen:?}");
+    }
+
+    #[test]
+    fn long_zeroes_that_the_origin_refused_take_nothing_from_the_log() {
+        let mut scene = Scene::new(Mode::WriteBack);
+        scene.write(0, LENGTH).0.unwrap();
+        scene.write(1 << 29, LENGTH).0.unwrap();
+        scene.fail("origin zeroes", DeviceError::Io);
+        assert_eq!(scene.ask(ZEROES, 0, 1 << 30).0, Err(Errno::Io));
+        assert_eq!(scene.not_clean(), (64, 0));
+        scene.heal();
+        assert_eq!(scene.drain().iter().filter(|line| line.starts_with("origin write")).count(), 2);
+        scene.engine.check();
     }
 }

@@ -33,8 +33,7 @@ pub(super) fn undo(state: &mut State, slot: RequestSlot) {
     for copy in own {
         let is_dirty = state.cache.slots().state(copy.location) == SlotState::Dirty;
         if state.cache.is_alive(copy) && is_dirty || mutant!(UndoneForOthers) {
-            state.forget(copy.key);
-            state.requests.get_mut(slot).writing().forgotten.push(copy);
+            state.forget_for(slot, copy.key, copy.location);
         }
     }
     if mutant!(UndoNotAwaited) {

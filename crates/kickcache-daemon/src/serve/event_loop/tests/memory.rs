@@ -51,7 +51,7 @@ impl Scene {
         self.event_loop.pump(now);
         let EventLoop { core, frontends, .. } = &mut self.event_loop;
         frontends.send(core).unwrap();
-        let until = Some(now.plus(kickcache_engine::time::Duration::from_millis(5)));
+        let until = Some(now.plus(Duration::from_millis(5)));
         core.driver.wait_beside(now, until, frontends).unwrap();
         self.event_loop.take_events();
     }
@@ -70,7 +70,7 @@ impl Scene {
     /// Lets time pass at once.
     fn pass(&mut self, seconds: u64) {
         let EventLoop { core, frontends, .. } = &mut self.event_loop;
-        core.now = core.now.plus(kickcache_engine::time::Duration::from_millis(seconds * 1000));
+        core.now = core.now.plus(Duration::from_millis(seconds * 1000));
         frontends.handle_timeout(core);
     }
 

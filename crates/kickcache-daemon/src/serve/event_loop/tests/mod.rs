@@ -164,6 +164,31 @@ fn serve_a_file_for_measurements() {
     toy.stop();
 }
 
+#[test]
+fn time_for_which_the_loop_did_not_run_is_no_silence() {
+    let directory = tempfile::tempdir_in("/var/tmp").unwrap();
+    let (origin, socket) = (directory.path().join("origin"), directory.path().join("s"));
+    std::fs::write(&origin, vec![1; 8 << 20]).unwrap();
+    let (_control, receiver) = mpsc::channel();
+    let wakeup = Arc::new(Wakeup::new().unwrap());
+    let mut event_loop = toy_loop(&origin, &socket, IoEngine::Threads, Limits::default(), receiver, wakeup);
+    let at = |seconds: u64| Instant::from_nanos(seconds * 1_000_000_000);
+    let core = &mut event_loop.core;
+    // A sleep that was to end after a second ended after a minute.
+    (core.clock, core.now) = (Clock::started_ago(100), at(40));
+    assert_eq!(core.begin_turn_after(Some(at(41))), at(41));
+    let missed = core.take_missed().as_nanos() / 1_000_000_000;
+    assert!((59..90).contains(&missed), "{missed}");
+    assert_eq!(event_loop.troubles.hear(event_loop.core.now, Device::Cache, Some(at(35))), None);
+    // A turn that took a minute is a gap, a sleep without an end is none.
+    let core = &mut event_loop.core;
+    (core.clock, core.now) = (Clock::started_ago(100), at(40));
+    assert_eq!((core.begin_turn(), core.take_missed() > Duration::from_nanos(0)), (at(40), true));
+    core.clock = Clock::started_ago(100);
+    assert!(core.begin_turn_after(None) >= at(100));
+    assert_eq!(core.take_missed(), Duration::from_nanos(0));
+}
+
 /// A toy server on a file of 8 MiB, and a directory for both.
 struct Served {
     directory: tempfile::TempDir,

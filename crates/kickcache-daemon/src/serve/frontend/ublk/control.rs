@@ -5,12 +5,13 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::path::PathBuf;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::abi::{self, ControlCommand, DeviceInfo, NO_QUEUE, Parameters};
 use super::channel::{Channel, RingChannel, Starts, Tell};
 use super::device_user::DeviceUser;
 use super::in_use::opener_of;
+use crate::driver::clock::WatchedTime;
 
 /// What the kernel has to do first when it answers EBUSY takes no longer.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -85,9 +86,9 @@ impl Control {
     }
 
     fn wait_for(&mut self, longest: Duration, mut is_so: impl FnMut(&mut Control) -> bool) -> bool {
-        let start = Instant::now();
+        let mut time = WatchedTime::begin();
         while !is_so(self) {
-            if start.elapsed() > longest {
+            if time.look() > longest {
                 return false;
             }
             thread::sleep(PAUSE);

@@ -16,6 +16,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::links::{Link, Links};
 use crate::driver::checksum::checksum;
+use crate::driver::clock::{WatchedTime, missed};
 
 /// Connections to a server that is compared with samples of what it must have.
 pub(super) struct Comparison {
@@ -86,9 +87,12 @@ impl Comparison {
     /// The same until it has ended.
     pub(super) fn finish(mut self) -> Result<Comparison, ClientError> {
         while self.advance()? == Progress::Waiting {
-            let timeout = Timespec::try_from(self.end.saturating_duration_since(Instant::now())).ok();
+            let begun = Instant::now();
+            let wait = self.end.saturating_duration_since(begun).min(WatchedTime::LOOK_MAX);
+            let timeout = Timespec::try_from(wait).ok();
             let ready = poll(&mut [self.poll_fd()], timeout.as_ref()).map_err(io::Error::from)?;
-            if ready == 0 {
+            self.end += missed(Some(wait), begun.elapsed());
+            if ready == 0 && Instant::now() >= self.end {
                 return Err(too_late(self.patience).into());
             }
         }

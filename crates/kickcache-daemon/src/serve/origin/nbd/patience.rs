@@ -2,8 +2,9 @@
 
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use crate::driver::clock::WatchedTime;
 use crate::plan::nbd_uri::NbdUri;
 use crate::serve::error::ServeError;
 use crate::serve::stop_wish::StopWish;
@@ -38,7 +39,7 @@ impl Waited<'_> {
         let asking = move || drop(sender.send(ask()));
         let thread = thread::Builder::new().name("origin-ask".into()).spawn(asking);
         thread.map_err(ServeError::system("start a thread"))?;
-        let start = Instant::now();
+        let mut time = WatchedTime::begin();
         let mut told = false;
         loop {
             match answer.recv_timeout(LOOK_EVERY) {
@@ -49,13 +50,14 @@ impl Waited<'_> {
             if wish.is_raised() {
                 return Err(ServeError::Stopped);
             }
-            if start.elapsed() >= SILENT_MAX {
+            let passed = time.look();
+            if passed >= SILENT_MAX {
                 let seconds = SILENT_MAX.as_secs();
                 return Err(self.refuse(&format!(
                     "its server has not answered all that it was asked for {seconds} s; look what it says"
                 )));
             }
-            if !told && start.elapsed() >= TELL_AFTER {
+            if !told && passed >= TELL_AFTER {
                 told = true;
                 self.tell();
             }

@@ -29,6 +29,7 @@ use super::outage::{Outage, Pace};
 use super::outage_log::OutageLog;
 use super::outcome::Outcome;
 use super::unusable::{Unusable, cause};
+use crate::driver::clock::{WatchedTime, missed};
 use crate::driver::queued_device::DeviceExtent;
 use crate::plan::nbd_uri::NbdUri;
 
@@ -54,6 +55,8 @@ pub(super) struct Session {
     dialling: Dialling,
     /// A server that may follow the one that was lost.
     comparison: Option<Comparison>,
+    /// The time in which the process did not run.
+    missed: Duration,
     /// What it must have.
     samples: Vec<Sample>,
     /// Losses for which the samples have not come.
@@ -80,6 +83,7 @@ impl Session {
             pace: Pace::default(),
             dialling: Dialling::No,
             comparison: None,
+            missed: Duration::ZERO,
             samples: Vec::new(),
             samples_owed: 0,
             jobs: BTreeMap::new(),
@@ -128,8 +132,9 @@ impl Session {
             self.outcomes.push(job.outcome(Err(libc::EIO)));
             return;
         }
+        let now = self.now();
         if let Some(outage) = self.outage.as_mut().filter(|_| self.jobs.is_empty() && self.links.is_some()) {
-            outage.begin_to_count(Instant::now());
+            outage.begin_to_count(now);
         }
         let number = self.next_job;
         self.next_job += 1;
@@ -211,7 +216,7 @@ impl Session {
         // They come from the engine as it is once it knows of this loss.
         self.samples.clear();
         self.end_questions();
-        let now = Instant::now();
+        let now = self.now();
         self.jobs.values_mut().for_each(|job| job.start_again(now));
         match &mut self.outage {
             Some(outage) => outage.try_later(now),
@@ -219,13 +224,13 @@ impl Session {
                 let why = cause(error);
                 self.log.lost(&why);
                 self.outage = Some(Outage::begin(now, self.pace));
-                self.exchange.note_away(now, why);
+                self.exchange.note_away(Instant::now(), why);
             }
         }
     }
 
     fn look_after_outage(&mut self) {
-        let now = Instant::now();
+        let now = self.now();
         let Some(outage) = self.outage.as_mut().filter(|_| self.links.is_none()) else { return };
         let is_free = self.samples_owed == 0 && self.comparison.is_none() && self.dialling == Dialling::No;
         let is_over = !outage.is_over_limit && outage.lasts(now) >= self.settings.timeout;
@@ -320,7 +325,8 @@ impl Session {
     fn turn_down(&mut self, why: Unusable) {
         self.exchange.note_why(why.why());
         self.log.unusable(why);
-        self.outage.iter_mut().for_each(|outage| outage.try_later(Instant::now()));
+        let now = self.now();
+        self.outage.iter_mut().for_each(|outage| outage.try_later(now));
     }
 
     /// Asks a server for all that waits.
@@ -341,13 +347,25 @@ impl Session {
     fn end_outage(&mut self) {
         if let Some(outage) = self.outage.take() {
             self.exchange.note_back();
-            let now = Instant::now();
+            let now = self.now();
             self.log.back(outage.lasts(now));
             self.pace = outage.pace_after(now);
         }
     }
 
-    fn wait(&self) {
+    /// The present, less the time in which the process did not run.
+    fn now(&self) -> Instant {
+        Instant::now().checked_sub(self.missed).unwrap_or_else(Instant::now)
+    }
+
+    fn wait(&mut self) {
+        let begun = Instant::now();
+        let wait = self.poll();
+        self.missed += missed(wait, begun.elapsed());
+    }
+
+    /// Waits for something to do, while an outage is timed for a second at most; gives how long at most.
+    fn poll(&self) -> Option<Duration> {
         let mut fds = vec![PollFd::new(&self.exchange.to_thread, PollFlags::IN)];
         for link in self.links.iter().flat_map(|links| &links.links) {
             let out = if link.sender.queued() > 0 { PollFlags::OUT } else { PollFlags::empty() };
@@ -355,15 +373,16 @@ impl Session {
         }
         fds.extend(self.comparison.iter().map(Comparison::poll_fd));
         let span = [self.until_outage_needs_something(), self.log.until_due()].into_iter().flatten().min();
-        let span = span.map(|span| span + Duration::from_millis(1));
+        let span = span.map(|span| (span + Duration::from_millis(1)).min(WatchedTime::LOOK_MAX));
         let timeout = span.and_then(|span| Timespec::try_from(span).ok());
         // An interrupted wait is as good as one that ended: everything is looked at again.
         let _ = poll(&mut fds, timeout.as_ref());
+        span
     }
 
     fn until_outage_needs_something(&self) -> Option<Duration> {
         let outage = self.outage.filter(|_| self.links.is_none())?;
-        let (now, limit) = (Instant::now(), self.settings.timeout);
+        let (now, limit) = (self.now(), self.settings.timeout);
         let waits_for_others =
             self.comparison.is_some() || self.samples_owed > 0 || self.dialling == Dialling::Yes;
         let span =

@@ -1,0 +1,73 @@
+//! The searches of requests: the treatment of the blocks that are found, and the work that a turn may take.
+
+use alloc::vec::Vec;
+
+use crate::ids::RequestSlot;
+use crate::time::{Duration, Instant};
+use crate::units::{ByteExtent, VolumeId};
+
+/// Time between two slices of work.
+const REST: Duration = Duration::from_micros(30);
+
+/// The treatment of the blocks that a search finds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Treatment {
+    /// They are forgotten.
+    Forget,
+    /// Those that are clean are forgotten.
+    ForgetClean,
+    /// Those that wait for the origin's flush are dirty again.
+    MakeDirty,
+}
+
+/// A search of a request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Search {
+    pub(crate) slot: RequestSlot,
+    pub(crate) volume: VolumeId,
+    pub(crate) extent: ByteExtent,
+    pub(crate) treatment: Treatment,
+}
+
+/// The searches of requests that are under way.
+#[derive(Debug)]
+pub(crate) struct Searching {
+    searches: Vec<Search>,
+    /// Steps of a slice of work.
+    slice: u32,
+    /// Steps that are left of the slice under way.
+    pub(crate) left: u32,
+    /// When the next slice begins.
+    pub(crate) next_slice: Instant,
+}
+
+impl Searching {
+    /// Slices of this many steps, one at least.
+    pub(crate) fn new(slice: u32) -> Searching {
+        let slice = slice.max(1);
+        Searching { searches: Vec::new(), slice, left: slice, next_slice: Instant::ZERO }
+    }
+
+    /// Begins the next slice if it is time for it: however many events a turn has, it has one.
+    pub(crate) fn begin_slice(&mut self, now: Instant) {
+        if now >= self.next_slice {
+            (self.left, self.next_slice) = (self.slice, now.plus(REST));
+        }
+    }
+
+    pub(crate) fn add(&mut self, search: Search) {
+        self.searches.push(search);
+    }
+
+    /// The search of a request.
+    pub(crate) fn get(&self, slot: RequestSlot) -> Search {
+        let found = self.searches.iter().find(|search| search.slot == slot);
+        *found.expect("a search under way is one of a request")
+    }
+
+    /// The search of a request ended.
+    pub(crate) fn remove(&mut self, slot: RequestSlot) -> Search {
+        let at = self.searches.iter().position(|search| search.slot == slot);
+        self.searches.swap_remove(at.expect("a search ends once"))
+    }
+}
