@@ -72,7 +72,6 @@ impl Requests {
                     cache.enter_sweep(place);
                 }
             }
-            writing.forgotten.iter_mut().filter(|copy| **copy == before).for_each(|copy| *copy = now);
         }
     }
 

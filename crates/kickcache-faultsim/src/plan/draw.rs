@@ -17,8 +17,8 @@ use crate::plan::load::{Shape, Weights};
 use crate::plan::mode::draw_mode;
 use crate::plan::pick::{pick, swarm};
 use crate::plan::{
-    Plan, abandonments, checkpoints, focus, hard_starts, loops, overtaking, refusals, restarts, stretches,
-    superseding, takeovers,
+    Plan, abandonments, checkpoints, failed_batches, focus, hard_starts, loops, overtaking, refusals,
+    refused_supersedes, restarts, stretches, superseding, takeovers,
 };
 
 impl Plan {
@@ -80,7 +80,7 @@ type Draw = fn(&mut Plan, &mut Random);
 
 /// What three plans of four have, one after the other: of this many plans those with these numbers. All look at one number, so that some
 /// meet and others never do; the last plan of four is as it was drawn.
-const RARE: [(u64, &[u64], Draw); 29] = [
+const RARE: [(u64, &[u64], Draw); 31] = [
     (30, &[7], focus::unreadable),
     (30, &[8, 9], focus::unreadable_between_lives),
     (40, &[15], focus::newest_data_unreadable),
@@ -110,6 +110,8 @@ const RARE: [(u64, &[u64], Draw); 29] = [
     (24, &[6, 17], takeovers::draw),
     (24, &[8, 14], checkpoints::draw),
     (24, &[9, 13, 19], abandonments::draw),
+    (24, &[5], failed_batches::draw),
+    (24, &[11], refused_supersedes::draw),
 ];
 
 /// Draws what few plans have. What it draws says nothing of whether it is drawn: a generator that has moved on.

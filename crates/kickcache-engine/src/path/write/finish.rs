@@ -58,7 +58,7 @@ pub(super) fn end_forgetting(
     let writing = pending.writing();
     let forgotten = core::mem::take(&mut writing.forgotten);
     writing.phase = WritePhase::Ended;
-    if result.is_err() && !mutant!(OverwrittenNotBroughtBack) {
+    if result.is_err() {
         forgotten.into_iter().for_each(|copy| state.bring_back(copy.key, copy.location));
     }
     state.release_ticket(volume, ticket);

@@ -63,9 +63,7 @@ pub(super) fn end_superseding(
 /// The origin refused a write of an extent, and may have parts of it: what it had from the log there is dirty again, whatever a
 /// flush says.
 pub(super) fn keep_refused(state: &mut State, volume: VolumeId, extent: ByteExtent) {
-    if !mutant!(RefusedStillFlushing) {
-        state.volumes.get_mut(volume).flush.let_go(extent);
-    }
+    state.volumes.get_mut(volume).flush.let_go(extent);
     for key in blocks_of(extent).map(|block| BlockKey::new(volume, block)) {
         if let Some(location) = state.cache.find(key)
             && state.cache.slots().state(location) == SlotState::Unflushed

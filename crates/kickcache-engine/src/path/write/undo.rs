@@ -7,7 +7,6 @@ use crate::order::DurableWaiter;
 use crate::path::write::finish;
 use crate::request::Errno;
 use crate::state::State;
-use crate::task::Task;
 
 /// The origin refused a write that stands in the log. Its client will be told that it failed: the log must not fill with
 /// such blocks, nor may they come back after a restart. What was dirty before stays, with the new content.
@@ -36,10 +35,6 @@ pub(super) fn undo(state: &mut State, slot: RequestSlot) {
             state.forget(copy.key);
             state.requests.get_mut(slot).writing().forgotten.push(copy);
         }
-    }
-    if mutant!(UndoNotAwaited) {
-        state.agenda.push_back(Task::Durable(DurableWaiter::Around(slot)));
-        return;
     }
     state.wait_gone(DurableWaiter::Around(slot));
 }
