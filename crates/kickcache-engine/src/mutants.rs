@@ -252,8 +252,6 @@ mod planted {
         PassedOnForgotten,
         /// A write ends before its blocks are rewritten after a failed batch.
         LostBatchNotAwaited,
-        /// A durable write ends with a volatile batch after its own batch failed.
-        HeirLessDurable,
         /// A durable write ends although its failed batch was replaced only by a volatile one.
         LostDurableIgnored,
         /// Reclaim reuses a segment while recovery writes its summary.

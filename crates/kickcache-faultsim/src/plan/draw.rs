@@ -107,10 +107,10 @@ const RARE: [(u64, &[u64], Draw); 31] = [
     (24, &[3], refusals::draw),
     (24, &[4], overtaking::draw),
     (24, &[12], focus::read_what_lands),
-    (24, &[6, 17], takeovers::draw),
+    (24, &[6], takeovers::draw),
     (24, &[8, 14], checkpoints::draw),
     (24, &[9, 13, 19], abandonments::draw),
-    (24, &[5], failed_batches::draw),
+    (24, &[5, 17], failed_batches::draw),
     (24, &[11], refused_supersedes::draw),
 ];
 
