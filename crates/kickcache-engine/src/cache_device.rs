@@ -64,9 +64,7 @@ impl CacheDevice {
     /// What is known to be durable by now, for what is written next.
     pub(crate) fn durable(&self) -> Durable {
         let mut journal = self.order.durable_blocks();
-        if !mutant!(KeptEndIgnored) {
-            journal.end = journal.end.min(self.journal.kept_end());
-        }
+        journal.end = journal.end.min(self.journal.kept_end());
         Durable { batches: self.order.durable_range(), journal }
     }
 

@@ -50,8 +50,7 @@ impl Engine {
     /// Whether nothing of a volume is in flight and its origin has flushed all that it was given. What it has on the cache device
     /// may be dirty all the same.
     pub fn is_idle(&self, volume: VolumeId) -> bool {
-        self.has_ended(volume)
-            && (!self.state.volumes.get(volume).flush.is_unsettled() || mutant!(IdleUnflushed))
+        self.has_ended(volume) && !self.state.volumes.get(volume).flush.is_unsettled()
     }
 
     /// Has the origin of a volume flushed soon, so that it is idle.

@@ -194,8 +194,6 @@ mod planted {
         OriginsTakenForFlushed,
         /// An error of a successor during the copy is ignored.
         SuccessorErrorForgiven,
-        /// An error of either device after sealing does not repeat the superblocks.
-        SealedErrorForgotten,
         /// An error of a successor during the copy is passed on to the engine.
         SuccessorErrorTold,
         /// An error of the new device after sealing is hidden from the engine.
@@ -210,8 +208,6 @@ mod planted {
         SuccessorOfAnother,
         /// A device with an older start count than the old one counts as the successor.
         OlderSuccessor,
-        /// A growth starts with a journal that has no room for the larger checkpoints.
-        GrowthWithoutRoom,
         /// Any origin flush completes a volume, even one that started with dirty blocks in the log.
         CompleteTooEarly,
         /// The out-of-service mark omits volumes with unflushed blocks.
@@ -230,42 +226,30 @@ mod planted {
         CleanNotForgotten,
         /// A failed superseding write leaves unflushed blocks unflushed.
         RefusedStaysUnflushed,
-        /// An origin flush in flight beside a failed superseding write makes its blocks clean.
-        RefusedStillFlushing,
         /// An origin flush makes blocks clean beside a superseding write of the same blocks.
         ReplacedBecomesClean,
         /// A write goes around the log over unflushed blocks.
         UnflushedPassedBy,
         /// A failed discard does not restore the blocks that it removed.
         DiscardedNotBroughtBack,
-        /// A restored block is readable although a restart may lose it.
-        BroughtBackSound,
         /// A checkpoint keeps chunks that are older than a failed batch.
         OutdatedCheckpoint,
         /// Recovery accepts a checkpoint with a missing chunk.
         PartialCheckpoint,
-        /// A checkpoint counts blocks as written before their batch is submitted.
-        ClaimsUnwritten,
         /// A checkpoint ends after its first group of chunks.
         CheckpointEndsEarly,
         /// A checkpoint ends before its flush.
         CheckpointNotFlushed,
         /// A checkpoint ignores the write error of a chunk.
         FailedChunkIgnored,
-        /// A drain ends before clean blocks are on record.
-        CleanUntoldForgotten,
         /// Reclaim reuses segments although a batch failed after they were emptied.
         EmptiedDespiteFailure,
-        /// A write request keeps the old location of a block that reclaim moved.
-        MovedCopyNotFollowed,
         /// A failed write removes a block that a client has read.
         KeptForgotten,
         /// A failed write removes a block that replaced a dirty one.
         OlderDirtyForgotten,
         /// A block of a failed write counts as present at the origin.
         RefusedIsAtOrigin,
-        /// A failed write ends before the removal of its blocks is durable.
-        UndoNotAwaited,
         /// A failed write removes newer blocks of other writes.
         UndoneForOthers,
         /// Writeback skips the blocks of a completed write.
@@ -274,24 +258,10 @@ mod planted {
         PassedOnForgotten,
         /// A write ends before its blocks are rewritten after a failed batch.
         LostBatchNotAwaited,
-        /// A durable write ends with a volatile batch after its own batch failed.
-        HeirLessDurable,
         /// A durable write ends although its failed batch was replaced only by a volatile one.
         LostDurableIgnored,
-        /// Writeback writes a block that a client write is taking to the origin.
-        WritebackOfClients,
-        /// Writeback includes clean blocks that a power cut could lose.
-        VolatileFillsGap,
         /// Reclaim reuses a segment while recovery writes its summary.
         SealUnpinned,
-        /// Headers count chunks of an unfinished checkpoint as durable.
-        KeptEndIgnored,
-        /// After a failed origin flush the next client flush omits the origin.
-        DebtForgotten,
-        /// A block that was written back during a failed origin flush stays unflushed.
-        GatheringOutlivesFailure,
-        /// An origin flush that started before a restart of the origin completes a volume.
-        CoveredOutlivesRestart,
         /// A fill in flight survives a discard of its blocks.
         DiscardJoinsFill,
         /// Merged writes that the origin refused are not repeated one by one.
@@ -300,8 +270,6 @@ mod planted {
         GoneNotCounted,
         /// A write replaces a block in memory while writeback reads it.
         SweptAbsorbed,
-        /// A volume is removed before its origin flush.
-        IdleUnflushed,
     }
 
     static PLANTED: AtomicUsize = AtomicUsize::new(usize::MAX);

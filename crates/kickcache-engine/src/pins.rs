@@ -56,9 +56,7 @@ impl State {
     pub(crate) fn bring_back(&mut self, key: BlockKey, location: Location) {
         if self.cache.find(key).is_none() {
             self.cache.restore(key, location);
-            if !mutant!(BroughtBackSound) {
-                self.mark_damaged(key, location);
-            }
+            self.mark_damaged(key, location);
         }
     }
 

@@ -172,16 +172,14 @@ impl OriginFlush {
     /// the next flush is told as well: that one no longer covers what this one let go of.
     pub(crate) fn fail(&mut self, now: Instant) -> EndedFlush {
         let is_owed = self.owes_clients();
-        self.acknowledged = is_owed && !mutant!(DebtForgotten);
+        self.acknowledged = is_owed;
         self.on_write(now);
         self.witnesses.forget_unflushed();
         let mut ended = self.end();
         if !mutant!(FailedOriginFlushNotTold) {
             ended.waiters.append(&mut self.waiting);
         }
-        if !mutant!(GatheringOutlivesFailure) {
-            ended.blocks.append(&mut self.gathering);
-        }
+        ended.blocks.append(&mut self.gathering);
         self.unreported |= is_owed && ended.waiters.is_empty();
         ended
     }
@@ -189,9 +187,6 @@ impl OriginFlush {
     /// The origin may have lost what it had not flushed: gives the blocks that must be written again. A flush in flight proves
     /// nothing of them, whoever answers it; what clients were told is at the origin alone was durable when it ended.
     pub(crate) fn restart(&mut self) -> Vec<BlockCopy> {
-        if !mutant!(CoveredOutlivesRestart) {
-            self.covered = Covered::Something;
-        }
         self.witnesses.forget_unflushed();
         let mut blocks = core::mem::take(&mut self.gathering);
         if !self.written {
@@ -268,7 +263,6 @@ mod tests {
         flush.add(copy(2), Instant::ZERO);
         assert_eq!(flush.restart(), [copy(2), copy(1)]);
         assert_eq!((flush.since, flush.covers_clients), (None, false));
-        assert_eq!(flush.covered(), Covered::Something);
         let told = EndedFlush { waiters: alloc::vec![RequestSlot(7)], blocks: Vec::new() };
         assert_eq!(flush.end(), told, "who waits is told");
     }

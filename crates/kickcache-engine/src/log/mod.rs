@@ -450,7 +450,7 @@ impl Log {
             batch.durability = durability;
         }
         batch.waiters.push(waiter);
-        durability == Durability::Volatile || batch.durability == durability || mutant!(HeirLessDurable)
+        durability == Durability::Volatile || batch.durability == durability
     }
 
     /// The block at a location died; if its batch is not yet submitted, its entry becomes void (L-1).

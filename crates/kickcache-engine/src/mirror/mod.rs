@@ -145,14 +145,14 @@ impl Mirror {
         if let Err(error) = result
             && (side == Side::New || is_sealed && self.flights.has(id))
             && !self.flights.is_discard(id)
-            && !(mutant!(SuccessorErrorForgiven) && !is_sealed)
-            && !(mutant!(SealedErrorForgotten) && is_sealed)
+            && (is_sealed || !mutant!(SuccessorErrorForgiven))
         {
             self.failure.get_or_insert(error);
         }
         let counts = match side {
-            Side::Old => !(mutant!(SealedOldErrorForgiven) && is_sealed),
-            Side::New => is_sealed && !mutant!(SealedSuccessorErrorForgiven) || mutant!(SuccessorErrorTold),
+            Side::Old => !is_sealed || !mutant!(SealedOldErrorForgiven),
+            Side::New if is_sealed => !mutant!(SealedSuccessorErrorForgiven),
+            Side::New => mutant!(SuccessorErrorTold),
         };
         self.flights.end(id, side, if counts { result } else { Ok(()) })
     }

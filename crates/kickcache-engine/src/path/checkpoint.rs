@@ -125,8 +125,7 @@ fn image(state: &State, segment: SegmentIndex, position: Position) -> SegmentIma
     let written = match kind {
         SegmentKind::Free => 0,
         SegmentKind::InUse | SegmentKind::Retired => {
-            let first = state.device.log.first_unwritten(segment).filter(|_| !mutant!(ClaimsUnwritten));
-            first.map_or(known, |first| first.min(known))
+            state.device.log.first_unwritten(segment).map_or(known, |first| first.min(known))
         }
     };
     SegmentImage { generation: found.generation, kind, queue: found.queue, written, live, kept }

@@ -59,7 +59,7 @@ pub(crate) fn is_due(state: &State) -> bool {
 pub(crate) fn go_on(state: &mut State) {
     let Some(Growth { geometry, stage, .. }) = state.growth else { return };
     let next = match stage {
-        Stage::Room if state.device.journal.has_room() || mutant!(GrowthWithoutRoom) => begin_tables(state),
+        Stage::Room if state.device.journal.has_room() => begin_tables(state),
         Stage::Room => {
             state.agenda.push_back(Task::Checkpoint);
             Stage::Room

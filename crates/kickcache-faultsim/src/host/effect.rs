@@ -9,7 +9,7 @@ use crate::device::SimulatedDevice;
 use crate::host::in_flight::{InFlight, Progress};
 use crate::host::{Devices, Host, Surroundings};
 use crate::index::index;
-use crate::operation::durability_of;
+use crate::operation::{durability_of, metadata_part};
 use crate::payload::Payload;
 use crate::subject::Subject;
 
@@ -49,6 +49,10 @@ impl<E: Subject> Host<E> {
         let mut failures = outages.filter(|outage| outage.is_at(around.now));
         if let Some(failure) = failures.find_map(|outage| outage.failure(&flight.operation)) {
             return Some(failure);
+        }
+        let is_spared = self.faults.spares_journal && flight.device == Device::Cache;
+        if is_spared && metadata_part(&flight.operation, &self.geometry).is_some() {
+            return None;
         }
         self.faults.draw_failure(flight.device, &flight.operation, &mut self.random)
     }

@@ -18,6 +18,7 @@ pub(super) fn draw(plan: &mut Plan, random: &mut Random) {
     focus::crash_at_a_checkpoint(plan, random);
     plan.faults = Faults::default();
     plan.faults.cache.write = [0, 100, 500, 1_500][random.index(4)];
+    plan.faults.spares_journal = plan.faults.cache.write > 100;
     plan.ends.aim = if random.chance(700) { Aim::Checkpoint } else { Aim::Anything };
     match random.below(3) {
         0 => grow_often(plan, random),

@@ -17,8 +17,8 @@ use crate::plan::load::{Shape, Weights};
 use crate::plan::mode::draw_mode;
 use crate::plan::pick::{pick, swarm};
 use crate::plan::{
-    Plan, PlanKind, abandonments, checkpoints, focus, focused, hard_starts, loops, overtaking, refusals,
-    restarts, stretches, superseding, takeovers,
+    Plan, PlanKind, abandonments, checkpoints, failed_batches, focus, focused, hard_starts, loops,
+    overtaking, refusals, refused_supersedes, restarts, stretches, superseding, takeovers,
 };
 
 impl Plan {
@@ -81,7 +81,7 @@ type Draw = fn(&mut Plan, &mut Random);
 
 /// What three plans of four have, one after the other: of this many plans those with these numbers. All look at one number, so that some
 /// meet and others never do; the last plan of four is as it was drawn.
-const RARE: [(u64, &[u64], Draw); 29] = [
+const RARE: [(u64, &[u64], Draw); 31] = [
     (30, &[7], focus::unreadable),
     (30, &[8, 9], focus::unreadable_between_lives),
     (40, &[15], focus::newest_data_unreadable),
@@ -108,10 +108,17 @@ const RARE: [(u64, &[u64], Draw); 29] = [
     (24, &[3], refusals::draw),
     (24, &[4], overtaking::draw),
     (24, &[12], focus::read_what_lands),
-    (24, &[6, 17], takeovers::draw),
+    (24, &[6], takeovers::draw),
     (24, &[8, 14], checkpoints::draw),
     (24, &[9, 13, 19], abandonments::draw),
+    (24, &[5, 17], failed_batches::draw),
+    (24, &[11], refused_supersedes::draw),
 ];
+
+/// Plans that meet their subject in few runs only: each of 1,000 runs has this many more of them.
+const SCARCE: [Draw; 5] =
+    [takeovers::draw, checkpoints::draw, abandonments::draw, failed_batches::draw, refused_supersedes::draw];
+const SCARCE_PERMILLE: u64 = 200;
 
 /// Plans that focus on one subject, in 1/1000.
 const FOCUSED_PERMILLE: u64 = 200;
@@ -127,6 +134,9 @@ fn draw_rare(plan: &mut Plan, kind: PlanKind, random: &Random) {
         if numbers.contains(&random.clone().below(*of)) {
             draw(plan, &mut rest.clone());
         }
+    }
+    if aside.chance(SCARCE_PERMILLE) {
+        SCARCE[aside.index(SCARCE.len())](plan, &mut aside);
     }
     if aside.chance(FOCUSED_PERMILLE) || kind == PlanKind::Focused {
         focused::draw(plan, &mut aside);

@@ -110,6 +110,8 @@ pub struct Faults {
     pub successor: Rates,
     /// Of both devices of a replacement after sealing.
     pub sealed: SealedRates,
+    /// Whether the journal and the marks of the cache device are spared.
+    pub spares_journal: bool,
     /// Of the cache device.
     pub damage: Damage,
     /// Crashes after which bits have flipped in what the log calls durable, in 1/1000.

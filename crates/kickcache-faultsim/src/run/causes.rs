@@ -36,6 +36,12 @@ impl Simulation {
         id: RequestId,
         ask: &Ask,
     ) -> Result<(), String> {
+        let faults = &self.plan.faults;
+        let may_fail_reads = faults.origin.read + faults.outage_permille > 0 || faults.long.is_some();
+        let is_sound = !may_fail_reads && !faults.may_hide_cached();
+        if ask.operation == Operation::Read && is_sound && !self.may_restore_blocks() {
+            return Err("reads of this run cannot fail".to_owned());
+        }
         if self.watched.was_out {
             return self.check_restored(host, id, ask);
         }
@@ -47,11 +53,12 @@ impl Simulation {
         if faults.are_of_takeovers() && !host.takeover_errors().reached_engine() {
             return Err("no device reported an error to the engine".to_owned());
         }
-        let may_fail_reads = faults.origin.read + faults.outage_permille > 0 || faults.long.is_some();
-        if ask.operation == Operation::Read && !may_fail_reads && !faults.may_hide_cached() {
-            return Err("reads of this run cannot fail".to_owned());
-        }
         Ok(())
+    }
+
+    /// Whether the engine may have restored removed blocks as unreadable: it does so out of service, without a record.
+    fn may_restore_blocks(&self) -> bool {
+        self.watched.was_out && self.plan.faults.note > 0
     }
 
     /// Notes the dirty blocks that a discard past a cache device out of service covers.
@@ -108,7 +115,7 @@ impl Simulation {
     /// Checks that a sound cache device has no damaged blocks. The engine would otherwise hide some of its own errors: it reads a block
     /// with a wrong checksum from the origin.
     pub(super) fn check_found(&self, status: &Status) -> Result<(), String> {
-        if self.watched.was_out || self.plan.faults.may_hide_cached() {
+        if self.may_restore_blocks() || self.plan.faults.may_hide_cached() {
             return Ok(());
         }
         let wrong = status.volumes.iter().map(|volume| {

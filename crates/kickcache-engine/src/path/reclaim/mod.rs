@@ -310,9 +310,7 @@ fn reinsert(state: &mut State, location: Location, page: PageIndex) -> bool {
     let block = NewBlock { claim, queue, entry, state: slot_state, waiter: None, durability };
     let before = state.cache.copy_at(key, location);
     let Some(place) = state.append(key, block) else { return false };
-    if !mutant!(MovedCopyNotFollowed) {
-        state.requests.follow_copy(&mut state.cache, before, place);
-    }
+    state.requests.follow_copy(&mut state.cache, before, place);
     state.cache.set_hits(place, hits);
     state.device.counters.reinserted_blocks += 1;
     true

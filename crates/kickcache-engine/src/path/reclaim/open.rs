@@ -45,6 +45,7 @@ pub(crate) fn on_emptied(state: &mut State, segments: Vec<SegmentIndex>, failed_
         await_copies(state, segments);
         return;
     }
+    assert!(state.device.failed_batches() == failed_batches, "I-4: a copy may be lost");
     for segment in &segments {
         state.cache.set_segment_state(*segment, SegmentState::Opening);
         let found = state.cache.segment_mut(*segment);

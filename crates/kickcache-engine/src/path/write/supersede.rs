@@ -53,9 +53,7 @@ pub(super) fn end_superseding(
 /// flush says.
 pub(super) fn keep_refused(state: &mut State, slot: RequestSlot, extent: ByteExtent) {
     let volume = state.requests.get(slot).volume;
-    if !mutant!(RefusedStillFlushing) {
-        state.volumes.get_mut(volume).flush.let_go(extent);
-    }
+    state.volumes.get_mut(volume).flush.let_go(extent);
     state.search(slot, extent, Treatment::MakeDirty);
 }
 

@@ -7,7 +7,6 @@ use crate::order::DurableWaiter;
 use crate::path::write::finish;
 use crate::request::Errno;
 use crate::state::State;
-use crate::task::Task;
 
 /// The origin refused a write that stands in the log. Its client will be told that it failed: the log must not fill with
 /// such blocks, nor may they come back after a restart. What was dirty before stays, with the new content.
@@ -35,10 +34,6 @@ pub(super) fn undo(state: &mut State, slot: RequestSlot) {
         if state.cache.is_alive(copy) && is_dirty || mutant!(UndoneForOthers) {
             state.forget_for(slot, copy.key, copy.location);
         }
-    }
-    if mutant!(UndoNotAwaited) {
-        state.agenda.push_back(Task::Durable(DurableWaiter::Around(slot)));
-        return;
     }
     state.wait_gone(DurableWaiter::Around(slot));
 }

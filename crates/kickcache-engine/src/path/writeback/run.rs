@@ -160,7 +160,7 @@ fn merge_neighbours(
 /// the clean copy standing until the origin has them.
 fn may_fill_gap(state: &State, location: Location) -> bool {
     let is_clean = state.cache.slots().state(location) == SlotState::Clean;
-    is_clean && (state.is_durable(location) || mutant!(VolatileFillsGap)) && !state.device.is_out_of_service()
+    is_clean && state.is_durable(location) && !state.device.is_out_of_service()
 }
 
 #[cfg(test)]

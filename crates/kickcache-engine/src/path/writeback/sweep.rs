@@ -41,7 +41,7 @@ pub(super) fn is_ripe(state: &State, copy: BlockCopy) -> bool {
 /// Whether a write through the log takes the block to the origin. It may be refused, and then nobody else may bring it there.
 fn is_a_clients(state: &State, copy: BlockCopy) -> bool {
     let is_taken = state.cache.slots().is_in_sweep(copy.location);
-    is_taken && !mutant!(WritebackOfClients) && !state.volumes.get(copy.key.volume()).sweep.has(copy)
+    is_taken && !state.volumes.get(copy.key.volume()).sweep.has(copy)
 }
 
 /// Whether a write of the block is on its way past the log. In service, another lock is a write that waits for the room which
