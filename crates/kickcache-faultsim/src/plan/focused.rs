@@ -27,6 +27,8 @@ const ERROR_RATES: [u64; 4] = [20, 100, 500, 2_000];
 pub(super) fn draw(plan: &mut Plan, random: &mut Random) {
     plan.forbid_changes();
     SUBJECTS[random.index(SUBJECTS.len())](plan, random);
+    // A cache device with write errors goes out of service, and an origin that loses unflushed writes then loses the only copies.
+    plan.faults.origin.forgets = false;
     let rate = ERROR_RATES[random.index(ERROR_RATES.len())];
     for _ in 0..random.within(1, 2) {
         let faults = &mut plan.faults;

@@ -143,7 +143,8 @@ impl Register {
         }
     }
 
-    /// Removes failed writes that had no effect: a read that started later returned a value from before them.
+    /// Removes failed writes that had no effect: a read that started later returned a value from before them. Reads in flight since
+    /// before the failure may still return the failed write.
     fn refute_failed(&mut self, seen: Seen, book: &Book) {
         if !book.is_strict() || seen.version == ZERO || self.loose.is_some() || self.discarded.is_some() {
             return;
@@ -151,7 +152,7 @@ impl Register {
         let found = self.entries.iter().find(|entry| entry.value() == seen.version);
         let before = found.map_or(self.born, |entry| entry.first_end);
         self.entries.retain(|entry| {
-            let is_over = entry.failed < seen.start && entry.first_end == NEVER;
+            let is_over = entry.failed < seen.start.min(book.oldest_start()) && entry.first_end == NEVER;
             !is_over || entry.value() == seen.version || entry.issued(book) < before
         });
     }
@@ -240,7 +241,9 @@ impl Register {
 
     fn read_entry(&mut self, index: usize, seen: Seen, book: &Book) -> Result<(), Wrong> {
         let mut entry = self.entries[index];
-        if book.is_acknowledged(entry.version) || book.is_strict() {
+        // A read in flight when the write fails may return a part that the origin stored of it.
+        let was_failing = entry.failed != NEVER && seen.start < entry.failed;
+        if book.is_acknowledged(entry.version) || (book.is_strict() && !was_failing) {
             entry.first_end = entry.first_end.min(seen.end);
         }
         entry.last_start = entry.last_start.max(seen.start);
