@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 
 use kickcache_engine::format::superblock::{Superblock, VolumeRecord};
 
+use crate::driver::device::identity::path_of_file;
 use crate::driver::rights::trusted_path::{Identity, Reach, Untrusted, check_private, walk_for_caller};
 use crate::plan::origin_claims::OriginClaims;
 use crate::plan::origin_source::OriginSource;
@@ -110,11 +111,13 @@ fn of_path(path: &Path, note: &OriginRecord, claims: OriginClaims) -> Result<Bou
     let walked = walk_for_caller(path)?;
     let Some(found) = walked.found else { return Err(Untrusted::Io(io::ErrorKind::NotFound.into()).into()) };
     let metadata = found.metadata().map_err(Untrusted::Io)?;
-    let is_block = note.identity.starts_with("block:");
+    let is_block = path_of_file(&note.identity).is_none();
     if metadata.file_type().is_block_device() != is_block {
         return Err(Unbound::Replaced);
     }
-    let is_same = note.file.map(|noted| FileIdentity::of_file(&found).is_some_and(|now| now.is_same(noted)));
+    // The record of a loop device has the file below it.
+    let file_now = || if is_block { FileIdentity::of_origin(&note.identity) } else { FileIdentity::of_file(&found) };
+    let is_same = note.file.map(|noted| file_now().is_some_and(|now| now.is_same(noted)));
     match (is_same, walked.reach) {
         (Some(true), Reach::Others) if note.file.is_some_and(|noted| noted.inode == 0) => {
             return Err(Unbound::Exposed);
