@@ -69,8 +69,8 @@ pub enum ClientError {
 #[derive(Clone, Debug)]
 pub struct Client {
     path: PathBuf,
-    /// Time limit for the daemon to accept a connection.
-    accept_max: Duration,
+    /// Time limit for the daemon to accept a connection, if there is one.
+    accept_max: Option<Duration>,
     /// Time limit for answers; without one, the client waits as long as the daemon process exists.
     answer_max: Option<Duration>,
 }
@@ -78,7 +78,7 @@ pub struct Client {
 impl Client {
     /// A client for the control socket at `path`; nothing is opened before the first request.
     pub fn new(path: &Path) -> Client {
-        Client { path: path.into(), accept_max: ANSWER_MAX, answer_max: Some(ANSWER_MAX) }
+        Client { path: path.into(), accept_max: Some(ANSWER_MAX), answer_max: Some(ANSWER_MAX) }
     }
 
     /// The same, with another limit for answers.
@@ -90,13 +90,19 @@ impl Client {
     /// The same, with another limit for accepted connections.
     #[cfg(test)]
     pub(super) fn accepted_within(&self, accept_max: Duration) -> Client {
-        Client { accept_max, ..self.clone() }
+        Client { accept_max: Some(accept_max), ..self.clone() }
     }
 
     /// A client that waits for answers as long as the daemon process exists: the kernel closes the connection when it ends.
     #[must_use]
     pub fn patient(&self) -> Client {
         Client { answer_max: None, ..self.clone() }
+    }
+
+    /// A client of a daemon that carries out a request of this command already: it also waits for the daemon to accept connections.
+    #[must_use]
+    pub fn waiting(&self) -> Client {
+        Client { accept_max: None, ..self.patient() }
     }
 
     /// The state of the daemon.
@@ -297,8 +303,10 @@ impl Client {
     /// A connection that the daemon has accepted, for requests without a time limit.
     fn connect_served(&self) -> Result<UnixStream, ClientError> {
         let stream = self.connect()?;
-        let limit = Some(self.accept_max);
-        let reply = exchange(&stream, &mut BufReader::new(&stream), limit, &Request::Ping {});
+        if self.accept_max.is_none() {
+            return Ok(stream);
+        }
+        let reply = exchange(&stream, &mut BufReader::new(&stream), self.accept_max, &Request::Ping {});
         match reply.map_err(|error| self.exchange_error(error))? {
             Reply::Done => Ok(stream),
             // A daemon older than this request refuses it, and closes the connection.
@@ -308,7 +316,11 @@ impl Client {
 
     fn connect(&self) -> Result<UnixStream, ClientError> {
         check_socket_path(&self.path)?;
-        connect_within(&self.path, self.accept_max).map_err(|error| self.connect_error(error))
+        let connected = match self.accept_max {
+            Some(limit) => connect_within(&self.path, limit),
+            None => UnixStream::connect(&self.path),
+        };
+        connected.map_err(|error| self.connect_error(error))
     }
 
     fn connect_error(&self, source: io::Error) -> ClientError {

@@ -49,7 +49,7 @@ impl Awaited {
         client: &Client,
         lost: impl FnOnce(ClientError) -> Failure,
     ) -> Result<Report, Failure> {
-        let client = client.patient();
+        let client = client.waiting();
         self.interrupt.wait_watching(move || client.status(), || ())?.map_err(lost)
     }
 

@@ -139,6 +139,7 @@ impl DrainArgs {
         let client = self.control.client();
         let client = if self.wait { client.patient() } else { client };
         client.drain(volume)?;
+        let client = if self.wait { client.waiting() } else { client };
         let mut report = client.status()?;
         let mut left = left(volume, &report)?;
         let begun = writeln!(out, "{volume}: {} to write back", show_bytes(left));

@@ -90,6 +90,7 @@ impl GrowArgs {
 
 /// Waits until a device has grown. One that somebody made grow further since may have more than this.
 fn wait(client: &Client, Growing { device, size_bytes, .. }: &Growing) -> Result<(), Failure> {
+    let client = client.waiting();
     loop {
         let report = client.status().map_err(|error| {
             vanished(error, "its next start uses what the superblock says, and `status` tells")

@@ -67,6 +67,7 @@ impl StopArgs {
         if self.no_wait {
             return Ok(writeln!(out, "stopping")?);
         }
+        let client = client.waiting();
         let known = loop {
             if let Some(known) = end.wait(SAY_EVERY) {
                 break known;

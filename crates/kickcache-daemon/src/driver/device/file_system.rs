@@ -4,6 +4,8 @@ use std::fs::File;
 
 /// File systems known to honour `RWF_DSYNC` for asynchronous direct writes: ext2 to ext4, XFS, Btrfs. FUSE drops it.
 const KEEP_DSYNC: [i64; 3] = [0xef53, 0x5846_5342, 0x9123_683e];
+/// File systems that punch holes: the same, F2FS, tmpfs.
+const PUNCH_HOLES: [i64; 5] = [0xef53, 0x5846_5342, 0x9123_683e, 0xf2f5_2010, 0x0102_1994];
 const FUSE: i64 = 0x6573_5546;
 /// FUSE, NFS, CIFS, SMB2, 9P, Ceph, AFS in two drivers, Lustre.
 const REMOTE: [i64; 9] =
@@ -12,6 +14,11 @@ const REMOTE: [i64; 9] =
 /// Whether an asynchronous direct write with `RWF_DSYNC` is durable when it ends.
 pub(super) fn keeps_dsync(file: &File) -> bool {
     is_one_of(file, &KEEP_DSYNC)
+}
+
+/// Whether the type of the file system punches holes in its files.
+pub(super) fn punches_holes(file: &File) -> bool {
+    is_one_of(file, &PUNCH_HOLES)
 }
 
 /// Whether a program or another machine answers in the kernel's stead: any system call may wait for it.

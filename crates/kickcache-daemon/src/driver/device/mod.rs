@@ -78,7 +78,7 @@ impl BlockFile {
             return Err(OpenError::Empty { path: path.into(), found: bytes });
         }
         let (named, path) = (path.into(), canonical);
-        let zeroes = zero_speed(&file, &path, kind, access, bytes);
+        let zeroes = zero_speed(&file, &path, kind, access);
         let keeps_dsync = kind == Kind::Block || file_system::keeps_dsync(&file);
         let is_remote = kind == Kind::File && file_system::is_remote(&file);
         let size = bytes / SECTOR_SIZE * SECTOR_SIZE;
@@ -343,9 +343,9 @@ fn size(file: &File, kind: Kind) -> io::Result<u64> {
     }
 }
 
-fn zero_speed(file: &File, path: &Path, kind: Kind, access: AccessMode, size: u64) -> ZeroSpeed {
+fn zero_speed(file: &File, path: &Path, kind: Kind, access: AccessMode) -> ZeroSpeed {
     let fast = match kind {
-        Kind::File => access == AccessMode::ReadWrite && can_punch(file, path, size),
+        Kind::File => access == AccessMode::ReadWrite && can_punch(file, path),
         Kind::Block => queue_limit(file, "write_zeroes_max_bytes").is_some_and(|limit| limit > 0),
     };
     if fast { ZeroSpeed::Fast } else { ZeroSpeed::Slow }

@@ -5,22 +5,19 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
-use crate::driver::device::file_system::is_fuse;
+use crate::driver::device::file_system::{is_fuse, punches_holes};
 
 /// Bytes of the hole that is tried.
-const HOLE: u64 = 4096;
+const HOLE: i64 = 4096;
 
-/// Whether holes can be punched: tried on a file without a name beside this one, whose times would tell of it. Where there can be
-/// none, it is tried behind the end of this one, where nothing is. Not tried on FUSE, whose programs complain to whoever started
-/// them; the answer is no there.
-pub(super) fn can_punch(file: &File, path: &Path, size: u64) -> bool {
+/// Whether holes can be punched: tried on a file without a name in the same folder. A hole in the file itself, even behind its end,
+/// would change its times, by which the next start detects changes of an origin. If this process cannot make files in the folder, the
+/// type of the file system decides. Not tried on FUSE, whose programs print errors on the terminal of their user: the answer is no.
+pub(super) fn can_punch(file: &File, path: &Path) -> bool {
     if is_fuse(file) {
         return false;
     }
-    match nameless_beside(file, path) {
-        Some(nameless) => punches(&nameless, 0),
-        None => punches(file, size.next_multiple_of(HOLE)),
-    }
+    nameless_beside(file, path).map_or_else(|| punches_holes(file), |nameless| punches(&nameless))
 }
 
 /// A new file without a name, on the same file system.
@@ -31,11 +28,10 @@ fn nameless_beside(file: &File, path: &Path) -> Option<File> {
     is_beside.then_some(made)
 }
 
-fn punches(file: &File, offset: u64) -> bool {
-    let Ok(offset) = i64::try_from(offset) else { return false };
+fn punches(file: &File) -> bool {
     let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
     // SAFETY: fallocate takes no memory.
-    unsafe { libc::fallocate(file.as_raw_fd(), mode, offset, HOLE.cast_signed()) == 0 }
+    unsafe { libc::fallocate(file.as_raw_fd(), mode, 0, HOLE) == 0 }
 }
 
 #[cfg(test)]
@@ -53,8 +49,18 @@ mod tests {
         let file = File::create(&path).unwrap();
         let then = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000);
         file.set_modified(then).unwrap();
-        assert!(can_punch(&file, &path, 8192));
+        assert!(can_punch(&file, &path));
         assert_eq!(file.metadata().unwrap().modified().unwrap(), then);
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_file_in_a_folder_without_access_does_not_change_either() {
+        let folder = TempDir::new().unwrap();
+        let file = File::create(folder.path().join("file")).unwrap();
+        let then = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000);
+        file.set_modified(then).unwrap();
+        let answer = can_punch(&file, &folder.path().join("absent/file"));
+        assert_eq!((file.metadata().unwrap().modified().unwrap(), answer), (then, punches_holes(&file)));
     }
 }
