@@ -116,7 +116,8 @@ fn of_path(path: &Path, note: &OriginRecord, claims: OriginClaims) -> Result<Bou
         return Err(Unbound::Replaced);
     }
     // The record of a loop device has the file below it.
-    let file_now = || if is_block { FileIdentity::of_origin(&note.identity) } else { FileIdentity::of_file(&found) };
+    let file_now =
+        || if is_block { FileIdentity::of_origin(&note.identity) } else { FileIdentity::of_file(&found) };
     let is_same = note.file.map(|noted| file_now().is_some_and(|now| now.is_same(noted)));
     match (is_same, walked.reach) {
         (Some(true), Reach::Others) if note.file.is_some_and(|noted| noted.inode == 0) => {

@@ -328,7 +328,7 @@ mod tests {
         );
         let cache = with("/dev/fast", "/dev/faster");
         assert!(
-            cache.contains("the cache device /dev/fast is served in the daemon and not in the file"),
+            cache.contains("the cache device /dev/fast is served by the daemon and not in the file"),
             "{cache}"
         );
         let tls = with("[[cache]]", "tls = \"on\"\ntls-certificates = \"/t\"\n[[cache]]");

@@ -311,9 +311,6 @@ fn what_cannot_be_an_origin_is_told_in_a_sentence() {
         let _server = Server::start(&scratch, &odd, &[], &[]);
         expect(&uri, "extend it to 8192 bytes");
     }
-    let limits = ["blocksize-minimum=4096", "blocksize-preferred=4096", "blocksize-maximum=65536"];
-    let _server = Server::start(&scratch, &disk, &["--filter=blocksize-policy"], &limits);
-    expect(&uri, "blocks of at least 4096 bytes");
 }
 
 #[test]

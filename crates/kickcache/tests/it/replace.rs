@@ -220,7 +220,7 @@ fn a_device_goes_by_the_name_that_it_was_given() {
     let mut reloadable = Reloadable::new(&[("one", "")]);
     let daemon = reloadable.start(&["one"]);
     let (link, old) = (reloadable.scratch.path("link"), reloadable.spec.cache.clone());
-    std::os::unix::fs::symlink(reloadable.scratch.dir().join("new"), &link).unwrap();
+    std::os::unix::fs::symlink(reloadable.scratch.sparse("new", 16 * MIB), &link).unwrap();
     assert_eq!(daemon.control(&["reload", "--dry-run"]), "nothing is different\n");
     replace(&daemon, &link);
     let said = daemon.control(&["reload", "--dry-run"]);
