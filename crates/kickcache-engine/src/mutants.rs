@@ -88,8 +88,6 @@ mod planted {
         LastReadCopyWins,
         /// Recovery takes dirty blocks for clean.
         RecoveredAsClean,
-        /// Recovery keeps torn journal blocks, which a later torn write may complete.
-        TornRecordsKept,
         /// A discard of a local origin counts as durable.
         LocalDiscardDurable,
         /// Recovery trusts what a dead process left in volatile memory.

@@ -52,13 +52,13 @@ fn with_torn_record() -> (Stage, u64) {
 fn a_torn_record_takes_no_effect_after_the_next_torn_write() {
     let (mut stage, place) = with_torn_record();
     assert_eq!(stage.open(), Phase::Running);
+    let mut medium = stage.devices.cache.bytes(blocks(place, 1));
     assert_eq!(stage.read(DISCARDED), Ok(2));
     stage.flush().unwrap();
     stage.kill();
     // The next journal block has zeroes in its last sector, and no other sector of it reached the medium.
-    let mut bytes = stage.devices.cache.bytes(blocks(place, 1));
-    bytes[LAST_SECTOR..].fill(0);
-    store(&mut stage, place, &bytes);
+    medium[LAST_SECTOR..].fill(0);
+    store(&mut stage, place, &medium);
     assert_eq!(stage.open(), Phase::Running);
     assert_eq!(stage.read(DISCARDED), Ok(2), "it was read and flushed");
 }

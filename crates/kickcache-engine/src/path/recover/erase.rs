@@ -21,7 +21,7 @@ use crate::units::BLOCK_BYTES;
 /// writes no journal blocks to it either.
 pub(super) fn begin(state: &mut State) -> u32 {
     let torn = core::mem::take(&mut state.recovering().torn);
-    if state.settings.service == Service::Out || mutant!(TornRecordsKept) {
+    if state.settings.service == Service::Out {
         return 0;
     }
     state.recovering().erasing = u32::try_from(torn.len()).expect("the ring has fewer than 2^32 blocks");
