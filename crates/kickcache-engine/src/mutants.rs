@@ -216,8 +216,6 @@ mod planted {
         PastCacheNotFlushed,
         /// Out of service, a client flush does not include the origin.
         FlushWithoutOrigin,
-        /// A long write supersedes blocks that a power cut could lose.
-        VolatileSuperseded,
         /// A superseding write ends before its journal records are durable.
         SupersedingNotAwaited,
         /// A superseding write keeps clean copies of its blocks.

@@ -5,8 +5,16 @@ use std::process::Command;
 /// The first seed of a series: what `KICKCACHE_SEED` says, else a number made from the commit that is checked out,
 /// so that every commit tries seeds of its own and anybody can play them again; else 0.
 pub fn first_seed() -> u64 {
-    let told = std::env::var("KICKCACHE_SEED").ok().and_then(|seed| seed.parse().ok());
-    told.or_else(of_commit).unwrap_or(0)
+    of_environment().or_else(of_commit).unwrap_or(0)
+}
+
+/// The first seed of a series that is the same for every commit: the value of `KICKCACHE_SEED`, else `first`.
+pub fn first_seed_or(first: u64) -> u64 {
+    of_environment().unwrap_or(first)
+}
+
+fn of_environment() -> Option<u64> {
+    std::env::var("KICKCACHE_SEED").ok().and_then(|seed| seed.parse().ok())
 }
 
 /// The first twelve hexadecimal digits of the commit, so that a seed stays short.

@@ -5,52 +5,19 @@ use std::process::ExitCode;
 
 use kickcache_engine::mutants::{Mutant, plant};
 use kickcache_faultsim::plan::PlanKind;
-use kickcache_faultsim::seeds::first_seed;
+use kickcache_faultsim::seeds::first_seed_or;
 use kickcache_faultsim::series::{Outcome, Series, play};
 
-/// Twice the seeds of the gate: the rarest flaws come after 300 to 600 on average, and with 2,000 one commit in thirty would miss one
-/// by chance.
+/// Twice the seeds of the gate.
 const COUNT: u64 = 4_000;
 
-/// Flaws that are played only by name: too rare in the regular draw for the gate, or not yet counted with it.
-const BY_NAME: [Mutant; 32] = [
-    Mutant::SealedOldErrorForgiven,
-    Mutant::CompleteTooEarly,
-    Mutant::UnflushedCalledComplete,
-    Mutant::CompleteAfterFailedFlush,
-    Mutant::PastCacheNotFlushed,
-    Mutant::FlushWithoutOrigin,
-    Mutant::VolatileSuperseded,
-    Mutant::SupersedingNotAwaited,
-    Mutant::CleanNotForgotten,
-    Mutant::RefusedStaysUnflushed,
-    Mutant::ReplacedBecomesClean,
-    Mutant::UnflushedPassedBy,
-    Mutant::DiscardedNotBroughtBack,
-    Mutant::OutdatedCheckpoint,
-    Mutant::PartialCheckpoint,
-    Mutant::CheckpointEndsEarly,
-    Mutant::CheckpointNotFlushed,
-    Mutant::FailedChunkIgnored,
-    Mutant::EmptiedDespiteFailure,
-    Mutant::KeptForgotten,
-    Mutant::OlderDirtyForgotten,
-    Mutant::RefusedIsAtOrigin,
-    Mutant::UndoneForOthers,
-    Mutant::KeptStaysInSweep,
-    Mutant::PassedOnForgotten,
-    Mutant::LostBatchNotAwaited,
-    Mutant::LostDurableIgnored,
-    Mutant::SealUnpinned,
-    Mutant::DiscardJoinsFill,
-    Mutant::RefusedTogether,
-    Mutant::GoneNotCounted,
-    Mutant::SweptAbsorbed,
-];
+/// The first seed, if `KICKCACHE_SEED` sets no other. It does not depend on the commit: a dozen flaws take 1,000 seeds or more on
+/// average, and with seeds of its own one commit in three would miss one of them by chance.
+const FIRST_SEED: u64 = 420_420;
 
 fn hunt(mutant: Mutant, count: u64) -> Outcome {
     plant(Some(mutant));
-    let (first, plans) = (first_seed(), PlanKind::Any);
+    let (first, plans) = (first_seed_or(FIRST_SEED), PlanKind::Any);
     let series = Series { first, count, deadline: None, threads: 2, until_failure: true, plans };
     let outcome = play(&series);
     plant(None);
@@ -66,10 +33,10 @@ fn main() -> ExitCode {
         words.drain(..2);
     }
     let mut missed = 0;
-    println!("first seed {}", first_seed());
+    println!("first seed {}", first_seed_or(FIRST_SEED));
     for mutant in Mutant::ALL {
         let name = format!("{mutant:?}");
-        let is_meant = if words.is_empty() { !BY_NAME.contains(mutant) } else { words.contains(&name) };
+        let is_meant = words.is_empty() || words.contains(&name);
         if !is_meant {
             continue;
         }

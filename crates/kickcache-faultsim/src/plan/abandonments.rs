@@ -28,13 +28,14 @@ pub(super) fn draw(plan: &mut Plan, random: &mut Random) {
     plan.weights.durable_permille = [0, 0, 200, 900][random.index(4)];
     (plan.ends.power_cut, plan.ends.kill, plan.ends.verify) = (800, 100, 1_000);
     plan.ends.aim = [Aim::Marks, Aim::Marks, Aim::Complete, Aim::Complete, Aim::Anything][random.index(5)];
-    match random.below(4) {
+    match random.below(5) {
         0 => write_back_early(plan, random),
         1 | 2 => overwrite_all(plan, random),
+        3 => fail_to_complete(plan, random),
         _ => overwrite_some(plan, random),
     }
-    if random.chance(500) {
-        plan.faults.origin.flush = random.within(1_000, 7_000);
+    if plan.faults.origin.flush == 0 && random.chance(400) {
+        plan.faults.origin.flush = random.within(500, 5_000);
     }
     if random.chance(200) {
         // No record is possible: requests past the cache device fail.
@@ -64,6 +65,14 @@ fn overwrite_all(plan: &mut Plan, random: &mut Random) {
     (plan.shape.hot_permille, plan.shape.hot_blocks) = (1_000, [2, 4, 8][random.index(3)]);
     plan.shape.sector_permille = 0;
     (plan.requests, plan.lives) = (random.within(50, 150), random.within(10, 20));
+}
+
+/// The same, and the flushes that would prove the volumes complete fail.
+fn fail_to_complete(plan: &mut Plan, random: &mut Random) {
+    overwrite_all(plan, random);
+    plan.faults.origin.flush = random.within(3_000, 8_000);
+    plan.weights.durable_permille = random.within(200, 700);
+    plan.ends.aim = Aim::Complete;
 }
 
 fn overwrite_some(plan: &mut Plan, random: &mut Random) {

@@ -191,12 +191,7 @@ impl Stage {
                 Event::Complete(id) => {
                     self.with_host(|host, around| host.complete(id, around)).unwrap();
                 }
-                Event::Client(_)
-                | Event::Operator
-                | Event::Restart(_)
-                | Event::Grow
-                | Event::Replace
-                | Event::Abandon => {}
+                Event::Client(_) | Event::Operator | Event::Restart(_) | Event::Grow | Event::Replace => {}
             }
         } else {
             self.engine_mut().handle_timeout(now);

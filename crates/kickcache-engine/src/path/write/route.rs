@@ -115,7 +115,7 @@ impl State {
         source == WriteData::Payload
             && self.is_sooner_past_log(volume, extent)
             && self.requests.get_mut(slot).writing().partial_blocks().next().is_none()
-            && (!self.keys(slot).any(|key| self.is_volatile(key)) || mutant!(VolatileSuperseded))
+            && !self.keys(slot).any(|key| self.is_volatile(key))
     }
 
     /// Whether the log has something of a block that the origin lacks, and a power cut could take it.
