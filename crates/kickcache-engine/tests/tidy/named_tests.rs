@@ -6,7 +6,7 @@ use crate::source::{Source, source};
 use crate::workspace::{expect_nothing, sources};
 
 /// Documents that say which test shows what.
-const DOCUMENTS: [&str; 2] = ["docs/security.md", "docs/testing.md"];
+const DOCUMENTS: [&str; 2] = ["docs/security.md", "docs/dev/testing.md"];
 
 /// Names of functions, wherever they stand.
 fn functions(sources: &[Source]) -> BTreeSet<&str> {

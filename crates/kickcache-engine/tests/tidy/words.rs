@@ -50,7 +50,7 @@ const WORD_EXCEPTIONS: [(&str, &str, &str); 15] = [
     ("crates/kickcache-faultsim/src/", "chunk", "a checkpoint is written in chunks"),
     ("crates/kickcache-engine/tests/tidy/words.rs", "", "this file"),
     ("crates/kickcache-engine/src/cache/", "cache line", "the processor's"),
-    ("docs/format.md", "chunk", "a checkpoint is written in chunks"),
+    ("docs/reference/format.md", "chunk", "a checkpoint is written in chunks"),
     ("crates/kickcache-nbd/src/", "chunk", "the NBD specification's word"),
     ("crates/kickcache/tests/it/", "chunk", "the NBD specification's word"),
     ("crates/kickcache-model/src/", "destag", "what the memory inside a disk drive does"),
