@@ -23,8 +23,6 @@ pub enum Event {
     Grow,
     /// The replacement of the cache device begins, or goes on.
     Replace,
-    /// The operator leaves out the cache device.
-    Abandon,
 }
 
 /// Events in the order of time.

@@ -154,7 +154,7 @@ fn items<T: PemObject>(path: &Path, what: &str) -> Result<Vec<T>, TlsError> {
 
 fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
     let unreadable = |error: io::Error| match error.kind() {
-        ErrorKind::NotFound => TlsError::new(path, "there is no such file; docs/tls.md tells how to make it"),
+        ErrorKind::NotFound => TlsError::new(path, "there is no such file; see docs/how-to/tls.md"),
         _ => TlsError::new(path, format!("it cannot be read ({error})")),
     };
     // Others cannot be opened without waiting for who writes to them.

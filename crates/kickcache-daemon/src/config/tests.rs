@@ -150,7 +150,7 @@ fn tls_needs_certificates_and_names_of_clients_need_tls() {
     ]
     .map(|(tls, volume)| format!("{}\n", read(tls, volume).unwrap_err()));
     expect![[r#"
-        k.toml: tls needs certificates; name their folder with --tls-certificates (tls-certificates = "/etc/kickcache/tls"), see docs/tls.md
+        k.toml: tls needs certificates; name their folder with --tls-certificates (tls-certificates = "/etc/kickcache/tls"), see docs/how-to/tls.md
         k.toml, line 1: unknown variant `yes`, expected one of `off`, `on`, `require`
         k.toml, line 1: `tls` cannot be true; write it as in tls = "require"
         k.toml: there is a folder of certificates and no TLS; say --tls=require (tls = "require"), or leave the folder out
@@ -161,8 +161,8 @@ fn tls_needs_certificates_and_names_of_clients_need_tls() {
         k.toml: tls is for NBD, and no volume is served over NBD; give one an address (nbd = ["tcp:0.0.0.0:10809"]), or leave tls out
         k.toml: the volume `v` is for clients with names in their certificates (allow-client), and clients without one are served, too; say --tls=require (tls = "require") without --tls-verify-peer=off
         k.toml: the volume `v` is for clients with names in their certificates (allow-client), and clients without one are served, too; say --tls=require (tls = "require") without --tls-verify-peer=off
-        k.toml: tcp:0.0.0.0:1 can be reached from other machines, and NBD has neither encryption nor a password here; use a unix socket or a loopback address, TLS with certificates of clients (--tls=require, docs/tls.md), or say --insecure-tcp (insecure-tcp = true)
-        k.toml: tcp:0.0.0.0:1 can be reached from other machines, and NBD has neither encryption nor a password here; use a unix socket or a loopback address, TLS with certificates of clients (--tls=require, docs/tls.md), or say --insecure-tcp (insecure-tcp = true)
+        k.toml: tcp:0.0.0.0:1 can be reached from other machines, and NBD has neither encryption nor a password here; use a unix socket or a loopback address, TLS with certificates of clients (--tls=require, docs/how-to/tls.md), or say --insecure-tcp (insecure-tcp = true)
+        k.toml: tcp:0.0.0.0:1 can be reached from other machines, and NBD has neither encryption nor a password here; use a unix socket or a loopback address, TLS with certificates of clients (--tls=require, docs/how-to/tls.md), or say --insecure-tcp (insecure-tcp = true)
         k.toml, line 13: `allow-client` cannot be the string "a"; write it as in allow-client = ["vm1"]
     "#]].assert_eq(&refused.concat());
 }
@@ -342,7 +342,7 @@ fn what_is_wrong_is_refused_with_a_sentence() {
         k.toml: the volume `v` listens on the path of the control socket; choose another path for one of them
         k.toml: the volume `v` has no address; give it one, such as nbd = ["unix:/run/kickcache/v.sock"], vhost-user = "/run/kickcache/v.vhost" or ublk = true
         k.toml, line 7: `/x` is not an NBD address; write unix:PATH or tcp:HOST:PORT
-        k.toml: tcp:0.0.0.0:10809 can be reached from other machines, and NBD has neither encryption nor a password here; use a unix socket or a loopback address, TLS with certificates of clients (--tls=require, docs/tls.md), or say --insecure-tcp (insecure-tcp = true)
+        k.toml: tcp:0.0.0.0:10809 can be reached from other machines, and NBD has neither encryption nor a password here; use a unix socket or a loopback address, TLS with certificates of clients (--tls=require, docs/how-to/tls.md), or say --insecure-tcp (insecure-tcp = true)
         k.toml: the volume `v` listens on unix:/x twice; once is enough
         k.toml: the volume `v` listens on the path of the control socket; choose another path for one of them
         k.toml: the volumes `v` and `w` both listen on unix:/x, behind different cache devices; give each an address of its own

@@ -105,7 +105,7 @@ pub enum PlanError {
     /// NBD for everybody without being told so.
     #[error(
         "{address} can be reached from other machines, and NBD has neither encryption nor a password here; \
-         use a unix socket or a loopback address, TLS with certificates of clients (--tls=require, docs/tls.md), or say \
+         use a unix socket or a loopback address, TLS with certificates of clients (--tls=require, docs/how-to/tls.md), or say \
          --insecure-tcp (insecure-tcp = true)"
     )]
     Insecure {

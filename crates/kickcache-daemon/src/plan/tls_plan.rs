@@ -107,7 +107,7 @@ impl TlsPlan {
     pub(super) fn check(&self) -> Result<(), &'static str> {
         match (self.tls, &self.certificates, self.verify_peer) {
             (TlsWord::On | TlsWord::Require, None, _) => Err(
-                "tls needs certificates; name their folder with --tls-certificates (tls-certificates = \"/etc/kickcache/tls\"), see docs/tls.md",
+                "tls needs certificates; name their folder with --tls-certificates (tls-certificates = \"/etc/kickcache/tls\"), see docs/how-to/tls.md",
             ),
             (TlsWord::Off, Some(_), _) => Err(
                 "there is a folder of certificates and no TLS; say --tls=require (tls = \"require\"), or leave the folder out",

@@ -6,7 +6,7 @@ use crate::source::{Source, source};
 use crate::workspace::{expect_nothing, sources};
 
 /// Documents that say which test shows what.
-const DOCUMENTS: [&str; 2] = ["docs/security.md", "docs/dev/testing.md"];
+const DOCUMENTS: [&str; 3] = ["docs/dev/facts.md", "docs/dev/testing.md", "docs/dev/threats.md"];
 
 /// Names of functions, wherever they stand.
 fn functions(sources: &[Source]) -> BTreeSet<&str> {
@@ -48,7 +48,7 @@ fn every_test_that_a_document_names_is_there() {
 fn a_name_without_a_test_is_found() {
     let code = [source("a.rs", "#[test]\nfn it_holds() {}\n")];
     let document = source(
-        "docs/security.md",
+        "docs/dev/threats.md",
         "| `a::it_holds` | `a::it_does_not` `a::*` `Engine::check` `cargo x::y z` |\n",
     );
     let found = missing(&document, &functions(&code));

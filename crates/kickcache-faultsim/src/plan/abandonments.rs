@@ -4,16 +4,16 @@ use kickcache_engine::config::{Mode, SequentialCutoff};
 use kickcache_engine::time::Duration;
 use kickcache_random::Random;
 
-use crate::plan::Plan;
 use crate::plan::aim::Aim;
 use crate::plan::faults::Faults;
+use crate::plan::{Abandoned, Plan};
 
 /// The cache device goes out of service by order, in front of slow origins. Power cuts follow while the service marks change. In most
 /// runs no device fails, so that every acknowledged write counts.
 pub(super) fn draw(plan: &mut Plan, random: &mut Random) {
     plan.faults = Faults::default();
     plan.forbid_changes();
-    plan.abandoned_within = Some(Duration::from_micros(random.within(1_000, 100_000)));
+    plan.abandoned = Some(Abandoned::AnyTime);
     for volume in &mut plan.volumes {
         (volume.mode, volume.sequential_cutoff) = (Mode::WriteBack, SequentialCutoff::Off);
     }
@@ -27,14 +27,14 @@ pub(super) fn draw(plan: &mut Plan, random: &mut Random) {
     (plan.weights.flush, plan.weights.discard) = (random.within(5, 40), random.below(10));
     plan.weights.durable_permille = [0, 0, 200, 900][random.index(4)];
     (plan.ends.power_cut, plan.ends.kill, plan.ends.verify) = (800, 100, 1_000);
-    plan.ends.aim = if random.chance(800) { Aim::Marks } else { Aim::Anything };
+    plan.ends.aim = [Aim::Marks, Aim::Marks, Aim::Complete, Aim::Complete, Aim::Anything][random.index(5)];
     match random.below(4) {
         0 => write_back_early(plan, random),
         1 | 2 => overwrite_all(plan, random),
         _ => overwrite_some(plan, random),
     }
-    if random.chance(400) {
-        plan.faults.origin.flush = random.within(500, 5_000);
+    if random.chance(500) {
+        plan.faults.origin.flush = random.within(1_000, 7_000);
     }
     if random.chance(200) {
         // No record is possible: requests past the cache device fail.
@@ -51,7 +51,7 @@ fn write_back_early(plan: &mut Plan, random: &mut Random) {
     plan.settings.origin_flush_after = Duration::from_millis(2_000);
     plan.clients = [1, 2, 4][random.index(3)];
     plan.pause = Duration::from_millis(random.within(5, 100));
-    plan.abandoned_within = Some(Duration::from_millis(random.within(50, 2_000)));
+    plan.abandoned = Some([Abandoned::AnyTime, Abandoned::Unflushed][random.index(2)]);
     (plan.shape.hot_permille, plan.shape.hot_blocks) = (950, 64);
     (plan.requests, plan.lives) = (random.within(20, 60), random.within(10, 20));
 }
@@ -63,7 +63,6 @@ fn overwrite_all(plan: &mut Plan, random: &mut Random) {
     plan.shape.length_max = 4 << 10;
     (plan.shape.hot_permille, plan.shape.hot_blocks) = (1_000, [2, 4, 8][random.index(3)]);
     plan.shape.sector_permille = 0;
-    plan.abandoned_within = Some(Duration::from_micros(random.within(1_000, 20_000)));
     (plan.requests, plan.lives) = (random.within(50, 150), random.within(10, 20));
 }
 

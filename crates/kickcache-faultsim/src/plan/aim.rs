@@ -13,4 +13,6 @@ pub enum Aim {
     Forgotten,
     /// The marks of a cache device that went out of service, or the host's note.
     Marks,
+    /// A durable mark, or the host's note, that calls some of the volumes complete.
+    Complete,
 }

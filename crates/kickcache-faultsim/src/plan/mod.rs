@@ -103,8 +103,8 @@ pub struct Plan {
     pub replacement: Option<Replacement>,
     /// Lives in which the cache device is left out, in 1/1000.
     pub leaving_permille: u64,
-    /// Longest time into a life until the cache device is left out with dirty blocks, if it is.
-    pub abandoned_within: Option<Duration>,
+    /// The moment at which the cache device is left out with dirty blocks, in most lives.
+    pub abandoned: Option<Abandoned>,
     /// Lives in which a volume goes and comes again, in 1/1000.
     pub parting_permille: u64,
     /// Mean time from one restart of an origin to the next, if they are servers of their own.
@@ -115,6 +115,15 @@ pub struct Plan {
     pub checks_every: u64,
     /// How long a request may take whose own devices are well, if that is watched.
     pub wait_max: Option<Duration>,
+}
+
+/// When the operator leaves out a cache device with dirty blocks: after a random number of a life's requests.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Abandoned {
+    /// At once.
+    AnyTime,
+    /// As soon as all blocks of some volume are written back and not all flushed, if the clients still work then.
+    Unflushed,
 }
 
 impl Plan {
@@ -133,7 +142,7 @@ impl Plan {
         self.forbid_restarts();
         (self.growth, self.replacement) = (None, None);
         (self.leaving_permille, self.parting_permille, self.wait_max) = (0, 0, None);
-        self.abandoned_within = None;
+        self.abandoned = None;
     }
 
     /// All origins are local. A remote one without restarts would be a contradiction: the engine treats its discards as durable, and the

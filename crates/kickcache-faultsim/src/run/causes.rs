@@ -21,8 +21,8 @@ impl Simulation {
             return Ok(());
         }
         self.watched.was_out = true;
-        let Plan { faults, leaving_permille, abandoned_within, .. } = &self.plan;
-        let needs_cause = faults.are_of_takeovers() && *leaving_permille == 0 && abandoned_within.is_none();
+        let Plan { faults, leaving_permille, abandoned, .. } = &self.plan;
+        let needs_cause = faults.are_of_takeovers() && *leaving_permille == 0 && abandoned.is_none();
         if needs_cause && !host.takeover_errors().reached_engine() {
             return Err("the cache device is out of service without a cause".to_owned());
         }

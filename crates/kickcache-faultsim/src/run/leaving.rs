@@ -2,13 +2,12 @@
 
 use kickcache_engine::config::Service;
 use kickcache_engine::engine::Phase;
-use kickcache_engine::stats::{CacheHealth, Record};
-use kickcache_engine::time::Duration;
+use kickcache_engine::stats::{CacheHealth, Record, VolumeStatus};
 
 use crate::device::SimulatedDevice;
 use crate::host::Host;
 use crate::oracle::Crash;
-use crate::queue::Event;
+use crate::plan::Abandoned;
 use crate::run::life::is_drained;
 use crate::run::{End, Simulation};
 use crate::subject::Subject;
@@ -28,21 +27,25 @@ impl Simulation {
 
     /// The cache device is left out in this life with dirty blocks, perhaps.
     pub(super) fn schedule_abandonment(&mut self) {
-        if let Some(within) = self.plan.abandoned_within
-            && self.random.chance(ABANDONED_PERMILLE)
-        {
-            let pause = Duration::from_nanos(self.random.below(within.as_nanos()));
-            self.queue.push(self.now.plus(pause), Event::Abandon);
-        }
+        let is_abandoned = self.plan.abandoned.is_some() && self.random.chance(ABANDONED_PERMILLE);
+        self.abandoned_at = is_abandoned.then(|| 1 + self.random.below(self.budget.max(1)));
     }
 
-    /// The operator leaves out the cache device while clients work.
+    /// The operator leaves out the cache device while clients work, if enough of their requests were issued.
     pub(super) fn abandon_cache<E: Subject>(&mut self, host: &mut Host<E>) {
+        let is_due = self.abandoned_at.is_some_and(|at| self.budget < at);
         let is_well = host.engine.phase() == Phase::Running && host.engine.health() == CacheHealth::Good;
-        if is_well && self.budget > 0 {
+        if is_due && is_well && self.is_moment_to_abandon(host) {
+            self.abandoned_at = None;
             self.note(|| "the cache device is left out at once".to_owned());
             host.engine.leave_out(self.now);
         }
+    }
+
+    fn is_moment_to_abandon<E: Subject>(&self, host: &Host<E>) -> bool {
+        let is_unflushed = |volume: &VolumeStatus| volume.dirty_blocks == 0 && volume.unflushed_blocks > 0;
+        self.plan.abandoned != Some(Abandoned::Unflushed)
+            || host.engine.status().volumes.iter().any(is_unflushed)
     }
 
     /// The clients work, the device is left out, they work without it, and perhaps another device is taken in; a crash may come at

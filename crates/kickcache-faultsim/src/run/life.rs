@@ -263,6 +263,9 @@ impl Simulation {
         requests: u64,
     ) -> Result<(), String> {
         self.start_clients::<E>(self.plan.requests);
+        if self.plan.ends.aim == Aim::Complete {
+            return self.work_and_crash_once_complete(host, crash);
+        }
         if matches!(self.plan.ends.aim, Aim::Records | Aim::Forgotten)
             || self.plan.ends.aim == Aim::Marks && self.random.chance(500)
         {
@@ -275,6 +278,21 @@ impl Simulation {
         let before = host.aimed() + skipped;
         self.run(&mut host, None, |life, host| life.budget == 0 || host.aimed() > before)?;
         let events = self.random.below(if self.plan.ends.aim == Aim::Forgotten { 2 } else { AIMED_EVENTS });
+        self.run(&mut host, Some(events), |life, _| life.outstanding.is_empty())?;
+        self.crash(host, crash)
+    }
+
+    /// The crash comes as soon as the record of a cache device out of service calls some number of volumes complete.
+    fn work_and_crash_once_complete<E: Subject>(
+        &mut self,
+        mut host: Host<E>,
+        crash: Crash,
+    ) -> Result<(), String> {
+        let least = 1 + self.random.index(self.volumes.len());
+        self.run(&mut host, None, |life, host| {
+            life.budget == 0 || life.recorded_complete::<E>(host).is_some_and(|count| count >= least)
+        })?;
+        let events = self.random.below(2);
         self.run(&mut host, Some(events), |life, _| life.outstanding.is_empty())?;
         self.crash(host, crash)
     }

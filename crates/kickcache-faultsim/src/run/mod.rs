@@ -109,6 +109,8 @@ struct Simulation {
     next_id: u32,
     /// Requests that clients may still issue in this life.
     budget: u64,
+    /// The cache device is left out in this life once fewer requests may still be issued.
+    abandoned_at: Option<u64>,
     faulty: bool,
     /// Recovery is over.
     is_running: bool,
@@ -154,7 +156,7 @@ impl Simulation {
         let contents = plan.origin_sizes.iter().zip(filled);
         let mut oracle =
             Oracle::new(contents.map(|(size, filled)| FirstContent { size: *size, filled }).collect());
-        if !plan.faults.are_of_origins() || plan.abandoned_within.is_some() {
+        if !plan.faults.are_of_origins() || plan.abandoned.is_some() {
             oracle.be_lenient();
         }
         Simulation {
@@ -172,6 +174,7 @@ impl Simulation {
             verify: Vec::new(),
             next_id: 0,
             budget: 0,
+            abandoned_at: None,
             faulty: false,
             is_running: false,
             has_rotted_header: false,
@@ -311,6 +314,7 @@ impl Simulation {
             self.trace.record(self.now, &[998], || "timeout".to_owned());
             host.engine.handle_timeout(self.now);
         }
+        self.abandon_cache(host);
         // A driver takes several completions before it looks at what the engine wants.
         let soon = self.queue.next().is_some_and(|next| next <= self.now.plus(Duration::from_micros(20)));
         if soon && self.random.chance(300) {
@@ -376,10 +380,6 @@ impl Simulation {
             }
             Event::Grow => self.grow(host),
             Event::Replace => self.replace(host),
-            Event::Abandon => {
-                self.abandon_cache(host);
-                Ok(())
-            }
             Event::Operator => {
                 if self.budget > 0 {
                     self.operate(host);

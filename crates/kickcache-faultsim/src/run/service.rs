@@ -4,6 +4,7 @@
 use kickcache_engine::config::{EngineSettings, Service, VolumeSettings};
 use kickcache_engine::engine::Phase;
 use kickcache_engine::format::mark::ServiceMark;
+use kickcache_engine::stats::CacheHealth;
 use kickcache_engine::units::{BLOCK_SIZE, BlockIndex, ByteExtent, VolumeId, VolumeSet};
 
 use crate::device::SimulatedDevice;
@@ -13,6 +14,8 @@ use crate::subject::Subject;
 
 /// Lives after which the device is formatted, in 1/1000.
 const FORMAT_PERMILLE: u64 = 250;
+/// The same where most lives abandon the cache device: only a life with a cache can.
+const FORMAT_ABANDONED_PERMILLE: u64 = 900;
 /// Volumes whose older blocks are written back, in 1/1000; the others lose them.
 const ACCEPT_OLDER_PERMILLE: u64 = 400;
 /// Events within which what is written back is.
@@ -30,7 +33,9 @@ impl Simulation {
                 self.resolve_incomplete::<E>(volume_id(number))?;
             }
         }
-        if self.random.chance(FORMAT_PERMILLE) {
+        let is_abandoned = self.plan.abandoned.is_some();
+        let format = if is_abandoned { FORMAT_ABANDONED_PERMILLE } else { FORMAT_PERMILLE };
+        if self.random.chance(format) {
             self.note(|| "the cache device is formatted".to_owned());
             self.format_another::<E>()?;
             return Ok(Service::In);
@@ -49,6 +54,15 @@ impl Simulation {
         if let Some(aside) = self.aside.take() {
             self.devices.cache = aside;
         }
+    }
+
+    /// Volumes that the record calls complete, if the cache device went out of service in this life.
+    pub(super) fn recorded_complete<E: Subject>(&self, host: &Host<E>) -> Option<usize> {
+        if host.engine.health() != CacheHealth::OutOfService || self.aside.is_some() {
+            return None;
+        }
+        let incomplete = self.out_of_service::<E>().ok()??;
+        Some((0..self.volumes.len()).filter(|number| !incomplete.contains(volume_id(*number))).count())
     }
 
     /// The volumes that may need the cache device, if it is out of service.

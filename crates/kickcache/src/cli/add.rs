@@ -33,7 +33,7 @@ changed; 3 if no daemon answers.";
 /// Serve one more volume behind a cache device that a daemon serves
 ///
 /// The others go on. The next start serves what its flags or its configuration file say: write the volume down there, too
-/// (docs/reload.md).
+/// (docs/how-to/reload.md).
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct AddArgs {

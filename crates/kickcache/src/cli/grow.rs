@@ -30,7 +30,7 @@ Examples:
 ///
 /// A cache file is extended to --size, and gets its blocks at once, as `serve` does it. A block device or an LVM volume is extended first;
 /// its new size is taken over. What is cached stays, dirty or not, and requests go on. A cache device cannot shrink, and the journal
-/// that it was formatted with bounds how far it grows, as `kickcache inspect` says (docs/grow.md).
+/// that it was formatted with bounds how far it grows, as `kickcache inspect` says (docs/how-to/grow.md).
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct GrowArgs {

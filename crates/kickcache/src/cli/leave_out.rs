@@ -32,7 +32,7 @@ Examples:
 ///
 /// What is dirty there is written back; then the volumes are served from their origins alone, the device says that it is out of service,
 /// and it is closed, so that the drive can be pulled. Clients go on. A device that is out of service after errors is left out in the same
-/// way. `kickcache replace` takes another one in (docs/replace.md).
+/// way. `kickcache replace` takes another one in (docs/how-to/replace.md).
 ///
 /// The daemon goes on with it if this command is interrupted (exit code 130); `kickcache status` says how much is left to be written back.
 #[derive(Debug, clap::Args)]

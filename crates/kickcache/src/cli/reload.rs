@@ -21,7 +21,7 @@ runs, or fails, 2 if the file is wrong: then nothing has changed, and the daemon
 /// Serve what the configuration file says by now
 ///
 /// Reads the file again that the daemon was started with. Volumes come and go, and places, modes and limits of volumes change while they are
-/// served. What cannot change is refused, and then nothing changes at all (docs/reload.md).
+/// served. What cannot change is refused, and then nothing changes at all (docs/how-to/reload.md).
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ReloadArgs {

@@ -19,7 +19,7 @@ Exit codes: 0 if the volume is gone; 1 if it stays; 3 if no daemon answers.";
 /// Serve a volume no longer, and forget what the cache device holds of it
 ///
 /// Dirty blocks are written back first, which takes as long as it takes; it goes on if this command is interrupted. Then the origin can be
-/// used otherwise, and the volume added again. The configuration file stays as it is (docs/reload.md).
+/// used otherwise, and the volume added again. The configuration file stays as it is (docs/how-to/reload.md).
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct RemoveArgs {

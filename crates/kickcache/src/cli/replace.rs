@@ -34,7 +34,7 @@ Examples:
 /// All that is cached is copied to the other device, dirty or not, while requests go on; then that one takes over, and the old one says
 /// so: a start with a configuration that names the old one finds the new one. The new one must be as large as the old one or larger;
 /// `kickcache grow` uses the rest. In the place of a device that was left out (`kickcache leave-out`) any device is taken in, empty.
-/// `kill -9` and power cuts do no harm, and the next start goes on (docs/replace.md).
+/// `kill -9` and power cuts do no harm, and the next start goes on (docs/how-to/replace.md).
 ///
 /// The command waits until that is done, however long it takes, or refused. The daemon goes on with it if the command is interrupted (exit
 /// code 130); `kickcache status` says how far it is, and the same command waits for it again.

@@ -58,9 +58,9 @@ Configuration file, for several volumes; the keys are the names of the flags:
   mode = \"write-back\"
   nbd = [\"unix:/run/kickcache/vm1.sock\"]
 
-TLS, and which clients may use which volume: docs/tls.md.
-Virtual machines: the machine's memory must be shared (docs/virtual-machines.md).
-When something is missing, moved, older or damaged: docs/recovery.md.
+TLS, and which clients may use which volume: docs/how-to/tls.md.
+Virtual machines: the machine's memory must be shared (docs/how-to/virtual-machines.md).
+When something is missing, moved, older or damaged: docs/reference/recovery.md.
 
 Signals:
   SIGTERM, SIGINT, SIGQUIT, SIGXCPU  stop cleanly, as `kickcache stop`. If a device does not answer,
@@ -106,8 +106,8 @@ pub(crate) struct ServeArgs {
     cache: Option<PathBuf>,
     /// Origin: a file or block device, or an export of an NBD server
     ///
-    /// URIs: nbd://HOST:PORT/EXPORT, nbd+unix:///EXPORT?socket=PATH (docs/remote-origins.md), with TLS nbds:// and nbds+unix://
-    /// (docs/tls.md).
+    /// URIs: nbd://HOST:PORT/EXPORT, nbd+unix:///EXPORT?socket=PATH (docs/how-to/remote-origins.md), with TLS nbds:// and nbds+unix://
+    /// (docs/how-to/tls.md).
     #[arg(long, value_name = "PATH|URI", requires = "cache", value_parser = OriginParser::new().try_map(|text| OriginSource::parse(&text)))]
     origin: Option<OriginSource>,
     /// How long requests wait for a lost NBD server before they fail: 1s to 24h [default: 2m]
@@ -132,7 +132,7 @@ pub(crate) struct ServeArgs {
     discard: bool,
     /// What may be written to the cache device, such as 50G/day, or 0.5dwpd (drive writes a day) [default: no bound]
     ///
-    /// Less is cached where that runs out; writes of clients do not wait for it (docs/limits.md).
+    /// Less is cached where that runs out; writes of clients do not wait for it (docs/reference/limits.md).
     #[arg(long, value_name = "BUDGET", requires = "cache", allow_hyphen_values = true)]
     write_budget: Option<WriteBudget>,
     /// Bytes that may be written to the cache device in its life, such as 600TBW; `status` tells how long it lasts
@@ -231,7 +231,7 @@ pub(crate) struct ServeArgs {
     state: StateOption,
     /// User to go on as, when root starts the daemon: NAME or NAME:GROUP
     ///
-    /// A small part stays root, and opens cache devices and origins (docs/security.md). Not for `--ublk`.
+    /// A small part stays root, and opens cache devices and origins (docs/how-to/run-as-user.md). Not for `--ublk`.
     #[arg(long, value_name = "USER", allow_hyphen_values = true)]
     user: Option<UserSpec>,
     /// With --user: a device that may be opened later, by `add` and `replace`, although that user may not
@@ -239,7 +239,7 @@ pub(crate) struct ServeArgs {
     may_open: Vec<PathBuf>,
     /// Whether NBD clients may or must speak TLS [default: off, or that of the configuration file]
     ///
-    /// With certificates of clients, NBD may be offered to other machines: docs/tls.md.
+    /// With certificates of clients, NBD may be offered to other machines: docs/how-to/tls.md.
     #[arg(long, value_enum, value_name = "WORD")]
     tls: Option<TlsWord>,
     /// Folder with ca-cert.pem, server-cert.pem and server-key.pem, as nbdkit and QEMU have it

@@ -163,7 +163,7 @@ fn bad_arguments_are_refused_with_a_sentence() {
         serve --cache /c --origin /o --nbd /run/x
             error: invalid value '/run/x' for '--nbd <ADDRESS>': `/run/x` is not an NBD address; write unix:PATH or tcp:HOST:PORT
         serve --cache /c --origin /o --nbd tcp:0.0.0.0:1
-            tcp:0.0.0.0:1 can be reached from other machines, and NBD has neither encryption nor a password here; use a unix socket or a loopback address, TLS with certificates of clients (--tls=require, docs/tls.md), or say --insecure-tcp (insecure-tcp = true) (Usage)
+            tcp:0.0.0.0:1 can be reached from other machines, and NBD has neither encryption nor a password here; use a unix socket or a loopback address, TLS with certificates of clients (--tls=require, docs/how-to/tls.md), or say --insecure-tcp (insecure-tcp = true) (Usage)
         serve --cache /c --origin /o --nbd tcp:0.0.0.0:1 --insecure-tcp
             fine
         serve --config /nowhere.toml --fill-window-max 4K

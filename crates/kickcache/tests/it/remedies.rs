@@ -57,7 +57,7 @@ fn a_volume_that_is_not_served_is_left_out_too() {
     let other = reloadable.scratch.path("other").display().to_string();
     daemon.control(&["leave-out"]);
     daemon.control(&["replace", "--with", &other, "--size", "16M"]);
-    // docs/leave-out.md: the drive can be pulled.
+    // docs/how-to/leave-out.md: the drive can be pulled.
     fs::remove_file(&reloadable.spec.cache).unwrap();
     let adding = add_four(&reloadable, &other, &[]);
     let said = daemon.control(&words(&adding));

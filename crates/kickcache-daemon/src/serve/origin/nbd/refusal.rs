@@ -29,9 +29,9 @@ fn advice(error: &ClientError, patience: Duration) -> &'static str {
         },
         ClientError::Protocol(_) => "give the address of an NBD server",
         ClientError::Refused { .. } => {
-            "give an export that its server has and lets this machine use; if it requires TLS, write nbds:// (docs/tls.md)"
+            "give an export that its server has and lets this machine use; if it requires TLS, write nbds:// (docs/how-to/tls.md)"
         }
-        ClientError::Tls(_) => "see docs/tls.md for the certificates that it and this machine need",
+        ClientError::Tls(_) => "see docs/how-to/tls.md for the certificates that it and this machine need",
         ClientError::Request(_) => "look what its server says",
         ClientError::TooLong(_) | ClientError::CookieInFlight(_) => "report this as a defect of kickcache",
     }
@@ -55,7 +55,7 @@ mod tests {
         assert_eq!(
             refusal(&refused, PATIENCE_MAX),
             "the NBD server refused the export (unknown export); give an export that its server has and lets this machine use; if it \
-             requires TLS, write nbds:// (docs/tls.md)"
+             requires TLS, write nbds:// (docs/how-to/tls.md)"
         );
     }
 }
