@@ -77,12 +77,7 @@ fn write_tree(command: &clap::Command, dir: &Path) -> io::Result<()> {
     }
     let mut page = Vec::new();
     render(command.clone(), &mut page)?;
-    fs::write(dir.join(format!("{}.1", page_name(command))), page)
-}
-
-/// The name of the page of a command, such as `kickcache-serve`.
-fn page_name(command: &clap::Command) -> &str {
-    command.get_display_name().unwrap_or_else(|| command.get_name())
+    fs::write(dir.join(format!("{}.1", sections::page_name(command))), page)
 }
 
 #[cfg(test)]

@@ -2,8 +2,6 @@
 
 use clap_mangen::roff::{Roff, bold, roman};
 
-use crate::cli::man::page_name;
-
 const EXAMPLES: &str = "EXAMPLES";
 const NOTES: &str = "NOTES";
 const SIGNALS: &str = "SIGNALS";
@@ -42,10 +40,10 @@ const REFERENCES: [&str; 4] =
 pub(super) fn render(command: &clap::Command, roff: &mut Roff) {
     let help = command.get_after_long_help().or_else(|| command.get_after_help());
     let help = help.map(ToString::to_string).unwrap_or_default();
-    let paragraphs: Vec<(&str, &str)> = help.split("\n\n").map(paragraph).collect();
+    let paragraphs: Vec<Paragraph<'_>> = help.split("\n\n").map(Paragraph::of).collect();
     for title in [EXAMPLES, NOTES, SIGNALS, EXIT_STATUS] {
-        let mut bodies: Vec<&str> =
-            paragraphs.iter().filter(|(found, _)| *found == title).map(|(_, body)| *body).collect();
+        let named = paragraphs.iter().filter(|paragraph| paragraph.section == title);
+        let mut bodies: Vec<&str> = named.map(|paragraph| paragraph.body).collect();
         if title == EXIT_STATUS && bodies.is_empty() {
             bodies.push(EXIT_CODES);
             bodies.extend(has_option(command, "control").then_some(EXIT_CODES_OF_DAEMON));
@@ -60,11 +58,22 @@ pub(super) fn render(command: &clap::Command, roff: &mut Roff) {
     render_references(command, roff);
 }
 
-/// The section of a paragraph of the help, and its text without the heading.
-fn paragraph(text: &str) -> (&'static str, &str) {
-    match HEADINGS.iter().find(|(start, _)| text.starts_with(start)) {
-        Some((_, title)) => (title, text.split_once(':').map_or(text, |(_, body)| body)),
-        None => (NOTES, text),
+/// A paragraph of the help.
+struct Paragraph<'a> {
+    section: &'static str,
+    /// The text without the heading.
+    body: &'a str,
+}
+
+impl Paragraph<'_> {
+    fn of(text: &str) -> Paragraph<'_> {
+        match HEADINGS.iter().find(|(start, _)| text.starts_with(start)) {
+            Some((_, section)) => {
+                let body = text.split_once(':').map_or(text, |(_, body)| body);
+                Paragraph { section, body: body.strip_prefix(' ').unwrap_or(body) }
+            }
+            None => Paragraph { section: NOTES, body: text },
+        }
     }
 }
 
@@ -99,4 +108,9 @@ fn render_references(command: &clap::Command, roff: &mut Roff) {
 
 fn has_option(command: &clap::Command, id: &str) -> bool {
     command.get_arguments().any(|argument| argument.get_id() == id)
+}
+
+/// The name of the page of a command, such as `kickcache-serve`.
+pub(super) fn page_name(command: &clap::Command) -> &str {
+    command.get_display_name().unwrap_or_else(|| command.get_name())
 }
