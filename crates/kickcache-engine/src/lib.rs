@@ -11,7 +11,7 @@
 //! * [`engine`]: the dispatcher; [`cache_engine`]: the trait that drivers and simulators use.
 //!
 //! Invariants: no I/O, no clock, no threads, no random numbers, no payload bytes, no floats, no `unsafe`. The invariants of
-//! the cache itself (I-1 and so on) are in `ARCHITECTURE.md`, the layout of a cache device in `docs/format.md`.
+//! the cache itself (I-1 and so on) are in `ARCHITECTURE.md`, the layout of a cache device in `docs/reference/format.md`.
 //!
 //! Start with [`engine::Engine`], then `state`, then `path/read`.
 #![no_std]

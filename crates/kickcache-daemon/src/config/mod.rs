@@ -162,6 +162,8 @@ impl File {
     }
 }
 
+#[cfg(test)]
+mod documented_keys;
 mod sentence;
 #[cfg(test)]
 mod tests;

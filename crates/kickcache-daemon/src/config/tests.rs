@@ -276,7 +276,7 @@ fn what_is_wrong_is_refused_with_a_sentence() {
         k.toml, line 2: `control` stands here for the second time; keep one of the two lines
         k.toml: the socket path `/yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy` has 108 bytes, a unix socket takes at most 107; choose a shorter one
         k.toml, line 1: unknown variant `aio`, expected one of `auto`, `io_uring`, `threads`
-        k.toml, line 1: `32M` is no memory limit; write 64M to 64G, such as 256M (docs/memory.md)
+        k.toml, line 1: `32M` is no memory limit; write 64M to 64G, such as 256M (docs/reference/memory.md)
         k.toml, line 1: `memory-limit` cannot be the integer `256`; write it as in memory-limit = "256M"
         k.toml, line 1: missing field `device`
         k.toml, line 3: a volume belongs to a cache device: write [[cache.volume]], below its [[cache]]

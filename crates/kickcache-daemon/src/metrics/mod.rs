@@ -6,9 +6,9 @@
 //! * `exposition`: the text, in two formats, from the lists in `daemon`, `caches` and `volumes`, which are of `family`'s kind.
 //!
 //! Invariants: a request changes nothing. A client holds up no other one, whatever it sends or does not read. Names, once
-//! released, stay; docs/metrics.md has each of them.
+//! released, stay; docs/reference/metrics.md has each of them.
 //!
-//! To add a metric: a line in one of the three lists. Shown: docs/metrics.md.
+//! To add a metric: a line in one of the three lists. Shown: docs/reference/metrics.md.
 
 mod caches;
 mod connections;

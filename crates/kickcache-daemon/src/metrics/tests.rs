@@ -254,7 +254,7 @@ fn an_address_for_everybody_must_be_asked_for() {
     assert!(refused.contains("it can be reached from other machines"), "{refused}");
 }
 
-/// The rows of docs/metrics.md about these metrics: what stands there in the first three columns.
+/// The rows of docs/reference/metrics.md about these metrics: what stands there in the first three columns.
 fn rows<T>(families: &[Family<T>]) -> Vec<String> {
     let row = |family: &Family<T>| {
         let metric_type = family.values.metric_type();
@@ -281,7 +281,7 @@ fn rows<T>(families: &[Family<T>]) -> Vec<String> {
 
 #[test]
 fn the_page_has_every_metric_with_its_type_and_unit_and_no_other() {
-    let page = include_str!("../../../../docs/metrics.md");
+    let page = include_str!("../../../../docs/reference/metrics.md");
     let expected = [rows(daemon::FAMILIES), rows(caches::FAMILIES), rows(volumes::FAMILIES)].concat();
     let found: Vec<&str> = page.lines().filter(|line| line.starts_with("| `kickcache_")).collect();
     assert_eq!(found.len(), expected.len());

@@ -1,4 +1,4 @@
-//! Bytes on the cache device and the structs they stand for; `docs/format.md` is the one telling of the layout.
+//! Bytes on the cache device and the structs they stand for; `docs/reference/format.md` is the one telling of the layout.
 //!
 //! Numbers are little-endian. Every structure starts with a magic number and a CRC32C over all of its bytes, the
 //! checksum's own four taken as zero. Decoders take bytes from strangers: they never panic and never trust a length.

@@ -354,7 +354,7 @@ fn chunks_cover_all_segments_of_every_geometry() {
     }
 }
 
-/// The structures that `docs/format.md` shows byte for byte: a change here is a change of the format.
+/// The structures that `docs/reference/format.md` shows byte for byte: a change here is a change of the format.
 fn golden() -> [(&'static str, Vec<u8>); 8] {
     [
         ("superblock", superblock().encode()),
@@ -385,10 +385,10 @@ fn golden_bytes_stay_as_they_are() {
 
 #[test]
 fn the_document_shows_the_golden_bytes() {
-    let document = include_str!("../../../../docs/format.md");
+    let document = include_str!("../../../../docs/reference/format.md");
     let shown = golden().map(|(name, bytes)| format!("{}\n{}\n", title(name, &bytes), dump(&bytes)));
     let missing: Vec<_> = shown.iter().filter(|shown| !document.contains(shown.as_str())).cloned().collect();
-    assert!(missing.is_empty(), "docs/format.md must show these lines:\n{}", missing.concat());
+    assert!(missing.is_empty(), "docs/reference/format.md must show these lines:\n{}", missing.concat());
 }
 
 fn title(name: &str, bytes: &[u8]) -> String {

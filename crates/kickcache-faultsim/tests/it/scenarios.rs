@@ -1,5 +1,5 @@
 //! What went wrong in other caches, each as a test of its own; the source of each is named beside it.
-//! Those that can only be seen from outside are listed in `docs/testing.md`.
+//! Those that can only be seen from outside are listed in `docs/dev/testing.md`.
 
 use kickcache_engine::config::Mode;
 use kickcache_engine::device::Device;

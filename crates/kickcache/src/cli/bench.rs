@@ -32,7 +32,7 @@ Examples:
 A target is NAME=SPEC, where SPEC is
   a path                     a block device, a file, or a directory of a file system
   nbd://... nbd+unix://...   an export of an NBD server
-  cmd:EXECUTABLE             what an executable puts up (contrib/bench/, docs/bench.md)
+  cmd:EXECUTABLE             what an executable puts up (contrib/bench/, docs/evidence/bench.md)
   cache:PATH,origin:PATH     a volume that the bench serves itself; also mode:MODE and size:SIZE
 
 Exit codes: 0 all rounds were measured; 1 something failed, or other programs left too few rounds

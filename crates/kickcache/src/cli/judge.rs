@@ -54,7 +54,7 @@ Exit codes, as `git bisect run` understands them:
             command failed or gave no number, or an argument is wrong
   128 + N   a command died by signal N; 129, 130 and 143: this program was interrupted
 
-docs/bisect.md walks through a bisection, and says why the verdict may be trusted.";
+docs/evidence/judge.md walks through a bisection, and says why the verdict may be trusted.";
 
 /// Most rounds that may be asked for.
 const ROUNDS_LIMIT: u16 = 1000;

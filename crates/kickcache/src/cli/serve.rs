@@ -164,14 +164,14 @@ pub(crate) struct ServeArgs {
     io_engine: Option<IoEngine>,
     /// Memory for the payload of requests, of all volumes: 64M to 64G [default: 256M, or that of the configuration file]
     ///
-    /// The total memory of a daemon: docs/memory.md.
+    /// The total memory of a daemon: docs/reference/memory.md.
     #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
     memory_limit: Option<MemoryLimit>,
     #[command(flatten)]
     control: ControlOption,
     /// Serve metrics for Prometheus over HTTP, read-only, at /metrics: tcp:HOST:PORT or unix:PATH
     ///
-    /// Such as tcp:127.0.0.1:9469. What there is: docs/metrics.md.
+    /// Such as tcp:127.0.0.1:9469. What there is: docs/reference/metrics.md.
     #[arg(long, value_name = "ADDRESS", value_parser = OriginParser::new().try_map(|text| MetricsAddress::parse(&text)))]
     metrics: Option<MetricsAddress>,
     /// Format of the log [default: text, or that of the configuration file]
@@ -179,7 +179,7 @@ pub(crate) struct ServeArgs {
     log_format: Option<LogFormat>,
     /// What is in the log at least [default: info, or that of the configuration file]
     ///
-    /// Events and what to do about them: docs/logs.md.
+    /// Events and what to do about them: docs/reference/logs.md.
     #[arg(long, value_enum, value_name = "LEVEL")]
     log_level: Option<LogLevel>,
     /// The origin has another path, or is another file there, with the content that the cache device knows

@@ -13,7 +13,7 @@ use crate::{need_kickcache, tools};
 const BLOCK: u64 = 4096;
 /// Where the journal begins.
 const MIB_BYTES: usize = 1 << 20;
-/// Of a cache device of 8 MiB, as docs/format.md says.
+/// Of a cache device of 8 MiB, as docs/reference/format.md says.
 const JOURNAL_BLOCKS: u64 = 64;
 const SEGMENT_BLOCKS: u64 = 16;
 const FIRST_SEGMENT: u64 = MIB / BLOCK + JOURNAL_BLOCKS;

@@ -191,9 +191,9 @@ fn rules_and_configuration_are_what_prometheus_takes_and_each_alert_is_tested() 
     };
     let alerts = names(&rules, "- alert: ");
     assert!(alerts.len() > 10 && alerts == names(&tests, "- alertname: "), "{alerts:?}");
-    let page = fs::read_to_string(contrib("../docs/metrics.md")).unwrap();
+    let page = fs::read_to_string(contrib("../docs/reference/metrics.md")).unwrap();
     for alert in &alerts {
-        assert!(page.contains(&format!("`{alert}`")), "docs/metrics.md does not tell of {alert}");
+        assert!(page.contains(&format!("`{alert}`")), "docs/reference/metrics.md does not tell of {alert}");
         for ending in ["fires", "is silent"] {
             assert!(tests.contains(&format!("- name: {alert} {ending}\n")), "{alert} {ending} is not tested");
         }

@@ -1,4 +1,4 @@
-//! Whether docs/logs.md lists each event of the code with its levels, and no other.
+//! Whether docs/reference/logs.md lists each event of the code with its levels, and no other.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -89,7 +89,7 @@ fn documented(page: &str) -> Events {
 
 #[test]
 fn every_event_is_explained_with_its_levels_and_no_other() {
-    assert_eq!(documented(include_str!("../../../../../docs/logs.md")), coded());
+    assert_eq!(documented(include_str!("../../../../../docs/reference/logs.md")), coded());
 }
 
 #[test]

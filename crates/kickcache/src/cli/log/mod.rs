@@ -1,4 +1,4 @@
-//! The daemon's log: each entry has the stable name of its event; docs/logs.md lists them.
+//! The daemon's log: each entry has the stable name of its event; docs/reference/logs.md lists them.
 //!
 //! * `outlet`: the way of the lines, which nobody who logs waits for.
 //! * `line_format`: how they look; `entry`: what they say, as JSON and as fields of the journal; `journal`: where that is.

@@ -35,7 +35,7 @@ Examples:
                                                 for fio --read_iolog
 
 A recording ends when this command ends, however it does, when the daemon stops, and when the disk
-is nearly full. What was written until then can be read. docs/trace-format.md tells the format.
+is nearly full. What was written until then can be read. Format: docs/reference/trace-format.md.
 
 Exit codes:
   0  it was recorded until it was to end, or the daemon served it no more

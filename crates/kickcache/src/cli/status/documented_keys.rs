@@ -1,4 +1,4 @@
-//! Whether docs/status.md tells every key that `status --json` prints, and no other.
+//! Whether docs/reference/status.md tells every key that `status --json` prints, and no other.
 
 use std::collections::BTreeMap;
 
@@ -204,7 +204,7 @@ fn every_key_of_the_json_is_explained_with_its_unit_and_no_other() {
     printed("", &serde_json::to_value(report()).unwrap(), &mut keys);
     keys.sort_unstable();
     keys.dedup();
-    let page = include_str!("../../../../../docs/status.md");
+    let page = include_str!("../../../../../docs/reference/status.md");
     let section = page.split("\n## JSON").nth(1).unwrap().split("\n## ").next().unwrap();
     let explained = explained(section);
     assert_eq!(explained.keys().cloned().collect::<Vec<String>>(), keys);
@@ -246,7 +246,7 @@ fn exported(page: &str) -> Vec<String> {
 fn every_key_is_a_metric_too_or_the_page_on_metrics_says_why_not() {
     let mut keys = Vec::new();
     printed("", &serde_json::to_value(report()).unwrap(), &mut keys);
-    let exported = exported(include_str!("../../../../../docs/metrics.md"));
+    let exported = exported(include_str!("../../../../../docs/reference/metrics.md"));
     for key in &exported {
         assert!(keys.contains(key), "the page on metrics names {key}, which nobody prints");
     }

@@ -36,7 +36,7 @@ Examples:
   kickcache status --check              only what is wrong, and an exit code: for monitoring
   kickcache status --json | jq '.caches[].volumes[] | {name, dirty_bytes}'
 
-Columns (docs/status.md explains every number):
+Columns (docs/reference/status.md explains every number):
   HITS       hit ratio of reads, in blocks of 4 KiB; since the start of the daemon
   READS/S    and other rates: over the last 30 to 60 seconds
 With --watch, both are since the last sample. `instead of` is the mean time of reads that went to

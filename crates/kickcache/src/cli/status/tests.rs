@@ -445,7 +445,7 @@ fn every_word_of_health_is_explained_with_what_to_do() {
     printed
         .extend([include_str!("sentences.rs"), include_str!("page.rs")].iter().flat_map(|it| capitals(it)));
     assert!(printed.contains("OUT OF SERVICE") && printed.contains("NOT SERVED"), "{printed:?}");
-    let page = include_str!("../../../../../docs/status.md");
+    let page = include_str!("../../../../../docs/reference/status.md");
     let table = page.split("## Words").nth(1).unwrap().split("\n## ").next().unwrap();
     let rows = table.lines().filter(|line| line.starts_with("| `"));
     let explained: BTreeSet<String> = rows

@@ -173,20 +173,20 @@ fn what_packs_is_packed_and_what_does_not_is_rarely_tried() {
     assert_eq!(passed, 31);
 }
 
-/// The bytes that docs/trace-format.md shows.
+/// The bytes that docs/reference/trace-format.md shows.
 #[test]
 fn golden_bytes() {
     let bytes = file(&all_kinds()[..3], 3);
     let hex: Vec<String> =
         bytes.chunks(16).map(|line| line.iter().map(|byte| format!("{byte:02x} ")).collect()).collect();
     let hex: String = hex.iter().map(|line| format!("{}\n", line.trim_end())).collect();
-    let page = include_str!("../../../../../../docs/trace-format.md");
-    assert!(page.contains(&hex), "docs/trace-format.md shows other bytes than these:\n{hex}");
+    let page = include_str!("../../../../../../docs/reference/trace-format.md");
+    assert!(page.contains(&hex), "docs/reference/trace-format.md shows other bytes than these:\n{hex}");
 }
 
 #[test]
 fn the_page_tells_the_constants() {
-    let page = include_str!("../../../../../../docs/trace-format.md");
+    let page = include_str!("../../../../../../docs/reference/trace-format.md");
     let rows = [
         format!("| 0 | 8 | mark `{}\\n` |", String::from_utf8_lossy(&MAGIC).trim_end()),
         format!("| 8 | 2 | version, {VERSION} |"),
@@ -196,6 +196,6 @@ fn the_page_tells_the_constants() {
         format!("| {HEAD_BYTES} | p | records"),
     ];
     for row in rows {
-        assert!(page.contains(&row), "docs/trace-format.md lacks {row:?}");
+        assert!(page.contains(&row), "docs/reference/trace-format.md lacks {row:?}");
     }
 }
