@@ -17,7 +17,7 @@ fn page() -> Roff {
     let mut roff = Roff::default();
     let version = format!("kickcache {}", env!("CARGO_PKG_VERSION"));
     roff.control("TH", ["kickcache.toml", "5", "", version.as_str(), ""]);
-    roff.control("SH", ["NAME"]).text([roman("kickcache.toml - configuration file of kickcache serve")]);
+    roff.control("SH", ["NAME"]).text([roman("kickcache.toml - configuration file of the kickcache daemon")]);
     roff.control("SH", ["DESCRIPTION"]);
     for (index, part) in PAGE.split("```").enumerate() {
         if index % 2 == 1 {

@@ -65,7 +65,12 @@ impl TopArgs {
         // Who has no daemon hears it in the terminal as it was.
         let client = self.control.client();
         board.take(Instant::now(), interrupt.wait_for(move || Ok(client.status()))??);
-        let ended = self.follow(ratatui::try_init()?, &mut board, &interrupt);
+        let mut terminal = ratatui::try_init()?;
+        let ended = self.follow(&mut terminal, &mut board, &interrupt);
+        // Without a terminal the drop of `Terminal` prints an error there, and aborts.
+        if terminal.show_cursor().is_err() {
+            Exit::Interrupted.end_process();
+        }
         ratatui::try_restore()?;
         ended?;
         Ok(interrupt.check()?)
@@ -73,7 +78,7 @@ impl TopArgs {
 
     fn follow(
         &self,
-        mut terminal: DefaultTerminal,
+        terminal: &mut DefaultTerminal,
         board: &mut Board,
         interrupt: &Interrupt,
     ) -> io::Result<()> {
