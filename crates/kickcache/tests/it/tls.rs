@@ -309,7 +309,7 @@ fn what_is_no_tls_ends_the_connection() {
     let mut rest = Vec::new();
     let _ = socket.read_to_end(&mut rest);
     assert!(!rest.starts_with(&[0, 3, 0xe8, 0x89]), "an option in the clear was answered");
-    wait_for(&daemon, "it does not speak TLS");
+    wait_for(&daemon, "it does not use TLS");
     assert!(is_served(&uri(&daemon, &client)));
     daemon.stop();
 }
