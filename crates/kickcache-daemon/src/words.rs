@@ -20,7 +20,7 @@ pub enum ModeWord {
     #[value(alias = "wa", alias = "writearound")]
     #[serde(alias = "wa", alias = "writearound")]
     WriteAround,
-    /// Nothing new is cached; cached blocks are still served
+    /// No new data is cached; cached blocks are still served
     Bypass,
 }
 

@@ -1,4 +1,4 @@
-//! Tests of the configuration file: what is read, and the sentence for everything that is not.
+//! Tests of the configuration file: accepted files, and the sentence for every mistake.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -72,7 +72,7 @@ fn the_example_in_contrib_is_right() {
 }
 
 #[test]
-fn what_is_left_out_has_its_default() {
+fn missing_keys_have_their_defaults() {
     let plan = parse(Path::new("k.toml"), WHOLE).unwrap();
     let vm3 = &plan.caches[1].volumes[0];
     assert_eq!(vm3.mode, ModeWord::WriteThrough);
@@ -98,7 +98,7 @@ fn two(first: &str, second: &str) -> String {
 }
 
 #[test]
-fn metrics_have_an_address_of_their_own_that_this_machine_alone_reaches() {
+fn metrics_get_a_local_address_of_their_own() {
     let read =
         |metrics: &str| parse(Path::new("k.toml"), &format!("{metrics}\n{}", with("", "nbd = ['unix:/x']")));
     assert_eq!(read("metrics = 'tcp:[::1]:9469'").unwrap().metrics.unwrap().to_string(), "tcp:[::1]:9469");
@@ -169,7 +169,7 @@ fn tls_needs_certificates_and_names_of_clients_need_tls() {
 
 #[test]
 #[expect(clippy::too_many_lines, reason = "a list of bad files")]
-fn what_is_wrong_is_refused_with_a_sentence() {
+fn mistakes_are_refused_with_a_sentence() {
     let long = "x".repeat(64);
     let texts = [
         String::new(),
@@ -381,7 +381,7 @@ fn the_fuzzing_corpus_is_read_or_refused() {
 }
 
 #[test]
-fn what_cannot_be_a_configuration_is_not_read_whole() {
+fn an_oversized_file_is_not_read_whole() {
     let folder = tempfile::tempdir().unwrap();
     let refused = |path: &Path| match read(path).unwrap_err() {
         super::ConfigError::Read { source, .. } => source.to_string(),

@@ -8,7 +8,7 @@ use crate::metrics::family::{Family, Labelled, Labels, Subject, Values, perhaps}
 
 const YEAR_SECONDS: f64 = 365.25 * 86_400.0;
 
-/// All of them.
+/// All metrics of a cache device.
 pub(super) const FAMILIES: &[Family<CacheReport>] = &[
     Family {
         name: "kickcache_cache",

@@ -4,7 +4,7 @@ use crate::control::report::VolumeReport;
 use crate::metrics::family::{Family, Labelled, Labels, Subject, Values};
 use crate::metrics::scrape::Scrape;
 
-/// All of them.
+/// All metrics of a daemon.
 pub(super) const FAMILIES: &[Family<Scrape>] = &[
     Family {
         name: "kickcache",

@@ -1,4 +1,4 @@
-//! The text that a scrape gets, in one of two formats.
+//! The text of a scrape, in one of two formats.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! How much may be written to a device in its life, as its maker says it.
+//! The bytes that a device can be written in its life, in the notation of its maker.
 
 use std::fmt;
 use std::num::NonZeroU64;
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_endurance_is_read_as_makers_say_it() {
+    fn an_endurance_is_parsed_in_the_notation_of_makers() {
         let bytes = |text: &str| text.parse::<Endurance>().map(Endurance::bytes);
         assert_eq!(
             ["600TBW", "600TB", "1T"].map(bytes),

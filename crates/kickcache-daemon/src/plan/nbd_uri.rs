@@ -1,7 +1,7 @@
 //! Where a remote origin is: an export of an NBD server, as `nbd://HOST[:PORT]/EXPORT` or
 //! `nbd+unix:///EXPORT?socket=PATH`; with TLS `nbds://` and `nbds+unix://`.
 //!
-//! The forms are those of <https://github.com/NetworkBlockDevice/nbd/blob/master/doc/uri.md>.
+//! The forms are defined in <https://github.com/NetworkBlockDevice/nbd/blob/master/doc/uri.md>.
 
 use std::collections::BTreeSet;
 use std::fmt::{self, Write as _};
@@ -31,7 +31,7 @@ pub struct NbdUri {
     tls: Option<UriTls>,
 }
 
-/// What a URI says of TLS.
+/// The TLS parameters of a URI.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 struct UriTls {
     /// The folder of certificates: `tls-certificates=DIR`.
@@ -58,7 +58,7 @@ pub enum UriError {
     Wrong {
         /// The text.
         text: String,
-        /// What is wrong.
+        /// The defect.
         what: &'static str,
     },
     /// A socket path that the kernel does not take.
@@ -82,7 +82,7 @@ impl NbdUri {
     /// Reads a URI.
     ///
     /// # Errors
-    /// Says what was found and what was expected.
+    /// Names the text found and the expected form.
     pub fn parse(text: &str) -> Result<NbdUri, UriError> {
         let (scheme, rest) = text.split_once("://").ok_or_else(|| UriError::Unknown(text.into()))?;
         let scheme = scheme.to_ascii_lowercase();
@@ -120,8 +120,8 @@ impl NbdUri {
         Ok(uri)
     }
 
-    /// What a cache device recognises the export by: the URI, with the socket's path free of links and `..`, and without what it says
-    /// of certificates, which may move.
+    /// The identity of the export on a cache device: the URI, with the socket's path free of links and `..`,
+    /// and without its certificate parameters, which may change.
     pub fn identity(&self) -> String {
         let name = self.plain_name();
         match &self.address {
@@ -158,10 +158,10 @@ impl NbdUri {
         names.into_iter().filter(|name| *name != self.identity()).collect()
     }
 
-    /// What its server's certificate is judged by, with the files as they are now; `None` without TLS.
+    /// The configuration for verifying its server's certificate, with the present files; `None` without TLS.
     ///
     /// # Errors
-    /// Names the file, and what is wrong with it.
+    /// Names the file and its defect.
     pub fn client_tls(&self) -> Result<Option<ClientTls>, TlsError> {
         let Some(tls) = &self.tls else { return Ok(None) };
         let folder = tls.certificates.as_deref().unwrap_or_else(|| Path::new(CERTIFICATES));
@@ -172,7 +172,7 @@ impl NbdUri {
         ClientTls::open(folder, host).map(Some)
     }
 
-    /// The same without what it says of certificates.
+    /// The same without its certificate parameters.
     fn plain_name(&self) -> NbdUri {
         NbdUri { tls: self.tls.as_ref().map(|_| UriTls::default()), ..self.clone() }
     }
@@ -239,10 +239,10 @@ impl fmt::Display for NbdUri {
     }
 }
 
-/// What stands behind the `?` of a URI.
+/// The part behind the `?` of a URI.
 struct Query {
     tls: Option<UriTls>,
-    /// What is not about TLS.
+    /// The parameters that do not concern TLS.
     socket: Option<String>,
 }
 
@@ -317,7 +317,7 @@ fn encode_bytes(bytes: &[u8]) -> String {
         if is_plain(byte) {
             out.push(char::from(byte));
         } else {
-            // A string takes everything.
+            // Writing to a string cannot fail.
             let _ = write!(out, "%{byte:02X}");
         }
     }
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_export_is_told() {
+    fn an_invalid_export_is_reported() {
         let cases = [
             ("http://store/vm1", "is no NBD export"),
             ("nbds://store/vm1?tls-certificates=tls", "from the root"),
@@ -407,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_is_known_by_its_addresses_too_and_with_tls_as_without() {
+    fn a_host_is_identified_by_its_addresses_despite_tls() {
         let all = |text: &str| NbdUri::parse(text).unwrap().other_identities();
         let others = |text: &str| {
             let mut names = all(text);

@@ -1,4 +1,4 @@
-//! What to do about a cache device of which a part of the log is not what it was.
+//! The remedy for a cache device with a damaged part of the log.
 
 use std::path::Path;
 
@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_damaged_log_is_told_with_its_device_and_the_state_directory() {
+    fn a_damaged_log_is_reported_with_device_and_state_directory() {
         let state = StatePlace::Directory("/srv/notes".into());
         let rotted = Error::Rotted { what: "a batch header".into() };
         let said = damaged_log(&rotted, Path::new("/dev/fast"), &state).unwrap();

@@ -1,4 +1,5 @@
-//! A file that shall become a cache device, and is known as an origin: blank as it may be, it is somebody's disk.
+//! A file that is to become a cache device, but is recorded as an origin: even if blank, it is a volume's
+//! disk.
 
 use std::path::Path;
 
@@ -7,10 +8,10 @@ use crate::serve::config::StatePlace;
 use crate::serve::error::ServeError;
 use crate::shell_command::ShellCommand;
 
-/// Refuses to format what is noted as the origin of a volume. What does not exist is nobody's.
+/// Refuses to format the recorded origin of a volume. A missing file is not refused.
 ///
 /// # Errors
-/// [`ServeError::Cache`], whose sentence names the volume and its cache device.
+/// [`ServeError::Cache`]; its sentence names the volume and its cache device.
 pub fn check_no_origin(place: &StatePlace, path: &Path) -> Result<(), ServeError> {
     let (Some(store), Ok(identity)) = (place.store(), identity_of(path)) else { return Ok(()) };
     let what = match store.origin(&identity) {

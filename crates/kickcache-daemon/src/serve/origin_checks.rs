@@ -20,7 +20,7 @@ use crate::shell_command::ShellCommand;
 /// The checks of the origin of a volume.
 pub(super) struct VolumeCheck {
     pub(super) volume: VolumeId,
-    /// Whether the user says so.
+    /// Whether the user claims so.
     pub(super) is_changed: bool,
     check: OriginCheck,
 }

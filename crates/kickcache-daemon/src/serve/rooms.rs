@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn rooms_are_held_against_what_the_device_holds() {
+    fn reservations_are_compared_with_the_capacity() {
         let geometry = Geometry::for_device(1 << 30).unwrap();
         let check = |volumes: &[VolumeSpec]| {
             check_rooms(Path::new("/c"), &geometry, volumes).map_err(|error| error.to_string())

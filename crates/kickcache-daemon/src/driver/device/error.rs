@@ -24,7 +24,7 @@ pub enum OpenError {
     Type {
         /// Which device.
         path: PathBuf,
-        /// What it is.
+        /// The kind of the file.
         found: &'static str,
     },
     /// Not writable.
@@ -65,7 +65,7 @@ pub enum OpenError {
         /// Which device.
         path: PathBuf,
     },
-    /// Somebody else has it.
+    /// Another process has it.
     #[error(
         "{path} is in use by another process ({detail}); stop that one first (a file system on it must be unmounted)"
     )]
@@ -105,7 +105,7 @@ pub enum OpenError {
     },
 }
 
-/// What the system said about a device.
+/// The system's error for a device.
 pub(super) fn open_error(path: &Path, source: io::Error) -> OpenError {
     OpenError::Open { path: path.into(), source }
 }

@@ -7,12 +7,12 @@ use std::os::unix::fs::FileExt;
 use super::{BlockFile, OpenError};
 use crate::driver::memory::Allocator;
 
-/// What is read: one block.
+/// The length of the read: one block.
 const PROBE_BYTES: usize = 4096;
 
 impl BlockFile {
-    /// Reads the first block, past the page cache where that is possible, so that a device that cannot be read is noticed
-    /// before anybody depends on it.
+    /// Reads the first block, past the page cache if possible, so that an unreadable device is detected
+    /// before it is used.
     ///
     /// # Errors
     /// [`OpenError::Unreadable`].

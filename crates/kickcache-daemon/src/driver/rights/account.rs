@@ -1,4 +1,4 @@
-//! The user that a daemon goes on as.
+//! The user account of the daemon after its start.
 
 use nix::unistd::{Gid, Group, Uid, User, getgrouplist};
 use std::ffi::CString;
@@ -56,7 +56,7 @@ impl Account {
     }
 }
 
-/// The number of a user or group; the highest one is nobody's, as the system means "as it is" by it.
+/// The number of a user or group; the highest one is reserved, as the system uses it for "unchanged".
 fn number(text: &str) -> Option<u32> {
     text.parse().ok().filter(|number| *number != u32::MAX)
 }

@@ -37,7 +37,7 @@ impl NbdSpec {
         NbdSpec { nbd: Some(addresses), allow_client: None }
     }
 
-    /// The place of a volume for which nobody named one.
+    /// The default address of a volume.
     pub(super) fn of_runtime_dir(volume: &str) -> NbdSpec {
         NbdSpec::at(vec![default_nbd(volume)])
     }

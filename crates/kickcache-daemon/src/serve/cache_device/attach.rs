@@ -11,20 +11,20 @@ use crate::serve::config::StatePlace;
 use crate::serve::error::ServeError;
 use crate::shell_command::ShellCommand;
 
-/// An origin, as it is compared with what the superblock knows.
+/// An origin, as it is compared with the superblock's record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OriginFacts<'a> {
     /// The volume's name.
     pub name: &'a str,
     /// Bytes.
     pub size: u64,
-    /// What it is recognised by.
+    /// Its identity.
     pub identity: &'a str,
     /// The same for older versions.
     pub older: &'a [OlderIdentity],
-    /// What the user says about it.
+    /// The user's claims about it.
     pub claims: OriginClaims,
-    /// Where it is noted what is known of it.
+    /// The state directory with its record.
     pub state: &'a StatePlace,
 }
 
@@ -62,7 +62,7 @@ pub(crate) fn attach(
     Ok(known.id)
 }
 
-/// Whether an origin was extended; one of another size is refused unless the user says that it was.
+/// Whether an origin was extended; an origin of another size is refused unless the user claims the extension.
 fn is_grown(path: &Path, known: u64, origin: OriginFacts<'_>) -> Result<bool, ServeError> {
     let is_larger = origin.size > known;
     if origin.size == known {

@@ -57,7 +57,7 @@ impl<E: CacheEngine> EventLoop<E> {
         }
     }
 
-    /// An asker that is gone needs no answer.
+    /// A caller that has left needs no answer.
     fn take_control(&mut self, now: Instant, control: Control) {
         match control {
             Control::Stop => self.begin_stop(now, "it was asked to"),
@@ -133,7 +133,7 @@ impl<E: CacheEngine> EventLoop<E> {
         Ok(())
     }
 
-    /// Tells the engine what may be written to a cache device of this size.
+    /// Passes the engine the write budget for a cache device of this size.
     pub(super) fn apply_write_budget(&mut self, now: Instant) {
         let size = self.superblock.geometry.device_size;
         let budget = self.write_budget.map(|budget| budget.per_day(size));
@@ -181,7 +181,7 @@ impl<E: CacheEngine> EventLoop<E> {
         ServerStatus { activities, curves, ..self.state(now) }
     }
 
-    /// What a scrape of metrics takes, which comes often: requests wait meanwhile.
+    /// The data for a scrape of metrics, which is frequent: requests wait meanwhile.
     fn sample(&mut self) -> ServerSample {
         let begun = self.core.clock.now();
         let count = self.core.volumes.count();
@@ -228,7 +228,7 @@ impl<E: CacheEngine> EventLoop<E> {
         MemoryUse { bytes: budget.used(), waiting: budget.waiting_count() }
     }
 
-    /// The state but for what takes long.
+    /// The state, except its expensive parts.
     fn state(&self, now: Instant) -> ServerStatus {
         let of_origin = |volume: &Volume| self.trouble_of(now, Device::Origin(volume.info.id));
         let indices = || self.core.volumes.indices();

@@ -1,7 +1,8 @@
-//! Another engine in the place of the one that serves.
+//! Replacing the serving engine by another one.
 //!
-//! The order decides where a cache device is left out: the origins have everything, flushed; it is on record that the device is out of
-//! service; only then the engine that knows it gives way, and anything goes past it.
+//! The order is decisive when a cache device is taken out of use: first the origins have all data, flushed;
+//! then it is on record that the device is out of service; only then the old engine is replaced, and requests
+//! bypass the device.
 
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, PoisonError};
@@ -28,7 +29,7 @@ use crate::serve::notes::Notes;
 use crate::serve::out_of_service::OutOfService;
 
 impl<E: CacheEngine> EventLoop<E> {
-    /// An asker that is gone needs no answer.
+    /// A caller that has left needs no answer.
     pub(super) fn take_engine_order(&mut self, now: Instant, order: EngineOrder) {
         match order {
             EngineOrder::Look(answer) => drop(answer.send(self.behind())),
@@ -51,7 +52,7 @@ impl<E: CacheEngine> EventLoop<E> {
         ServeError::Cache { path: self.cache.clone(), what: what.into() }
     }
 
-    /// Refuses what needs a loop at peace.
+    /// Refuses unless the loop has no other change in progress.
     fn behind(&self) -> Result<Behind, ServeError> {
         if self.core.stage != LoopPhase::Serving || self.core.engine.phase() != Phase::Running {
             return Err(self.refuse_engine_change("its server is stopping"));
@@ -114,7 +115,7 @@ impl<E: CacheEngine> EventLoop<E> {
         }
     }
 
-    /// What a change of the engine that takes too long waits for.
+    /// The reason why a change of the engine takes too long.
     fn unfinished(&self, now: Instant) -> String {
         let is_draining = matches!(
             &self.engine_lease,
@@ -150,7 +151,7 @@ impl<E: CacheEngine> EventLoop<E> {
             return;
         }
         if self.core.engine.health() == CacheHealth::Good {
-            // It has not failed: the log says something else of it.
+            // The device has not failed: the log has another message for it.
             self.out_of_service = OutOfService::Told(Record::Pending);
             self.core.engine.leave_out(now);
             self.pump(now);
@@ -163,7 +164,7 @@ impl<E: CacheEngine> EventLoop<E> {
 
     fn await_record(&mut self, now: Instant) {
         match self.core.engine.record() {
-            // One that has no cache device has nothing to put on record.
+            // An engine without a cache device has no record to write.
             Some(Record::OnDevice | Record::WithHost | Record::ByOrder) | None => {
                 if let Some(change) = self.engine_lease.change() {
                     let took = change.go_on(now, EngineStep::Parting);
@@ -185,7 +186,7 @@ impl<E: CacheEngine> EventLoop<E> {
         }
     }
 
-    /// Nothing is in flight: the other engine serves from here on.
+    /// No request is in flight: the other engine serves from here on.
     fn change_engine(&mut self, now: Instant) {
         let EngineLease::Changing(EngineChange { other, answer, begun, .. }) =
             std::mem::take(&mut self.engine_lease)
@@ -243,7 +244,7 @@ impl<E: CacheEngine> EventLoop<E> {
         self.core.let_go();
         // A size may have waited for it.
         self.take_resizes();
-        // What waited is to leave at once: the loop may sleep next.
+        // Waiting requests are passed on at once: the loop may sleep next.
         self.pump(now);
     }
 }

@@ -19,8 +19,8 @@ use crate::serve::core::LoopPhase;
 use crate::serve::error::ServeError;
 
 impl<E: CacheEngine> EventLoop<E> {
-    /// Begins to use more of the cache device: a cache file is extended to `wanted` bytes, a block device has been. The answer comes
-    /// once it is known that this can be.
+    /// Begins to use more of the cache device: a cache file is extended to `wanted` bytes, a block device has
+    /// been extended already. The answer is sent once the new size is known to be possible.
     pub(super) fn begin_growth(&mut self, now: Instant, wanted: Option<u64>, answer: GrowthAnswer) {
         match self.growth.step() {
             // The first client has had its answer: the device was late.
@@ -41,7 +41,7 @@ impl<E: CacheEngine> EventLoop<E> {
         });
         match begun {
             Ok(()) => self.growth.asker.wait(now, answer),
-            // An asker that is gone needs no answer.
+            // A caller that has left needs no answer.
             Err(error) => drop(answer.send(Err(error))),
         }
     }
@@ -77,7 +77,7 @@ impl<E: CacheEngine> EventLoop<E> {
         cache.ok_or_else(|| self.refuse_growth("its volumes are served without a cache"))
     }
 
-    /// Goes on with what threads found or wrote, and with what the engine has prepared.
+    /// Continues with the results of threads, and with results of the engine.
     pub(super) fn take_growth(&mut self, now: Instant) {
         while let Some(outcome) = self.growth.poll() {
             match outcome {
@@ -135,7 +135,7 @@ impl<E: CacheEngine> EventLoop<E> {
         Ok(grown)
     }
 
-    /// Writes the superblock once the engine is prepared, and nobody else writes one.
+    /// Writes the superblock once the engine is prepared, and no other write of it is in progress.
     fn store_growth(&mut self) {
         let Some(GrowthStep::Preparing(extended)) = self.growth.step() else { return };
         if self.core.stage != LoopPhase::Serving || self.core.engine.health() != CacheHealth::Good {
@@ -155,12 +155,12 @@ impl<E: CacheEngine> EventLoop<E> {
         }
     }
 
-    /// Whether a superblock is on its way to the device, or is lent to whoever writes it.
+    /// Whether a superblock is being written, or its lease is in use.
     pub(super) fn is_storing_superblock(&self) -> bool {
         self.takeover.is_storing() || self.is_storing_for_others()
     }
 
-    /// The same, but for a device that takes over.
+    /// The same, except by a device that takes over.
     pub(super) fn is_storing_for_others(&self) -> bool {
         let is_written =
             self.resizes.is_storing() || self.growth.is_storing() || self.journal_note.is_storing();
@@ -180,7 +180,7 @@ impl<E: CacheEngine> EventLoop<E> {
         );
     }
 
-    /// The device goes on with what it had. What was written of the new superblock says nothing wrong: segments that it knows are free.
+    /// The device keeps its old size. A partly written new superblock is harmless: its new segments are free.
     fn give_up_growth(&mut self, error: &ServeError) {
         self.growth.end();
         tracing::error!(
@@ -191,7 +191,7 @@ impl<E: CacheEngine> EventLoop<E> {
         );
     }
 
-    /// Tells whoever asked that the device takes too long.
+    /// Answers the caller that the device takes too long.
     pub(super) fn tell_late_growth(&mut self, now: Instant) {
         if self.growth.asker.is_overdue(now) {
             let what = "the device has not been extended and read for 8 s; it grows when that is done, which the log says: check it, or \

@@ -1,4 +1,4 @@
-//! Volumes that come and go while the others are served: short steps, one a turn.
+//! Adding and removing volumes while others are served: short steps, one a turn.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ use crate::serve::open_volume::Served;
 use crate::serve::origin::SAMPLES_MAX;
 
 impl<E: CacheEngine> EventLoop<E> {
-    /// An asker that is gone needs no answer.
+    /// A caller that has left needs no answer.
     pub(super) fn take_membership_order(&mut self, now: Instant, order: MembershipOrder) {
         match order {
             MembershipOrder::Members(answer) => drop(answer.send(self.members())),
@@ -61,7 +61,7 @@ impl<E: CacheEngine> EventLoop<E> {
         }
     }
 
-    /// Refuses what needs a cache device in service, and a superblock that nobody else writes.
+    /// Refuses unless the cache device is in service, and its superblock is not being written.
     fn cache_to_change(&self) -> Result<Arc<BlockFile>, ServeError> {
         let refuse = |what: &str| ServeError::Cache { path: self.cache.clone(), what: what.into() };
         if self.core.stage != LoopPhase::Serving {
@@ -130,7 +130,7 @@ impl<E: CacheEngine> EventLoop<E> {
         Ok(())
     }
 
-    /// How long the loop did nothing else.
+    /// How long the loop was occupied by it.
     fn tell_turn(&self, what: &str, index: usize, begun: Instant) {
         let micros = self.core.clock.now().since(begun).as_nanos() / 1_000;
         let name = self.core.volumes.name(index);
@@ -153,7 +153,7 @@ impl<E: CacheEngine> EventLoop<E> {
             return Err(refuse(what));
         }
         self.frontends.hide(&mut self.core, index);
-        // What waits for a cap is to end like the rest.
+        // Requests that wait for a cap must end like the others.
         self.core.throttles.open(id);
         self.core.begin_due();
         self.leaving = Some(Leaving::begin(now, id, index, *dirty, answer.clone()));
@@ -225,7 +225,7 @@ impl<E: CacheEngine> EventLoop<E> {
         self.tell_turn("forgotten in part", index, begun);
     }
 
-    /// It stays after all, and nothing of it has changed.
+    /// The volume stays after all, unchanged.
     fn stay(&mut self, why: &str) {
         let Some(Leaving { id, index, answer, .. }) = self.leaving.take() else { return };
         self.core.throttles.close(id);
@@ -249,7 +249,7 @@ impl<E: CacheEngine> EventLoop<E> {
         }
     }
 
-    /// Nothing is left of it.
+    /// No block of it is left.
     fn end_leave(&mut self) -> Option<GoneVolume> {
         let begun = self.core.clock.now();
         let Leaving { id, index, .. } = self.leaving.take()?;

@@ -1,5 +1,5 @@
-//! An origin that was extended while it is served. Devices are asked and written by threads: one that does not answer stops
-//! nobody.
+//! An origin that was extended while it is served. Threads query and write the devices: an unresponsive one
+//! blocks no others.
 
 use std::sync::Arc;
 
@@ -24,8 +24,8 @@ struct OriginFile {
 }
 
 impl<E: CacheEngine> EventLoop<E> {
-    /// Begins to take the size of a volume's origin over: noted durably first, then told to guests at once and to NBD
-    /// clients when they connect.
+    /// Begins to use the new size of a volume's origin: it is recorded durably first, then reported to guests
+    /// at once and to NBD clients when they connect.
     pub(super) fn begin_resize(&mut self, now: Instant, name: &str, answer: Answer) {
         let joined = match self.volume_id(name) {
             Ok(id) => self.resizes.join(now, id, answer),
@@ -37,7 +37,7 @@ impl<E: CacheEngine> EventLoop<E> {
             begun.map_err(ServeError::system("start a thread"))
         });
         if let Err(error) = begun {
-            // An asker that is gone needs no answer.
+            // A caller that has left needs no answer.
             let _ = answer.send(Err(error));
         }
     }
@@ -63,7 +63,7 @@ impl<E: CacheEngine> EventLoop<E> {
         Ok(OriginFile { volume: id, file: origin })
     }
 
-    /// Goes on with what threads found or wrote.
+    /// Continues with the results of threads.
     pub(super) fn take_resizes(&mut self) {
         while let Some(outcome) = self.resizes.poll() {
             match outcome {
@@ -120,7 +120,7 @@ impl<E: CacheEngine> EventLoop<E> {
         if self.core.stage != LoopPhase::Serving {
             return Err(ServeError::Stopped);
         }
-        // What was written meanwhile is of other volumes.
+        // The superblock may have changed for other volumes meanwhile.
         let Some(superblock) = self.grown(id, size)? else { return Err(ServeError::Stopped) };
         match self.core.driver.shared_file(Device::Cache) {
             Some(cache) => {
@@ -134,7 +134,7 @@ impl<E: CacheEngine> EventLoop<E> {
         }
     }
 
-    /// The new size is noted.
+    /// The new size is recorded.
     fn end_resize(&mut self, id: VolumeId, superblock: Superblock) {
         self.superblock = superblock;
         let name = self.volume_name(id).to_owned();
@@ -153,7 +153,7 @@ impl<E: CacheEngine> EventLoop<E> {
         tracing::info!(event = "volume_resized", volume = name, "{name} now has {size} bytes");
     }
 
-    /// Tells those who asked that a device takes too long.
+    /// Answers callers that a device takes too long.
     pub(super) fn tell_late_resizes(&mut self, now: Instant) {
         while let Some(Overdue { volume, step, answer }) = self.resizes.poll_overdue(now) {
             let (device, what) = match step {
@@ -164,7 +164,7 @@ impl<E: CacheEngine> EventLoop<E> {
                 "{} {what} for 8 s; the new size is used when the device answers: check the device, or repeat the command",
                 self.show_device(device)
             );
-            // An asker that is gone needs no answer.
+            // A caller that has left needs no answer.
             let device = format!("volume {}", self.volume_name(volume));
             let _ = answer.send(Err(ServeError::StillRunning { device, what }));
         }

@@ -24,7 +24,7 @@ pub(super) fn open(
     Ok(file)
 }
 
-/// An origin that cannot be flushed is refused, unless the user says that it need not be.
+/// Refuses an origin that cannot be flushed, unless the user accepts it.
 fn see_to_flush(name: &str, origin: &mut BlockFile, claims: OriginClaims) -> Result<(), ServeError> {
     match origin.probe_flush() {
         Ok(()) => Ok(()),

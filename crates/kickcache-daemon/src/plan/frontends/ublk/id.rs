@@ -11,7 +11,7 @@ const DEVICES_MAX: u32 = 64;
 /// Which of the host's ublk devices a volume is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum UblkId {
-    /// The one that it was before, if that still waits; else the kernel's choice.
+    /// The number of the previous device, if that still waits; otherwise the kernel chooses one.
     Any,
     /// `/dev/ublkbN`.
     Number(u32),

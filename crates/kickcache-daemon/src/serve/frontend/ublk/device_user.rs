@@ -1,16 +1,16 @@
-//! Who may use a block device.
+//! The users of a block device.
 
 use std::fmt::{self, Display, Formatter};
 use std::path::PathBuf;
 
-/// Somebody who uses a block device, or a partition of it.
+/// A user of a block device, or of one of its partitions.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum DeviceUser {
     /// A file system that is mounted.
     Mount(PathBuf),
     /// Swap, on the device or partition of this name.
     Swap(String),
-    /// A device that stands on it.
+    /// A device on top.
     Device(String),
     /// A file system of a kind that no mount table shows any more: it was unmounted lazily.
     FileSystem(String),
@@ -18,12 +18,12 @@ pub enum DeviceUser {
     Process(u32, String),
     /// Something in the kernel.
     Kernel,
-    /// Somebody for whom an open of it waits, for longer than these seconds.
+    /// An unknown user: an open waits for longer than these seconds.
     Unknown(u64),
 }
 
 impl DeviceUser {
-    /// What is to be done before the device can go.
+    /// The steps before the device can be deleted.
     pub fn to_let_go(&self) -> String {
         match self {
             DeviceUser::Mount(place) => format!("unmount it (umount {})", place.display()),

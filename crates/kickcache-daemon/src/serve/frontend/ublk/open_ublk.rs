@@ -9,7 +9,7 @@ use crate::driver::io_engine::IoEngine;
 use crate::serve::error::ServeError;
 use crate::serve::known_volume::KnownVolume;
 
-/// A device that waits for the loop. Without one it goes again, if it was made for this.
+/// A device that waits for the loop. If it was created for this and is dropped, it is deleted again.
 pub(crate) struct OpenUblk {
     device: Option<UblkDevice>,
     controls: Controls,

@@ -1,4 +1,4 @@
-//! What a server says of an export, which must be so again when it comes back.
+//! The properties of an export, which must be the same when the server returns.
 
 use kickcache_engine::units::BLOCK_SIZE;
 use kickcache_nbd::client::RemoteExport;
@@ -7,7 +7,7 @@ use crate::driver::device::AccessMode;
 use crate::driver::minimum_block::MinimumBlock;
 use crate::plan::origin_claims::OriginClaims;
 
-/// What a volume relies on.
+/// The properties on which a volume relies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Facts {
     /// Bytes.
@@ -22,7 +22,7 @@ pub(super) struct Facts {
 const MINIMUM_BLOCK_MAX: u64 = 64 << 10;
 
 impl Facts {
-    /// Those of an export, if it can be an origin.
+    /// The properties of an export, if it can be an origin.
     ///
     /// # Errors
     /// A sentence.
@@ -57,12 +57,13 @@ impl Facts {
         Ok(Facts { size, minimum_block, has_flush: export.has_flush(), access })
     }
 
-    /// Whether what was flushed can be told from what was not: else a server that restarts may lose anything.
+    /// Whether flushed writes can be distinguished from others: otherwise a server that restarts may lose any
+    /// write.
     pub(super) fn keeps_flushed(&self) -> bool {
         self.has_flush || self.access == AccessMode::ReadOnly
     }
 
-    /// What is not as it was, if the server came back with something else.
+    /// The difference, if the server returned with another export.
     pub(super) fn difference(&self, export: &RemoteExport) -> Option<String> {
         if export.size != self.size {
             let hint = match export.size > self.size {
@@ -129,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_an_origin_is_told() {
+    fn unsuitable_exports_are_reported() {
         let write = |export| Facts::of(&export, AccessMode::ReadWrite, OriginClaims::default());
         let told = |export| write(export).unwrap_err();
         const FLUSH: u16 = 1 << 2;

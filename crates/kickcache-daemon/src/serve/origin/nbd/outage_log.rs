@@ -1,4 +1,4 @@
-//! What the log says of outages of a remote origin: a server that dies again and again must not fill it.
+//! The log messages of outages of a remote origin: a server that dies repeatedly must not fill the log.
 
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ pub(super) struct OutageLog {
     timeout: Duration,
     clock: Clock,
     complaints: Complaints,
-    /// Why the last attempt to connect failed, so that it is told once in an outage.
+    /// The reason why the last attempt to connect failed, so that it is logged once in an outage.
     told: Option<Unusable>,
 }
 
@@ -73,7 +73,8 @@ impl OutageLog {
         let OutageLog { volume, uri, .. } = self;
         let why = server.why();
         let line = format!("{uri}, the origin of {volume}, cannot be used: {why}; it is tried again");
-        // That nobody answers comes and goes; it must not keep what is wrong with one that does from being told.
+        // A server that does not answer is common and transient; it must not suppress the report of a wrong
+        // answer.
         let complaint = match server {
             Unusable::Away(_) => UNREACHABLE,
             Unusable::Wrong(_) => UNUSABLE,
@@ -91,7 +92,7 @@ impl OutageLog {
         self.say(OVER, &line);
     }
 
-    /// Requests end that were begun again for too long.
+    /// Fails requests that were repeated for too long.
     pub(super) fn fatal(&mut self, count: usize) {
         let OutageLog { volume, uri, timeout, .. } = self;
         let requests = if count == 1 { "request" } else { "requests" };
@@ -112,7 +113,7 @@ impl OutageLog {
         self.complaints.tell_held_back(self.clock.now(), |_| &self.volume);
     }
 
-    /// How long until there is something to tell.
+    /// The time until the next log message.
     pub(super) fn until_due(&self) -> Option<Duration> {
         self.complaints.poll_timeout().map(|due| span(self.clock.now(), due))
     }

@@ -8,7 +8,7 @@ use kickcache_nbd::client::ClientError;
 use super::patience::PATIENCE_MAX;
 use super::unusable::cause;
 
-/// A sentence: what happened, and what to do.
+/// A sentence: the problem, and the remedy.
 pub(super) fn refusal(error: &ClientError, patience: Duration) -> String {
     format!("{}; {}", cause(error), advice(error, patience))
 }
@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_server_is_to_be_started_only_if_there_is_none() {
+    fn a_server_is_started_only_if_none_exists() {
         let told = |kind: ErrorKind| refusal(&ClientError::Io(kind.into()), PATIENCE_MAX);
         assert!(told(ErrorKind::ConnectionRefused).ends_with("; start its server, or give another origin"));
         assert!(told(ErrorKind::NotFound).contains("start its server"));
