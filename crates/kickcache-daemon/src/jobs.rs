@@ -84,7 +84,7 @@ mod tests {
         while jobs.lock().idle == 0 {
             thread::yield_now();
         }
-        assert!(!jobs.push(first), "the one that waits takes it");
+        assert!(!jobs.push(first), "the waiting thread takes it");
         while !jobs.lock().jobs.is_empty() {
             thread::yield_now();
         }

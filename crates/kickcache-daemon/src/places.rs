@@ -24,7 +24,7 @@ pub(crate) fn fault(path: &Path) -> Option<String> {
         [] => "check the name, or choose another place".into(),
         names => format!("did you mean {}?", names.join(", ")),
     };
-    Some(format!("it does not exist, and nothing is ever made below {kernels}; {hint}"))
+    Some(format!("it does not exist, and no file can be created below {kernels}; {hint}"))
 }
 
 /// The path without links, as far as it exists.
@@ -70,7 +70,7 @@ mod tests {
             ["/dev/nvme0n1p99", "/dev/disk/by-id/x", "/proc/x", "/sys/x/y", "/dev/../dev/x", "/proc/self/x"]
         {
             let found = fault(Path::new(path)).unwrap_or_else(|| panic!("{path} may be made"));
-            assert!(found.contains("nothing is ever made below /"), "{found}");
+            assert!(found.contains("no file can be created below /"), "{found}");
         }
         for path in ["/dev/shm/x", "/var/tmp/x", "/devices/x", "x", "/var/../tmp/dev/x"] {
             assert_eq!(fault(Path::new(path)), None, "{path}");

@@ -83,7 +83,7 @@ pub fn catch(obey: impl Fn(Wish) + Send + 'static) -> io::Result<CaughtSignals> 
             let Known { name, meaning } = look_up(number);
             match meaning {
                 Meaning::Stop => {
-                    tracing::info!(event = "signal_stop", "{name} came: the daemon is to stop");
+                    tracing::info!(event = "signal_stop", "{name}: the daemon stops");
                     obey(Wish::Stop);
                 }
                 Meaning::Reload => obey(Wish::Reload),
@@ -97,7 +97,7 @@ pub fn catch(obey: impl Fn(Wish) + Send + 'static) -> io::Result<CaughtSignals> 
 
 /// Logs a signal without effect.
 pub fn tell_ignored(name: &str) {
-    tracing::info!(event = "signal_ignored", "{name} came and is ignored");
+    tracing::info!(event = "signal_ignored", "{name} was received and is ignored");
 }
 
 impl Drop for CaughtSignals {

@@ -59,7 +59,7 @@ pub(super) fn sentence(message: &str, line: &str) -> String {
             format!("`{key}` cannot be {value}; write it as in {key} = {example}")
         }
         _ if message == "duplicate key" => {
-            format!("`{key}` stands here for the second time; keep one of the two lines")
+            format!("`{key}` is set for the second time; keep one of the two lines")
         }
         _ if message.starts_with("unknown field `volume`") => {
             "a volume belongs to a cache device: write [[cache.volume]], below its [[cache]]".into()

@@ -26,7 +26,7 @@ pub const ANSWER_MAX: Duration = Duration::from_secs(10);
 pub enum ClientError {
     /// No process listens there.
     #[error(
-        "no kickcache daemon answers at {}; start one (`{}` tells how), or name its control socket with --control",
+        "no kickcache daemon answers at {}; start one (see `{}`), or name its control socket with --control",
         .0.display(), ShellCommand::new("serve").word("--help")
     )]
     NoDaemon(PathBuf),

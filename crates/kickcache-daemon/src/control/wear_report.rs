@@ -101,7 +101,7 @@ mod tests {
     fn life_is_endurance_divided_by_the_last_days_writes() {
         assert_eq!(life(24, 100_000_000_000), Some(10.0));
         assert_eq!(life(6, 25_000_000_000), Some(10.0), "a quarter of a day");
-        assert_eq!(life(0, 1 << 30), None, "too early to tell");
+        assert_eq!(life(0, 1 << 30), None, "too early for an estimate");
         assert_eq!(life(24, 0), None);
     }
 }

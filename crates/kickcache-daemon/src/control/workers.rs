@@ -141,7 +141,7 @@ fn tell(job: &ControlRequest) {
         None => "somebody".into(),
     };
     let request = serde_json::to_string(&job.request).unwrap_or_default();
-    tracing::info!(event = "control_request", "{who} asks at the control socket: {request}");
+    tracing::info!(event = "control_request", "request of {who} at the control socket: {request}");
 }
 
 fn answer(target: &dyn ControlTarget, request: &Request) -> Answer {

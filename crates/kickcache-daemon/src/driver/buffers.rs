@@ -81,7 +81,7 @@ impl Buffers {
     /// A request in memory that the caller lends while it is in use, from its first byte on: this byte must
     /// be the first of a page of the volume. Lent memory does not count against any limit.
     pub(crate) fn lend(&mut self, chunk: Chunk, length: usize) -> RequestId {
-        assert!(length <= chunk.length(), "a request larger than what is lent");
+        assert!(length <= chunk.length(), "a request larger than the lent memory");
         self.place(Slot::Lent { chunk, length })
     }
 
@@ -109,7 +109,7 @@ impl Buffers {
         let slot = std::mem::replace(&mut self.slots[index(id)], Slot::Free);
         match slot {
             Slot::Free => panic!("request {id:?} was released twice"),
-            Slot::Lent { .. } => panic!("what was lent for request {id:?} is to be given back"),
+            Slot::Lent { .. } => panic!("the memory lent for request {id:?} must be returned first"),
             Slot::Empty => {}
             Slot::Payload { chunk, grant, .. } => {
                 self.budget.release(grant);
@@ -158,7 +158,7 @@ impl Buffers {
             }
             Memory::Pool { page, offset } => {
                 let start = page.byte_offset() + u64::from(offset);
-                self.pool.address(usize::try_from(start).expect("the pool lies in memory"), length)
+                self.pool.address(usize::try_from(start).expect("the pool fits the address space"), length)
             }
         }
     }

@@ -139,7 +139,7 @@ impl Allocator {
     }
 
     /// Takes memory back.
-    #[expect(clippy::needless_pass_by_value, reason = "who gives memory back must not keep it")]
+    #[expect(clippy::needless_pass_by_value, reason = "the caller must not keep returned memory")]
     pub(crate) fn release(&mut self, chunk: Chunk) {
         let free = Free { base: chunk.base, present: chunk.cost };
         self.kept += free.present;

@@ -179,8 +179,8 @@ impl Answers {
         };
         let plain = |status, text: &str| typed(status, "text/plain; charset=utf-8", None, text);
         if request.host == Host::Foreign && self.exposure == Exposure::LocalOnly {
-            let text = "The host in this request is a name, and only localhost and addresses are answered here: \
-                        ask for http://localhost/, or start the daemon with --insecure-tcp.\n";
+            let text = "The host in this request is a name, and only localhost and addresses are \
+                        answered here: use http://localhost/, or start the daemon with --insecure-tcp.\n";
             return plain(Status::Forbidden, text);
         }
         match request.asked {

@@ -215,7 +215,7 @@ impl Change {
         if self.engine.status().health == CacheHealth::Good {
             return Ok(());
         }
-        let what = "it failed while it was written; nothing says what it holds now".into();
+        let what = "it failed during a write; its present content is unknown".into();
         Err(ServeError::Cache { path: self.path.clone(), what }.into())
     }
 

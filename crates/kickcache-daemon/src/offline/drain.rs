@@ -191,8 +191,9 @@ fn damaged(plan: DrainPlan<'_>, name: &str) -> String {
     let detach =
         ShellCommand::new("detach").word("--lose-dirty").path(plan.cache).word(name).state(plan.state);
     format!(
-        "the copy on the cache device is damaged, and the only one; everything else is on the origin. Serve the volume and overwrite all \
-         of each block, or give them up ({detach}): the origin then has what it had there before"
+        "the only copy, on the cache device, is damaged; all other data is on the origin. Serve the \
+         volume and overwrite the whole of each block, or give them up ({detach}): the origin then has \
+         its previous data there"
     )
 }
 

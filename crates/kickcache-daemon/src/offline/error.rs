@@ -47,7 +47,7 @@ pub enum OfflineError {
     #[error("{} is blank, and no cache device: give another path, or format it first", .0.display())]
     Blank(PathBuf),
     /// A daemon has it.
-    #[error("{} is in use; if a daemon serves it, ask that one: {}", .0.display(), ShellCommand::new("status"))]
+    #[error("{} is in use; if a daemon serves it, use: {}", .0.display(), ShellCommand::new("status"))]
     Busy(PathBuf),
     /// The engine cannot use it.
     #[error("{}: {source}", .path.display())]
@@ -62,7 +62,7 @@ pub enum OfflineError {
     State(#[from] StateError),
     /// It is out of service.
     #[error(
-        "{} is out of service; nothing is changed on it: format it before you use it again ({})", .path.display(),
+        "{} is out of service, and is unchanged: format it before you use it again ({})", .path.display(),
         ShellCommand::new("format").path(.path).state(.state)
     )]
     OutOfService {
@@ -73,7 +73,7 @@ pub enum OfflineError {
     },
     /// It is out of service with dirty blocks.
     #[error(
-        "{} is out of service, and its blocks of {name} ({what}) may be older than what was written since; say \
+        "{} is out of service, and its blocks of {name} ({what}) may be older than later writes; use \
          --accept-older to write them back", .path.display()
     )]
     Older {
@@ -86,9 +86,9 @@ pub enum OfflineError {
     },
     /// Its origin was served past it, and it has dirty blocks.
     #[error(
-        "{since} since {} had {name}: of it, that holds {what}, perhaps older than what the origin has; {}write that over what the origin \
-         has ({}), which removes the volume from this device, as its other blocks are stale, too, or go on without it (serve {}, or \
-         {})", .path.display(), .since.other_way(.name), ShellCommand::drain_older(.name, .path, .state), lose_dirty(.name),
+        "{since} since {} had {name}: it still holds {what}, possibly older than the data of the origin; \
+         {}write that over the data of the origin ({}), which removes the volume from this device, as \
+         its other blocks are stale, too, or serve it without them (serve {}, or {})", .path.display(), .since.other_way(.name), ShellCommand::drain_older(.name, .path, .state), lose_dirty(.name),
         ShellCommand::new("detach").word("--lose-dirty").path(.path).word(.name).state(.state)
     )]
     Overtaken {
@@ -105,7 +105,7 @@ pub enum OfflineError {
     },
     /// The origin is not where it was.
     #[error(
-        "the origin of {name} was {} and cannot be opened; if it has another path, say {}", .origin.display(),
+        "the origin of {name} was {} and cannot be opened; if it has another path, use {}", .origin.display(),
         ShellCommand::drain_offline(.name, .path).word("--origin").word("NEW").word("--origin-moved").state(.state)
     )]
     OriginGone {
@@ -122,7 +122,7 @@ pub enum OfflineError {
     },
     /// The state directory does not confirm the origin that the device names.
     #[error(
-        "{} names {origin} as the origin of {name}, and {why}; nothing was written: check it, and name the origin ({drain})",
+        "{} names {origin} as the origin of {name}, and {why}; no data was written: check it, and name the origin ({drain})",
         .path.display()
     )]
     Unbound {
@@ -159,9 +159,10 @@ pub enum OfflineError {
     },
     /// It was served, and the given state directory has no record of it.
     #[error(
-        "{} was served before, and {place} has no record of it: the origin of {name} may have newer data; name the state \
-         directory that has its record (--state), or say --accept-older and --origin to write {what} over what the origin has, and to \
-         remove the volume from this device, as its other blocks may be stale", .path.display()
+        "{} was served before, and {place} has no record for it: the origin of {name} may have newer \
+         data; name the state directory that has its record (--state), or use --accept-older and \
+         --origin to write {what} over the data of the origin, and to remove the volume from this \
+         device, as its other blocks may be stale", .path.display()
     )]
     Unnoted {
         /// The device.
@@ -188,7 +189,7 @@ pub enum OfflineError {
     },
     /// A volume has dirty blocks.
     #[error(
-        "{} of {name} {} dirty: the origin lacks what is there ({}); write it back ({drain}), or say {lose} to lose it",
+        "{} of {name} {} dirty: the origin lacks them ({}); write them back ({drain}), or use {lose} to lose them",
         counted(block_count(.extents), "block"), are(block_count(.extents)), show_extents(.extents, EXTENTS_SHOWN)
     )]
     Dirty {
@@ -203,8 +204,8 @@ pub enum OfflineError {
     },
     /// The contents of a cache device are unknown.
     #[error(
-        "{} cannot be read, and may hold blocks that the origins lack; make it readable, or lose what it holds of a volume \
-         ({lose})", .path.display()
+        "{} cannot be read, and may hold blocks that the origins lack; make it readable, or lose its \
+         blocks of a volume ({lose})", .path.display()
     )]
     Unknown {
         /// The flag that gives up its blocks.
@@ -230,11 +231,11 @@ pub enum OfflineError {
     },
     /// A signal interrupted it.
     #[error(
-        "the drain of {0} was interrupted; what is still dirty stays on the cache device: drain it again"
+        "the drain of {0} was interrupted; the remaining dirty blocks stay on the cache device: drain it again"
     )]
     Interrupted(String),
     /// Several volumes, and none was named.
-    #[error("{} has {} volumes; say which: {}", .path.display(), .known.len(), .known.join(", "))]
+    #[error("{} has {} volumes; name one: {}", .path.display(), .known.len(), .known.join(", "))]
     WhichVolume {
         /// The device.
         path: PathBuf,

@@ -152,7 +152,7 @@ fn begin_removal(control: &mut Control, id: u32, in_use: InUse) -> Result<Begun,
     match (device.user, in_use) {
         _ if device.state == UblkState::Ending => Err(stuck(id)),
         (Some(user), InUse::Keep) => Err(format!(
-            "{path} is used by {user}; serve its volume again and {}, or say --force, which lets what waits in it fail",
+            "{path} is used by {user}; serve its volume again and {}, or use --force, which makes its waiting requests fail",
             user.to_let_go()
         )),
         (user @ Some(_), InUse::Fail) | (user @ None, _) => {
@@ -250,7 +250,7 @@ mod tests {
             let (kernel, _nodes) = scene(|info| info.state = state);
             assert_eq!(remove_with(&mut kernel.control(), ID, InUse::Keep), Ok(Removed::Gone));
             assert_eq!(kernel.known().done, [STOP_DEV, DEL_DEV_ASYNC]);
-            assert_eq!(kernel.known().unlocked, NONE, "no start came between the look and the removal");
+            assert_eq!(kernel.known().unlocked, NONE, "no start ran between the check and the removal");
         }
     }
 

@@ -57,7 +57,7 @@ pub enum PlanError {
     SameName(String),
     /// Two volumes of one serial number.
     #[error(
-        "the volumes `{first}` and `{second}` have the serial number {serial}; set another one (serial) for one of the volumes"
+        "the volumes `{first}` and `{second}` have the serial number {serial}; set another one (serial) for either volume"
     )]
     SameSerial {
         /// The serial number.
@@ -98,15 +98,13 @@ pub enum PlanError {
         name: String,
     },
     /// NBD on the control socket's path.
-    #[error(
-        "the volume `{0}` listens on the path of the control socket; choose another path for one of them"
-    )]
+    #[error("the volume `{0}` listens on the path of the control socket; choose another path for either")]
     ControlAddress(String),
     /// NBD on a public address without an explicit flag.
     #[error(
-        "{address} can be reached from other machines, and NBD has neither encryption nor a password here; \
-         use a unix socket or a loopback address, TLS with certificates of clients (--tls=require, docs/tls.md), or say \
-         --insecure-tcp (insecure-tcp = true)"
+        "{address} can be reached from other machines, and NBD has neither encryption nor a password \
+         here; use a unix socket or a loopback address, TLS with certificates of clients (--tls=require, \
+         docs/tls.md), or accept it with --insecure-tcp (insecure-tcp = true)"
     )]
     Insecure {
         /// The address.
@@ -122,8 +120,9 @@ pub enum PlanError {
     TlsWithoutNbd,
     /// Allowed client names, while the server requests no certificates.
     #[error(
-        "the volume `{0}` is for clients with names in their certificates (allow-client), and clients without one are served, too; \
-         say --tls=require (tls = \"require\") without --tls-verify-peer=off"
+        "the volume `{0}` is for clients with names in their certificates (allow-client), but clients \
+         without a certificate are served, too; use --tls=require (tls = \"require\") without \
+         --tls-verify-peer=off"
     )]
     ClientNames(String),
     /// Names of clients of a volume that clients do not reach by NBD.
@@ -133,17 +132,16 @@ pub enum PlanError {
     ClientNamesWithoutNbd(String),
     /// Metrics on a public address without an explicit flag.
     #[error(
-        "metrics at {address} can be read from other machines, without encryption and without a password; \
-         use a loopback address or a unix socket, or say --insecure-tcp (insecure-tcp = true)"
+        "metrics at {address} can be read from other machines, without encryption and without a \
+         password; use a loopback address or a unix socket, or accept it with --insecure-tcp \
+         (insecure-tcp = true)"
     )]
     InsecureMetrics {
         /// The address.
         address: MetricsAddress,
     },
     /// Metrics where something else is.
-    #[error(
-        "metrics are to be served at {address}, and so is {other}; choose another address for one of them"
-    )]
+    #[error("metrics are to be served at {address}, and so is {other}; choose another address for either")]
     MetricsAddress {
         /// The address.
         address: MetricsAddress,

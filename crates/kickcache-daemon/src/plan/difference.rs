@@ -32,8 +32,8 @@ pub enum Unchangeable {
     },
     /// A cache device is added or removed.
     #[error(
-        "the cache device {device} is {what}; cache devices do not change while the daemon runs: change the file back, or stop \
-         the daemon and start it again"
+        "the cache device {device} is {what}; cache devices do not change while the daemon runs: restore \
+         the file, or stop the daemon and start it again"
     )]
     CacheDevice {
         /// Its path.

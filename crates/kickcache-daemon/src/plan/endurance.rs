@@ -30,7 +30,7 @@ impl FromStr for Endurance {
         }
         let size = text.strip_suffix(['W', 'w']).unwrap_or(text);
         let size: Size = size.parse().map_err(|error| format!("{error}; an endurance is such as 600TBW"))?;
-        let nothing = || format!("`{text}` is nothing; an endurance is such as 600TBW");
+        let nothing = || format!("`{text}` is 0; an endurance is such as 600TBW");
         NonZeroU64::new(size.bytes()).map(Endurance).ok_or_else(nothing)
     }
 }

@@ -13,10 +13,10 @@ pub struct LogPlan {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, clap::ValueEnum, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LogFormat {
-    /// Sentences; fields of the journal where that is standard error
+    /// Sentences, or fields of the journal if that is standard error
     #[default]
     Text,
-    /// An object of JSON a line
+    /// One JSON object a line
     Json,
 }
 

@@ -98,11 +98,9 @@ impl NbdUri {
         let Query { tls, socket: rest } = Query::read(tls, query).map_err(wrong)?;
         let address = match (scheme, rest.as_deref()) {
             ("nbd", None) => tcp(host).ok_or_else(|| wrong("write nbd://HOST:PORT/EXPORT"))?,
-            ("nbd", Some(_)) if tls.is_none() => return Err(wrong("nothing may stand behind a ?")),
+            ("nbd", Some(_)) if tls.is_none() => return Err(wrong("no parameters may follow a ?")),
             ("nbd", Some(_)) => {
-                return Err(wrong(
-                    "nothing but tls-certificates=DIR and tls-hostname=NAME may stand behind the ?",
-                ));
+                return Err(wrong("only tls-certificates=DIR and tls-hostname=NAME may follow the ?"));
             }
             ("nbd+unix", Some(query)) if host.is_empty() => NbdAddress::Unix(socket(query).map_err(wrong)?),
             ("nbd+unix", _) => return Err(wrong("write nbd+unix:///EXPORT?socket=PATH")),
@@ -271,7 +269,7 @@ impl Query {
 /// The path of a socket, from the part of a URI behind the `?`.
 fn socket(query: &str) -> Result<PathBuf, &'static str> {
     if query.contains('&') {
-        return Err("nothing but socket=PATH may stand behind the ?, and an & of a path is written %26");
+        return Err("only socket=PATH may follow the ?, and an & of a path is written %26");
     }
     let path = query.strip_prefix("socket=").ok_or("write nbd+unix:///EXPORT?socket=PATH")?;
     let path = PathBuf::from(decode(path)?);
@@ -299,7 +297,7 @@ fn decode(text: &str) -> Result<String, &'static str> {
         let digits = rest.get(..2).filter(|digits| digits.iter().all(u8::is_ascii_hexdigit));
         let digits = digits.and_then(|digits| std::str::from_utf8(digits).ok());
         let byte = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
-        bytes.push(byte.ok_or("behind a % stand two hexadecimal digits")?);
+        bytes.push(byte.ok_or("a % must precede two hexadecimal digits")?);
         left = &rest[2..];
     }
     let text = String::from_utf8(bytes).map_err(|_| "names and paths must be UTF-8")?;

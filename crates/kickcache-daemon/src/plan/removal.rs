@@ -36,7 +36,7 @@ pub fn in_use(volume: &str, sessions: Sessions, clients: Clients) -> Option<Stri
     let is_in_the_way = connected > 0 && clients == Clients::Respected;
     is_in_the_way.then(|| {
         format!(
-            "{} {} connected; disconnect that, or say `kickcache remove {volume} --disconnect`",
+            "{} {} connected; disconnect that, or use `kickcache remove {volume} --disconnect`",
             counted(connected, "client"),
             are(connected)
         )

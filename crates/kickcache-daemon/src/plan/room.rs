@@ -126,8 +126,8 @@ pub(super) fn check_sum(minimums: impl Iterator<Item = Option<Room>>) -> Result<
         return Ok(());
     }
     Err(format!(
-        "the room-min of its volumes are {sum}% in all, and more than {ROOM_PERCENT_MAX}% cannot be promised: what is read and \
-         written needs room to come in; lower them"
+        "the room-min of its volumes are {sum}% in total, but at most {ROOM_PERCENT_MAX}% can be \
+         reserved: fills and writes need free space; lower them"
     ))
 }
 

@@ -110,10 +110,10 @@ impl TlsPlan {
                 "tls needs certificates; name their folder with --tls-certificates (tls-certificates = \"/etc/kickcache/tls\"), see docs/tls.md",
             ),
             (TlsWord::Off, Some(_), _) => Err(
-                "there is a folder of certificates and no TLS; say --tls=require (tls = \"require\"), or leave the folder out",
+                "there is a folder of certificates but no TLS; use --tls=require (tls = \"require\"), or omit the folder",
             ),
             (TlsWord::Off, None, VerifyPeerWord::Off) => Err(
-                "tls-verify-peer is about clients with TLS, and there is none; say --tls=require (tls = \"require\"), or leave it out",
+                "tls-verify-peer is about clients with TLS, but TLS is off; use --tls=require (tls = \"require\"), or omit it",
             ),
             (TlsWord::On | TlsWord::Require, Some(_), _) | (TlsWord::Off, None, VerifyPeerWord::On) => Ok(()),
         }

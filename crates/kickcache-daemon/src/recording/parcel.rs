@@ -33,7 +33,7 @@ pub struct Parcel {
 
 /// Bytes that are no parcel: another version of the program sent them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("the daemon sent what is no part of a recording; is it another version of kickcache?")]
+#[error("the daemon sent bytes that are not part of a recording; is it another version of kickcache?")]
 pub struct NoParcel;
 
 /// Packs recorded accesses into a parcel; returns their number.

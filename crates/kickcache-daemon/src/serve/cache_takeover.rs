@@ -373,11 +373,11 @@ impl CacheTakeover {
         let with = self.with.as_deref().unwrap_or_default();
         if is_twin_late || is_part_late {
             return Some(format!(
-                "{with} has completed nothing for {PATIENCE_SECONDS} s, and clients waited for it"
+                "{with} has completed no operation for {PATIENCE_SECONDS} s, and clients waited for it"
             ));
         }
         is_copy_late.then(|| {
-            format!("a part has not been copied to {with} for {COPY_LOOKS_MAX} s; one of the two hangs")
+            format!("a part has not been copied to {with} for {COPY_LOOKS_MAX} s; either device hangs")
         })
     }
 

@@ -21,7 +21,7 @@ pub(crate) struct Complaint {
 
 /// A request that there was no memory for.
 pub(crate) const NO_MEMORY: Complaint =
-    Complaint::new("no_memory", Level::ERROR, "requests failed for want of memory");
+    Complaint::new("no_memory", Level::ERROR, "requests failed because memory is short");
 
 impl Complaint {
     /// A kind of line by its event, and the summary of suppressed lines.

@@ -24,7 +24,7 @@ pub fn damaged_log(error: &Error, path: &Path, state: &StatePlace) -> Option<Str
     };
     let check = || ShellCommand::new("check").path(path);
     Some(format!(
-        "{again}see what is left ({}), and go on with that ({}): its help says what may come back older then",
+        "{again}check the findings ({}), and repair it with the intact part ({}): its help explains which data may be older then",
         check().state(state),
         check().word("--repair").word("--accept-older").state(state)
     ))

@@ -50,7 +50,7 @@ pub enum ServeError {
         what: String,
     },
     /// The cache device cannot be read or written.
-    #[error("{path}: cannot {action}: {source}; see what the kernel says of it (dmesg); a start goes on without it with {}",
+    #[error("{path}: cannot {action}: {source}; see the kernel's messages (dmesg); to start without it, use {}",
         Flag::new("--without-cache", path.as_os_str()))]
     CacheIo {
         /// The cache device.
@@ -61,7 +61,7 @@ pub enum ServeError {
         source: io::Error,
     },
     /// A device that is to take over cannot be read or written; it is no cache device yet.
-    #[error("{path}: cannot {action}: {source}; see what the kernel says of it (dmesg)")]
+    #[error("{path}: cannot {action}: {source}; see the kernel's messages (dmesg)")]
     Successor {
         /// The device.
         path: PathBuf,

@@ -93,7 +93,7 @@ fn compare(
     };
     if volume.access == AccessMode::ReadOnly && held.not_clean > 0 {
         return Err(refuse(format!(
-            "the cache holds {} of it that its origin lacks; serve it writable and drain it before serving it read-only",
+            "the cache holds {} that its origin lacks; serve it writable and drain it before serving it read-only",
             counted(held.not_clean, "dirty block")
         )));
     }
@@ -113,8 +113,9 @@ fn confirm(volume: &mut OpenVolume, held: &Held, cache: &Path, state: &StatePlac
         Finding::Changed(why) => {
             let detach = ShellCommand::new("detach").path(cache).word(&volume.name).state(state);
             return Err(refuse(format!(
-                "its origin was changed while it was not served ({why}), and {} of it {} cached; stop the daemon, and start it \
-                 with this volume, which drops the clean blocks, or run {detach}",
+                "its origin was changed while it was not served ({why}), and {} of its blocks {} cached; \
+                 stop the daemon, and start it with this volume, which drops the clean blocks, or run \
+                 {detach}",
                 counted(held.cached, "block"),
                 are(held.cached)
             )));

@@ -17,15 +17,15 @@ pub fn check_no_origin(place: &StatePlace, path: &Path) -> Result<(), ServeError
     let what = match store.origin(&identity) {
         Ok(None) => return Ok(()),
         Ok(Some(record)) => format!(
-            "it is recorded as the origin of {}, which was served with {}; choose another one, or, if that volume is given up",
+            "it is recorded as the origin of {}, which was served with {}; choose another device, or, if that volume is given up",
             record.volume,
             record.cache_path.display()
         ),
         Err(error) => format!(
-            "it is unknown whether it is the origin of a volume: {error}, or choose another one, or, if that volume is given up"
+            "it is unknown whether it is the origin of a volume: {error}, or choose another device, or, if that volume is given up"
         ),
     };
     let format = ShellCommand::new("format").word("--force").path(path).state(place);
-    let what = format!("{what}, say so ({format}), which destroys what is there");
+    let what = format!("{what}, format it explicitly ({format}), which destroys its contents");
     Err(ServeError::Cache { path: path.into(), what })
 }

@@ -39,8 +39,8 @@ fn refuse(around: &Surroundings, behind: &Behind, fate: DirtyFate) -> Result<(),
     let orphan = behind.unclean.iter().find(|unclean| !unclean.is_served);
     if let (Some(Unclean { volume, blocks, .. }), DirtyFate::WrittenBack) = (orphan, fate) {
         let what = format!(
-            "{blocks} of its blocks are dirty on {}, and it is not served, so that nobody writes them back; serve it (`kickcache add`), \
-             or say --abandon-dirty",
+            "{blocks} of its blocks are dirty on {}, and it is not served, so that they are not written \
+             back; serve it (`kickcache add`), or use --abandon-dirty",
             around.cache.display()
         );
         return Err(ServeError::Volume { name: volume.clone(), what });

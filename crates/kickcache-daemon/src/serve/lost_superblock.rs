@@ -14,10 +14,10 @@ pub fn lost_superblock(path: &Path, state: &StatePlace) -> Option<String> {
     let names = noted_dirty(path, state)?;
     let format = ShellCommand::new("format").word("--force").path(path).state(state);
     Some(format!(
-        "by the state directory, a cache device was here that may hold blocks which the origins of {names} lack: both copies of \
-         its superblock are damaged, or something else was written over it; keep it, or a copy, and bring back a copy of it \
-         from before, if there is one; to go on without these blocks, serve with another cache device and {}; {format} \
-         makes it one again, and destroys them",
+        "the state directory records a cache device here that may hold blocks which the origins of \
+         {names} lack: both copies of its superblock are damaged, or it was overwritten; keep it, or a \
+         copy, and restore an earlier copy, if there is one; to serve without these blocks, use another \
+         cache device and {}; {format} makes it a cache device again, and destroys them",
         Flag::new("--new-cache", "NEW".as_ref())
     ))
 }

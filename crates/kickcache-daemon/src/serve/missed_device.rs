@@ -27,17 +27,17 @@ pub fn sentence(record: &OriginRecord, chosen: &str, go_on: &Flag, place: &State
         Standing::There => {
             let drain = ShellCommand::drain_offline(&record.volume, &record.cache_path).state(place);
             format!(
-                "{noted}; write back what it holds ({drain}), serve the volume with that one, or say {go_on} to go on without \
-                 what it holds"
+                "{noted}; write its blocks back ({drain}), serve the volume with that device, or use \
+                 {go_on} to serve it without them"
             )
         }
         Standing::Replaced(found) => format!(
-            "{noted}; the cache device that is at {before} now is another one (uuid {found}); if the first one is elsewhere, \
-             serve the volume with it, or say {go_on} to go on without what it holds"
+            "{noted}; the cache device at {before} is now a different one (uuid {found}); if the first \
+             one is elsewhere, serve the volume with it, or use {go_on} to serve it without its blocks"
         ),
         Standing::Absent => format!(
-            "{noted}; that one cannot be read there: bring it back (is its file system mounted? was it moved?) and serve the \
-             volume with it, or say {go_on} to go on without what it holds"
+            "{noted}; it cannot be read there: restore it (is its file system mounted? was it moved?) \
+             and serve the volume with it, or use {go_on} to serve it without its blocks"
         ),
     }
 }

@@ -168,8 +168,9 @@ pub fn check_readable(store: &StateStore, chosen: Chosen<'_>, identity: &str) ->
         // No record of any origin is readable, which is reported once.
         (Err(_), Replacement::Refuse) if store.origins().is_err() => Ok(()),
         (Err(error), Replacement::Refuse) => Err(format!(
-            "it is unknown which cache device its origin was served with last, and whether that holds blocks that the origin \
-             lacks: {error}, or say {} to go on without what another one holds",
+            "it is unknown with which cache device its origin was last served, and whether that holds \
+             blocks that the origin lacks: {error}, or use {} to serve it without the blocks on another \
+             device",
             new_cache(chosen.path)
         )),
     }
@@ -179,23 +180,23 @@ pub fn check_readable(store: &StateStore, chosen: Chosen<'_>, identity: &str) ->
 fn unnoted(place: &StatePlace, cache: &Path, error: &StateError) -> ServeError {
     let way_on = match place {
         StatePlace::Directory(directory) => format!(
-            "make room in {directory} and make it writable, or give another directory with --state, with a copy of what is in \
-             this one",
+            "make room in {directory} and make it writable, or give another directory with --state, with \
+             a copy of the files in this one",
             directory = directory.display()
         ),
         StatePlace::Missing | StatePlace::NotKept => "give a directory with --state".into(),
     };
     let what = format!(
-        "{error}; nothing is served without a record of it, as an older copy of the cache device would pass for this \
-         one afterwards: {way_on}"
+        "{error}; no volume is served without a record, because an older copy of the cache device could \
+         not be detected afterwards: {way_on}"
     );
     ServeError::Unnoted { path: cache.into(), what }
 }
 
 fn untrusted(name: &str, error: &StateError) -> ServeError {
     let what = format!(
-        "{error}; write-back needs a directory to record that the cache device holds what the origin lacks: give one with \
-         --state, or serve in another mode"
+        "{error}; write-back needs a directory to record that the cache device holds blocks that the \
+         origin lacks: give one with --state, or serve in another mode"
     );
     ServeError::Volume { name: name.into(), what }
 }
@@ -216,8 +217,9 @@ impl Notes {
         if known.is_some() && cache_before.is_none() && cache.starts > FIRST_START {
             tracing::warn!(
                 event = "record_missing",
-                "{} was served before, and the state directory has no record of it: if another directory has, stop, and name \
-                 that with --state; else an older copy is not detected",
+                "{} was served before, and the state directory has no record for it: if another \
+                 directory has one, stop, and name that with --state; otherwise an older copy is not \
+                 detected",
                 path.display()
             );
         }
@@ -632,7 +634,7 @@ mod tests {
         assert_eq!((copy.found, copy.noted, copy.newer), (5, 6, Some("/new".into())));
         assert!(older_copy(&place, &new, Path::new("/new")).is_none());
         let record = store.cache(&cache.uuid).unwrap().unwrap();
-        assert!(record.out_of_service.is_some(), "what somebody else noted stays");
+        assert!(record.out_of_service.is_some(), "the record of another writer stays");
         let path = |name: &str| store.origin(name).unwrap().unwrap().cache_path;
         assert_eq!(["file:/o", "file:/not-served"].map(path), [Path::new("/new"); 2]);
         assert_eq!(path("file:/of-another"), Path::new("/old"));

@@ -37,7 +37,10 @@ impl fmt::Display for OlderCopy {
         let back = match drains.as_slice() {
             [] => String::new(),
             some => {
-                format!("write back what is dirty here over what the origin has ({}) and ", some.join("; "))
+                format!(
+                    "write the dirty blocks here back over the data of the origin ({}) and",
+                    some.join("; ")
+                )
             }
         };
         let newer = match newer {

@@ -49,7 +49,7 @@ impl ServedSince {
     pub fn other_way(&self, volume: &str) -> String {
         match self {
             ServedSince::Replaced => format!(
-                "bring the file back that was there, or say {} if this one has the same content; else ",
+                "restore the previous file, or use {} if this one has the same content; otherwise",
                 origin_moved(volume)
             ),
             ServedSince::Changed => {
@@ -149,8 +149,8 @@ pub(crate) fn note_written_without(
         Err(error) if before.is_none() => {
             tracing::warn!(
                 event = "record_failed",
-                "{error}: no record says that {identity} is served without a cache device; if one holds blocks of it, \
-                 detach it there"
+                "{error}: no record exists that {identity} is served without a cache device; if a device \
+                 holds blocks of it, detach it there"
             );
             Ok(())
         }

@@ -57,7 +57,7 @@ pub(crate) fn part(
     }
     let noted = notes.map_or(Ok(()), |notes| notes.part(id));
     if let Err(error) = noted {
-        tracing::warn!(event = "record_failed", "cannot record that {name} is gone: {error}");
+        tracing::warn!(event = "record_failed", "cannot record the removal of {name}: {error}");
     }
     stored.map_err(|error| {
         let what = format!("it is not served any more, but its name stays on the cache device: {error}");

@@ -264,7 +264,7 @@ fn check_service(device: &CacheDevice, cache: &CacheSpec, state: &StatePlace) ->
     if noted.incomplete.is_none() && device.service()? == ServiceMark::InService {
         return Ok(());
     }
-    let out = "it is out of service, and what it holds is old; format it before it is used again".to_owned();
+    let out = "it is out of service, and its blocks are stale; format it before it is used again".to_owned();
     let what = noted
         .doubt
         .map_or(out, |doubt| format!("it is unknown whether it was taken out of service: {doubt}"));
@@ -287,7 +287,7 @@ fn check_current(
     let Some(since) = since else { return Ok(()) };
     let detach = ShellCommand::new("detach").path(path).word(name).state(state);
     let what = format!(
-        "{since} since {} had it, and what that holds of it may be stale; {}drop it ({detach})",
+        "{since} since {} had it, and its blocks there may be stale; {}drop it ({detach})",
         path.display(),
         since.other_way(name)
     );
@@ -356,8 +356,8 @@ fn check_no_cache(volume: &OpenVolume, acquaintance: Acquaintance) -> Result<(),
         return Ok(());
     }
     let what = format!(
-        "its origin {identity} is a kickcache cache device, which writes would destroy; give the right origin (were cache and \
-         origin swapped?), or say --force-origin if it shall be one"
+        "its origin {identity} is a kickcache cache device, which writes would destroy; give the right \
+         origin (were cache and origin swapped?), or use --force-origin to use it as an origin"
     );
     Err(ServeError::Volume { name: volume.name.clone(), what })
 }

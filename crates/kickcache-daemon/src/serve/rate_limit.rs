@@ -175,7 +175,7 @@ mod tests {
     fn a_report_begins_a_new_interval() {
         let mut limit = limit();
         assert_eq!(said(&mut limit, at(0), "x", 6), 5);
-        assert_eq!(said(&mut limit, at(61), "x", 6), 0, "the first span was not told yet");
+        assert_eq!(said(&mut limit, at(61), "x", 6), 0, "the first interval was not reported yet");
         assert_eq!(
             limit.poll_held(at(62)).unwrap().held,
             Held { count: 7, span: Duration::from_millis(62_000) }

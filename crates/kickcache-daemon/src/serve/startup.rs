@@ -143,7 +143,7 @@ impl<E: CacheEngine> EventLoop<E> {
             let dirty = found.map_or(0, |found| found.dirty_blocks);
             if dirty > 0 {
                 let what = format!(
-                    "the cache holds {} of it that its origin lacks; serve it writable and drain it before serving it read-only",
+                    "the cache holds {} that its origin lacks; serve it writable and drain it before serving it read-only",
                     counted(dirty, "dirty block")
                 );
                 return Err(ServeError::Volume { name: volume.info.name.clone(), what });

@@ -100,10 +100,10 @@ pub(crate) fn check_awaited(device: &Path, with: &Path) -> Result<(), ServeError
     let found = match &new {
         Some(new) if old.is_none_or(|old| is_awaited(old, new)) => return Ok(()),
         None if !access::exists(with) => "it is not there any more",
-        Some(_) | None => "it is something else by now",
+        Some(_) | None => "it is another device now",
     };
     let what = format!(
-        "it was to take over from {}, and {found}; bring it back before the next start, or begin anew (`kickcache replace`)",
+        "it was to take over from {}, and {found}; restore it before the next start, or begin again (`kickcache replace`)",
         device.display()
     );
     Err(ServeError::Cache { path: with.into(), what })
@@ -131,11 +131,11 @@ impl Link {
         let has_taken_over = |record: &CacheRecord| record.starts >= new.superblock.starts;
         let Some(record) = record_of(place, &new.superblock).filter(has_taken_over) else { return Ok(()) };
         let right = match elsewhere(record, &new.path) {
-            None => "bring back what was there".to_owned(),
+            None => "restore the previous device".to_owned(),
             Some(right) => format!("name {}, which did, or bring it back", right.display()),
         };
         let what = format!(
-            "this is a copy of the device that took over from {}, made before it did: what was written since is not on it; {right}",
+            "this is a copy of the device that took over from {}, made before the takeover: later writes are not on it; {right}",
             old.path.display()
         );
         Err(ServeError::Cache { path: new.path.clone(), what })
@@ -166,7 +166,7 @@ pub fn find_cache(cache: &mut CacheSpec, state: &StatePlace) -> Result<(), Serve
     if device != cache.device {
         tracing::info!(
             event = "cache_successor",
-            "{} is the cache device, and not {}, as their superblocks say",
+            "{} is the cache device, and not {}, according to their superblocks",
             device.display(),
             cache.device.display()
         );
@@ -230,10 +230,10 @@ mod tests {
         assert!(check_awaited(&two.old, &two.new).is_ok());
         let refused = || check_awaited(&two.old, &two.new).unwrap_err().to_string();
         std::fs::write(&two.new, b"something else").unwrap();
-        assert!(refused().contains("it is something else by now"), "{}", refused());
+        assert!(refused().contains("it is another device now"), "{}", refused());
         std::fs::remove_file(&two.new).unwrap();
         assert!(refused().contains("it is not there any more"), "{}", refused());
-        assert_eq!(follow(&two.old).successor, Some(two.new.clone()), "which is told");
+        assert_eq!(follow(&two.old).successor, Some(two.new.clone()), "which is reported");
     }
 
     #[test]
@@ -271,7 +271,7 @@ mod tests {
             assert!(refused.ends_with("name /right, which did, or bring it back"), "{refused}");
         }
         let found = any_superblock_at(&two.new).unwrap();
-        assert!(matches!(found.takeover, Takeover::Incomplete(_)), "nothing is changed");
+        assert!(matches!(found.takeover, Takeover::Incomplete(_)), "the mark is unchanged");
         // Cut off before that was on record, it is the device itself.
         store.keep_cache(&CacheRecord::new(&superblock(), two.old.clone())).unwrap();
         find_cache(&mut CacheSpec::new(&two.old, Vec::new()), &place).unwrap();

@@ -105,10 +105,8 @@ fn prepare(
         path: &path,
     };
     let Recovered { engine, cache } = aside.recover(Medium::File(file))?;
-    let file = cache.ok_or_else(|| ServeError::Cache {
-        path: path.clone(),
-        what: "somebody else still uses it".into(),
-    })?;
+    let file =
+        cache.ok_or_else(|| ServeError::Cache { path: path.clone(), what: "it has another owner".into() })?;
     let notes = note(around, behind, &volumes, &superblock, &path)?;
     let kind = OtherKind::WithCache(file, Arc::clone(&notes));
     Ok(Ready { other: Other { engine, superblock, kind }, notes })

@@ -228,7 +228,7 @@ mod tests {
         let mut bytes = throttles(4096, 0);
         assert_eq!(begun(&mut bytes, READ, 0), 2);
         let flush = Weight { operation: Operation::Flush, bytes: 0 };
-        assert_eq!(bytes.pass(at(0), CAPPED, flush, 7), Some(7), "beside what waits");
+        assert_eq!(bytes.pass(at(0), CAPPED, flush, 7), Some(7), "with other requests waiting");
         let long = |operation| Weight { operation, bytes: 1 << 40 };
         assert_eq!(begun(&mut throttles(4096, 0), long(Operation::Discard), 0), 100);
         let (unmap, durability) = (Unmap::Allow, Durability::Volatile);

@@ -61,8 +61,8 @@ impl WearNote {
         if let (Err(error), false) = (kept, was_told) {
             tracing::warn!(
                 event = "record_failed",
-                "cannot record what was written to the cache device in the last day; it counts as nothing after the next start: \
-                 {error}"
+                "cannot record the bytes written to the cache device in the last day; they are not \
+                 counted after the next start: {error}"
             );
         }
     }
@@ -73,7 +73,7 @@ pub(crate) fn noted_wear(notes: &Notes) -> Option<WearRecord> {
     notes.store()?.wear(&notes.cache().uuid).unwrap_or_else(|error| {
         tracing::warn!(
             event = "record_unreadable",
-            "what was written to the cache device in the last day counts as nothing: {error}"
+            "the bytes written to the cache device in the last day are not counted: {error}"
         );
         None
     })

@@ -44,7 +44,7 @@ pub enum StateError {
         source: io::Error,
     },
     /// It has another content than this program writes.
-    #[error("{path}: {what}; remove this file if nothing in it is needed")]
+    #[error("{path}: {what}; remove this file if its content is not needed")]
     Content {
         /// The file.
         path: PathBuf,
@@ -53,8 +53,8 @@ pub enum StateError {
     },
     /// It is from a later version.
     #[error(
-        "{path}: a newer kickcache wrote it (version {found}, this one reads version {VERSION}); use the newer one, or \
-         remove the file if nothing in it is needed"
+        "{path}: a newer kickcache wrote it (version {found}, this one reads version {VERSION}); use the \
+         newer one, or remove the file if its content is not needed"
     )]
     Newer {
         /// The file.

@@ -36,9 +36,7 @@ pub enum OpenError {
         source: io::Error,
     },
     /// Not readable.
-    #[error(
-        "{path} cannot be read: the first read of it failed ({source}); check the device, then start again"
-    )]
+    #[error("{path} cannot be read: the first read failed ({source}); check the device, then start again")]
     Unreadable {
         /// Which device.
         path: PathBuf,
@@ -47,8 +45,8 @@ pub enum OpenError {
     },
     /// Not flushable.
     #[error(
-        "{path} cannot be flushed ({source}), so that it may lose acknowledged writes when its power fails; if that may be \
-         lost, even what a client flushed, say --origin-no-flush"
+        "{path} cannot be flushed ({source}), so that it may lose acknowledged writes when its power \
+         fails; to accept this loss, even of flushed writes, use --origin-no-flush"
     )]
     Unflushable {
         /// Which device.
@@ -95,7 +93,7 @@ pub enum OpenError {
     },
     /// Two devices are one.
     #[error(
-        "{first} and {second} are the same device; the cache device and each origin need one of their own"
+        "{first} and {second} are the same device; use a separate device for the cache and for each origin"
     )]
     Same {
         /// One name.

@@ -127,7 +127,7 @@ pub(super) fn lock_below(file: &File, path: &Path, access: AccessMode) -> Result
         let Ok(below) = opened else {
             tracing::warn!(
                 event = "lock_unavailable",
-                "{}, on which {} lies, cannot be locked: take care to use it once only",
+                "{}, the file below {}, cannot be locked: make sure that it is used once only",
                 layer.path.display(),
                 path.display()
             );
@@ -138,7 +138,7 @@ pub(super) fn lock_below(file: &File, path: &Path, access: AccessMode) -> Result
             AccessMode::ReadWrite | AccessMode::ReadOnly => below.try_lock_shared(),
         };
         if matches!(locked, Err(TryLockError::WouldBlock)) {
-            let detail = "it holds a lock on the file that it lies on";
+            let detail = "it holds a lock on its backing file";
             return Err(OpenError::Busy { path: path.into(), detail });
         }
         locks.push(below);

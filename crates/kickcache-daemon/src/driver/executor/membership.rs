@@ -21,7 +21,7 @@ impl Driver {
         if self.media.len() <= slot {
             self.media.resize_with(slot + 1, || None);
         }
-        assert!(self.media[slot].is_none(), "a device comes once");
+        assert!(self.media[slot].is_none(), "a device is added once");
         self.media[slot] = Some(match named.medium {
             Medium::File(file) => {
                 let target = self.backend.register_late(file.fd(), way(&file));

@@ -144,7 +144,7 @@ fn check_entry(path: &Path, found: &Metadata, purpose: Purpose, account: &Accoun
     };
     let folder = path.parent().unwrap_or(path).display();
     Err(format!(
-        "the folder {folder} is root's, and is not given to the user {}: it holds {}, {what}; name another folder, or give this one away",
+        "the folder {folder} is root's, and is not given to the user {}: it holds {}, {what}; name another folder, or change its owner yourself",
         account.name,
         path.display()
     ))

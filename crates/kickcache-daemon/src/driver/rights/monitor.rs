@@ -140,7 +140,7 @@ impl Monitor {
         }
         let why = now.err().map(|why| format!(" ({why})")).unwrap_or_default();
         Err(Refused::Sentence(format!(
-            "the user {} may not open it, and the monitor opens what is named{why}; name it in {}, or give the user rights to it",
+            "the user {} may not open it, and the monitor opens only named devices{why}; name it in {}, or give the user rights to it",
             self.user, self.named_in
         )))
     }

@@ -17,8 +17,9 @@ use crate::driver::rights::monitor::Monitor;
 use crate::driver::rights::wire::Ends;
 
 /// The meaning of its end.
-pub const MONITOR_ENDED: &str = "the monitor, the part of the daemon that is root, has ended: what is open is served on, and nothing \
-                                 else is opened that needs its rights; start the daemon again";
+pub const MONITOR_ENDED: &str = "the monitor, the part of the daemon that is root, has ended: open \
+                                 devices are served on, but no other one that needs its rights can be \
+                                 opened; start the daemon again";
 /// The capability of root that the monitor needs.
 const KEPT: CapabilitySet = CapabilitySet::DAC_OVERRIDE;
 
@@ -136,7 +137,7 @@ fn become_user(account: &Account) -> io::Result<()> {
     let sets = CapabilitySets { effective: none, permitted: none, inheritable: none };
     set_capabilities(None, sets).map_err(|error| named("give up capabilities", error))?;
     if nix::unistd::setuid(nix::unistd::Uid::from_raw(0)).is_ok() {
-        return Err(io::Error::other("cannot give up the rights of root: they come back"));
+        return Err(io::Error::other("cannot give up the rights of root: they can be regained"));
     }
     Ok(())
 }

@@ -43,7 +43,7 @@ impl Happenings {
             }
             let volumes = now.caches.iter().flat_map(|cache| &cache.volumes);
             volumes.filter(|volume| volume.incomplete).for_each(|volume| {
-                self.add(at, Weight::Bad, format!("the origin of {} may lack something", volume.name));
+                self.add(at, Weight::Bad, format!("the origin of {} may lack blocks", volume.name));
             });
             return;
         };
@@ -92,9 +92,9 @@ impl Happenings {
         }
         match (old.caching_paused_seconds, new.caching_paused_seconds) {
             (None, Some(_)) => {
-                self.add(at, Weight::Good, format!("what is read of {name} is not cached for a while"));
+                self.add(at, Weight::Good, format!("reads of {name} are not cached for a while"));
             }
-            (Some(_), None) => self.add(at, Weight::Good, format!("what is read of {name} is cached again")),
+            (Some(_), None) => self.add(at, Weight::Good, format!("reads of {name} are cached again")),
             (_, _) => {}
         }
         if old.size_bytes != new.size_bytes {

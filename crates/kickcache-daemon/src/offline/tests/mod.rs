@@ -184,5 +184,5 @@ fn a_device_in_use_is_refused() {
     let file = File::create(&path).unwrap();
     file.lock().unwrap();
     let refused = sentence_of(read(&path).unwrap_err(), &path);
-    assert_eq!(refused, "PATH is in use; if a daemon serves it, ask that one: kickcache status");
+    assert_eq!(refused, "PATH is in use; if a daemon serves it, use: kickcache status");
 }

@@ -15,7 +15,7 @@ pub(super) fn check_nothing_above(file: &BlockFile) -> Result<(), ServeError> {
         None => Ok(()),
         Some(above) => {
             let what = format!(
-                "the device /dev/{above} lies on it; detach that first (losetup -d /dev/{above}), or choose another one"
+                "the device /dev/{above} is on top of it; detach that first (losetup -d /dev/{above}), or choose another device"
             );
             Err(ServeError::Cache { path: file.path().into(), what })
         }

@@ -51,8 +51,8 @@ pub(crate) fn attach(
     if known.origin_identity != origin.identity {
         if !origin.claims.moved && !origin.is_recognised_by(&known.origin_identity) {
             let what = format!(
-                "its origin is {}, but the cache belongs to {}; give that one, or say --origin-moved if it is the same \
-                 disk under a new name",
+                "its origin is {}, but the cache belongs to {}; give that one, or use --origin-moved if \
+                 it is the same disk under a new name",
                 origin.identity, known.origin_identity
             );
             return Err(ServeError::Volume { name: origin.name.into(), what });
@@ -72,13 +72,14 @@ fn is_grown(path: &Path, known: u64, origin: OriginFacts<'_>) -> Result<bool, Se
         return Ok(true);
     }
     let hint = match is_larger {
-        true => "say --origin-grown if it was extended",
+        true => "use --origin-grown if it was extended",
         false => "restore its size",
     };
     let detach = ShellCommand::new("detach").path(path).word(origin.name).state(origin.state);
     let what = format!(
-        "its origin has {} bytes, and had {known} when it was served last; give the right origin, {hint}, or have it cached \
-         anew with the size that it has ({detach}, then serve it again; where blocks are dirty, that needs --lose-dirty)",
+        "its origin has {} bytes, and had {known} when it was last served; give the right origin, \
+         {hint}, or cache it again with the present size ({detach}, then serve it again; if blocks are \
+         dirty, that needs --lose-dirty)",
         origin.size
     );
     Err(ServeError::Volume { name: origin.name.into(), what })

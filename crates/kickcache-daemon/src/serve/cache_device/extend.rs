@@ -33,7 +33,10 @@ pub(crate) fn extend(
             // A device in use, which continues.
             ServeError::CacheIo { source, .. } => {
                 let size = planned.size;
-                refuse(file, format!("it cannot be extended to {size} bytes: {source}; nothing is changed"))
+                refuse(
+                    file,
+                    format!("it cannot be extended to {size} bytes: {source}; the size is unchanged"),
+                )
             }
             other => other,
         })?;
@@ -68,7 +71,7 @@ struct Planned {
 impl Planned {
     fn look(&self, file: &BlockFile, superblock: &Superblock) -> Result<Extended, ServeError> {
         let found = find_generation(file, superblock, &self.geometry)
-            .map_err(|source| cache_io(file.path(), "read what stands where it grows into on", source))?;
+            .map_err(|source| cache_io(file.path(), "read the new area of", source))?;
         Ok(Extended { size: self.size, found })
     }
 }
@@ -84,7 +87,7 @@ fn plan(
     let served = superblock.geometry.device_size;
     if has < served {
         let what = format!(
-            "it has {has} bytes, of {served} that are served: it was cut short, and what stood behind that is lost; replace it"
+            "it has {has} bytes, but {served} are in use: it was cut short, and the data behind its end is lost; replace it"
         );
         return Err(refuse(file, what));
     }
@@ -92,13 +95,12 @@ fn plan(
         return Ok(None);
     }
     if wanted.is_some_and(|size| !size.is_multiple_of(BLOCK_SIZE)) {
-        return Err(refuse(file, format!("it cannot have {size} bytes; say a multiple of {BLOCK_SIZE}")));
+        return Err(refuse(file, format!("it cannot have {size} bytes; give a multiple of {BLOCK_SIZE}")));
     }
     let geometry = grown(file, superblock, size, None)?;
     if size > has && file.kind() == Kind::Block {
-        let what = format!(
-            "it has {has} bytes, and --size says {size}; extend the device first, or leave --size out"
-        );
+        let what =
+            format!("it has {has} bytes, but --size gives {size}; extend the device first, or omit --size");
         return Err(refuse(file, what));
     }
     Ok(Some(Planned { has, size, geometry }))

@@ -92,8 +92,8 @@ impl Found {
             Err(Error::NoSuperblock { .. }) => Err(refuse(match lost_superblock(path, state) {
                 Some(what) => format!("it holds {}, and {what}", contents(&file)?),
                 None => format!(
-                    "this is not a kickcache cache device: it holds {}; give the right one, or make it one ({}), \
-                 which destroys what is there",
+                    "this is not a kickcache cache device: it holds {}; give the right one, or format it \
+                 ({}), which destroys its contents",
                     contents(&file)?,
                     format().word("--force").state(state)
                 ),
@@ -236,12 +236,12 @@ fn look_to_format(
             true => "it is a kickcache cache device already".to_owned(),
             false => format!("it holds {}", contents(&file)?),
         };
-        return refuse(format!("{found}; choose another one, or say --force, which destroys what is there"));
+        return refuse(format!("{found}; choose another one, or use --force, which destroys its contents"));
     }
     check_size(&file)?;
     if let Some(size) = size.filter(|size| *size != file.exact_size()) {
         return refuse(format!(
-            "it has {} bytes, and --size says {size}; leave --size out, which is for files that must be made",
+            "it has {} bytes, but --size gives {size}; omit --size, which is for new files only",
             file.exact_size()
         ));
     }
@@ -296,7 +296,7 @@ fn look_for_nothing(path: &Path, size: Option<u64>) -> Result<Option<Found>, Ser
     }
     let Some(size) = size else {
         let found = if is_there { "it is an empty file" } else { "it does not exist" };
-        let what = format!("{found}; say how large the cache file shall be (--size), or give another path");
+        let what = format!("{found}; give the size of the cache file (--size), or another path");
         return Err(refuse(what));
     };
     // Sizes that the engine refuses are refused before anything is made.
@@ -335,8 +335,8 @@ fn check_size(file: &BlockFile) -> Result<(), ServeError> {
 fn too_small(path: &Path, found: u64) -> ServeError {
     let least = show_bytes(DEVICE_SIZE_MIN);
     let what = format!(
-        "it has {found} bytes, and a cache device needs {least} or more; give another one, or remove it and say how large it \
-         is to be made (--size, or `size` in the configuration file)"
+        "it has {found} bytes, and a cache device needs {least} or more; give another one, or remove it \
+         and give the size of a new one (--size, or `size` in the configuration file)"
     );
     ServeError::Cache { path: path.into(), what }
 }
@@ -353,8 +353,8 @@ fn tell_size(file: &BlockFile, wanted: Option<u64>) {
     if let Some(wanted) = wanted.filter(|wanted| *wanted != found) {
         tracing::warn!(
             event = "size_ignored",
-            "{} has {found} bytes and keeps them: --size {wanted} (or `size` in the configuration) is for files that must \
-             be made; leave it out, or say {found}",
+            "{} has {found} bytes and keeps them: --size {wanted} (or `size` in the configuration) is \
+             for new files only; omit it, or give {found}",
             file.path().display()
         );
     }

@@ -58,7 +58,7 @@ impl Drop for Made {
             if let Err(error) = undone {
                 tracing::warn!(
                     event = "file_left_behind",
-                    "{} was made in vain and cannot be removed: {error}",
+                    "the unused new file {} cannot be removed: {error}",
                     path.display()
                 );
             }

@@ -43,8 +43,9 @@ pub(crate) fn of_reads(copies: [io::Result<Vec<u8>>; 2], superblock: &Superblock
 /// Says that a mark cannot be read.
 fn unreadable(source: &io::Error) -> String {
     format!(
-        "one of its service marks cannot be read ({source}), so that it is unknown whether it went out of service; nothing is \
-         changed: try again, as the device may do better, or go on without it (serve --without-cache)"
+        "one of its service marks cannot be read ({source}), so that it is unknown whether it is out of \
+         service; the device is unchanged: try again, as the error may be temporary, or serve without it \
+         (serve --without-cache)"
     )
 }
 

@@ -147,15 +147,15 @@ fn check_apart(path: &Path, size: u64) -> Result<(), ServeError> {
 
 fn too_small(found: u64, size: u64) -> String {
     format!(
-        "it has {found} bytes, and the cache device that it is to replace uses {size}; give one that has as many or more, or serve the \
-         volumes with a new one after a drain"
+        "it has {found} bytes, and the cache device to be replaced uses {size}; give one with at least \
+         this size, or serve the volumes with a new one after a drain"
     )
 }
 
 /// The form of a path in superblocks.
 fn utf8(path: &Path) -> Result<String, ServeError> {
     let text = path.to_str().filter(|text| text.len() <= OTHER_PATH_MAX);
-    let what = "its path is not UTF-8, or has more than 4000 bytes; give one that superblocks can name";
+    let what = "its path is not UTF-8, or has more than 4000 bytes; give one that fits a superblock";
     text.map(Into::into).ok_or_else(|| ServeError::Cache { path: path.into(), what: what.into() })
 }
 
@@ -176,7 +176,7 @@ pub(crate) fn read_part(old: &BlockFile, part: ByteExtent) -> Result<Vec<u8>, Se
         true => Ok(bytes),
         false => Err(io::ErrorKind::UnexpectedEof.into()),
     });
-    bytes.map_err(|source| cache_io(old.path(), "read what is to be copied of", source))
+    bytes.map_err(|source| cache_io(old.path(), "read a part to be copied of", source))
 }
 
 /// Writes a part to the device that is to take over.
@@ -193,7 +193,7 @@ pub(crate) fn flush(file: &BlockFile) -> Result<(), ServeError> {
 /// alone has would be unreachable after the next start.
 pub(crate) fn check_place(new: &BlockFile, called: &Path) -> Result<(), ServeError> {
     let refuse = |path: &Path, what: &str| {
-        let what = format!("{what} while it was copied to, and it does not take over; replace it anew");
+        let what = format!("{what} during the copy, and it does not take over; replace it again");
         ServeError::Cache { path: path.into(), what }
     };
     let look = |source| cache_io(new.path(), "look at", source);
@@ -204,9 +204,9 @@ pub(crate) fn check_place(new: &BlockFile, called: &Path) -> Result<(), ServeErr
     for path in [new.path(), called] {
         match access::metadata(path) {
             Ok(found) if Identity::of(&found) == Identity::of(&opened) => {}
-            Ok(_) => return Err(refuse(path, "something else came to this path")),
+            Ok(_) => return Err(refuse(path, "another file is now at this path")),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Err(refuse(path, "it went from this path"));
+                return Err(refuse(path, "it was removed from this path"));
             }
             Err(source) => return Err(cache_io(path, "look at", source)),
         }
@@ -245,8 +245,8 @@ mod tests {
         assert!(refused().contains("it was cut short while it was copied to"), "{}", refused());
         new.file().set_len(8192).unwrap();
         std::fs::remove_file(&link).unwrap();
-        assert!(refused().contains("link: it went from this path"), "{}", refused());
+        assert!(refused().contains("link: it was removed from this path"), "{}", refused());
         std::fs::write(&link, vec![0; 8192]).unwrap();
-        assert!(refused().contains("something else came to this path"), "{}", refused());
+        assert!(refused().contains("another file is now at this path"), "{}", refused());
     }
 }

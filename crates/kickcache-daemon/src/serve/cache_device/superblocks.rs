@@ -36,7 +36,7 @@ pub(crate) fn store_superblock(file: &BlockFile, superblock: &mut Superblock) ->
         let (path, copy) = (file.path().display(), if found[0].is_none() { "first" } else { "second" });
         tracing::warn!(
             event = "superblock_repaired",
-            "the {copy} copy of the superblock of {path} was damaged, or could not be read; it was written anew from the other one"
+            "the {copy} copy of the superblock of {path} was damaged, or could not be read; it was restored from the other copy"
         );
     }
     Ok(())

@@ -76,7 +76,7 @@ fn the_backing_file_of_a_loop_device_is_never_formatted() {
     ];
     let detached = Command::new("losetup").arg("-d").arg(&device).status();
     assert!(detached.unwrap().success());
-    let wanted = format!("the device {} lies on it; detach that first", device.display());
+    let wanted = format!("the device {} is on top of it; detach that first", device.display());
     assert!(said.iter().all(|said| said.contains(&wanted)), "{said:?}");
     assert!(std::fs::read(&path).unwrap().iter().all(|byte| *byte == 0), "nothing was written");
 }

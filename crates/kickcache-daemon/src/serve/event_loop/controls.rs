@@ -33,7 +33,7 @@ impl<E: CacheEngine> EventLoop<E> {
                 Ok(control) => self.take_control(now, control),
                 Err(TryRecvError::Empty) => break,
                 Err(TryRecvError::Disconnected) => {
-                    self.begin_stop(now, "nobody holds its handle any more");
+                    self.begin_stop(now, "its last handle was dropped");
                     break;
                 }
             }
@@ -52,7 +52,7 @@ impl<E: CacheEngine> EventLoop<E> {
             seconds => tracing::info!(
                 event = "caching_paused",
                 volume = name,
-                "nothing that is read of {name} is cached for {seconds} s"
+                "reads of {name} are not cached for {seconds} s"
             ),
         }
     }
@@ -60,7 +60,7 @@ impl<E: CacheEngine> EventLoop<E> {
     /// A caller that has left needs no answer.
     fn take_control(&mut self, now: Instant, control: Control) {
         match control {
-            Control::Stop => self.begin_stop(now, "it was asked to"),
+            Control::Stop => self.begin_stop(now, "a stop was requested"),
             Control::Insist => self.insist(now),
             Control::Status(answer) => drop(answer.send(self.status(now))),
             Control::Sample(answer) => drop(answer.send(self.sample())),

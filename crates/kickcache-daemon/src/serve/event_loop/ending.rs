@@ -97,7 +97,7 @@ impl<E: CacheEngine> EventLoop<E> {
         };
         tracing::info!(
             event = "stopped",
-            "the server has stopped; everything acknowledged is on the cache device or the origin{left}"
+            "the server has stopped; all acknowledged writes are on the cache device or the origin{left}"
         );
     }
 
@@ -109,7 +109,7 @@ impl<E: CacheEngine> EventLoop<E> {
     /// Ends the wait of a stop that has taken long, according to the log; otherwise it continues.
     pub(super) fn insist(&mut self, now: Instant) {
         if !self.stop_wait.end() {
-            self.begin_stop(now, "it was asked to");
+            self.begin_stop(now, "a stop was requested");
         }
     }
 
@@ -122,10 +122,10 @@ impl<E: CacheEngine> EventLoop<E> {
         let state = match self.core.engine.phase() {
             Phase::Stopped => "is closed cleanly, but its records in the state directory are not up to date",
             Phase::Recovering | Phase::Running | Phase::Stopping | Phase::Failed(_) => {
-                "is as after kill -9, with what is dirty, and is not marked clean; the next start reads its log back"
+                "is as after kill -9, with its dirty blocks, and is not marked clean; the next start recovers its log"
             }
         };
-        let what = format!("a signal came, and the stop did not wait for {awaited}: {cache} {state}");
+        let what = format!("a signal ended the stop, which did not wait for {awaited}: {cache} {state}");
         Some(ServeError::GivenUp { what })
     }
 

@@ -64,7 +64,7 @@ impl<E: CacheEngine> EventLoop<E> {
             return Err(self.refuse_engine_change("it is growing; wait for that"));
         }
         if self.is_storing_superblock() {
-            return Err(self.refuse_engine_change("another change of it is under way; ask again"));
+            return Err(self.refuse_engine_change("another change of it is in progress; try again"));
         }
         let is_used = self.core.driver.shared_file(Device::Cache).is_some();
         let origins = self.core.volumes.iter().map(|volume| Device::Origin(volume.info.id));
@@ -110,7 +110,7 @@ impl<E: CacheEngine> EventLoop<E> {
             (EngineStep::Quieting | EngineStep::Parting, _) => self.part_from_engine(now),
         }
         if self.engine_lease.change().is_some_and(|change| change.is_late(now)) {
-            let what = format!("{} after 5 s; see to that, then ask again", self.unfinished(now));
+            let what = format!("{} after 5 s; check that, then try again", self.unfinished(now));
             self.keep_engine(now, &what);
         }
     }
@@ -124,7 +124,7 @@ impl<E: CacheEngine> EventLoop<E> {
         );
         let unclean = self.unclean();
         if !is_draining || unclean.is_empty() {
-            return format!("what clients asked for has not come to its end ({})", self.awaited(now));
+            return format!("client requests have not ended ({})", self.awaited(now));
         }
         let told = |unclean: &Unclean| format!("{} of {}", counted(unclean.blocks, "block"), unclean.volume);
         let told: Vec<String> = unclean.iter().map(told).collect();
@@ -158,7 +158,7 @@ impl<E: CacheEngine> EventLoop<E> {
         }
         if let Some(change) = self.engine_lease.change() {
             let took = change.go_on(now, EngineStep::Recording);
-            tell_turn("until the origins had everything", took);
+            tell_turn("until the origins had all data", took);
         }
     }
 

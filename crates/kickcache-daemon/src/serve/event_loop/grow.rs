@@ -57,7 +57,7 @@ impl<E: CacheEngine> EventLoop<E> {
         if let Some(step) = self.growth.step() {
             return Err(self.refuse_growth(match step {
                 GrowthStep::Looking(_) => {
-                    "it is growing already, and the device has yet to answer; ask again later"
+                    "it is growing already, and the device has yet to respond; try again later"
                 }
                 GrowthStep::Preparing(_) | GrowthStep::Storing(_) => "it is growing already",
             }));
@@ -145,7 +145,7 @@ impl<E: CacheEngine> EventLoop<E> {
             return;
         }
         let cache = self.core.driver.shared_file(Device::Cache);
-        let cache = cache.ok_or_else(|| self.refuse_growth("its device is gone"));
+        let cache = cache.ok_or_else(|| self.refuse_growth("its device is missing"));
         let stored = cache.and_then(|cache| {
             let grown = self.grown_by(extended)?;
             self.growth.store(extended, cache, grown).map_err(ServeError::system("start a thread"))
@@ -185,7 +185,7 @@ impl<E: CacheEngine> EventLoop<E> {
         self.growth.end();
         tracing::error!(
             event = "cache_growth_failed",
-            "the cache device {} goes on with {} bytes, as its superblock cannot be written: {error}",
+            "the cache device {} keeps {} bytes, as its superblock cannot be written: {error}",
             self.cache.display(),
             self.superblock.geometry.device_size
         );
@@ -194,8 +194,8 @@ impl<E: CacheEngine> EventLoop<E> {
     /// Answers the caller that the device takes too long.
     pub(super) fn tell_late_growth(&mut self, now: Instant) {
         if self.growth.asker.is_overdue(now) {
-            let what = "the device has not been extended and read for 8 s; it grows when that is done, which the log says: check it, or \
-                        repeat the command";
+            let what = "the device has not been extended and read for 8 s; it grows when that is done, \
+                        which is logged: check it, or repeat the command";
             let device = self.cache.display().to_string();
             self.growth.asker.answer(Err(ServeError::StillRunning { device, what: what.into() }));
         }

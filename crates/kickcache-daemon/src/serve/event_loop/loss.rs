@@ -64,8 +64,8 @@ impl<E: CacheEngine> EventLoop<E> {
             return None;
         }
         let what = format!(
-            "the server has stopped; {} {} lost, which {} cannot give, and everything else that was acknowledged is on it or the \
-             origin",
+            "the server has stopped; {} {} lost, because {} cannot read them, and all other acknowledged \
+             writes are on it or the origin",
             counted(lost, "dirty block"),
             are(lost),
             self.cache.display()
@@ -97,11 +97,11 @@ impl<E: CacheEngine> EventLoop<E> {
         let format = self.commands.format(&self.cache);
         let again = format!("stop, then `{format}` before it is used again");
         let next = match dirty.as_slice() {
-            [] => format!("nothing is lost; {again}"),
+            [] => format!("no data is lost; {again}"),
             some => {
                 let drains = some.iter().map(|(name, _)| format!("`{}`", self.commands.drain(name)));
                 let drains = drains.collect::<Vec<_>>().join(" and ");
-                format!("first {drains}, which writes back what can still be read of it, then {again}")
+                format!("first {drains}, which writes back the readable blocks, then {again}")
             }
         };
         tracing::error!(
@@ -161,8 +161,8 @@ impl<E: CacheEngine> EventLoop<E> {
             tracing::error!(
                 event = "dirty_lost",
                 volume = name,
-                "{dirty} of {name} {are} lost, which {device} cannot give; {which}; reads of them fail until all of a \
-                 block is written anew"
+                "{dirty} of {name} {are} lost, because {device} cannot read them; {which}; reads of them \
+                 fail until the whole block is written again"
             );
         }
         self.damaged = damaged;

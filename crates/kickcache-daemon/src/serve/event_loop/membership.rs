@@ -70,7 +70,7 @@ impl<E: CacheEngine> EventLoop<E> {
         let is_good = self.notes.is_some() && self.core.engine.health() == CacheHealth::Good;
         let cache = self.core.driver.shared_file(Device::Cache).filter(|_| is_good);
         cache.ok_or_else(|| {
-            refuse("it is left out or out of service, and its volumes stay as they are until another one is taken in (`kickcache leave-out`, then `kickcache replace`), or the daemon is stopped")
+            refuse("it is out of use or out of service, and its volumes cannot be changed until another one is put into use (`kickcache leave-out`, then `kickcache replace`), or the daemon is stopped")
         })
     }
 
@@ -95,7 +95,7 @@ impl<E: CacheEngine> EventLoop<E> {
     fn lease(&self) -> Result<Lease, ServeError> {
         let cache = self.cache_to_change()?;
         if self.is_storing_superblock() {
-            let what = "its superblock is being written for another change; ask again".into();
+            let what = "its superblock is being written for another change; try again".into();
             return Err(ServeError::Cache { path: self.cache.clone(), what });
         }
         Ok(Lease { superblock: self.superblock.clone(), cache })
@@ -143,7 +143,7 @@ impl<E: CacheEngine> EventLoop<E> {
         let id = self.volume_id(name)?;
         let refuse = |what: String| ServeError::Volume { name: name.clone(), what };
         if self.resizes.has(id) {
-            return Err(refuse("its size is being taken over; ask again later".into()));
+            return Err(refuse("its resize is in progress; try again later".into()));
         }
         let Some(index) = self.core.volumes.index_of(name) else { return Ok(()) };
         if self.core.volumes.count() == 1 {
@@ -192,15 +192,15 @@ impl<E: CacheEngine> EventLoop<E> {
             self.core.driver.give_up(Device::Origin(id));
         } else if leaving.is_late(now) {
             let what = match (have_ended, is_clean) {
-                (false, _) => "requests of its clients do not end, since its origin does not answer; mend that (the status \
-                               shows what is wrong with it), or stop the daemon"
+                (false, _) => "requests of its clients do not end, because its origin does not respond; \
+                               correct that (the status shows the error), or stop the daemon"
                     .into(),
                 (true, false) => format!(
-                    "{} {} not written back yet; drain it, or say --abandon-dirty",
+                    "{} {} not written back yet; drain it, or use --abandon-dirty",
                     counted(not_clean, "dirty block"),
                     are(not_clean)
                 ),
-                (true, true) => "its origin does not end what it was given, or a flush".into(),
+                (true, true) => "its origin does not complete its requests, or a flush".into(),
             };
             return self.stay(&what);
         }
@@ -222,7 +222,7 @@ impl<E: CacheEngine> EventLoop<E> {
         let Some(leaving) = &mut self.leaving else { return };
         leaving.step = step;
         let index = leaving.index;
-        self.tell_turn("forgotten in part", index, begun);
+        self.tell_turn("partly dropped", index, begun);
     }
 
     /// The volume stays after all, unchanged.

@@ -49,15 +49,14 @@ impl<E: CacheEngine> EventLoop<E> {
             return Err(refuse("the server is stopping; resize it after the next start (--origin-grown)"));
         }
         if self.resizes.has(id) {
-            let what =
-                "its size is being taken over already, and a device has yet to answer; ask again later";
+            let what = "its resize is in progress already, and a device has yet to respond; try again later";
             return Err(refuse(what));
         }
         let origin = self.core.driver.shared_file(Device::Origin(id));
         let origin = origin.ok_or_else(|| {
             let (stop, serve) = (ShellCommand::new("stop"), ShellCommand::new("serve").word("--origin-grown"));
             refuse(&format!(
-                "its size cannot be asked for while it is served; stop kickcache ({stop}), and start it with {serve}"
+                "its size cannot be read while it is served; stop kickcache ({stop}), and start it with {serve}"
             ))
         })?;
         Ok(OriginFile { volume: id, file: origin })
@@ -157,11 +156,11 @@ impl<E: CacheEngine> EventLoop<E> {
     pub(super) fn tell_late_resizes(&mut self, now: Instant) {
         while let Some(Overdue { volume, step, answer }) = self.resizes.poll_overdue(now) {
             let (device, what) = match step {
-                Step::Looking => (Device::Origin(volume), "has not told its size"),
+                Step::Looking => (Device::Origin(volume), "has not reported its size"),
                 Step::Waiting(_) | Step::Storing(_) => (Device::Cache, "has not taken the new size"),
             };
             let what = format!(
-                "{} {what} for 8 s; the new size is used when the device answers: check the device, or repeat the command",
+                "{} {what} for 8 s; the new size is used when the device responds: check the device, or repeat the command",
                 self.show_device(device)
             );
             // A caller that has left needs no answer.

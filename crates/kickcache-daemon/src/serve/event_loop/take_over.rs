@@ -60,7 +60,7 @@ impl<E: CacheEngine> EventLoop<E> {
         if let (Some(pair), Some(TakeoverStep::GivenUp(_))) = (&self.takeover.pair, self.takeover.step) {
             let new = pair.new.path().display();
             let what = format!(
-                "{new} was given up, and has not answered yet; replace it when it has, or after the next start"
+                "the replacement by {new} was cancelled, and the device has not responded yet; replace it when it has, or after the next start"
             );
             return Err(self.refuse_takeover(&what));
         }
@@ -242,8 +242,9 @@ impl<E: CacheEngine> EventLoop<E> {
         let old = self.cache.display();
         tracing::warn!(
             event = "cache_replacement_unnoted",
-            "all is on both devices, and the stop does not wait until it is noted that one has taken over: the next start goes by what \
-             their superblocks say. If {old} says that it was replaced, the other one is served; if not, {old} is, and is copied anew"
+            "both devices have all data, and the stop does not wait for the record of the takeover: the \
+             next start decides by their superblocks. If {old} is marked as replaced, the other one is \
+             served; if not, {old} is, and is copied again"
         );
     }
 
@@ -330,11 +331,11 @@ impl<E: CacheEngine> EventLoop<E> {
             );
         }
         if self.core.engine.health() != CacheHealth::Good {
-            return self.fail_takeover(self.refuse_takeover("it went out of service"));
+            return self.fail_takeover(self.refuse_takeover("it is out of service now"));
         }
         tracing::info!(
             event = "cache_replacement_stopped",
-            "the replacement of {} begins anew with the next start",
+            "the replacement of {} begins again with the next start",
             self.cache.display()
         );
         self.let_go(Afterwards::Resumed);
@@ -378,7 +379,7 @@ impl<E: CacheEngine> EventLoop<E> {
             tracing::error!(
                 event = "cache_replacement_failed",
                 device,
-                "the cache device {device} is not replaced, and goes on: {error}"
+                "the cache device {device} is not replaced, and stays in use: {error}"
             );
         }
         self.takeover.answer(Err(error));
@@ -452,8 +453,8 @@ impl<E: CacheEngine> EventLoop<E> {
         tracing::info!(
             event = "cache_replaced",
             device,
-            "{device} has taken over from the cache device {before}, which is not used any more; the configuration may go on to name \
-             that one as long as it says so"
+            "{device} has taken over from the cache device {before}, which is not used any more; the \
+             configuration may still name that one as long as it has this mark"
         );
         drop(std::thread::Builder::new().spawn(move || drop((parted, pair))));
     }

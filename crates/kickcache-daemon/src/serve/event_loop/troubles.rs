@@ -64,7 +64,7 @@ impl<E: CacheEngine> EventLoop<E> {
                     event = "device_silent",
                     device,
                     volume,
-                    "{name} has completed nothing for {} s: what needs it waits",
+                    "{name} has completed no operation for {} s: requests that need it wait",
                     seconds(span)
                 ),
                 Silence::Ended(span) => {

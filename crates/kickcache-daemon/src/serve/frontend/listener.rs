@@ -243,7 +243,7 @@ fn why_no_listener(source: &io::Error) -> String {
     let advice = match source.kind() {
         io::ErrorKind::AddrInUse => "; another process listens there: stop it, or choose another port",
         io::ErrorKind::AddrNotAvailable => {
-            "; this machine has no such address: name one of its own (`ip address`)"
+            "; this machine has no such address: use one of its own (`ip address`)"
         }
         io::ErrorKind::PermissionDenied => {
             "; ports below 1024 need CAP_NET_BIND_SERVICE: choose a higher one"
@@ -259,7 +259,7 @@ fn make_room(path: &Path, name: &str) -> Result<(), ServeError> {
         Ok(Found::Nothing) => return Ok(()),
         Ok(Found::Unserved) => return std::fs::remove_file(path).map_err(|source| error(name, source)),
         Ok(Found::NotASocket) => {
-            "something that is not a socket has this name; move it away or choose another path".into()
+            "a file that is not a socket has this name; move it away or choose another path".into()
         }
         Ok(Found::Served) => "another process serves on this socket; stop it or choose another path".into(),
         Ok(Found::Untried { source, .. }) => {
@@ -327,7 +327,7 @@ fn identity(path: &Path) -> io::Result<Inode> {
     Ok(Inode { device: metadata.dev(), number: metadata.ino() })
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "sentences and errors come as values")]
+#[expect(clippy::needless_pass_by_value, reason = "sentences and errors arrive by value")]
 fn error(address: &str, what: impl ToString) -> ServeError {
     ServeError::Address { address: address.into(), what: what.to_string() }
 }

@@ -41,8 +41,8 @@ fn lock(
         Ok(None) => {
             let path = store.origin_lock_path(identity);
             let what = format!(
-                "its origin {origin}{known_as} is served by another kickcache, or twice by this one (who holds it: fuser {}); stop \
-                 that one, or give another origin",
+                "its origin {origin}{known_as} is served by another kickcache, or twice by this one \
+                 (find the process with: fuser {}); stop that one, or give another origin",
                 path.display()
             );
             Err(ServeError::Volume { name: spec.name.clone(), what })

@@ -33,8 +33,8 @@ fn see_to_flush(name: &str, origin: &mut BlockFile, claims: OriginClaims) -> Res
             let path = origin.path().display();
             tracing::warn!(
                 event = "origin_not_flushable",
-                "the origin of {name}, {path}, cannot be flushed: when its power fails, writes may be lost that clients \
-                 were told are durable"
+                "the origin of {name}, {path}, cannot be flushed: when its power fails, writes may be \
+                 lost that were reported as durable"
             );
             origin.assume_flushed();
             Ok(())

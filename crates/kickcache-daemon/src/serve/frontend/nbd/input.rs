@@ -75,7 +75,7 @@ impl Input {
             rustix::net::recv(socket, &mut self.bytes[self.end..], RecvFlags::DONTWAIT)
                 .map(|(count, _)| count)
         } else {
-            assert!(self.start == self.end, "bytes in the buffer come before those on the way");
+            assert!(self.start == self.end, "buffered bytes precede those in flight");
             let mut slices = [IoSliceMut::new(first), IoSliceMut::new(&mut self.bytes[self.end..])];
             let mut ancillary = RecvAncillaryBuffer::default();
             rustix::net::recvmsg(socket, &mut slices, &mut ancillary, RecvFlags::DONTWAIT)

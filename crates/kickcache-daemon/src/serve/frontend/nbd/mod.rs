@@ -190,7 +190,7 @@ impl Nbd {
         let most = core.limits.handshakes_max;
         if let Some(oldest) = self.clients.oldest_of(most, listener) {
             let line = format_args!(
-                "{most} clients were in their handshake, which is the limit: the one that began first was disconnected"
+                "{most} clients were in their handshake, which is the limit: the client that began first was disconnected"
             );
             core.complaints.say(core.now, LATE_HANDSHAKE, line);
             self.close(core, oldest);

@@ -127,7 +127,8 @@ impl Channel for RingChannel {
 
 fn waits(id: u32) -> String {
     format!(
-        "the kernel has not answered for {LONG} s what was asked about /dev/ublkb{id}: it waits for the daemon of that device, or for who \
-         has it open; if that daemon was killed, only a reboot may help"
+        "the kernel has not answered a request about /dev/ublkb{id} for {LONG} s: it waits for the \
+         daemon of that device, or for a process that has it open; if that daemon was killed, only a \
+         reboot may help"
     )
 }

@@ -271,8 +271,8 @@ impl Control {
 
 fn occupied(waited: Duration) -> String {
     format!(
-        "another kickcache has been adding or removing a ublk device for {} s; see which one (fuser /dev/ublk-control) and what it waits \
-         for (kickcache ublk list), then try again",
+        "another kickcache has been adding or removing a ublk device for {} s; find it (fuser \
+         /dev/ublk-control) and the reason (kickcache ublk list), then try again",
         waited.as_secs()
     )
 }
@@ -359,7 +359,7 @@ mod tests {
         assert!(said.starts_with("another kickcache has been adding or removing"), "{said}");
         let after = control.alone(|_| Err::<(), _>("the work failed".into())).unwrap_err();
         assert_eq!(after, "the work failed");
-        assert_eq!(kernel.control().alone(|_| Ok(5)), Ok(5), "the lock was let go of each time");
+        assert_eq!(kernel.control().alone(|_| Ok(5)), Ok(5), "the lock was released each time");
     }
 
     #[test]

@@ -20,7 +20,7 @@ use crate::serve::known_volume::KnownVolume;
 use crate::serve::volume_identity::VolumeIdentity;
 
 /// Why a device has its file and its queues.
-const SERVED: &str = "a device that was taken away has no request in flight";
+const SERVED: &str = "a removed device has no request in flight";
 
 /// Bytes of the largest request; the kernel splits larger ones.
 const REQUEST_BYTES_MAX: u32 = 256 << 10;
@@ -182,7 +182,7 @@ fn open_queues(
     let failed = |what: &'static str| {
         move |error: io::Error| format!("/dev/ublkb{id} cannot be served: {what}: {error}")
     };
-    let known = control.parameters(id).map_err(failed("it does not tell its parameters"))?.basic;
+    let known = control.parameters(id).map_err(failed("its parameters are unavailable"))?.basic;
     let file = control.open_node(id).map_err(failed("its character device cannot be opened"))?;
     let mut memory = Allocator::default();
     let queues = (0..info.queue_count).map(|number| Queue::open(number, info, &file, &mut memory));
@@ -252,12 +252,12 @@ fn clear(control: &mut Control, id: u32, wanted: UblkId) -> Result<(), String> {
         }
         false if wanted == UblkId::Number(id) => {
             return Err(format!(
-                "/dev/ublkb{id} was removed, and goes when its last user lets go of it; unmount or close it, or choose another number"
+                "/dev/ublkb{id} was removed, and is deleted when its last user closes it; unmount or close it, or choose another number"
             ));
         }
         false => tracing::warn!(
             event = "ublk_removed",
-            "/dev/ublkb{id} was removed, and goes when its last user lets go of it"
+            "/dev/ublkb{id} was removed, and is deleted when its last user closes it"
         ),
     }
     Ok(())
@@ -268,13 +268,13 @@ fn check_same(control: &mut Control, info: &DeviceInfo, volume: &KnownVolume) ->
     let id = info.device_id;
     let known = control
         .parameters(id)
-        .map_err(|error| format!("/dev/ublkb{id} does not tell its parameters: {error}"))?
+        .map_err(|error| format!("the parameters of /dev/ublkb{id} cannot be read: {error}"))?
         .basic;
     let sectors = LogicalBlock::of_shift(known.logical_block_shift).sectors_of(volume.size);
     if known.device_sectors > sectors {
         return Err(format!(
-            "/dev/ublkb{id} has {} sectors, and the volume {sectors}: whoever has it open would write behind its end; unmount and \
-             remove it (kickcache ublk remove {id})",
+            "/dev/ublkb{id} has {} sectors, and the volume {sectors}: a process that has it open could \
+             write behind the end; unmount and remove it (kickcache ublk remove {id})",
             known.device_sectors
         ));
     }
@@ -293,8 +293,8 @@ fn tell_differences(control: &mut Control, info: &DeviceInfo, place: &UblkPlace,
         let (wanted, wanted_depth) = (place.queues, place.depth);
         tracing::info!(
             event = "ublk_differs",
-            "/dev/ublkb{id} keeps its {queues} queues of {depth} requests, as it was made with; {wanted} of {wanted_depth} come when it \
-             is removed and served again"
+            "/dev/ublkb{id} keeps its {queues} queues of {depth} requests from its creation; {wanted} of \
+             {wanted_depth} take effect when it is removed and served again"
         );
     }
     let Ok(Parameters { basic, .. }) = control.parameters(id) else { return };
@@ -302,8 +302,8 @@ fn tell_differences(control: &mut Control, info: &DeviceInfo, place: &UblkPlace,
     if bytes != wanted {
         tracing::info!(
             event = "ublk_differs",
-            "/dev/ublkb{id} keeps its logical blocks of {bytes} bytes, as it was made with; {wanted} come when it is removed and \
-             served again"
+            "/dev/ublkb{id} keeps its logical blocks of {bytes} bytes from its creation; {wanted} take \
+             effect when it is removed and served again"
         );
     }
     if basic.attributes & READ_ONLY != 0 && volume.access == AccessMode::ReadWrite {
@@ -476,7 +476,7 @@ mod tests {
         drop(scene.open(&PLACE).unwrap());
         scene.kernel.known().open.push(0);
         let said = scene.refused(&UblkPlace { id: UblkId::Number(0), ..PLACE });
-        assert!(said.contains("goes when its last user lets go of it"), "{said}");
+        assert!(said.contains("is deleted when its last user closes it"), "{said}");
         assert_eq!(scene.open(&PLACE).unwrap().id, 1, "another one");
     }
 

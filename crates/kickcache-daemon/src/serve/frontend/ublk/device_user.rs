@@ -29,7 +29,7 @@ impl DeviceUser {
             DeviceUser::Mount(place) => format!("unmount it (umount {})", place.display()),
             DeviceUser::Swap(name) => format!("take it out of use (swapoff /dev/{name})"),
             DeviceUser::Device(name) => format!("remove the device {name}"),
-            DeviceUser::FileSystem(_) => "end the processes that have files of it open".into(),
+            DeviceUser::FileSystem(_) => "end the processes with open files on it".into(),
             DeviceUser::Process(id, _) => format!("end the process {id}"),
             DeviceUser::Kernel => "unmount or stop that".into(),
             DeviceUser::Unknown(_) => "wait for that, or look at the kernel's log".into(),
@@ -49,7 +49,7 @@ impl Display for DeviceUser {
                 f.write_str("something in the kernel (a file system, its journal, or RAID)")
             }
             DeviceUser::Unknown(seconds) => {
-                write!(f, "somebody for whom it waits: it cannot be opened within {seconds} s")
+                write!(f, "an unknown user: it cannot be opened within {seconds} s")
             }
         }
     }

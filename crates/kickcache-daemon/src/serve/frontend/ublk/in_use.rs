@@ -220,7 +220,7 @@ mod tests {
         assert_eq!(fake.user().unwrap(), "the device dm-3");
         let fake = Fake::new();
         fake.write("sys/class/block/loop2/loop/backing_file", "/srv/ublkb0\n");
-        assert_eq!(fake.user(), None, "a file of that name");
+        assert_eq!(fake.user(), None, "a file with this name");
         fake.write("sys/class/block/loop3/loop/backing_file", "/dev/ublkb0p1\n");
         assert_eq!(fake.user().unwrap(), "the device loop3");
     }

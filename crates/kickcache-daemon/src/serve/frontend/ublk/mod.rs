@@ -186,14 +186,15 @@ impl Ublk {
         match device.end_tag() {
             Left::Others if !self.is_closed && device.volume != NOBODY => tracing::error!(
                 event = "ublk_lost",
-                "{path}, which was {name}, was removed by somebody else ({}): {name} is no block device any more; what was \
-                 acknowledged is kept; to make it one again, stop this daemon and serve it again",
+                "{path}, which was {name}, was removed by another program ({}): {name} is no block \
+                 device any more; acknowledged writes are kept; to create it again, stop this daemon and \
+                 serve the volume again",
                 std::io::Error::from_raw_os_error(-ended)
             ),
             Left::Others | Left::Some => {}
             Left::Nothing if device.volume == NOBODY => {}
             Left::Nothing => {
-                tracing::info!(event = "ublk_removed", "{path}, which was removed, was let go of");
+                tracing::info!(event = "ublk_removed", "{path}, which was removed, is closed");
             }
         }
     }

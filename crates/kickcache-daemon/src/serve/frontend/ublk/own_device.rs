@@ -54,7 +54,7 @@ pub(crate) fn check_path(path: &Path, own: &[VolumeIdentity]) -> Result<(), Stri
 
 fn refusal(path: &Path, id: u32) -> String {
     format!(
-        "{} lies on /dev/ublkb{id}, which is a volume of this daemon: it would wait for itself; give another device",
+        "{} is on /dev/ublkb{id}, which is a volume of this daemon: it would wait for itself; give another device",
         path.display()
     )
 }
@@ -231,12 +231,12 @@ mod tests {
         let file = fake.path("file");
         let own = fs::metadata(&file).unwrap().dev();
         if libc::major(own) == 0 {
-            eprintln!("skipped: {} lies on no block device", file.display());
+            eprintln!("skipped: {} is on no block device", file.display());
             return;
         }
         fake.add("devices/ublkb9", &number(own));
         let device = fake.add("devices/loop0", "7:0");
-        assert_eq!(fake.under("7:0"), NONE, "nothing is behind it");
+        assert_eq!(fake.under("7:0"), NONE, "no device is below");
         fs::create_dir_all(device.join("loop")).unwrap();
         fs::write(device.join("loop/backing_file"), format!("{}\n", file.display())).unwrap();
         assert_eq!(fake.under("7:0"), [9]);

@@ -33,8 +33,8 @@ pub(super) fn take_part_in_io() {
     if refused != 0 {
         tracing::warn!(
             event = "memory_not_locked",
-            "the kernel cannot be told that this process serves a block device ({}): a host that is short of memory may wait for \
-             it for ever; grant CAP_SYS_RESOURCE",
+            "the kernel refused to mark this process as a server of a block device ({}): a host that is \
+             short of memory may wait for it for ever; grant CAP_SYS_RESOURCE",
             std::io::Error::last_os_error()
         );
     }

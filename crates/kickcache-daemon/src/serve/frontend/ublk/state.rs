@@ -71,8 +71,9 @@ fn has_no_writes(counts: &str) -> bool {
 /// The message about a device with a server that does not end.
 pub(crate) fn stuck(id: u32) -> String {
     format!(
-        "/dev/ublkb{id} is stuck: its daemon was killed, and the kernel does not let go of it (Linux 6.12 does not, when it is killed \
-         while the kernel reads the partition table of a new device); only a reboot removes it{}",
+        "/dev/ublkb{id} is stuck: its daemon was killed, and the kernel does not release it (Linux 6.12 \
+         does not, when it is killed while the kernel reads the partition table of a new device); only a \
+         reboot removes it{}",
         if is_unused(id) {
             "; serve its volume without a number until then (--ublk), or with another one"
         } else {

@@ -97,8 +97,9 @@ impl Starting<'_> {
         let commands: Vec<String> =
             all.iter().map(|device| format!("kickcache ublk remove {}", device.info.device_id)).collect();
         format!(
-            "{} are all it already: who has one of them open would later write over what is written meanwhile; close or unmount all but \
-             one, remove those ({}), and serve the volume with the number of the one that stays (--ublk=N, ublk = N)",
+            "{} are all devices of it already: a process that has one open would later overwrite newer \
+             data; close or unmount all but one, remove those ({}), and serve the volume with the number \
+             of the remaining device (--ublk=N, ublk = N)",
             names.join(" and "),
             commands.join(", ")
         )
@@ -117,8 +118,8 @@ impl Starting<'_> {
             }
         };
         format!(
-            "/dev/ublkb{id} {is}: who has that open would later write over what is written meanwhile; {serve}, or close or unmount \
-             it and remove it (kickcache ublk remove {id})"
+            "/dev/ublkb{id} {is}: a process that has it open would later overwrite newer data; {serve}, \
+             or close or unmount it and remove it (kickcache ublk remove {id})"
         )
     }
 }

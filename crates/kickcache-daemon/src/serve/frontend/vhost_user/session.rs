@@ -33,7 +33,7 @@ const BROKE_RULES: Complaint =
 const SIZE_NOT_TOLD: Complaint = Complaint::new(
     "guest_size_not_told",
     Level::WARN,
-    "virtual machines of {} could not be told of its size",
+    "virtual machines of {} could not be notified of its size",
 );
 
 impl VhostUser {
@@ -257,7 +257,7 @@ impl VhostUser {
                 }
                 Notice::SizeNotTold(error) => {
                     let line = format_args!(
-                        "the virtual machine of {name} could not be told of its disk's size: {error}"
+                        "the virtual machine of {name} could not be notified of its disk's size: {error}"
                     );
                     core.complaints.say(core.now, SIZE_NOT_TOLD.about(volume), line);
                 }

@@ -113,9 +113,10 @@ impl Comparison {
         let (different, compared) = (self.different.len(), self.compared);
         self.links.leave();
         Err(format!(
-            "{different} of {compared} blocks that were compared {} not what it had when it was flushed, the first at byte \
-             {first}, so that it is another disk, or has lost what was durable; export the right one, or, if somebody else wrote \
-             to it, stop, and say --origin-changed, which drops what is cached of it",
+            "{different} of {compared} compared blocks {} not the contents recorded at the last flush, \
+             the first at byte {first}, so that it is another disk, or has lost durable data; export the \
+             right disk, or, if another program wrote to it, stop, and use --origin-changed, which drops \
+             its cached blocks",
             are(u64::try_from(different).unwrap_or(u64::MAX))
         ))
     }

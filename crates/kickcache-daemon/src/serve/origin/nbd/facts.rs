@@ -39,19 +39,19 @@ impl Facts {
             ));
         }
         if export.is_read_only() && access == AccessMode::ReadWrite {
-            return Err("its server exports it read-only; export it for writing, or say --read-only".into());
+            return Err("its server exports it read-only; export it for writing, or use --read-only".into());
         }
         if !export.has_flush() && !claims.flushless && access == AccessMode::ReadWrite {
-            return Err("it cannot be flushed, so that a power cut at its server may take writes that clients were told are \
-                        durable; say --origin-no-flush if they need not be kept"
+            return Err("it cannot be flushed, so that a power cut at its server may lose writes that \
+                        were reported as durable; to accept this loss, use --origin-no-flush"
                 .into());
         }
         let minimum_block = minimum_block(export)?;
         if !size.is_multiple_of(minimum_block.bytes()) {
             let (least, wanted) = (minimum_block.bytes(), size.next_multiple_of(minimum_block.bytes()));
             return Err(format!(
-                "it has {size} bytes, and its server takes blocks of at least {least}, the last of which is not whole; extend it \
-                 to {wanted} bytes at its server"
+                "it has {size} bytes, and its server requires blocks of at least {least}, so that the \
+                 last block is not whole; extend it to {wanted} bytes at its server"
             ));
         }
         Ok(Facts { size, minimum_block, has_flush: export.has_flush(), access })
@@ -67,11 +67,11 @@ impl Facts {
     pub(super) fn difference(&self, export: &RemoteExport) -> Option<String> {
         if export.size != self.size {
             let hint = match export.size > self.size {
-                true => ", or, if it was extended, stop, and say --origin-grown",
+                true => ", or, if it was extended, stop, and use --origin-grown",
                 false => "",
             };
             let (found, known) = (export.size, self.size);
-            return Some(format!("it has {found} bytes now, and had {known}; export the right one{hint}"));
+            return Some(format!("it has {found} bytes now, and had {known}; export the right disk{hint}"));
         }
         if export.is_read_only() && self.access == AccessMode::ReadWrite {
             return Some("its server exports it read-only now; export it for writing".into());

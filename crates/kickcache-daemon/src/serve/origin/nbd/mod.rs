@@ -145,8 +145,8 @@ pub(super) fn check_not_own(spec: &VolumeSpec, uri: &NbdUri) -> Result<(), Serve
         return Ok(());
     }
     let what = format!(
-        "its origin {uri} is an export of this daemon, and its requests would wait for themselves; give the origin of that export, or an \
-         export of another server"
+        "its origin {uri} is an export of this daemon, so that its requests would wait for themselves; \
+         give the origin of that export, or an export of another server"
     );
     Err(ServeError::Volume { name: spec.name.clone(), what })
 }

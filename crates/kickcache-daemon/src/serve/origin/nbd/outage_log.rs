@@ -28,7 +28,7 @@ const OVER: Complaint = Complaint::new(
 const FATAL: Complaint = Complaint::new(
     "origin_requests_failed",
     Level::ERROR,
-    "requests to the origin of {} failed, with each of which its server was lost",
+    "requests to the origin of {} failed, because each of these ended with the loss of its server",
 );
 
 /// Lines about the server of one volume.
@@ -51,7 +51,7 @@ impl OutageLog {
     pub(super) fn lost(&mut self, why: &str) {
         let OutageLog { volume, uri, timeout, .. } = self;
         let line = format!(
-            "the server of {uri}, the origin of {volume}, is lost ({why}): what waits for it does so for up to {} s",
+            "the server of {uri}, the origin of {volume}, is lost ({why}): requests wait for it for up to {} s",
             timeout.as_secs()
         );
         self.say(LOST, &line);
@@ -86,7 +86,7 @@ impl OutageLog {
     pub(super) fn over_limit(&mut self) {
         let OutageLog { volume, uri, timeout, .. } = self;
         let line = format!(
-            "the server of {uri}, the origin of {volume}, has been away for {} s: what needs it fails until it is back",
+            "the server of {uri}, the origin of {volume}, has been unreachable for {} s: requests that need it fail until it returns",
             timeout.as_secs()
         );
         self.say(OVER, &line);
@@ -97,8 +97,8 @@ impl OutageLog {
         let OutageLog { volume, uri, timeout, .. } = self;
         let requests = if count == 1 { "request" } else { "requests" };
         let line = format!(
-            "{count} {requests} that it was lost with again and again, for {} s, failed: look what the server of {uri}, the \
-             origin of {volume}, says",
+            "{count} {requests}, each of which repeatedly ended with the loss of the server for {} s, \
+             failed: see the log of the server of {uri}, the origin of {volume}",
             timeout.as_secs()
         );
         self.say(FATAL, &line);

@@ -46,7 +46,7 @@ impl Waited<'_> {
             match answer.recv_timeout(LOOK_EVERY) {
                 Ok(answer) => return answer.map_err(|what| self.refuse(&what)),
                 Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return Err(self.refuse("asking it failed")),
+                Err(RecvTimeoutError::Disconnected) => return Err(self.refuse("the request failed")),
             }
             if wish.is_raised() {
                 return Err(ServeError::Stopped);
@@ -55,7 +55,7 @@ impl Waited<'_> {
             if passed >= SILENT_MAX {
                 let seconds = SILENT_MAX.as_secs();
                 return Err(self.refuse(&format!(
-                    "its server has not answered all that it was asked for {seconds} s; look what it says"
+                    "its server has not answered all requests for {seconds} s; see the server's log"
                 )));
             }
             if !told && passed >= TELL_AFTER {

@@ -150,7 +150,7 @@ impl Session {
     /// Queues the requests of a job, if there is a server.
     fn ask(&mut self, number: u64) -> Result<(), ClientError> {
         let Session { links: Some(links), jobs, parts, next_cookie, .. } = self else { return Ok(()) };
-        let job = jobs.get_mut(&number).expect("it was just inserted, or is asked for again");
+        let job = jobs.get_mut(&number).expect("it was just inserted, or is repeated");
         if !links.can_do(&job.work) {
             let result = if matches!(job.work, Work::Flush) { Ok(()) } else { Err(libc::EOPNOTSUPP) };
             self.outcomes.extend(jobs.remove(&number).map(|job| job.outcome(result)));
@@ -252,7 +252,9 @@ impl Session {
     /// The server is abandoned: all jobs fail, and so do later ones until it answers again.
     fn give_up(&mut self) {
         if self.links.is_some() && !self.jobs.is_empty() {
-            self.lose(&ClientError::Io(io::Error::other("it does not answer, and its volume is let go of")));
+            self.lose(&ClientError::Io(io::Error::other(
+                "it does not respond, and its volume is being removed",
+            )));
         }
         if let Some(outage) = self.outage.as_mut().filter(|_| self.links.is_none()) {
             outage.is_over_limit = true;

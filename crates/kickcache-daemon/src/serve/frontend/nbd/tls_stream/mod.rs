@@ -183,7 +183,7 @@ impl TlsStream {
         debug_assert!(!self.connection.is_handshaking() && self.outgoing.is_empty(), "T-2");
         let incoming = &mut self.incoming[..self.held];
         let UnbufferedStatus { discard, state } = self.connection.process_tls_records(incoming);
-        debug_assert!(discard == 0, "all that can be understood was");
+        debug_assert!(discard == 0, "all complete records were decoded");
         let Ok(ConnectionState::WriteTraffic(mut traffic)) = state else { return 0 };
         self.outgoing.reserve(BATCH + BATCH / RECORD * RECORD_OVERHEAD);
         let mut taken = 0;
