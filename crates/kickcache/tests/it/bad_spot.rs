@@ -151,7 +151,10 @@ fn writes_go_on_and_a_stop_ends_beside_a_block_that_cannot_be_read() {
     assert!(begin.elapsed() < Duration::from_secs(10), "the stop took {:?}", begin.elapsed());
     let log = daemon.log();
     let last = log.lines().find(|line| line.contains("the server has stopped")).unwrap();
-    assert!(last.contains("1 dirty block is lost") && last.contains("everything else"), "{last}");
+    assert!(
+        last.contains("1 dirty block is lost") && last.contains("all other acknowledged writes"),
+        "{last}"
+    );
 }
 
 /// What was written last stands in a segment that is read back whole.

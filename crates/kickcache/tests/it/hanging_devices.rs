@@ -76,10 +76,10 @@ fn a_resize_of_a_volume_whose_origin_does_not_tell_its_size_stops_nobody() {
     let resize = command(&pair, &["resize", "one"]);
     thread::sleep(Duration::from_millis(200));
     let again = refusal(command(&pair, &["resize", "one"]));
-    assert!(again.contains("is being taken over already"), "{again}");
+    assert!(again.contains("its resize is in progress already"), "{again}");
     serve_beside(&pair, &daemon);
     let said = still_running(resize);
-    assert!(said.contains("origin of one has not told its size for 8 s"), "{said}");
+    assert!(said.contains("origin of one has not reported its size for 8 s"), "{said}");
     let again = command(&pair, &["resize", "one"]);
     drop(frozen);
     let joined = again.wait_with_output().unwrap();
@@ -220,10 +220,10 @@ fn a_second_sigterm_ends_a_stop_that_waits_as_a_kill_would() {
         pair.configure(&(format!("io-engine = \"{io_engine}\"\n") + &caches.concat()));
         let mut daemon = stop_beside_a_hanging_origin(&pair, &disks);
         let _release = Release(&disks);
-        cut_short(&mut daemon, &disks, &["a signal came", "origin of one", "as after kill -9"]);
+        cut_short(&mut daemon, &disks, &["a signal ended the stop", "origin of one", "as after kill -9"]);
         let log = daemon.log();
         assert!(!log.contains("panicked at"), "{log}");
-        let clean = log.matches("the server has stopped; everything acknowledged").count();
+        let clean = log.matches("the server has stopped; all acknowledged writes").count();
         assert_eq!(clean, 1, "the neighbour, and nobody else: {log}");
         both_are_whole(&pair);
     }
@@ -241,7 +241,7 @@ fn one_sigterm_ends_a_stop_that_a_command_began_and_the_command_says_that_it_was
     let _client = owe_a_read(&pair, &disks);
     let stop = command(&pair, &["stop"]);
     wait_for(&daemon, &["the stop waits for", "SIGTERM now ends it"], Duration::from_secs(15));
-    cut_short(&mut daemon, &disks, &["a signal came, and the stop did not wait for"]);
+    cut_short(&mut daemon, &disks, &["a signal ended the stop, which did not wait for"]);
     let output = stop.wait_with_output().unwrap();
     let told = String::from_utf8(output.stderr).unwrap();
     assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(1), b"".as_slice()), "{told}");
@@ -256,7 +256,7 @@ fn after_a_stop_that_was_cut_short_nothing_acknowledged_is_missing_on_the_same_c
     let pair = pair_on(&scratch, &disks);
     let mut daemon = stop_beside_a_hanging_origin(&pair, &disks);
     let _release = Release(&disks);
-    cut_short(&mut daemon, &disks, &["a signal came"]);
+    cut_short(&mut daemon, &disks, &["a signal ended the stop"]);
     both_are_whole(&pair);
 }
 

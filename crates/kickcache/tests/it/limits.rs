@@ -107,7 +107,7 @@ fn a_volume_has_no_more_of_the_cache_than_its_room_and_the_cache_no_less_than_is
     let scratch = Scratch::new();
     let refused = limited(&scratch, "write-through", "--room-min 30M");
     let said = bad_input::refused("more than the cache device has", &refused.arguments());
-    assert!(said.contains("the room-min of its volumes are 30 MiB in all, and it can promise"), "{said}");
+    assert!(said.contains("the room-min of its volumes are 30 MiB in total, but at most"), "{said}");
     assert!(!refused.cache.exists(), "nothing was made");
     let daemon = limited(&scratch, "write-through", "--room-min 4M --room-max 25%").start();
     let mut client = Client::connect(&daemon.spec.socket(), VOLUME).unwrap();
@@ -157,6 +157,6 @@ fn what_was_written_in_a_day_counts_after_a_restart_unless_its_note_is_damaged()
     daemon.stop();
     std::fs::write(note("wear-"), "{").unwrap();
     let daemon = spec.start();
-    assert!(daemon.log().contains("what was written to the cache device in the last day counts as nothing"));
+    assert!(daemon.log().contains("the bytes written to the cache device in the last day are not counted"));
     assert_eq!(wear(&daemon)["given_up"], "nothing");
 }

@@ -219,7 +219,7 @@ fn dirty_blocks_are_written_back_before_a_volume_goes_and_nothing_stale_is_left(
     drop(client);
     wait_for_no_client(&daemon, "two");
     assert!(volume_of(&daemon, "two").unwrap()["dirty_bytes"].as_u64().unwrap() > 0);
-    assert_eq!(daemon.control(&["remove", "two"]), "two: removed; its origin has everything\n");
+    assert_eq!(daemon.control(&["remove", "two"]), "two: removed; its origin has all data\n");
     let origin = reloadable.scratch.path("two");
     assert!(bytes_at(&origin, 0, 512 * 4096).iter().all(|byte| *byte == 9));
     assert!(volume_of(&daemon, "two").is_none() && !reloadable.socket("two").exists());
@@ -307,7 +307,7 @@ fn a_reload_adds_and_removes_volumes_and_places() {
     drop(client);
     wait_for_no_client(&daemon, "two");
     assert_eq!(daemon.control(&["reload"]), expected);
-    assert_eq!(daemon.control(&["reload"]), "nothing is different\n");
+    assert_eq!(daemon.control(&["reload"]), "no difference\n");
     assert!(bytes_at(&reloadable.scratch.path("two"), 0, 65536).iter().all(|byte| *byte == 9));
     let mut guest = Guest::connect(&reloadable.scratch.path(guest_socket), 1, 0);
     assert_eq!(guest.run(0, WRITE, 8, &[4; 4096]).0, 0);
@@ -325,7 +325,7 @@ fn a_reload_adds_and_removes_volumes_and_places() {
     }
     assert!(!reloadable.scratch.path(guest_socket).exists());
     daemon.signal(Signal::HUP);
-    wait_for_log(&daemon, "nothing is different");
+    wait_for_log(&daemon, "no difference");
     daemon.kill();
     let daemon = reloadable.start(&["one", "three"]);
     assert_eq!(reloadable.connect("one").read(4096, 4096), vec![4; 4096]);
@@ -542,7 +542,7 @@ fn what_others_wait_for_while_volumes_come_and_go() {
         let (what, micros) = line.strip_suffix(" us of the loop")?.rsplit_once(" in ")?;
         Some((micros.parse::<u64>().ok()?, what.rsplit_once("two ")?.1.to_owned()))
     });
-    for what in ["added", "forgotten in part", "removed"] {
+    for what in ["added", "partly dropped", "removed"] {
         let longest = turns.clone().filter(|turn| turn.1 == what).map(|turn| turn.0).max();
         println!("longest turn of the loop, {what}: {longest:?} us");
     }

@@ -154,7 +154,10 @@ fn damage_in_dirty_blocks_is_named_and_never_dropped() {
     let sentence = text(&drained.stderr);
     assert!(sentence.contains("1 block of v cannot be written back"), "{sentence}");
     let detach = format!("(kickcache detach --lose-dirty {} v", spec.cache.display());
-    assert!(sentence.contains(&detach) && sentence.contains("overwrite all of each block"), "{sentence}");
+    assert!(
+        sentence.contains(&detach) && sentence.contains("overwrite the whole of each block"),
+        "{sentence}"
+    );
     assert!(sentence.contains(&format!("{} + 4096", 150 * STRIDE)), "{sentence}");
     let origin = fs::read(&spec.origin).unwrap();
     for block in (0..BLOCKS).filter(|block| *block != 150) {

@@ -99,7 +99,7 @@ fn it_has_no_rights_and_serves_what_root_named() {
     daemon.connect().write(4096, &data);
     let refused = place.add_another();
     assert!(
-        refused.contains("the user 65534 may not open it, and the monitor opens what is named"),
+        refused.contains("the user 65534 may not open it, and the monitor opens only named devices"),
         "{refused}"
     );
     let (cache, next) = (place.text("cache"), place.text("next"));
@@ -149,7 +149,7 @@ fn the_daemon_survives_its_monitor_and_the_monitor_no_daemon() {
     let monitor = monitor_of(&daemon);
     // Signals to the group of both are for the daemon.
     tools::run("kill", ["-TERM", &monitor.to_string()]);
-    assert!(place.add_another().contains("and the monitor opens what is named"));
+    assert!(place.add_another().contains("and the monitor opens only named devices"));
     tools::run("kill", ["-KILL", &monitor.to_string()]);
     wait_for_log(&daemon, "the monitor, the part of the daemon that is root, has ended");
     daemon.connect().write(0, &[7; 4096]);

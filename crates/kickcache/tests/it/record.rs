@@ -247,7 +247,7 @@ fn a_recording_has_bounds_and_an_end() {
         arguments.extend(words(more));
         refused(more, &arguments)
     };
-    assert!(record("").contains("exists, and a recording is written over nothing"));
+    assert!(record("").contains("exists, and a recording never overwrites a file"));
     assert!(record("--for never").contains("is not a span of time"));
     assert!(record("--size-max 1K").contains("256 KiB is the least"));
     fs::remove_file(&file).unwrap();
@@ -282,7 +282,7 @@ fn a_disk_that_fills_ends_the_recording_and_nobody_else_notices() {
     let output = recorder.child.wait_with_output().unwrap();
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(1));
-    assert!(errors.contains("are free on its disk; what was recorded until then is good"), "{errors}");
+    assert!(errors.contains("are free on its disk; the part recorded until then is valid"), "{errors}");
     client.read(8192, 4096);
     assert_eq!(info(&file)["reads"].as_u64(), Some(1));
     assert_eq!(info(&file)["bad_parts"].as_u64(), Some(0));
@@ -355,7 +355,7 @@ fn conversions_go_through_pipes_and_leave_nothing_behind_when_they_fail() {
         refused(more, &arguments)
     };
     assert!(fail("two.csv", "--from alibaba --to csv").contains("more than one device"));
-    assert!(fail("t.csv", "--to pcap").contains("is no format that can be written"));
+    assert!(fail("t.csv", "--to pcap").contains("is not a format that can be written"));
     assert!(fail("absent", "--to csv").contains("absent cannot be used"));
     assert!(fail("back.csv", "--to msr").contains("back.csv, which is read; name another file"));
     fs::write(scratch.path("empty"), "").unwrap();

@@ -118,7 +118,7 @@ fn a_reload_prints_what_is_different_and_does_it() {
     let reloadable = Reloadable::new(&plain);
     let daemon = reloadable.start(&["one", "two"]);
     let mut client = reloadable.connect("one");
-    assert_eq!(daemon.control(&["reload"]), "nothing is different\n");
+    assert_eq!(daemon.control(&["reload"]), "no difference\n");
     reloadable.write(&[("one", "mode = \"write-back\"\ndirty-limit = \"50%\""), ("two", "")]);
     let expected = "one: mode write-through -> write-back\none: dirty-limit 70% -> 50%\n";
     assert_eq!(daemon.control(&["reload", "--dry-run"]), expected);
@@ -130,7 +130,7 @@ fn a_reload_prints_what_is_different_and_does_it() {
         (mode_of(&daemon, "one"), mode_of(&daemon, "two")),
         ("write-back".into(), "write-through".into())
     );
-    assert_eq!(daemon.control(&["reload"]), "nothing is different\n");
+    assert_eq!(daemon.control(&["reload"]), "no difference\n");
     // What a command changed is different from the file.
     daemon.control(&["mode", "one", "bypass"]);
     assert_eq!(daemon.control(&["reload"]), "one: mode bypass -> write-back\n");

@@ -78,7 +78,7 @@ fn an_outage_ends_in_time_while_a_handshake_hangs() {
     server.hang();
     server.crash();
     assert_eq!(read(&mut client, 16 * MIB), EIO);
-    wait_for(&daemon, "fails until it is back");
+    wait_for(&daemon, "fail until it returns");
     for block in 0..4 {
         let start = Instant::now();
         assert_eq!(read(&mut client, 20 * MIB + block * 8192), EIO);

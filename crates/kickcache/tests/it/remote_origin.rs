@@ -161,7 +161,7 @@ fn an_outage_past_its_time_fails_what_needs_the_origin_and_nothing_else() {
     let (result, waited, mut client) = waiting.join().unwrap();
     assert_eq!(result, Err(5));
     assert!(waited >= Duration::from_secs(3), "{waited:?}");
-    wait_for(&daemon, "fails until it is back");
+    wait_for(&daemon, "fail until it returns");
     assert_eq!(read(&mut client, 6_000), Err(5));
     // Writeback fails as well, and its flushes, which no client's flush depends on.
     for version in 0..8 {

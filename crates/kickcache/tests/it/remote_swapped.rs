@@ -13,7 +13,7 @@ use crate::{need_kickcache, need_tools};
 
 const SIZE: u64 = 64 * MIB;
 const BLOCK: u32 = 4_096;
-const TOLD: &str = "blocks that were compared are not what it had when it was flushed";
+const TOLD: &str = "compared blocks are not the contents recorded at the last flush";
 
 fn spec(scratch: &Scratch, server: &Server, extra: &[&str]) -> Spec {
     let mut spec = Spec::new(scratch, &server.uri(), "write-back", "16M");

@@ -221,14 +221,14 @@ fn a_device_goes_by_the_name_that_it_was_given() {
     let daemon = reloadable.start(&["one"]);
     let (link, old) = (reloadable.scratch.path("link"), reloadable.spec.cache.clone());
     std::os::unix::fs::symlink(reloadable.scratch.sparse("new", 16 * MIB), &link).unwrap();
-    assert_eq!(daemon.control(&["reload", "--dry-run"]), "nothing is different\n");
+    assert_eq!(daemon.control(&["reload", "--dry-run"]), "no difference\n");
     replace(&daemon, &link);
     let said = daemon.control(&["reload", "--dry-run"]);
     let note = format!("it was replaced, and {} is the cache device", link.display());
     assert!(said.starts_with(old.to_str().unwrap()) && said.contains(&note), "{said}");
     reloadable.spec.cache.clone_from(&link);
     reloadable.write(&[("one", "")]);
-    assert_eq!(daemon.control(&["reload"]), "nothing is different\n");
+    assert_eq!(daemon.control(&["reload"]), "no difference\n");
     daemon.stop();
     let said = tools::output(KICKCACHE, ["inspect", old.to_str().unwrap()]).stderr;
     let said = String::from_utf8(said).unwrap();
@@ -276,7 +276,7 @@ fn a_stop_ends_while_the_superblock_of_the_old_device_cannot_be_written() {
     daemon.control(&["stop"]);
     let status = daemon.wait();
     daemon.check_end(status);
-    assert!(daemon.log().contains("the next start goes by what their superblocks say"), "{}", daemon.log());
+    assert!(daemon.log().contains("the next start decides by their superblocks"), "{}", daemon.log());
     let (code, said) = end(replacing);
     assert!(code == Some(1) && said.contains("ended before this was done"), "{code:?}: {said}");
     disks.tell("clear");
@@ -306,12 +306,12 @@ fn clients_do_not_wait_for_a_new_device_that_does_not_answer() {
     client.write(0, &[5; 65536]);
     client.flush();
     let (code, said) = end(replacing);
-    assert!(code == Some(1) && said.contains("has completed nothing for 9 s"), "{said}");
+    assert!(code == Some(1) && said.contains("has completed no operation for 9 s"), "{said}");
     let log = daemon.log();
-    assert!(log.contains("has completed nothing for 9 s, and clients waited for it"), "{log}");
+    assert!(log.contains("has completed no operation for 9 s, and clients waited for it"), "{log}");
     assert!(!log.contains("device_silent"), "{log}");
     let said = refusal(&daemon, &["--with", scratch.dir().join("other").to_str().unwrap()]);
-    assert!(said.contains("was given up, and has not answered yet"), "{said}");
+    assert!(said.contains("was cancelled, and the device has not responded yet"), "{said}");
     drop(client);
     // A stop does not wait for it, either; what is in flight there keeps the process from its end.
     daemon.signal(Signal::TERM);
@@ -344,7 +344,7 @@ fn a_new_device_that_is_made_ready_is_shown_and_nobody_need_wait_for_it() {
     let process = Pid::from_child(&replacing);
     kill_process(process, Signal::INT).unwrap();
     let (code, said) = end(replacing);
-    assert!(code == Some(130) && said.contains("the daemon goes on with it"), "{said}");
+    assert!(code == Some(130) && said.contains("the daemon continues the operation"), "{said}");
     assert_eq!(step(&daemon), "preparing");
     disks.tell("clear");
     while device(&daemon) != with {

@@ -138,10 +138,7 @@ fn live_volumes_are_results_too_beside_those_of_other_commands() {
     );
     let page = std::fs::read_to_string(page).unwrap();
     assert!(page.contains("100.0 %"), "three hits of three");
-    assert!(
-        page.contains("volumes that are served, for ") && page.contains("s; their clients decide"),
-        "what it is"
-    );
+    assert!(page.contains("served volumes, for ") && page.contains("s; their clients decide"), "what it is");
 }
 
 #[test]

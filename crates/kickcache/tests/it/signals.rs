@@ -95,7 +95,7 @@ fn signals_without_a_meaning_change_nothing() {
     {
         tools::run("bash", ["-c", "kill -s $0 $1", name, &pid]);
         let name = format!("SIG{}", if name == "RTMIN" { "RTMIN+0" } else { name });
-        let line = format!("{name} came and is ignored");
+        let line = format!("{name} was received and is ignored");
         let began = Instant::now();
         while !daemon.log().contains(&line) {
             assert!(began.elapsed() < Duration::from_secs(10), "nothing about {name}: {}", daemon.log());

@@ -220,7 +220,7 @@ fn what_cannot_be_simulated_is_refused_with_a_sentence() {
         ("trace vm.csv --sizes 200%", "percentage"),
         ("trace vm.csv --sizes -5%", "percentage"),
         ("trace vm.csv --sizes 1K", "at least 64"),
-        ("trace vm.csv --sizes 15T", "too large for vm.csv: where a block stands for 4"),
+        ("trace vm.csv --sizes 15T", "too large for vm.csv: if a block represents 4"),
         ("trace vm.csv --sizes 16777215T --scale 1024", "too large for vm.csv"),
         ("trace vm.csv --format spc", "4 fields were found; 5 were expected"),
         ("trace pipe.csv", "no regular file"),
@@ -250,7 +250,7 @@ fn a_run_that_measures_nothing_says_so() {
     fs::write(desk.path("late.fio"), format!("{JOB}ramp_time=100\n")).unwrap();
     let output = tools::output(KICKCACHE, desk.arguments("run --job late.fio --seconds 1 --size 16M --json"));
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success() && said.contains("its figures say nothing"), "{said}");
+    assert!(output.status.success() && said.contains("its figures are meaningless"), "{said}");
 }
 
 /// Runs a program whose standard input is a pipe with these bytes; looks around when all of them are in it.
@@ -302,7 +302,7 @@ fn a_file_is_measured_by_fio_and_its_description_simulates() {
     let before = fs::read(&data).unwrap();
     let text = tools::run(KICKCACHE, ["simulate".as_ref(), "--calibrate".as_ref(), data.as_os_str()]);
     assert!(fs::read(&data).unwrap() == before, "calibration only reads");
-    assert!(text.contains("in brackets, what this description gives"), "{text}");
+    assert!(text.contains("in brackets, the figures of this description"), "{text}");
     fs::write(desk.path("measured.toml"), text).unwrap();
     let table = desk.simulate("run --job mail.fio --cache none --device measured.toml --seconds 1");
     assert!(table.contains("measured"), "{table}");

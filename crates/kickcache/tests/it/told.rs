@@ -129,7 +129,7 @@ fn an_origin_that_completes_nothing_is_told_of_and_so_is_its_return() {
     let silent = of_volume(&daemon, "origin_silent_seconds");
     assert!(silent.as_f64() >= Some(10.0), "{silent}");
     assert!(daemon.control(&["status"]).contains("SILENT"));
-    assert_eq!(lines(&daemon, &["origin of v", "has completed nothing for 1"]), 1, "{}", daemon.log());
+    assert_eq!(lines(&daemon, &["origin of v", "has completed no operation for 1"]), 1, "{}", daemon.log());
     drop(release);
     assert_eq!(client.receive().unwrap().errno, 0);
     thread::sleep(Duration::from_millis(1_500));

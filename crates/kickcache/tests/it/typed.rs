@@ -166,7 +166,7 @@ fn what_is_said_of_a_cache_device_in_the_place_of_another_one_is_no_drain() {
     let new = printed_flag(&said, "--new-cache");
     let daemon = and(&spec, &[&new]).start();
     let log = daemon.log();
-    assert!(log.contains("WARN") && log.contains("gives up") && log.contains("may have held dirty"), "{log}");
+    assert!(log.contains("WARN") && log.contains("gives up") && log.contains("may include dirty"), "{log}");
     daemon.connect().write(0, &[2; BYTES]);
     daemon.stop();
     // The first one comes back, to the path of the one that is noted.
@@ -198,7 +198,7 @@ fn a_start_without_the_notes_of_the_device_is_told() {
     need_kickcache!();
     let scratch = Scratch::new();
     let spec = spec(&scratch, "write-through");
-    let warning = "the state directory has no record of it";
+    let warning = "the state directory has no record for it";
     let starts = |spec: &Spec| {
         let daemon = spec.start();
         let log = daemon.log();
@@ -234,7 +234,7 @@ fn a_drain_without_the_notes_of_the_device_writes_nothing_over_newer_data() {
         words
     };
     for (arguments, wanted) in [
-        (drain(&[]), ["has no record of it", "--state"]),
+        (drain(&[]), ["has no record for it", "--state"]),
         (drain(&["--state", text(&state)]), ["older", "two"]),
     ] {
         let said =
@@ -266,12 +266,12 @@ fn a_drain_without_the_notes_of_a_device_without_dirty_blocks_changes_nothing() 
     daemon.stop();
     let elsewhere = scratch.path("elsewhere");
     for more in [&["--accept-older"][..], &[]] {
-        let said = unchanged("nothing is dirty", &[&one.origin, &one.cache], || {
+        let said = unchanged("has no dirty blocks", &[&one.origin, &one.cache], || {
             let mut words = vec!["drain", "--cache", text(&one.cache), "--state", text(&elsewhere)];
             words.extend(more);
             tools::run(KICKCACHE, words)
         });
-        assert!(said.contains("nothing is dirty"), "{said}");
+        assert!(said.contains("has no dirty blocks"), "{said}");
     }
 }
 

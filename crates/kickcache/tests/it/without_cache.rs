@@ -138,7 +138,7 @@ fn a_cache_device_that_nobody_can_read_is_left_by_order_only() {
     let said = refusal(&without_cache(&spec, &[]));
     assert!(said.contains("cannot be read") && said.contains("--lose-dirty"), "{said}");
     let daemon = without_cache(&spec, &["--lose-dirty"]).start();
-    assert!(daemon.log().contains("what it holds of these volumes is stale"), "{}", daemon.log());
+    assert!(daemon.log().contains("its blocks of these volumes are stale"), "{}", daemon.log());
     works_without_cache(daemon);
     assert!(!spec.cache.exists(), "a cache file was made");
 }

@@ -136,7 +136,7 @@ fn compare_with_a_simulation(scratch: &Scratch, result: &Value) {
     fs::write(&measured, "{}").unwrap();
     let output = tools::output(KICKCACHE, ["report".into(), measured]);
     assert_eq!(output.status.code(), Some(2));
-    assert!(complaint(&output).contains("expected what `bench --json`"), "{}", complaint(&output));
+    assert!(complaint(&output).contains("expected the output of `bench --json`"), "{}", complaint(&output));
 }
 
 #[test]

@@ -143,10 +143,7 @@ fn what_cannot_be_opened_without_waiting_is_refused() {
     for path in [fifo, socket, "/dev/zero".into()] {
         let target = format!("a={}", path.display());
         let arguments = ["--size", "2M", "--runtime", "1", "--target", &target].map(str::to_owned);
-        is_refused(
-            &command(&arguments).output().unwrap(),
-            "is neither a block device nor a file or directory",
-        );
+        is_refused(&command(&arguments).output().unwrap(), "is not a block device, a file or a directory");
     }
 }
 
