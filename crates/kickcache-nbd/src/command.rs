@@ -53,7 +53,7 @@ pub enum CommandKind {
         /// Durable before the reply.
         fua: bool,
     },
-    /// Make all acknowledged writes durable, those of other connections included.
+    /// Make all acknowledged writes durable, on every connection.
     Flush,
     /// The data is no longer needed.
     Trim {

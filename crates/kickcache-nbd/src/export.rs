@@ -3,7 +3,7 @@
 /// The properties of an export that the server reports to clients.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ExportInfo {
-    /// The name by which clients request the export; at most 4096 bytes.
+    /// The export name in the requests of clients; at most 4096 bytes.
     pub name: String,
     /// It answers to the empty name, too; one at most.
     pub is_default: bool,

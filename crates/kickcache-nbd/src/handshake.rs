@@ -36,7 +36,7 @@ enum Channel {
     Secured,
 }
 
-/// An option whose data has arrived in part or not at all.
+/// An option with its data incomplete or not yet received.
 #[derive(Debug)]
 struct PartialOption {
     option: u32,
@@ -70,7 +70,7 @@ pub(super) struct Handshake {
     fixed_newstyle: bool,
     no_zeroes: bool,
     form: HeaderForm,
-    /// The export for which the client selected base:allocation.
+    /// The export that the client requested with base:allocation.
     context: Option<usize>,
     option_count: u32,
 }

@@ -32,7 +32,7 @@ pub struct ServerCertificates {
 /// The result of a check for changed files.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Refreshed {
-    /// The files are those of the last check.
+    /// The files have not changed since the last check.
     Unchanged,
     /// New files are in use.
     Renewed,

@@ -1,7 +1,7 @@
 //! The vhost-user-blk export: a guest's virtio queues served straight from its memory.
 //!
 //! A front end (QEMU, libvirt, cloud-hypervisor, a plain process) hands over its guest's memory and, for each
-//! queue, an eventfd that the guest kicks and one that interrupts it. The export turns messages and
+//! queue, an eventfd that the guest kicks and an eventfd that interrupts the guest. The export turns messages and
 //! descriptor chains into requests and results into used descriptors. It does no I/O of its own and never
 //! names the driver; its owner watches the descriptors.
 //!

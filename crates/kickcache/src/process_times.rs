@@ -35,7 +35,7 @@ impl ProcessorTicks {
 }
 
 impl Process {
-    /// From the text of /proc/PID/stat, whose second field may contain any characters between its brackets.
+    /// From the text of /proc/PID/stat, with any characters between the brackets of the second field.
     pub(crate) fn parse(text: &str) -> Option<Process> {
         let rest = &text[text.rfind(')')? + 1..];
         let fields: Vec<&str> = rest.split_whitespace().collect();

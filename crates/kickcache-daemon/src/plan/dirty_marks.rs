@@ -7,7 +7,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
 /// Percent of a volume's share of the log: for a single volume that is the whole cache device; otherwise at
-/// least its share of one half of it.
+/// least its share of one half.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct DirtyMark(u16);
 

@@ -75,8 +75,8 @@ fn check_apart(spec: &VolumeSpec, members: &Members) -> Result<(), ServeError> {
     spec.origin.path().map_or(Ok(()), |path| check_path(path, &own).map_err(refuse))
 }
 
-/// Earlier blocks of it on the cache device must be of this origin, and must not be dirty if the origin takes
-/// no writes.
+/// Earlier blocks of the volume on the cache device must be of this origin, and must not be dirty if the origin
+/// takes no writes.
 fn compare(
     asked: &impl AskLoop,
     volume: &mut OpenVolume,

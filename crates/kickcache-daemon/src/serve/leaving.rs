@@ -9,7 +9,7 @@ use crate::plan::removal::DirtyFate;
 use crate::serve::error::ServeError;
 use crate::serve::membership::Left;
 
-/// How long it may take until no request of it is in flight and all blocks are written back; otherwise it
+/// How long it may take until no request of the volume is in flight and all blocks are written back; otherwise it
 /// stays.
 const QUIET_MAX: Duration = Duration::from_millis(5_000);
 /// How long before that an unresponsive origin is abandoned, if the user accepts the loss of its blocks.

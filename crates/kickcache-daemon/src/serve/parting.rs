@@ -25,7 +25,7 @@ pub(crate) trait AskLoop {
     ) -> Result<T, ServeError>;
 }
 
-/// Refuses a volume whose block device is open in another process; returns the device.
+/// Refuses a volume while another process has its block device open; returns the device.
 fn check_device(asked: &impl AskLoop, name: &str) -> Result<Option<PathBuf>, ServeError> {
     let members: Members = asked.ask(MembershipOrder::Members)??;
     let device = members.member(name).and_then(|member| member.block_device.clone());
@@ -50,7 +50,7 @@ pub(crate) fn part(
     let stored = store_superblock(&lease.cache, &mut lease.superblock);
     let superblock = stored.is_ok().then(|| Box::new(lease.superblock));
     let gone = asked.ask(|answer| MembershipOrder::EndLeave(superblock, answer))?;
-    // Closes the origin: a user who reads that the volume is removed can open it.
+    // Closes the origin: after the report that the volume is removed, a user can open it.
     drop(gone);
     if let Some(path) = device {
         wait_until_gone(&path);

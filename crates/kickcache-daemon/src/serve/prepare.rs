@@ -271,7 +271,7 @@ fn check_service(device: &CacheDevice, cache: &CacheSpec, state: &StatePlace) ->
     Err(ServeError::Cache { path: cache.device.clone(), what })
 }
 
-/// Refuses a volume whose blocks on the cache device are stale, because its origin was served without it.
+/// Refuses a volume if its blocks on the cache device are stale, because its origin was served without it.
 fn check_current(
     superblock: &Superblock,
     path: &Path,

@@ -240,12 +240,12 @@ impl ServerHandle {
     /// Has a volume served that is ready.
     ///
     /// # Errors
-    /// It is not served, and no trace of it is left.
+    /// The volume is not served and leaves no trace.
     pub fn join_volume(&self, ready: ReadyVolume) -> Result<(), ServeError> {
         joining::join(self, ready, &self.surroundings(), self.notes().as_ref())
     }
 
-    /// Removes a volume; no block of it is then left on the cache device. Waits 5 s at most for its clients
+    /// Removes a volume; the cache device then has no block of the volume. Waits 5 s at most for its clients
     /// and its origin.
     ///
     /// # Errors

@@ -19,7 +19,7 @@ use crate::state::CacheRecord;
 /// Longest chain of devices that took over from one another.
 const LENGTH_MAX: usize = 64;
 
-/// The devices to which a name of a cache device leads.
+/// The devices that the name of a cache device leads to.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Followed {
     /// The device that is the cache.

@@ -1,4 +1,4 @@
-//! The identity that distinguishes a file from another one that took its path.
+//! The identity that distinguishes a file from a later file at the same path.
 
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;

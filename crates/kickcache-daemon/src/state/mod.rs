@@ -36,7 +36,7 @@ pub fn default_directory() -> Option<PathBuf> {
     from_environment(STATE_VARIABLE).or_else(usual_directory)
 }
 
-/// The same without `$KICKCACHE_STATE`, as in the shell of a user who types a recommended command.
+/// The same without `$KICKCACHE_STATE`, as in a shell in which a user types a recommended command.
 pub(crate) fn usual_directory() -> Option<PathBuf> {
     if rustix::process::geteuid().is_root() {
         return Some(SYSTEM_STATE.into());

@@ -21,7 +21,7 @@ pub struct CloudParameters {
     /// Length of a slice, in microseconds.
     #[serde(default = "usual_slice")]
     pub slice: f64,
-    /// The most unused time that is saved, in microseconds; an idle disk has all of it.
+    /// The most unused time that is saved, in microseconds; an idle disk has this full amount.
     #[serde(default)]
     pub burst: f64,
     /// Bytes that count as one operation.

@@ -1,4 +1,4 @@
-//! Descriptions of devices: a TOML file with a name and one table, whose name is the kind of the device.
+//! Descriptions of devices: a TOML file with a name and one table, named after the kind of device.
 
 use serde::{Deserialize, Serialize};
 

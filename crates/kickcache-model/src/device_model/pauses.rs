@@ -19,7 +19,7 @@ pub(crate) struct Pauses {
     random: Random,
     /// The drawn pauses, each with start and end; the last begins after all requested times.
     drawn: VecDeque<(Instant, Instant)>,
-    /// When the last of them ends.
+    /// When the last pause ends.
     until: Instant,
 }
 

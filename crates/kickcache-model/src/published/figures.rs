@@ -4,7 +4,7 @@ use crate::ratio;
 use crate::result::series::Series;
 use crate::result::{JobResult, RunResult};
 
-/// Seconds at the end of a run from which its continuation is extrapolated.
+/// Seconds at the end of a run; the continuation is extrapolated from them.
 const TAIL_SECONDS: usize = 30;
 
 /// The results of the first minutes of a run.

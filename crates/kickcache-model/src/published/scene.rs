@@ -47,7 +47,7 @@ const DM_OVERHEAD: u64 = 8 << 20;
 const COST: Duration = Duration::from_micros(12);
 /// Seconds that must be as those before for a run to be taken to go on so.
 const STEADY: usize = 60;
-/// Seconds for which the bare SSD is run: its rate is constant.
+/// Length of the run of the bare SSD, in seconds: its rate is constant.
 const SSD_SECONDS: u64 = 60;
 /// Reads of the deleted files before the run, for each block of the cache.
 const STALE_READS: u64 = 2;

@@ -30,7 +30,7 @@ pub struct Course {
     pub steady: Option<usize>,
     /// Longest wait of the cache model for a processor, each time something wakes it.
     pub wakes_late: Duration,
-    /// Periods in which everything except the devices is stopped.
+    /// Periods during which clients and cache model are stopped, and the devices run.
     pub stalls: Stalls,
 }
 

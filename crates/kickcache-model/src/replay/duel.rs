@@ -47,7 +47,7 @@ pub enum Work {
     Write,
 }
 
-/// Requests of 4 KiB, zipf 1.2, two jobs of depth 8, with a fast disk and one of 300 requests a second.
+/// Requests of 4 KiB, zipf 1.2, two jobs of depth 8, with a fast disk and a disk of 300 requests a second.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Duel {
     /// Bytes of the cache.

@@ -88,7 +88,7 @@ impl Estimate {
 }
 
 /// Compares by the logarithms of the ratios, a t test and two one-sided ones for equivalence; `None` without
-/// a pair whose figures are both above 0.
+/// a pair with both figures above 0.
 ///
 /// A significant difference within the margin counts as equal.
 pub fn compare(pairs: &[Pair], margin: f64, better: Better) -> Option<Comparison> {

@@ -89,7 +89,7 @@ impl Placement {
     }
 }
 
-/// Counts distinct blocks in bounded memory: blocks whose hash ends in enough zeroes represent all.
+/// Counts distinct blocks in bounded memory: blocks with enough zeroes at the end of the hash represent all.
 #[derive(Default)]
 struct Distinct {
     kept: HashSet<u64>,

@@ -12,7 +12,7 @@ pub const LOOKS: u64 = 96;
 const DAY: u64 = 86_400_000_000_000;
 const LOOK: u64 = DAY / LOOKS;
 
-/// A load that takes some days: an equal part of it in each.
+/// A load that takes some days: an equal part in each.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Days {
     /// The cache.

@@ -69,7 +69,7 @@ mod tests {
     use crate::untimed::{Fill, InstantCache, Outcome, Scale, Trial};
     use crate::workload::Kind;
 
-    /// Writes of one block, 2 us apart, to a cache whose device takes `time` for each.
+    /// Writes of one block, 2 us apart, to a cache with a device that takes `time` for each.
     fn after_writes(time: Duration) -> Outcome {
         let trial = Trial { cache_blocks: 4_096, scale: Scale(1), fill: Fill::Exact, write_budget: None };
         let mut cache = InstantCache::open(1 << 30, trial).unwrap().with_write_time(time);

@@ -1,4 +1,4 @@
-//! Reads and writes of one size at random places: the load of a volume whose counters alone are known.
+//! Reads and writes of one size at random places: the load of a volume when only its counters are known.
 
 use kickcache_engine::time::Instant;
 use kickcache_engine::units::ByteExtent;

@@ -1,4 +1,4 @@
-//! A volume with a reservation, and one that scans.
+//! A volume with a reservation, and a volume that scans.
 
 use kickcache_engine::config::Room;
 use kickcache_model::untimed::neighbour::Neighbour;

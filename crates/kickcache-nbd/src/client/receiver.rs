@@ -148,7 +148,7 @@ impl Receiver {
         Ok(None)
     }
 
-    /// The frame at the front of the buffer, once all of it is there.
+    /// The frame at the front of the buffer, once it has arrived completely.
     fn frame(&mut self) -> Result<Option<Frame>, ClientError> {
         let mut reader = Reader::new(&self.buffer[self.start..self.end]);
         let frame = match reader.u32() {

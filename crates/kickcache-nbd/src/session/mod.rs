@@ -47,7 +47,7 @@ impl Session {
         Session::with_tls(exports, TlsPolicy::Off)
     }
 
-    /// A new session like [`Session::new`], whose clients may or must use TLS.
+    /// A new session like [`Session::new`], for clients that may or must use TLS.
     ///
     /// # Panics
     /// As [`Session::new`].

@@ -11,7 +11,7 @@ use rustix::fs::{SeekFrom, seek};
 
 use crate::bench::place::{Place, connect};
 
-/// The number of samples of a device, spread over all of it, in addition to its first and last bytes.
+/// The number of samples of a device, spread over the whole device, in addition to its first and last bytes.
 const SAMPLES: u64 = 2_048;
 /// Bytes of each.
 const SAMPLE: usize = 4_096;

@@ -13,7 +13,7 @@ use crate::bench::place::Place;
 
 /// Time between two looks.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
-/// Bytes of a sector in the kernel's counters, whatever the device's sector size.
+/// Bytes of a sector in the kernel's counters, independent of the device's sector size.
 const SECTOR: u64 = 512;
 
 /// Counters of a block device since the system was started.

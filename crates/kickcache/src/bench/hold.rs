@@ -1,4 +1,4 @@
-//! A lock by which benches exclude each other: two on one disk would disturb each other.
+//! A lock against concurrent benches: two on one disk would disturb each other.
 //!
 //! It differs from the lock of a daemon, because the bench also reads disks that a daemon serves.
 

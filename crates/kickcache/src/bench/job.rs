@@ -41,7 +41,7 @@ pub(super) struct JobSource {
 pub(super) enum Caching {
     /// It does not: `direct=1`.
     Direct,
-    /// It does, for at least one of the jobs. An NBD export has no page cache.
+    /// At least one job goes through the page cache. An NBD export has no page cache.
     PageCache,
 }
 
@@ -117,7 +117,7 @@ impl JobSource {
         // On one device, the jobs are at their offsets, not one after the other.
         let parsed = FioWorkload::parse(&source.simulated_text(), 1);
         let why = parsed.as_ref().err().map(ToString::to_string).unwrap_or_default();
-        // Its line numbers differ from those of the file.
+        // Its line numbers differ from the line numbers of the file.
         let sentence = why.split_once(": ").filter(|(place, _)| place.starts_with("line "));
         source.why_unknown = sentence.map_or(why.as_str(), |(_, sentence)| sentence).to_owned();
         let known = parsed.ok();

@@ -1,4 +1,4 @@
-//! Finds the targets, refuses those that hold data, and creates missing files.
+//! Finds the targets, refuses targets that hold data, and creates missing files.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

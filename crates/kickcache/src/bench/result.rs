@@ -157,7 +157,7 @@ impl BenchResult {
         let rounds = self.rounds.iter().filter(|round| !counts || round.standing == Standing::Counts);
         let own = |run: &&BenchRun| run.turn == Turn::Own;
         let mut runs: Vec<&BenchRun> = rounds.flat_map(|round| &round.runs).filter(own).collect();
-        // In the order of the targets, whatever the order of a round.
+        // In the order of the targets, even if a round ran them in another order.
         let target = |run: &BenchRun| self.targets.iter().position(|target| target.name == run.target);
         let phase = |run: &BenchRun| self.measured(&run.target).iter().position(|one| one.phase == run.phase);
         runs.sort_by_key(|run| (target(run), phase(run)));

@@ -19,7 +19,7 @@ pub(super) struct Target {
     pub(super) name: String,
     pub(super) kind: Kind,
     pub(super) phases: Vec<Phase>,
-    /// The name that it shares with targets whose cache has another size.
+    /// The name that it shares with targets that have a cache of another size.
     pub(super) family: Option<String>,
     /// Its cache device in a few words, if it is known.
     pub(super) cache: Option<String>,

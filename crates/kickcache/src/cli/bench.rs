@@ -160,7 +160,7 @@ impl BenchArgs {
         self.job.as_deref().into_iter().chain(targets).chain(devices).collect()
     }
 
-    /// Writes the requested files, each of them even if another one fails.
+    /// Writes all requested files, even if one of the writes fails.
     fn keep(&self, result: &BenchResult, summary: &Summary, json: &str) -> anyhow::Result<()> {
         let saved = self.save.as_ref().map_or(Ok(()), |path| output::write_result(path, json));
         let page = || page(result, summary);

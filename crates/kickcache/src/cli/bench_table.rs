@@ -12,8 +12,8 @@ use crate::user_text::Printer;
 
 /// The note below a table without a valid round.
 const NONE_COUNTS: &str =
-    "No round counts: the figures were measured in discarded rounds, and prove nothing.";
-/// An interval whose end is this many times its beginning is not shown.
+    "No round counts: the figures come only from discarded rounds, and are no evidence.";
+/// An interval is not shown if its end is this many times its beginning.
 const WIDE: f64 = 100.0;
 /// A share of the processors above this one is mentioned, even if the limit permits it.
 const BUSY: f64 = 0.02;
@@ -69,7 +69,7 @@ fn cells(row: &Row) -> Vec<Cell> {
     ]
 }
 
-/// Figures that prove nothing.
+/// Figures that are no evidence.
 fn dim(cells: Vec<Cell>) -> Vec<Cell> {
     cells.into_iter().map(|cell| cell.with_tone(Tone::Warning)).collect()
 }

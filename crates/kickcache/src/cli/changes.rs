@@ -86,7 +86,7 @@ impl Changes {
         Ok(Turn { changes: self, _begun: self.under_way.begin(what)? })
     }
 
-    /// The volumes that are being removed, to which some requests are refused.
+    /// The volumes that are being removed; some requests for them are refused.
     pub(super) fn under_way(&self) -> &UnderWay {
         &self.under_way
     }

@@ -38,7 +38,7 @@ pub(super) fn leave_unserved(wanted: &mut ServePlan, served: &ServePlan, plan: &
         |cache: &CacheSpec| served.cache(&cache.device).is_none() && plan.cache(&cache.device).is_some();
     let left = wanted.caches.iter().filter(|cache| is_left(cache)).map(|cache| {
         let device = cache.device.display();
-        format!("{device}: the start could serve no volume of it, and a reload does not retry it")
+        format!("{device}: the start could serve none of its volumes, and a reload does not retry it")
     });
     let notes = left.collect();
     wanted.caches.retain(|cache| !is_left(cache));

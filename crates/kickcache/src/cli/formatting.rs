@@ -49,7 +49,7 @@ impl Formatting<'_> {
         let incomplete = |old: &Superblock| noted_incomplete(self.state, old);
         let noted = Noted { state: self.state, incomplete: &incomplete };
         let made = CacheDevice::format_noted(self.path, self.size, self.overwrite, noted)?;
-        // The newer one stays noted when an older copy of it is formatted.
+        // The record of the newer device stays when its older copy is formatted.
         let replaced = made.replaced.filter(|_| !is_copy);
         if let (Some(store), Some(old)) = (self.state.store(), replaced) {
             let forgotten = store.forget_cache(&uuid_text(old));

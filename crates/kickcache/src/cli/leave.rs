@@ -223,7 +223,7 @@ enum Noted {
     No,
 }
 
-/// Records that the origins are complete, and that data of them on any cache device is stale.
+/// Records that the origins are complete, and that their data on any cache device is stale.
 fn note_left(cache: &CacheSpec, state: &StatePlace) -> anyhow::Result<Noted> {
     let Some(store) = state.store() else { return Ok(Noted::No) };
     for volume in &cache.volumes {

@@ -84,7 +84,7 @@ impl NewDevice {
         }
     }
 
-    /// Refuses a device whose data may be needed, as `format` does.
+    /// Refuses a device with data that may be needed, as `format` does.
     fn check(&self) -> Result<(), ServeError> {
         self.check_unused()?;
         let checked = self.formatting(self.spec.overwrite).check_contents();

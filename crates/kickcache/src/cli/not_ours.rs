@@ -66,7 +66,7 @@ pub(super) fn refuse_dirty(path: &Path, state: &StatePlace) -> anyhow::Result<()
     ))
 }
 
-/// Refuses to format an unreadable cache device whose blocks may be needed. Other defects are reported when
+/// Refuses to format an unreadable cache device while its blocks may be needed. Other defects are reported when
 /// the device is opened.
 fn refuse_noted(error: OfflineError, path: &Path, state: &StatePlace) -> anyhow::Result<()> {
     match (&error, noted_dirty(path, state)) {

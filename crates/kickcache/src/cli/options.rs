@@ -37,7 +37,7 @@ impl ControlOption {
     }
 }
 
-/// The state directory, whose records are needed when a cache device is missing.
+/// The state directory; its records are needed when a cache device is missing.
 #[derive(Debug, clap::Args)]
 pub(crate) struct StateOption {
     /// State directory: records the cache device of each origin, and whether the origin may lack dirty blocks

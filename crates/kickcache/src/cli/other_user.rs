@@ -83,7 +83,7 @@ pub(super) fn watch(separated: Option<Separated>) -> anyhow::Result<()> {
     separated.map_or(Ok(()), Separated::watch).context("cannot start a thread that waits for the monitor")
 }
 
-/// The paths that the monitor may open: those that the configuration names.
+/// The paths that the monitor may open: all paths in the configuration.
 fn grants(plan: &ServePlan, config: Option<&Path>) -> Vec<Grant> {
     let grant = |path: &Path, right| Grant { path: whole_path(path), right };
     let caches = plan.caches.iter().map(|cache| grant(&cache.device, Right::Make));

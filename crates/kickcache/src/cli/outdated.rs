@@ -118,7 +118,7 @@ fn refuse(cache: &mut CacheSpec, needed: &[Outdated], state: &StatePlace) {
     leave_unserved(cache, refused.collect());
 }
 
-/// Removes volumes from the plan whose records are unreadable; the others are served.
+/// Removes volumes with unreadable records from the plan; the others are served.
 fn leave_unreadable(cache: &mut CacheSpec, state: &StatePlace) {
     let Some(store) = state.store() else { return };
     let device = cache.device.clone();

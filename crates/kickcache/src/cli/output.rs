@@ -60,7 +60,7 @@ pub(crate) fn try_out(outputs: &[Option<&Path>], inputs: &[&Path]) -> Result<(),
     Ok(())
 }
 
-/// Refuses an existing output that is one of the inputs.
+/// Refuses an existing output file that is also an input.
 ///
 /// # Errors
 /// A sentence that names both.
@@ -81,7 +81,7 @@ impl Written<'_> {
     /// Removes the file that was created for the test.
     fn forget(&self) {
         if self.is_new {
-            // A second name of it has removed it already.
+            // If the file has two names in the list, it is already removed.
             let _ = fs::remove_file(self.path);
         }
     }

@@ -51,7 +51,7 @@ impl<'a> Refusals<'a> {
         self.volume_count > 1
     }
 
-    /// Skips the volumes whose origins or cache devices do not respond.
+    /// Skips the volumes with an origin or cache device that does not respond.
     ///
     /// # Errors
     /// The first of `silent`, if it concerns the whole start.

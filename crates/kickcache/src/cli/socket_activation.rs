@@ -16,7 +16,7 @@ pub(crate) struct ActivationSockets {
 }
 
 impl ActivationSockets {
-    /// Assigns the sockets to the plan, from which it removes a default path that no flag set.
+    /// Assigns the sockets to the plan, and removes a default path that no flag set from the plan.
     ///
     /// # Errors
     /// If the purpose of a socket is unclear, or a virtual machine would get two sockets, one of them unused.

@@ -317,7 +317,7 @@ fn check_copies(caches: &[CacheSpec]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Skips the volumes whose origins cannot be used.
+/// Skips the volumes with origins that cannot be used.
 fn check_origins(
     caches: &mut [CacheSpec],
     refusals: &Refusals<'_>,

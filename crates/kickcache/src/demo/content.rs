@@ -5,7 +5,7 @@ use kickcache_engine::units::BLOCK_BYTES;
 /// Bytes of one word of a block.
 const WORD: usize = 8;
 
-/// The device to which the blocks belong.
+/// The device that the blocks belong to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Content {
     /// The slow disk's.

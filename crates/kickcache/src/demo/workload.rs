@@ -42,7 +42,7 @@ impl Scale {
 /// The order of the requests; the popular blocks are the same in every order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Order {
-    /// The order of every run except the one after the restart.
+    /// The order of every run, except after the restart.
     First,
     /// Another order, so that a warm cache does not get the requests that just filled it, in the same order.
     Second,

@@ -146,7 +146,7 @@ pub(crate) fn flag(name: &str, path: &Path) -> OsString {
     argument
 }
 
-/// fio's error message; fio writes a part of it before its report.
+/// fio's error message; fio writes some messages before its report.
 fn complaint(path: &Path, report: &str, status: ExitStatus) -> String {
     let said = fs::read_to_string(path).unwrap_or_default();
     let before = report.split("\n{").next().unwrap_or_default();

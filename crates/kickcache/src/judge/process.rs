@@ -27,7 +27,7 @@ const INTERRUPTED_END_MAX: Duration = Duration::from_millis(300);
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 /// The interval of checks whether a command runs for too long, or prints too much.
 const OVERSEE_EVERY: Duration = Duration::from_millis(100);
-/// Exit codes by which a shell reports that its child died by a signal.
+/// Exit codes of a shell when its child died by a signal.
 const SIGNALLED: RangeInclusive<i32> = 129..=192;
 /// The most that a command may print.
 const OUTPUT_BYTES_MAX: u64 = 64 << 20;

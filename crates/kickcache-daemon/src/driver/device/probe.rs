@@ -33,7 +33,7 @@ impl BlockFile {
     }
 }
 
-/// Reads the first block, or as much of it as there is; gives the bytes read.
+/// Reads the first block, or the existing part; returns the number of bytes read.
 pub(super) fn read_first(file: &File) -> io::Result<usize> {
     let mut allocator = Allocator::default();
     let mut chunk = allocator.allocate(PROBE_BYTES)?;

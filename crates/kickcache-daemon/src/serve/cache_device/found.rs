@@ -30,7 +30,7 @@ use crate::serve::lost_superblock::lost_superblock;
 use crate::shell_command::ShellCommand;
 use crate::signature;
 
-/// The records about a device outside of it.
+/// The records about a device in the state directory and on the origins.
 #[derive(Clone, Copy)]
 pub struct Noted<'a> {
     /// Where.

@@ -135,7 +135,7 @@ impl<E: CacheEngine> EventLoop<E> {
         Ok(grown)
     }
 
-    /// Writes the superblock once the engine is prepared, and no other write of it is in progress.
+    /// Writes the superblock once the engine is prepared and no other superblock write is in progress.
     fn store_growth(&mut self) {
         let Some(GrowthStep::Preparing(extended)) = self.growth.step() else { return };
         if self.core.stage != LoopPhase::Serving || self.core.engine.health() != CacheHealth::Good {

@@ -249,7 +249,7 @@ impl<E: CacheEngine> EventLoop<E> {
         }
     }
 
-    /// No block of it is left.
+    /// No block of the volume is left.
     fn end_leave(&mut self) -> Option<GoneVolume> {
         let begun = self.core.clock.now();
         let Leaving { id, index, .. } = self.leaving.take()?;

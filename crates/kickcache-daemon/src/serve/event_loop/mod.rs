@@ -77,7 +77,7 @@ pub(crate) struct EventLoop<E> {
     pub(crate) core: Core<E>,
     pub(crate) frontends: Frontends,
     pub(crate) cache: PathBuf,
-    /// The superblock on the cache device, or of its stand-in.
+    /// The superblock of the cache device, or of its stand-in.
     pub(crate) superblock: Superblock,
     pub(crate) out_of_service: OutOfService,
     /// The damaged blocks that were logged, or that were written again since.

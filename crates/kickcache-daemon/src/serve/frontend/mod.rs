@@ -79,7 +79,7 @@ pub(crate) fn check_volume(volume: &VolumeSpec, exposure: Exposure) -> Result<()
     served_by.vhost_user.path.iter().try_for_each(|path| listener::check_path(path))
 }
 
-/// Refuses a path on a block device of one of these volumes.
+/// Refuses a path on the block device of a volume in the list.
 ///
 /// # Errors
 /// A sentence.

@@ -243,7 +243,7 @@ fn block_status_needs_a_context_and_a_length() {
     assert_eq!(chunk_error(&outcome.output, 20), EINVAL);
 }
 
-/// The error in an error chunk whose header has this length.
+/// The error in an error chunk with this header length.
 fn chunk_error(output: &[u8], header: usize) -> u32 {
     assert_eq!(output[4..8], [0, 1, 0x80, 1], "done, error");
     let mut reader = Reader::new(&output[header..]);

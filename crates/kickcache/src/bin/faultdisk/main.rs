@@ -83,7 +83,7 @@ enum Faultdisk {
         /// Whole requests survive or not, none is torn
         #[arg(long, conflicts_with = "lose_unflushed")]
         no_tearing: bool,
-        /// Lose all unflushed writes, whatever the seed
+        /// Lose all unflushed writes, with every seed
         #[arg(long)]
         lose_unflushed: bool,
         /// The disks, in the order in which they were served: NAME=FILE

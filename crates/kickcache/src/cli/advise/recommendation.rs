@@ -9,7 +9,7 @@ use crate::cli::advise::price::Prices;
 /// The part of the highest speed that is nearly as fast.
 const NEARLY: f64 = 0.85;
 
-/// A cache that is slower by more than this factor counts as slower, whatever other figures are.
+/// A cache that is slower by more than this factor counts as slower, regardless of the other figures.
 const SLOWER: f64 = 1.05;
 
 /// The recommended candidate, and the reason in a sentence; `None` if no candidate meets the requirements.

@@ -15,7 +15,7 @@ pub(crate) use crate::cli::prediction::spec::PredictionSpec;
 use crate::cli::simulate::compare::find_device;
 use crate::cli::simulate::pool::{Task, processors, run_all};
 
-/// Predictions whose devices were found, for a load that can be simulated.
+/// Predictions with devices that were found, for a load that can be simulated.
 pub(crate) struct Predictions {
     load: SimulatedLoad,
     planned: Vec<Planned>,

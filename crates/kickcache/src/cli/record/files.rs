@@ -81,7 +81,7 @@ impl RecordingFiles {
         self.append(block).map_err(|error| self.end(error))
     }
 
-    /// Bytes written, those of removed files included.
+    /// Bytes written, removed files included.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }

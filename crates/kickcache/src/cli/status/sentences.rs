@@ -223,7 +223,7 @@ fn show_took(kind: &str, took: &Took) -> Option<String> {
     (took.count > 0).then(|| format!("{kind} take {mean}, 99 % at most {p99}"))
 }
 
-/// The problems of a daemon, except those of its cache devices and their volumes.
+/// The problems of a daemon, except the problems of its cache devices and their volumes.
 pub(super) fn daemon_troubles(report: &Report) -> Vec<String> {
     let unserved =
         report.unserved.iter().map(|volume| format!("{}: NOT SERVED: {}", volume.name, volume.why));

@@ -6,7 +6,7 @@ use kickcache_units::{show_bytes, show_rate, show_ratio};
 use super::rates::Rates;
 use crate::cli::table::{Align, Cell, KEEP, Table, Tone};
 
-/// Headings, and the ranks by which columns are dropped.
+/// Headings, and the ranks that decide which columns are dropped first.
 const COLUMNS: [(&str, Align, u8); 13] = [
     ("VOLUME", Align::Left, KEEP),
     ("MODE", Align::Left, 3),

@@ -24,7 +24,7 @@ pub(super) struct Board {
     at: Option<Instant>,
 }
 
-/// The columns by which volumes can be sorted.
+/// The columns that volumes can be sorted by.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) enum Order {
     #[default]

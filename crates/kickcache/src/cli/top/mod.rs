@@ -1,6 +1,6 @@
 //! `kickcache top`: the volumes of a daemon in a terminal, moving.
 //!
-//! * `board`: the shown state, and the selected part of it; `volume_line`: a volume of it.
+//! * `board`: the shown state, and its selected part; `volume_line`: a volume of that part.
 //! * `view`: the layout; `keys`: the meaning of keys; `asking`: the source of the reports.
 
 mod asking;

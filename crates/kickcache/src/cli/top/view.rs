@@ -142,7 +142,7 @@ fn millis(time: Option<f64>) -> String {
     )
 }
 
-/// The latest numbers as bars, the highest of them as high as a line.
+/// The latest numbers as bars; the highest number is as high as a line.
 fn bar_text(numbers: &VecDeque<u64>, width: usize) -> String {
     let shown = numbers.len().saturating_sub(width);
     let most = numbers.iter().skip(shown).copied().max().unwrap_or(0);

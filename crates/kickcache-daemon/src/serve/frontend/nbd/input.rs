@@ -60,7 +60,7 @@ impl Input {
         self.bytes.len() - self.end
     }
 
-    /// Appends bytes, for which there must be room.
+    /// Appends bytes; the caller has made sure that they fit.
     pub(crate) fn append(&mut self, bytes: &[u8]) {
         let end = self.end + bytes.len();
         self.bytes[self.end..end].copy_from_slice(bytes);

@@ -28,7 +28,7 @@ impl Nbd {
         true
     }
 
-    /// Lets a client whose TLS has just begun continue the handshake.
+    /// Continues the handshake of a client after the start of TLS.
     pub(super) fn secure<E>(&mut self, core: &Core<E>, id: ConnectionId) {
         let Some(connection) = self.clients.get_mut(id) else { return };
         if !connection.handshaking {

@@ -1,4 +1,4 @@
-//! Block status of volumes whose origin reports its holes in a delayed answer.
+//! Block status of volumes when the origin reports its holes in a delayed answer.
 //!
 //! Invariants:
 //! * Blocks that were cached when the query arrived are data, whatever the origin reports: before their

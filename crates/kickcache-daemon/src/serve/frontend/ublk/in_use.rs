@@ -147,7 +147,7 @@ mod tests {
 
     use super::*;
 
-    /// A host with a device 259:0 and a partition 259:1 of it, without users.
+    /// A host with a device 259:0 and its partition 259:1, without users.
     struct Fake {
         folder: tempfile::TempDir,
     }

@@ -298,7 +298,7 @@ impl Ublk {
         self.answer(core, key, result(bytes, reply.result));
     }
 
-    /// Ends a request of the kernel, and fetches the next one of its tag.
+    /// Ends a request of the kernel, and fetches the next request with its tag.
     fn answer<E>(&mut self, core: &mut Core<E>, key: UblkKey, result: i32) {
         let device = &mut self.devices[usize::from(key.device)];
         let command = device.queue(key).command(key.tag, result);

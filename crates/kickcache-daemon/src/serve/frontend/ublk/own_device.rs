@@ -37,7 +37,7 @@ fn check_devices(cache: &CacheSpec) -> Result<(), String> {
     origins.chain([cache.device.as_path()]).try_for_each(|path| check_path(path, &own))
 }
 
-/// Refuses a path on a device of one of these volumes.
+/// Refuses a path on the device of a volume in the list.
 ///
 /// # Errors
 /// A sentence.

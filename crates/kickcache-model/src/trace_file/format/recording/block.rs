@@ -135,7 +135,7 @@ pub(crate) struct Packer {
     pass: u32,
 }
 
-/// Blocks that are not compressed after one that did not become smaller.
+/// Blocks that are not compressed, after a block that did not become smaller.
 const PASS_COUNT: u32 = 31;
 
 impl Packer {

@@ -92,7 +92,7 @@ impl TlsStream {
         !self.outgoing.is_empty()
     }
 
-    /// Receives without blocking; the plaintext is stored in `first`, and the rest of it in `into`.
+    /// Receives without blocking; the plaintext is stored in `first`, and its rest in `into`.
     pub(crate) fn receive(&mut self, socket: impl AsFd, first: &mut [u8], into: &mut Input) -> Arrival {
         if self.end != End::Open {
             return Arrival { taken: 0, received: Received::End };

@@ -20,7 +20,7 @@ pub(super) fn describe(measured: &Runs, bench: &Bench) -> DeviceKind {
     DeviceKind::Disk(disk)
 }
 
-/// The factor by which to change a parameter that should grow by a ratio, bounded to one step.
+/// The factor for changing a parameter that should grow by a ratio, bounded to one step.
 fn step(wanted: f64, given: f64) -> f64 {
     (wanted / given.max(1e-9)).clamp(0.5, 2.0)
 }
