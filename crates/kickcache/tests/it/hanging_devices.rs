@@ -63,7 +63,7 @@ fn wait_for(daemon: &Daemon, line: &[&str], longest: Duration) {
 }
 
 #[test]
-fn a_resize_of_a_volume_whose_origin_does_not_tell_its_size_stops_nobody() {
+fn a_resize_with_a_silent_origin_delays_no_others() {
     need_kickcache!();
     let scratch = Scratch::new();
     let disks = faulty_disks!(&scratch, 8 * MIB, 8 * MIB);
@@ -91,7 +91,7 @@ fn a_resize_of_a_volume_whose_origin_does_not_tell_its_size_stops_nobody() {
 }
 
 #[test]
-fn a_resize_waits_for_a_cache_device_that_does_not_answer_and_is_done_when_it_does() {
+fn a_resize_waits_for_a_silent_cache_device() {
     need_kickcache!();
     let scratch = Scratch::new();
     let disks = faulty_disks!(&scratch, 8 * MIB, 8 * MIB);
@@ -147,7 +147,7 @@ fn stop_beside_a_hanging_origin(pair: &Pair, disks: &FaultyDisks) -> Daemon {
 }
 
 #[test]
-fn a_stop_says_for_which_origin_it_waits_and_ends_well_when_that_answers() {
+fn a_stop_names_the_awaited_origin_and_ends_well() {
     need_kickcache!();
     let scratch = Scratch::new();
     let disks = faulty_disks!(&scratch, 8 * MIB, 8 * MIB);
@@ -164,7 +164,7 @@ fn a_stop_says_for_which_origin_it_waits_and_ends_well_when_that_answers() {
 }
 
 #[test]
-fn kickcache_stop_says_for_which_origin_it_waits_as_the_log_does() {
+fn kickcache_stop_names_the_awaited_origin_as_the_log_does() {
     need_kickcache!();
     let scratch = Scratch::new();
     let disks = faulty_disks!(&scratch, 8 * MIB, 8 * MIB);
@@ -206,7 +206,7 @@ fn both_are_whole(pair: &Pair) {
 }
 
 #[test]
-fn a_second_sigterm_ends_a_stop_that_waits_as_a_kill_would() {
+fn a_second_sigterm_ends_a_waiting_stop_like_a_kill() {
     need_kickcache!();
     for io_engine in ["io_uring", "threads"] {
         let scratch = Scratch::new();
@@ -231,7 +231,7 @@ fn a_second_sigterm_ends_a_stop_that_waits_as_a_kill_would() {
 
 /// As the log says, whoever began the stop.
 #[test]
-fn one_sigterm_ends_a_stop_that_a_command_began_and_the_command_says_that_it_was_not_clean() {
+fn sigterm_ends_a_commanded_stop_and_the_command_reports_it() {
     need_kickcache!();
     let scratch = Scratch::new();
     let disks = faulty_disks!(&scratch, 8 * MIB, 8 * MIB);
@@ -249,7 +249,7 @@ fn one_sigterm_ends_a_stop_that_a_command_began_and_the_command_says_that_it_was
 }
 
 #[test]
-fn after_a_stop_that_was_cut_short_nothing_acknowledged_is_missing_on_the_same_cache_device() {
+fn after_a_stop_cut_short_no_acknowledged_write_is_lost() {
     need_kickcache!();
     let scratch = Scratch::new();
     let disks = faulty_disks!(&scratch, 8 * MIB, 8 * MIB);
@@ -299,7 +299,7 @@ impl Drop for SlowState {
 }
 
 #[test]
-fn a_stop_says_that_it_waits_for_the_state_directory() {
+fn a_stop_reports_that_it_waits_for_the_state_directory() {
     need_kickcache!();
     need_tools!("mkfs.ext4", "mount", "fsfreeze");
     let scratch = Scratch::new();

@@ -112,7 +112,7 @@ pub(crate) fn wait_for_log(daemon: &Daemon, wanted: &str) {
 }
 
 #[test]
-fn a_reload_prints_what_is_different_and_does_it() {
+fn a_reload_prints_and_applies_the_difference() {
     need_kickcache!();
     let plain = [("one", ""), ("two", "")];
     let reloadable = Reloadable::new(&plain);
@@ -143,7 +143,7 @@ fn a_reload_prints_what_is_different_and_does_it() {
 }
 
 #[test]
-fn a_reload_that_is_refused_changes_nothing_and_says_why_by_its_code() {
+fn a_refused_reload_changes_no_state_and_exits_accordingly() {
     need_kickcache!();
     let reloadable = Reloadable::new(&[("one", ""), ("two", "")]);
     let daemon = reloadable.start(&["one", "two"]);
@@ -169,7 +169,7 @@ fn a_reload_that_is_refused_changes_nothing_and_says_why_by_its_code() {
 }
 
 #[test]
-fn a_daemon_that_has_no_file_says_so() {
+fn a_reload_without_a_file_is_refused() {
     need_kickcache!();
     let scratch = Scratch::new();
     let daemon = Spec::new(&scratch, &scratch.sparse("origin", 16 * MIB), "write-back", "16M").start();
@@ -181,7 +181,7 @@ fn a_daemon_that_has_no_file_says_so() {
 }
 
 #[test]
-fn sighup_reloads_and_systemd_hears_of_it() {
+fn sighup_reloads_and_notifies_systemd() {
     need_kickcache!();
     let reloadable = Reloadable::new(&[("one", "")]);
     let path = reloadable.scratch.path("notify");

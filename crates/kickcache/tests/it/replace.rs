@@ -55,7 +55,7 @@ fn replace_and_kill(daemon: Daemon, ledgers: &mut [Ledger], with: &Path, rng: &m
 
 /// The configuration names the first device all the time.
 #[test]
-fn acknowledged_writes_survive_kills_while_the_cache_device_is_replaced() {
+fn acknowledged_writes_survive_kills_during_replace() {
     need_kickcache!();
     let scratch = Scratch::new();
     let origin = scratch.sparse("origin", VOLUME_BYTES);
@@ -119,7 +119,7 @@ fn fio_verifies_write_back_while_the_cache_device_is_replaced() {
 }
 
 #[test]
-fn a_device_that_was_replaced_leads_to_the_other_one_and_what_cannot_take_over_is_refused() {
+fn a_replaced_device_leads_to_its_successor_or_is_refused() {
     need_kickcache!();
     let scratch = Scratch::new();
     let origin = scratch.sparse("origin", VOLUME_BYTES);
@@ -194,7 +194,7 @@ fn a_replacement_that_is_ordered_again_is_waited_for() {
 
 /// The copy says that it is the cache, with the same uuid; the number of the new one tells.
 #[test]
-fn a_copy_of_the_old_device_from_before_it_was_replaced_is_refused() {
+fn an_early_copy_of_the_replaced_device_is_refused() {
     need_kickcache!();
     let scratch = Scratch::new();
     let origin = scratch.sparse("origin", VOLUME_BYTES);
@@ -258,7 +258,7 @@ fn begin_copy(daemon: &Daemon, with: &Path) -> Child {
 }
 
 #[test]
-fn a_stop_ends_while_the_superblock_of_the_old_device_cannot_be_written() {
+fn a_stop_ends_while_the_old_superblock_is_unwritable() {
     need_kickcache!();
     let scratch = Scratch::new();
     let disks = faulty_disks!(&scratch, 256 * MIB, 8 * MIB);
@@ -290,7 +290,7 @@ fn a_stop_ends_while_the_superblock_of_the_old_device_cannot_be_written() {
 }
 
 #[test]
-fn clients_do_not_wait_for_a_new_device_that_does_not_answer() {
+fn clients_do_not_wait_for_a_silent_new_device() {
     need_kickcache!();
     let scratch = Scratch::new();
     let disks = faulty_disks!(&scratch, 8 * MIB, 256 * MIB);
@@ -326,7 +326,7 @@ fn clients_do_not_wait_for_a_new_device_that_does_not_answer() {
 
 /// That may take longer than anybody waits, and the daemon goes on.
 #[test]
-fn a_new_device_that_is_made_ready_is_shown_and_nobody_need_wait_for_it() {
+fn the_preparation_of_a_new_device_is_shown_without_waiting() {
     need_kickcache!();
     let scratch = Scratch::new();
     let disks = faulty_disks!(&scratch, 8 * MIB, 16 * MIB);
@@ -354,7 +354,7 @@ fn a_new_device_that_is_made_ready_is_shown_and_nobody_need_wait_for_it() {
 }
 
 #[test]
-fn a_cache_device_with_dirty_blocks_is_not_taken_without_a_word_and_an_unfinished_one_is_missed() {
+fn dirty_devices_need_force_and_unfinished_ones_are_missed() {
     need_kickcache!();
     let (scratch, others) = (Scratch::new(), Scratch::new());
     let origin = scratch.sparse("origin", VOLUME_BYTES);

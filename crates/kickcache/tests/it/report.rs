@@ -109,7 +109,7 @@ const PROBE: &str = "<script>{
 }</script>";
 
 #[test]
-fn live_volumes_are_results_too_beside_those_of_other_commands() {
+fn live_volumes_are_results_like_those_of_other_commands() {
     need_kickcache!();
     let scratch = Scratch::new();
     let daemon = Spec::new(&scratch, &scratch.sparse("origin", 16 * MIB), "write-back", "16M").start();
@@ -142,7 +142,7 @@ fn live_volumes_are_results_too_beside_those_of_other_commands() {
 }
 
 #[test]
-fn the_page_fits_desk_phone_and_paper_and_its_script_runs() {
+fn the_page_fits_desk_phone_and_paper_with_its_script() {
     need_tools!("chromium");
     let scratch = Scratch::new();
     let kept = std::env::var_os("KICKCACHE_REPORT_DIR").map(PathBuf::from);

@@ -45,7 +45,7 @@ fn check(disk: &Path, version: u8) {
 }
 
 #[test]
-fn an_origin_is_read_and_written_through_tls_and_outlives_its_server() {
+fn an_origin_over_tls_survives_a_restart_of_its_server() {
     need_kickcache!();
     need_tools!("openssl", "nbdkit");
     let scratch = Scratch::new();
@@ -72,7 +72,7 @@ fn an_origin_is_read_and_written_through_tls_and_outlives_its_server() {
 }
 
 #[test]
-fn an_origin_whose_certificate_is_wrong_is_refused() {
+fn an_origin_with_a_wrong_certificate_is_refused() {
     need_kickcache!();
     need_tools!("openssl", "nbdkit");
     let scratch = Scratch::new();

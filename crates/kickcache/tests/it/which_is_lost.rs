@@ -31,7 +31,7 @@ fn flag(name: &str, device: &std::path::Path) -> String {
 }
 
 #[test]
-fn a_new_cache_takes_the_place_of_the_one_that_is_named() {
+fn a_new_cache_replaces_the_named_device_only() {
     need_kickcache!();
     let scratch = Scratch::new();
     let (pair, devices) = both_dirty(&scratch);

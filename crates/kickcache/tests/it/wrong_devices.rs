@@ -340,7 +340,7 @@ fn the_clean_blocks_of_a_replaced_origin_are_not_served() {
 }
 
 #[test]
-fn a_cache_device_without_superblocks_is_kept_if_it_may_be_dirty() {
+fn a_cache_device_without_superblocks_is_kept_if_maybe_dirty() {
     need_kickcache!();
     let scratch = Scratch::new();
     let spec = old_cache(&scratch);
@@ -365,7 +365,7 @@ fn a_cache_device_without_superblocks_is_kept_if_it_may_be_dirty() {
 
 /// One of the two copies is enough, and what was mended is told.
 #[test]
-fn a_damaged_copy_of_the_superblock_is_written_anew_and_told_once() {
+fn a_damaged_superblock_copy_is_rewritten_and_reported_once() {
     need_kickcache!();
     let scratch = Scratch::new();
     let spec = old_cache(&scratch);
@@ -509,7 +509,7 @@ fn a_cache_file_that_does_not_fit_is_refused() {
 }
 
 #[test]
-fn what_fails_leaves_nothing_behind() {
+fn a_failed_command_leaves_no_files() {
     need_kickcache!();
     let scratch = Scratch::new();
     let good = spec(&scratch);
@@ -539,7 +539,7 @@ fn what_fails_leaves_nothing_behind() {
 }
 
 #[test]
-fn what_is_no_cache_is_told_in_words() {
+fn a_device_that_is_no_cache_is_described_in_words() {
     need_kickcache!();
     let scratch = Scratch::new();
     let place = |name: &str, content: &[u8], size: u64| {
