@@ -268,7 +268,7 @@ mod tests {
             cache device /c, 64 MiB
               uuid      a5a5a5a5-a5a5-a5a5-a5a5-a5a5a5a5a5a5, epoch 3 of the superblock
               journal   640 KiB; 64 MiB are used, and can grow to 1 GiB
-              segments  249 of 256 KiB, 245 of them free
+              segments  249 of 256 KiB, 245 free
               contents  1 MiB on probation, 0 B in the main queue
 
             VOLUME   SIZE  CACHED   DIRTY  ORIGIN

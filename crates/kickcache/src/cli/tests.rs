@@ -163,7 +163,7 @@ fn bad_arguments_are_refused_with_a_sentence() {
         serve --cache /c --origin /o --nbd /run/x
             error: invalid value '/run/x' for '--nbd <ADDRESS>': `/run/x` is not an NBD address; write unix:PATH or tcp:HOST:PORT
         serve --cache /c --origin /o --nbd tcp:0.0.0.0:1
-            tcp:0.0.0.0:1 can be reached from other machines, and NBD has neither encryption nor a password here; use a unix socket or a loopback address, TLS with certificates of clients (--tls=require, docs/tls.md), or say --insecure-tcp (insecure-tcp = true) (Usage)
+            tcp:0.0.0.0:1 can be reached from other machines, and NBD has neither encryption nor a password here; use a unix socket or a loopback address, TLS with certificates of clients (--tls=require, docs/tls.md), or accept it with --insecure-tcp (insecure-tcp = true) (Usage)
         serve --cache /c --origin /o --nbd tcp:0.0.0.0:1 --insecure-tcp
             fine
         serve --config /nowhere.toml --fill-window-max 4K
@@ -171,7 +171,7 @@ fn bad_arguments_are_refused_with_a_sentence() {
         serve --cache /c --origin /o --nbd unix:/x --nbd unix:/x
             the volume `o` listens on unix:/x twice; once is enough (Usage)
         serve --cache /c --origin /o --nbd unix:/x --control /x
-            the volume `o` listens on the path of the control socket; choose another path for one of them (Usage)
+            the volume `o` listens on the path of the control socket; choose another path for either (Usage)
         serve --cache /c --origin /o --sequential-cutoff 0
             error: invalid value '0' for '--sequential-cutoff <SIZE>': a cut-off of 0 would bypass every read; write `off` to cache streams too
         serve --cache /c --origin /o --sequential-cutoff no
