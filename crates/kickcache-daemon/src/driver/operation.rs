@@ -1,4 +1,4 @@
-//! A submission in flight: its memory, how far it got, and what to ask the system for next.
+//! A submission in flight: its memory, its progress, and its next system call.
 
 use kickcache_engine::device::{Checksums, Device, DeviceError, SubmissionId};
 use kickcache_engine::request::{Durability, Unmap};
@@ -37,7 +37,7 @@ pub(crate) struct Operation {
     rest: Vec<libc::iovec>,
 }
 
-/// What an operation does at the moment.
+/// The present work of an operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Work {
     Read,
@@ -94,14 +94,14 @@ pub(crate) enum WriteSync {
     After,
 }
 
-/// How space is given back.
+/// How space is released.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum DiscardKind {
     Punch,
     Block,
 }
 
-/// What follows the end of a system call.
+/// The step after a system call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Next {
     /// Ask the system again.
@@ -159,13 +159,13 @@ impl Operation {
         self.stretches.push(libc::iovec { iov_base: address.cast(), iov_len: length });
     }
 
-    /// Adds memory behind what is there; memory that follows on directly makes one longer stretch.
+    /// Appends memory; memory that follows on directly extends the last stretch.
     pub(crate) fn add(&mut self, address: *mut u8, length: u32) {
         self.length += u64::from(length);
         let length = usize::try_from(length).expect("usize has at least 32 bits");
         if let Some(last) = self.stretches.last_mut() {
             let end = last.iov_base.cast::<u8>().wrapping_add(last.iov_len);
-            // One stretch stays below what a 32-bit length can say.
+            // One stretch stays below the maximum of a 32-bit length.
             if end == address && last.iov_len + length < 1 << 30 {
                 last.iov_len += length;
                 return;
@@ -279,7 +279,7 @@ impl Operation {
         }
     }
 
-    /// What failed; nothing, if a device that need not give space back does not.
+    /// The failed operation; `None` if a device fails to release space, which is optional.
     pub(crate) fn fault(&self, cause: Cause) -> Option<Fault> {
         let (offset, length) = match self.work {
             Work::Discard(_) if self.error(cause) == DeviceError::Unsupported => return None,

@@ -45,12 +45,13 @@ const WORDS: [(&str, Where, &str); 37] = [
 ];
 
 /// Where a word is fine after all: how the path begins, how the word begins, why.
-const WORD_EXCEPTIONS: [(&str, &str, &str); 12] = [
+const WORD_EXCEPTIONS: [(&str, &str, &str); 16] = [
     ("crates/kickcache-engine/src/", "chunk", "a checkpoint is written in chunks"),
     ("crates/kickcache-faultsim/src/", "chunk", "a checkpoint is written in chunks"),
     ("crates/kickcache-engine/tests/tidy/words.rs", "", "this file"),
     ("crates/kickcache-engine/src/cache/", "cache line", "the processor's"),
     ("docs/reference/format.md", "chunk", "a checkpoint is written in chunks"),
+    ("docs/glossary.md", "", "lists the words that are not used"),
     ("crates/kickcache-nbd/src/", "chunk", "the NBD specification's word"),
     ("crates/kickcache/tests/it/", "chunk", "the NBD specification's word"),
     ("crates/kickcache-model/src/", "destag", "what the memory inside a disk drive does"),

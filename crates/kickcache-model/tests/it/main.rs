@@ -1,4 +1,4 @@
-//! What the simulator must show.
+//! The properties that the simulator must show.
 
 mod duel;
 mod git_row;

@@ -90,7 +90,7 @@ fn with_bad_spot(scratch: &Scratch, disks: &FaultyDisks) -> Daemon {
 }
 
 #[test]
-fn a_dirty_block_that_cannot_be_read_is_one_block_lost_and_named() {
+fn an_unreadable_dirty_block_is_lost_alone_and_named() {
     need_kickcache!();
     let scratch = Scratch::new();
     let disks = faulty_disks!(&scratch, 32 * MIB, ORIGIN_BYTES);
@@ -124,7 +124,7 @@ fn a_dirty_block_that_cannot_be_read_is_one_block_lost_and_named() {
 }
 
 #[test]
-fn writes_go_on_and_a_stop_ends_beside_a_block_that_cannot_be_read() {
+fn writes_and_a_stop_work_with_an_unreadable_block() {
     need_kickcache!();
     let scratch = Scratch::new();
     let disks = faulty_disks!(&scratch, 32 * MIB, ORIGIN_BYTES);
@@ -151,12 +151,15 @@ fn writes_go_on_and_a_stop_ends_beside_a_block_that_cannot_be_read() {
     assert!(begin.elapsed() < Duration::from_secs(10), "the stop took {:?}", begin.elapsed());
     let log = daemon.log();
     let last = log.lines().find(|line| line.contains("the server has stopped")).unwrap();
-    assert!(last.contains("1 dirty block is lost") && last.contains("everything else"), "{last}");
+    assert!(
+        last.contains("1 dirty block is lost") && last.contains("all other acknowledged writes"),
+        "{last}"
+    );
 }
 
 /// What was written last stands in a segment that is read back whole.
 #[test]
-fn a_start_after_a_kill_goes_round_a_dirty_block_and_a_summary_that_cannot_be_read() {
+fn a_start_after_a_kill_skips_unreadable_blocks_and_summaries() {
     need_kickcache!();
     let scratch = Scratch::new();
     let disks = faulty_disks!(&scratch, 32 * MIB, ORIGIN_BYTES);
@@ -183,7 +186,7 @@ fn a_start_after_a_kill_goes_round_a_dirty_block_and_a_summary_that_cannot_be_re
 
 /// Nobody knows which blocks a header named that cannot be read, nor what a block of the journal said.
 #[test]
-fn a_start_after_a_kill_is_refused_while_a_part_of_the_log_cannot_be_read_that_it_needs() {
+fn a_start_is_refused_without_a_needed_log_part() {
     need_kickcache!();
     let scratch = Scratch::new();
     let disks = faulty_disks!(&scratch, 32 * MIB, ORIGIN_BYTES);
@@ -208,7 +211,7 @@ fn a_start_after_a_kill_is_refused_while_a_part_of_the_log_cannot_be_read_that_i
 
 /// Zeroes stand where a block of the journal was that is known to have been durable; then over all of it.
 #[test]
-fn a_start_is_refused_while_a_part_of_the_journal_is_gone() {
+fn a_start_is_refused_without_a_part_of_the_journal() {
     need_kickcache!();
     let scratch = Scratch::new();
     let disks = faulty_disks!(&scratch, 32 * MIB, ORIGIN_BYTES);
@@ -287,7 +290,7 @@ fn a_service_mark_that_cannot_be_read_retires_no_device() {
 
 /// The superblock stands there twice.
 #[test]
-fn a_copy_of_the_superblock_that_cannot_be_read_is_not_missed() {
+fn an_unreadable_superblock_copy_is_tolerated() {
     need_kickcache!();
     let scratch = Scratch::new();
     let disks = faulty_disks!(&scratch, 32 * MIB, ORIGIN_BYTES);

@@ -59,7 +59,7 @@ fn change_and_kill(daemon: Daemon, ledgers: &mut [Ledger], with: &Path, rng: &mu
 
 /// The configuration names the first device all the time.
 #[test]
-fn acknowledged_writes_survive_kills_while_a_cache_device_is_left_out_and_another_one_taken_in() {
+fn acknowledged_writes_survive_kills_during_leave_out() {
     need_kickcache!();
     let scratch = Scratch::new();
     let origin = scratch.sparse("origin", VOLUME_BYTES);
@@ -123,7 +123,7 @@ fn fio_verifies_write_back_while_cache_devices_come_and_go() {
 }
 
 #[test]
-fn a_device_that_is_left_out_is_let_go_of_and_never_trusted_again() {
+fn an_unused_device_is_released_and_never_trusted_again() {
     need_kickcache!();
     let scratch = Scratch::new();
     let origin = scratch.sparse("origin", VOLUME_BYTES);
@@ -169,7 +169,7 @@ fn left_out(scratch: &Scratch) -> Daemon {
 }
 
 #[test]
-fn another_device_is_taken_in_and_what_was_left_out_does_not_hide_it() {
+fn another_device_is_put_into_use_despite_the_old_record() {
     need_kickcache!();
     let scratch = Scratch::new();
     let daemon = left_out(&scratch);
@@ -225,7 +225,7 @@ fn another_device_is_taken_in_and_what_was_left_out_does_not_hide_it() {
 }
 
 #[test]
-fn what_a_failing_device_cannot_give_is_lost_by_order_only() {
+fn unreadable_blocks_are_lost_by_order_only() {
     need_kickcache!();
     for fault in ["fault cache read eio", "fault cache any gone"] {
         let scratch = Scratch::new();
@@ -268,7 +268,7 @@ fn what_a_failing_device_cannot_give_is_lost_by_order_only() {
 }
 
 #[test]
-fn how_far_the_drain_is_is_shown_and_nobody_need_wait_for_it() {
+fn the_drain_progress_is_shown_without_waiting() {
     need_kickcache!();
     let scratch = Scratch::new();
     let disks = faulty_disks!(&scratch, 8 * MIB, 8 * MIB);

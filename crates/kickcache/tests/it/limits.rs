@@ -20,7 +20,7 @@ fn limited(scratch: &Scratch, mode: &'static str, flags: &str) -> Spec {
 }
 
 #[test]
-fn what_is_below_the_low_mark_stays_dirty_until_the_volume_is_idle() {
+fn blocks_below_the_low_mark_stay_dirty_until_idle() {
     need_kickcache!();
     let scratch = Scratch::new();
     let flags = "--dirty-low 50% --dirty-high 60% --dirty-limit 75% --idle-after 1h";
@@ -39,7 +39,7 @@ fn what_is_below_the_low_mark_stays_dirty_until_the_volume_is_idle() {
 }
 
 #[test]
-fn clients_get_no_more_than_their_cap_and_flushes_do_not_wait_for_it() {
+fn client_caps_hold_and_flushes_do_not_wait() {
     need_kickcache!();
     let scratch = Scratch::new();
     let daemon = limited(&scratch, "write-back", "--client-iops 10 --client-burst 500ms").start();
@@ -65,7 +65,7 @@ fn clients_get_no_more_than_their_cap_and_flushes_do_not_wait_for_it() {
 }
 
 #[test]
-fn what_clients_asked_for_that_are_gone_is_not_in_the_way() {
+fn requests_of_disconnected_clients_do_not_block_others() {
     need_kickcache!();
     let scratch = Scratch::new();
     let daemon = limited(&scratch, "write-through", "--client-bandwidth 1M/s --client-burst 10ms").start();
@@ -102,12 +102,12 @@ fn a_stop_does_not_wait_for_a_cap() {
 }
 
 #[test]
-fn a_volume_has_no_more_of_the_cache_than_its_room_and_the_cache_no_less_than_is_promised() {
+fn a_volume_keeps_within_its_limit_and_its_reservation() {
     need_kickcache!();
     let scratch = Scratch::new();
     let refused = limited(&scratch, "write-through", "--room-min 30M");
     let said = bad_input::refused("more than the cache device has", &refused.arguments());
-    assert!(said.contains("the room-min of its volumes are 30 MiB in all, and it can promise"), "{said}");
+    assert!(said.contains("the room-min of its volumes are 30 MiB in total, but at most"), "{said}");
     assert!(!refused.cache.exists(), "nothing was made");
     let daemon = limited(&scratch, "write-through", "--room-min 4M --room-max 25%").start();
     let mut client = Client::connect(&daemon.spec.socket(), VOLUME).unwrap();
@@ -137,7 +137,7 @@ fn a_volume_has_no_more_of_the_cache_than_its_room_and_the_cache_no_less_than_is
 }
 
 #[test]
-fn what_was_written_in_a_day_counts_after_a_restart_unless_its_note_is_damaged() {
+fn daily_writes_count_after_a_restart_if_validly_recorded() {
     need_kickcache!();
     let scratch = Scratch::new();
     let spec = limited(&scratch, "write-back", "--write-budget 64M/day");
@@ -157,6 +157,6 @@ fn what_was_written_in_a_day_counts_after_a_restart_unless_its_note_is_damaged()
     daemon.stop();
     std::fs::write(note("wear-"), "{").unwrap();
     let daemon = spec.start();
-    assert!(daemon.log().contains("what was written to the cache device in the last day counts as nothing"));
+    assert!(daemon.log().contains("the bytes written to the cache device in the last day are not counted"));
     assert_eq!(wear(&daemon)["given_up"], "nothing");
 }

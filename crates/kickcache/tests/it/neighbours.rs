@@ -120,32 +120,32 @@ fn beside(trouble: &Trouble) {
 }
 
 #[test]
-fn an_origin_that_refuses_writes_delays_nobody_else() {
+fn an_origin_that_refuses_writes_delays_no_others() {
     need_kickcache!();
     beside(&Trouble { fault: "write eio", clients: 2, io_engine: "auto", is_block_device: false });
 }
 
 #[test]
-fn an_origin_that_does_not_answer_delays_nobody_else() {
+fn a_silent_origin_delays_no_others() {
     need_kickcache!();
     beside(&Trouble { fault: "write hang", clients: 2, io_engine: "auto", is_block_device: false });
 }
 
 #[test]
-fn an_origin_that_takes_no_more_requests_delays_nobody_else() {
+fn an_origin_with_full_queues_delays_no_others() {
     need_kickcache!();
     // FUSE has twelve in its own queue; who brings the next one waits for room.
     beside(&Trouble { fault: "any hang", clients: 24, io_engine: "auto", is_block_device: false });
 }
 
 #[test]
-fn a_block_device_whose_queue_is_full_delays_nobody_else() {
+fn a_block_device_with_a_full_queue_delays_no_others() {
     need_kickcache!();
     beside(&Trouble { fault: "any hang", clients: 24, io_engine: "auto", is_block_device: true });
 }
 
 #[test]
-fn threads_that_wait_for_an_origin_delay_nobody_else() {
+fn threads_that_wait_for_an_origin_delay_no_others() {
     need_kickcache!();
     beside(&Trouble { fault: "write hang", clients: 24, io_engine: "threads", is_block_device: false });
 }

@@ -311,7 +311,7 @@ fn check_file_system(
 }
 
 #[test]
-fn the_history_knows_what_a_cut_may_leave() {
+fn the_history_has_the_possible_results_of_a_cut() {
     let mut history = History::default();
     let sent = |version, at| Sent { version, at, durable: None };
     history.0.insert(7, vec![sent(1, 10)]);

@@ -31,7 +31,7 @@ fn read(client: &mut Client, offset: u64) -> u32 {
 }
 
 #[test]
-fn a_request_that_its_server_dies_of_fails_in_time_and_nobody_storms_the_server() {
+fn a_request_that_kills_its_server_fails_in_time() {
     need_kickcache!();
     let scratch = Scratch::new();
     let server = EvilServer::start(&scratch, "evil.sock", 64 * MIB);
@@ -78,7 +78,7 @@ fn an_outage_ends_in_time_while_a_handshake_hangs() {
     server.hang();
     server.crash();
     assert_eq!(read(&mut client, 16 * MIB), EIO);
-    wait_for(&daemon, "fails until it is back");
+    wait_for(&daemon, "fail until it returns");
     for block in 0..4 {
         let start = Instant::now();
         assert_eq!(read(&mut client, 20 * MIB + block * 8192), EIO);
@@ -111,7 +111,7 @@ fn configure(scratch: &Scratch, spec: &Spec, servers: &[EvilServer]) -> Vec<OsSt
 }
 
 #[test]
-fn servers_that_hang_at_a_start_hold_up_their_neighbour_no_longer_than_one_of_them() {
+fn hanging_servers_delay_a_neighbours_start_only_once() {
     need_kickcache!();
     let scratch = Scratch::new();
     let names = MUTE.iter().chain(&[VOLUME]);
@@ -171,7 +171,7 @@ fn servers_are_compared_with_the_cache_side_by_side() {
 }
 
 #[test]
-fn a_start_that_waits_for_a_server_is_ended_by_a_signal() {
+fn a_signal_ends_a_start_that_waits_for_a_server() {
     need_kickcache!();
     let scratch = Scratch::new();
     let server = EvilServer::start(&scratch, "evil.sock", 64 * MIB);
@@ -194,7 +194,7 @@ fn a_start_that_waits_for_a_server_is_ended_by_a_signal() {
 }
 
 #[test]
-fn a_drain_without_a_daemon_that_waits_for_a_server_is_ended_by_a_signal() {
+fn a_signal_ends_an_offline_drain_during_its_connect() {
     need_kickcache!();
     let scratch = Scratch::new();
     let server = EvilServer::start(&scratch, "evil.sock", 64 * MIB);

@@ -1,4 +1,4 @@
-//! What follows from the file system that a device is a file of.
+//! Properties that depend on the file system of a file.
 
 use std::fs::File;
 

@@ -1,4 +1,4 @@
-//! `kickcache simulate`: what a cache would do here, without touching a disk.
+//! `kickcache simulate`: predicts the effect of a cache, without access to a disk.
 
 pub(crate) mod cache_size;
 mod calibrate;
@@ -40,21 +40,21 @@ Examples:
   kickcache simulate compare --job mail.fio             a fio job file on several caches
   kickcache simulate compare --trace vm.csv.xz          a recorded trace, with its timing
   kickcache simulate trace vm.csv.xz                    hit ratios of caches of several sizes
-  kickcache simulate published -o report.html           published figures, modelled and kickcache's
-  kickcache simulate published --only bcache            only rows whose name contains a word
+  kickcache simulate published -o report.html           published figures, models and kickcache
+  kickcache simulate published --only bcache            only rows with a word in their name
   kickcache simulate --calibrate /dev/sdb > disk.toml   measure and describe a disk";
 
 /// Simulate caches on virtual devices, in virtual time
 ///
-/// The real engine of kickcache runs beside models of other caches, on models of devices. The same seed gives the same
-/// result.
+/// Runs the real engine of kickcache and models of other caches, on models of devices. The same seed gives
+/// the same result.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, arg_required_else_help = true, args_conflicts_with_subcommands = true)]
 pub(crate) struct SimulateArgs {
-    /// Measure a device, a file or an NBD export with 45 s of reads by fio, and print a device file that describes it
+    /// Measure a device, a file or an NBD export with 45 s of reads by fio, and print a device file
     #[arg(long, value_name = "DEVICE|FILE|URI")]
     calibrate: Option<String>,
-    /// Measure writes, too, for 30 s more; what the device holds is lost
+    /// Measure writes, too, for 30 s more; all data on the device is lost
     #[arg(long, requires = "calibrate")]
     destroy_data: bool,
     #[command(subcommand)]
@@ -84,7 +84,7 @@ impl SimulateArgs {
             Some(What::Trace(args)) => args.run(out),
             None => {
                 let help = ShellCommand::new("simulate").word("--help");
-                Err(Failure::usage(format!("nothing to simulate was named; see {help}")))
+                Err(Failure::usage(format!("no simulation is given; see {help}")))
             }
         }
     }

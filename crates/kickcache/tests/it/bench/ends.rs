@@ -13,7 +13,7 @@ use crate::scratch::{MIB, Scratch};
 use crate::{need_kickcache, need_tools};
 
 #[test]
-fn nobody_to_read_what_is_said_loses_nothing() {
+fn a_closed_output_loses_no_results() {
     need_tools!("fio");
     let scratch = Scratch::new();
     let (saved, page) = (scratch.path("saved.json"), scratch.path("page.html"));

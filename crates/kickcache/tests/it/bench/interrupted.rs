@@ -74,7 +74,7 @@ fn end(cases: &str, longest: Duration) -> String {
 }
 
 #[test]
-fn a_signal_ends_an_executable_that_hangs_with_all_that_it_started() {
+fn a_signal_ends_a_hanging_executable_with_its_children() {
     need_tools!("fio");
     end("up) sleep 1000 & echo $! > $noted; trap '' TERM; wait; sleep 1000 ;;", Duration::from_secs(10));
 }
@@ -87,7 +87,7 @@ fn a_signal_leaves_some_time_to_down() {
 }
 
 #[test]
-fn what_an_executable_leaves_running_does_not_hold_the_bench() {
+fn background_processes_of_an_executable_do_not_block_the_bench() {
     need_tools!("fio");
     let scratch = Scratch::new();
     let cases = "up) sleep 60 & echo $! > $noted ;; down) kill $(cat $noted) ;;";

@@ -13,7 +13,7 @@ const HEADER: u64 = 0x1_0000;
 const DATA: u64 = 0x2_0000;
 const STATUS: u64 = 0x1_1000;
 
-/// The guest; its device is with whoever serves it.
+/// The guest; the caller has its device.
 pub(super) struct Reader(Guest);
 
 impl Reader {

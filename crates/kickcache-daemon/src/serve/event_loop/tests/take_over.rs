@@ -5,7 +5,7 @@ use kickcache_engine::format::takeover::Other;
 use super::*;
 use crate::serve::cache_takeover::{Pair, TakeoverStep};
 
-/// A loop whose cache device has copied all to another one.
+/// A loop with a complete copy of its cache device on another one.
 fn copied_loop(directory: &tempfile::TempDir) -> EventLoop<PassThrough> {
     let [origin, old, new] = ["origin", "old", "new"].map(|name| directory.path().join(name));
     for path in [&origin, &old, &new] {
@@ -25,7 +25,7 @@ fn copied_loop(directory: &tempfile::TempDir) -> EventLoop<PassThrough> {
 }
 
 #[test]
-fn a_stop_does_not_wait_until_it_can_be_noted_that_a_device_has_taken_over() {
+fn a_stop_does_not_wait_for_a_takeover_record() {
     let directory = tempfile::tempdir_in("/var/tmp").unwrap();
     let mut event_loop = copied_loop(&directory);
     let (now, later) = (Instant::from_nanos(5), Instant::from_nanos(2_000_000_005));
@@ -52,7 +52,7 @@ fn at(second: u64) -> Instant {
 }
 
 #[test]
-fn nor_for_a_superblock_that_is_written_and_does_not_come_to_its_end() {
+fn a_stop_does_not_wait_for_a_hanging_superblock_write() {
     let directory = tempfile::tempdir_in("/var/tmp").unwrap();
     let mut event_loop = copied_loop(&directory);
     event_loop.takeover.step = Some(TakeoverStep::Sealed(at(1)));
@@ -71,7 +71,7 @@ fn nor_for_a_superblock_that_is_written_and_does_not_come_to_its_end() {
 }
 
 #[test]
-fn a_part_that_is_never_copied_ends_the_replacement_although_nobody_waits_for_it() {
+fn a_part_that_is_never_copied_ends_the_replacement() {
     let directory = tempfile::tempdir_in("/var/tmp").unwrap();
     let mut event_loop = copied_loop(&directory);
     event_loop.takeover.step = Some(TakeoverStep::Copying(at(1)));
@@ -87,7 +87,7 @@ fn a_part_that_is_never_copied_ends_the_replacement_although_nobody_waits_for_it
 }
 
 #[test]
-fn a_device_that_went_from_its_path_does_not_take_over() {
+fn a_device_removed_from_its_path_does_not_take_over() {
     for what in ["went", "came"] {
         let directory = tempfile::tempdir_in("/var/tmp").unwrap();
         let mut event_loop = copied_loop(&directory);
