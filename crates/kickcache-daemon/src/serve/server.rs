@@ -245,8 +245,7 @@ impl ServerHandle {
         joining::join(self, ready, &self.surroundings(), self.notes().as_ref())
     }
 
-    /// Removes a volume; the cache device then has no block of the volume. Waits 5 s at most for its clients
-    /// and its origin.
+    /// Removes a volume and its blocks from the cache device. Waits 5 s at most for its clients and its origin.
     ///
     /// # Errors
     /// It stays as it is: it has clients or dirty blocks, or is the last one.
@@ -280,8 +279,7 @@ impl ServerHandle {
         AskLoop::ask(self, |answer| MembershipOrder::ChangePlaces(Box::new(ready.into_order()), answer))?
     }
 
-    /// Begins to write all dirty data of a volume back; done when its status has 0 dirty and 0 unflushed
-    /// blocks.
+    /// Begins to write back all dirty data of a volume, until its status has 0 dirty and 0 unflushed blocks.
     ///
     /// # Errors
     /// If no volume has the name, or [`ServeError::Stopped`].
@@ -319,9 +317,8 @@ impl ServerHandle {
         Ok(CacheGrown { before, size: wanted.unwrap_or(before), growth })
     }
 
-    /// Begins to copy the cache device to another one, which then takes over. Waits until the other device is
-    /// ready, without a limit. The status shows the progress. `check` looks for further obstacles, on a
-    /// thread that may wait for the device.
+    /// Begins to copy the cache device to another one, which then takes over. Waits without a limit until it is
+    /// ready; the status shows the progress. `check` looks for further obstacles, on a thread that may wait.
     ///
     /// # Errors
     /// Of `check`; if the other one cannot take over, or [`ServeError::Stopped`].
@@ -333,8 +330,7 @@ impl ServerHandle {
         self.ask(|answer| Control::TakeOver(TakeoverOrder::now(spec, check), answer))?
     }
 
-    /// Continues a replacement that began before the start, if the other device is still the expected one. If
-    /// not, the status has the reason.
+    /// Continues an earlier replacement if the other device is as expected; if not, the status has the reason.
     ///
     /// # Errors
     /// As [`ServerHandle::take_over`].
@@ -354,8 +350,7 @@ impl ServerHandle {
         Ok(TakeoverBegun { with, bytes: superblock.geometry.log().length })
     }
 
-    /// Checks for obstacles to taking the cache device out of use, without a change. Returns the blocks to be
-    /// written back before.
+    /// Checks for obstacles to taking the device out of use. Returns the blocks to be written back before.
     ///
     /// # Errors
     /// It is out of use already, grows or is being replaced; it has blocks of unserved volumes, which are not

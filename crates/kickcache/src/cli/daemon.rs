@@ -79,8 +79,7 @@ fn serve(mut plan: ServePlan, source: PlanSource, out: &mut dyn Write, log: &Out
     let told = Arc::clone(&daemon);
     // Signals are ignored after the servers have ended: the remaining work takes no time.
     let _signals = signals::catch(move |wish| told.handle_signal(wish)).context("cannot catch signals")?;
-    // The control socket listens before the volumes do: a client that can reach a volume can then reach its
-    // daemon.
+    // The control socket listens before the volumes do: clients of a volume can then reach its daemon.
     let control = ControlServer::start(&plan.control, daemon.clone())?;
     let started = start_metrics(&plan, &daemon)
         .and_then(|metrics| Ok((metrics, start_servers(plan, activated, &daemon.stop_wish)?)));

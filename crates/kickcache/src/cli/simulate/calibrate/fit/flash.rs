@@ -93,7 +93,7 @@ struct Seen {
     longest: f64,
 }
 
-/// The pauses of the whole disk. Every access in flight waits for a pause, so the number of late accesses is
+/// The pauses of the whole disk. Every access in flight waits for a pause, so the late accesses are
 /// divided by the number in flight. Lengths are spread evenly from 0 on; only pauses beyond a bound make
 /// accesses late. All runs see the pauses of the disk; if one run sees more than most others, its accesses
 /// were late one by one.
