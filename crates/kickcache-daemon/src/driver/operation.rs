@@ -81,6 +81,11 @@ impl Work {
             | Work::Discard(_) => Durability::Volatile,
         }
     }
+
+    /// Whether the written bytes are made durable by a flush of their own.
+    fn ends_with_flush(self) -> bool {
+        self.durability() == Durability::Durable && self != Work::Write(WriteSync::Flag)
+    }
 }
 
 /// How a write becomes durable.
@@ -239,23 +244,15 @@ impl Operation {
 
     /// The step after the current extent.
     fn after_transfer(&mut self) -> Next {
-        match self.work {
-            Work::Zero { .. } | Work::WrittenZeroes { .. } if !self.unwritten.is_empty() => Next::WriteZeroes,
-            // One flush for all extents of zeroes.
-            Work::Write(WriteSync::After)
-            | Work::Zero { durability: Durability::Durable, .. }
-            | Work::WrittenZeroes { durability: Durability::Durable } => {
-                self.work = Work::Flush;
-                Next::Continue
-            }
-            Work::Read
-            | Work::ReadMetadata
-            | Work::Write(_)
-            | Work::Flush
-            | Work::Discard(_)
-            | Work::Zero { .. }
-            | Work::WrittenZeroes { .. } => Next::Done,
+        if !self.unwritten.is_empty() {
+            return Next::WriteZeroes;
         }
+        // One flush for all extents of zeroes.
+        if self.work.ends_with_flush() {
+            self.work = Work::Flush;
+            return Next::Continue;
+        }
+        Next::Done
     }
 
     fn fail(&mut self, errno: i32) -> Next {
@@ -263,20 +260,13 @@ impl Operation {
             self.repeats += 1;
             return Next::Continue;
         }
-        match self.work {
-            Work::Zero { .. } if self.error(Cause::Errno(errno)) == DeviceError::Unsupported => {
-                let (start, length) = (self.next_offset(), self.length - self.done);
-                self.unwritten.push(ByteExtent { start, length });
-                Next::WriteZeroes
-            }
-            Work::Read
-            | Work::ReadMetadata
-            | Work::Write(_)
-            | Work::Flush
-            | Work::Discard(_)
-            | Work::Zero { .. }
-            | Work::WrittenZeroes { .. } => Next::Failed(Cause::Errno(errno)),
+        let cause = Cause::Errno(errno);
+        if matches!(self.work, Work::Zero { .. }) && self.error(cause) == DeviceError::Unsupported {
+            let (start, length) = (self.next_offset(), self.length - self.done);
+            self.unwritten.push(ByteExtent { start, length });
+            return Next::WriteZeroes;
         }
+        Next::Failed(cause)
     }
 
     /// The failed operation; `None` if a device fails to release space, which is optional.

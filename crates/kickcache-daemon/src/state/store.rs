@@ -250,9 +250,14 @@ impl StateStore {
         }
     }
 
-    /// Where the record of an origin is.
+    /// Where the record of an origin is, also one of an older version's identity.
     pub fn origin_note(&self, identity: &str) -> PathBuf {
-        self.origin_path(identity)
+        let path = self.origin_path(identity);
+        if path.exists() {
+            return path;
+        }
+        let older = older_identities(identity).into_iter().map(|older| self.origin_path(&older.identity));
+        older.into_iter().find(|older| older.exists()).unwrap_or(path)
     }
 
     /// The path of a cache device's record.

@@ -143,39 +143,71 @@ fn an_answer_to_a_disconnected_front_end_is_dropped() {
     assert_eq!((guest.used(), guest.device.outstanding()), (0, 0));
 }
 
+/// Memory for requests in flight, as its front end keeps it.
+struct Kept {
+    message: Vec<u64>,
+    fd: OwnedFd,
+}
+
+impl Kept {
+    /// That of a guest that offers three reads.
+    fn new(guest: &mut Guest) -> Kept {
+        let wanted = pair(1 | u32::from(SIZE) << 16, 0);
+        let Answer::Reply(reply) = guest.tell(packet(31, &[0, 0, wanted], Vec::new())).unwrap() else {
+            panic!("no memory for requests in flight")
+        };
+        let message = reply.bytes[12..].chunks(8).map(word).collect();
+        let kept = Kept { message, fd: reply.fd.unwrap() };
+        guest.tell(packet(11, &[0], Vec::new())).unwrap();
+        guest.tell(packet(32, &kept.message, vec![kept.fd.try_clone().unwrap()])).unwrap();
+        guest.start_queue().unwrap();
+        for head in [0_u16, 3, 6] {
+            guest.header(READ, 0);
+            guest.descriptor(harness::TABLE, head, (HEADER, 16, NEXT, head + 1));
+            guest.descriptor(harness::TABLE, head + 1, (DATA, 512, NEXT | WRITE, head + 2));
+            guest.descriptor(harness::TABLE, head + 2, (STATUS, 1, WRITE, 0));
+            guest.offer(head);
+        }
+        kept
+    }
+
+    /// The guest at the next daemon: only memory is left of the killed one.
+    fn next_guest(self, ram: OwnedFd) -> Guest {
+        let mut second = Guest::bare();
+        second.ram = ram.into();
+        second.share_memory();
+        second.tell(packet(2, &[FEATURES], Vec::new())).unwrap();
+        second.tell(packet(32, &self.message, vec![self.fd])).unwrap();
+        second.start_queue().unwrap();
+        second
+    }
+}
+
 #[test]
 fn requests_in_flight_are_done_by_the_next_daemon() {
     let mut first = Guest::new(FEATURES);
-    let wanted = pair(1 | u32::from(SIZE) << 16, 0);
-    let Answer::Reply(reply) = first.tell(packet(31, &[0, 0, wanted], Vec::new())).unwrap() else {
-        panic!("no memory for requests in flight")
-    };
-    let memory: Vec<u64> = reply.bytes[12..].chunks(8).map(word).collect();
-    let fd = reply.fd.unwrap();
+    let kept = Kept::new(&mut first);
     let ram = first.memory_fd();
-    first.tell(packet(11, &[0], Vec::new())).unwrap();
-    first.tell(packet(32, &memory, vec![fd.try_clone().unwrap()])).unwrap();
-    first.start_queue().unwrap();
-    for head in [0_u16, 3, 6] {
-        first.header(READ, 0);
-        first.descriptor(harness::TABLE, head, (HEADER, 16, NEXT, head + 1));
-        first.descriptor(harness::TABLE, head + 1, (DATA, 512, NEXT | WRITE, head + 2));
-        first.descriptor(harness::TABLE, head + 2, (STATUS, 1, WRITE, 0));
-        first.offer(head);
-    }
     let requests: Vec<_> = std::iter::from_fn(|| first.device.next_request(0)).collect();
     first.device.complete(&requests[1], Outcome::Done);
-    // The daemon is killed here: only the memory of `first` remains.
-    let mut second = Guest::bare();
-    second.ram = ram.into();
-    second.share_memory();
-    second.tell(packet(2, &[FEATURES], Vec::new())).unwrap();
-    second.tell(packet(32, &memory, vec![fd])).unwrap();
-    second.start_queue().unwrap();
+    let mut second = kept.next_guest(ram);
     assert_eq!(second.serve().len(), 2);
     let mut heads: Vec<u8> = (0..3).map(|at| second.read::<1>(harness::USED + 4 + 8 * at)[0]).collect();
     heads.sort_unstable();
     assert_eq!((second.used(), heads), (3, vec![0, 3, 6]));
+}
+
+#[test]
+fn a_request_stays_in_flight_until_the_used_ring_has_it() {
+    let mut first = Guest::new(FEATURES);
+    let kept = Kept::new(&mut first);
+    let ram = first.memory_fd();
+    let requests: Vec<_> = std::iter::from_fn(|| first.device.next_request(0)).collect();
+    // Without memory the ring is out of reach.
+    first.tell(packet(38, &[0, 0, RAM, USER, 0], Vec::new())).unwrap();
+    first.device.complete(&requests[1], Outcome::Done);
+    let mut second = kept.next_guest(ram);
+    assert_eq!((second.used(), second.serve().len(), second.used()), (0, 3, 3));
 }
 
 #[test]

@@ -24,6 +24,7 @@ pub(super) fn drain_all(client: &Client) -> Result<(), Failure> {
         .filter(|volume| volume.mode == ModeWord::WriteBack)
         .map(|volume| volume.name.as_str())
         .collect();
+    let client = &client.waiting();
     let drained = write_through(client, &write_back).and_then(|()| wait(client, &awaited));
     if drained.is_err() {
         for volume in write_back {

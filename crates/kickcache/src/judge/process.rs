@@ -23,7 +23,7 @@ use crate::judge::failure::RunFailure;
 /// How long a command may take to end after SIGTERM.
 const END_MAX: Duration = Duration::from_secs(5);
 /// The same once this program is interrupted.
-const INTERRUPTED_END_MAX: Duration = Duration::from_millis(300);
+const INTERRUPTED_END_MAX: Duration = Duration::from_millis(150);
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 /// The interval of checks whether a command runs for too long, or prints too much.
 const OVERSEE_EVERY: Duration = Duration::from_millis(100);

@@ -282,14 +282,14 @@ fn the_drain_progress_is_shown_without_waiting() {
     let start = Instant::now();
     let left = |daemon: &Daemon| daemon.status()["caches"][0]["leaving_out"]["left_bytes"].as_u64();
     while left(&daemon) != Some(16 * BLOCK as u64) {
-        assert!(start.elapsed() < Duration::from_secs(8), "{}", daemon.log());
+        assert!(start.elapsed() < Duration::from_secs(60), "{}", daemon.log());
     }
     kill_process(Pid::from_child(&leave_out), Signal::INT).unwrap();
     let output = leave_out.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(130), "{output:?}");
     disks.tell("clear");
     while cache(&daemon).1 != "out-of-service" || left(&daemon).is_some() {
-        assert!(start.elapsed() < Duration::from_secs(20), "{}", daemon.log());
+        assert!(start.elapsed() < Duration::from_secs(60), "{}", daemon.log());
     }
     daemon.stop();
 }

@@ -249,4 +249,25 @@ mod tests {
         std::fs::write(&link, vec![0; 8192]).unwrap();
         assert!(refused().contains("another file is now at this path"), "{}", refused());
     }
+
+    #[test]
+    fn the_new_device_is_complete_once_the_old_one_is_replaced() {
+        let folder = tempfile::tempdir_in("/var/tmp").unwrap();
+        let paths = ["old", "new"].map(|name| folder.path().join(name));
+        let superblock = Superblock::new([7; 16], 8 << 20).unwrap();
+        let by = Other { uuid: [3; 16], path: "/new".into() };
+        let note = |access: [AccessMode; 2]| {
+            for path in &paths {
+                std::fs::write(path, vec![0; 8 << 20]).unwrap();
+            }
+            let open = |index: usize| BlockFile::open(&paths[index], access[index], Emptiness::Refused);
+            let noted = note_replaced(&open(0).unwrap(), &open(1).unwrap(), &superblock, by.clone());
+            (noted.is_ok(), paths.each_ref().map(|path| any_superblock_at(path).map(|found| found.takeover)))
+        };
+        let (replaced, complete) = (Some(Takeover::Replaced(by.clone())), Some(Takeover::None));
+        let (writable, unwritable) = (AccessMode::ReadWrite, AccessMode::ReadOnly);
+        assert_eq!(note([writable, writable]), (true, [replaced.clone(), complete]));
+        assert_eq!(note([writable, unwritable]), (false, [replaced, None]));
+        assert_eq!(note([unwritable, writable]), (false, [None, None]));
+    }
 }

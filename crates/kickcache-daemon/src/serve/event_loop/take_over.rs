@@ -178,7 +178,7 @@ impl<E: CacheEngine> EventLoop<E> {
         }
     }
 
-    fn end_notes(&mut self, now: Instant, noted: Result<Box<Superblock>, ServeError>) {
+    pub(super) fn end_notes(&mut self, now: Instant, noted: Result<Box<Superblock>, ServeError>) {
         let Some(mirror) = &mut self.takeover.mirror else { return };
         // A flush that failed meanwhile may have lost the marks.
         let failure = mirror.take_failure();
@@ -210,7 +210,12 @@ impl<E: CacheEngine> EventLoop<E> {
         }
     }
 
-    fn end_record(&mut self, now: Instant, superblock: Superblock, recorded: Result<(), StateError>) {
+    pub(super) fn end_record(
+        &mut self,
+        now: Instant,
+        superblock: Superblock,
+        recorded: Result<(), StateError>,
+    ) {
         let Some(mirror) = &mut self.takeover.mirror else { return };
         if mirror.take_failure().is_some() {
             self.takeover.step = Some(self.note_later(now));

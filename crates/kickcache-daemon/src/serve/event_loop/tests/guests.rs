@@ -138,6 +138,15 @@ fn a_request_waiting_for_memory_is_left_to_its_successor() {
 }
 
 #[test]
+fn a_read_is_answered_after_its_data_are_in_place() {
+    let mut scene = Scene::new();
+    // Later writes do not reach the guest, also not its used ring.
+    scene.guest.cut_payload();
+    scene.turn_until(|scene| scene.port().device.has_lost_memory() || scene.port().socket.is_none());
+    assert_eq!(scene.guest.answered(), 0, "it was answered before");
+}
+
+#[test]
 fn a_flood_of_messages_leaves_others_their_turn() {
     let mut scene = Scene::new();
     let set_owner = [3, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0];

@@ -31,6 +31,11 @@ impl Reader {
         (Reader(guest), device)
     }
 
+    /// Cuts the memory of the guest off in front of the payload.
+    pub(super) fn cut_payload(&self) {
+        self.0.ram.set_len(DATA).unwrap();
+    }
+
     /// How many were answered.
     pub(super) fn answered(&self) -> u16 {
         self.0.used()

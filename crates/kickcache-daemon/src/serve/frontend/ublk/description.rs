@@ -74,9 +74,11 @@ mod tests {
         assert_eq!(asks(1 | 1 << 13), Some(Operation::Write(Durability::Durable)));
         assert_eq!(asks(2), Some(Operation::Flush));
         assert_eq!(asks(3), Some(Operation::Discard));
-        let zeroes = |unmap| Some(Operation::WriteZeroes { unmap, durability: Durability::Volatile });
-        assert_eq!(asks(5), zeroes(Unmap::Allow));
-        assert_eq!(asks(5 | 1 << 15), zeroes(Unmap::Forbid));
+        for (fua, durability) in [(0, Durability::Volatile), (1 << 13, Durability::Durable)] {
+            let zeroes = |unmap| Some(Operation::WriteZeroes { unmap, durability });
+            assert_eq!(asks(5 | fua), zeroes(Unmap::Allow));
+            assert_eq!(asks(5 | fua | 1 << 15), zeroes(Unmap::Forbid));
+        }
         assert_eq!(asks(4), None, "write same was never offered");
     }
 
