@@ -1,7 +1,7 @@
 //! The buckets of a bcache: their contents, the order in which they are reused, and the part in use.
 //!
-//! Functions that comments name are those of `drivers/md/bcache/alloc.c` and `btree.c`, Linux 6.6. Leaves out moving live
-//! data out of sparse buckets (`copy_gc_enabled`, which the kernel never sets).
+//! Functions in brackets are in `drivers/md/bcache/alloc.c` and `btree.c`, Linux 6.6. Leaves out moving live data out of
+//! sparse buckets (`copy_gc_enabled`, which the kernel never sets).
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -77,7 +77,7 @@ pub(super) struct Buckets {
     geometry: Geometry,
     buckets: Vec<Bucket>,
     free: VecDeque<u32>,
-    /// Buckets whose new generations are not durable yet (`free_inc`).
+    /// Buckets with new generations that are not durable yet (`free_inc`).
     prepared: Vec<u32>,
     /// By block of the origin: its place, in blocks of the cache device.
     place_of: Vec<u32>,
@@ -241,8 +241,8 @@ impl Buckets {
         self.free.len() <= self.geometry.reserve() && self.prepared.is_empty()
     }
 
-    /// Takes unused buckets, then the clean ones of the least value (`invalidate_buckets_lru`); `false` if there are none. They are
-    /// free once their generations are durable.
+    /// Takes unused buckets, then clean buckets of the least value (`invalidate_buckets_lru`); `false` if there are none.
+    /// They are free once their generations are durable.
     pub(super) fn prepare(&mut self) -> bool {
         let in_use = self.buckets.iter().filter(|bucket| bucket.use_now == Use::Full);
         let least = in_use.map(|bucket| bucket.priority).min().unwrap_or(0);
@@ -296,7 +296,7 @@ impl Buckets {
         }
     }
 
-    /// Marks the blocks of a key clean, except those that were written since.
+    /// Marks the blocks of a key clean unless they were written since.
     pub(super) fn set_clean(&mut self, key: DirtyKey) {
         for (block, place) in key.blocks().zip(key.place..) {
             if self.place_of[slot(block)] == place && self.dirty_blocks.remove(&block) {

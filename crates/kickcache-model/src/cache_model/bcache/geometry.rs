@@ -1,6 +1,6 @@
 //! The sizes in a bcache that follow from the size of its device.
 //!
-//! Functions that comments name are those of `drivers/md/bcache`; the figures are those of Linux 6.6.
+//! Functions in brackets are in `drivers/md/bcache`, constants are from Linux 6.6.
 
 use kickcache_engine::units::BLOCK_SIZE;
 
@@ -27,7 +27,7 @@ pub(super) struct Geometry {
 }
 
 impl Geometry {
-    /// The largest usual bucket of which the device holds enough: smaller devices need a smaller `make-bcache --bucket`.
+    /// The default bucket, or a smaller one if the device holds too few: `make-bcache --bucket`.
     pub(super) fn of(cache_bytes: u64) -> Geometry {
         let mut bucket_bytes = BUCKET_BYTES_MAX;
         while bucket_bytes > BLOCK_SIZE && cache_bytes / bucket_bytes < BUCKETS_MIN {
@@ -73,7 +73,7 @@ impl Geometry {
         keys.div_ceil(self.node_bytes() / KEY_BYTES * 2 / 3).max(1)
     }
 
-    /// Buckets of the journal and of the priorities, of which there are two copies.
+    /// Buckets of the journal, and of two copies of the priorities.
     pub(super) fn fixed_buckets(self) -> u64 {
         (self.journal_bytes() + 2 * self.priority_bytes()) / self.bucket_bytes
     }

@@ -1,4 +1,4 @@
-//! The journal of a bcache: one write in flight, one that fills.
+//! The journal of a bcache: one entry is in flight, the next one fills.
 //!
 //! A write flushes the device first and is durable when it ends (`journal_write_unlocked`: `REQ_PREFLUSH`, `REQ_FUA`).
 
@@ -19,7 +19,7 @@ const ENTRY_BYTES_MAX: u64 = 32 << 10;
 pub(super) enum Waiter {
     /// A client's flush.
     Flush(u32),
-    /// Buckets whose generations were written before (`bch_prio_write`).
+    /// Buckets with generations that were written before (`bch_prio_write`).
     Buckets,
 }
 

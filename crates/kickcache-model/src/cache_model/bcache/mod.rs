@@ -1,6 +1,6 @@
 //! bcache in write-back mode over one origin.
 //!
-//! Files that comments name are in `drivers/md/bcache`, Linux 6.6. Data and metadata share the cache device: keys go to the
+//! Functions in brackets are in `drivers/md/bcache`, Linux 6.6. Data and metadata share the cache device: keys go to the
 //! journal and to the leaves of the btree, priorities and generations are written before buckets are reused, and no
 //! bucket is reused while garbage is collected. Leaves out: waits for the locks of btree nodes, and fills that a full leaf
 //! refuses.
@@ -33,7 +33,7 @@ use crate::replay::devices::{Devices, Errand, Place};
 use crate::replay::slots::Slots;
 use crate::workload::Kind;
 
-/// The part of the buckets in use, in percent, up to which direct writes become dirty, and above which none is inserted
+/// The part of the buckets in use, in percent, up to which direct writes become dirty, and above which bcache inserts none
 /// (`CUTOFF_WRITEBACK_SYNC`, `CUTOFF_CACHE_ADD`).
 const WRITEBACK_MAX: u64 = 70;
 const INSERT_MAX: u64 = 95;

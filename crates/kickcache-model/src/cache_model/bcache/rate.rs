@@ -1,6 +1,6 @@
 //! How fast bcache copies dirty data to the origin: a controller that aims at a tenth of the cache.
 //!
-//! Functions that comments name are those of `drivers/md/bcache/writeback.c`, Linux 6.6.
+//! Functions in brackets are in `drivers/md/bcache/writeback.c`, Linux 6.6.
 
 use kickcache_engine::time::{Duration, Instant};
 

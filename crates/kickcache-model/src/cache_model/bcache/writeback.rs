@@ -1,6 +1,6 @@
 //! The thread that copies dirty keys to the origin, in the order of their addresses.
 //!
-//! Functions that comments name are those of `drivers/md/bcache/writeback.c`, Linux 6.6. Leaves out the order of writes
+//! Functions in brackets are in `drivers/md/bcache/writeback.c`, Linux 6.6. Leaves out the order of writes
 //! whose reads end in another order, and the lock that a scan holds against writes.
 
 use std::collections::VecDeque;
