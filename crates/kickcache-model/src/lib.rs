@@ -10,6 +10,7 @@
 //! * [`untimed`]: the engine on devices that take no time, for hit ratios and bytes written.
 //! * [`policy_study`]: the engine beside those policies, case by case.
 //! * [`replay`]: a workload against the engine or a model, on virtual devices.
+//! * [`grid`]: many mixed loads, on which kickcache is judged against the best of the other caches.
 //! * [`published`]: the published runs that the project answers to.
 //! * [`result`]: what a run gave; its JSON. [`statistics`]: what several rounds of runs say.
 //! * [`memory`]: whether there is enough of it.
@@ -20,6 +21,7 @@
 
 pub mod cache_model;
 pub mod device_model;
+pub mod grid;
 pub mod memory;
 pub mod pareto;
 pub mod policy_study;
