@@ -11,7 +11,7 @@ use crate::workload::fio::values::{KbBase, size};
 /// A case of the grid. Sizes are as fio reads them.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Case {
-    /// The origin: a device that comes with the program, or a device file.
+    /// The origin: a built-in device, or a device file.
     pub origin: String,
     /// The cache device, likewise.
     pub cache_device: String,

@@ -50,7 +50,7 @@ pub struct Figures {
 type Histogram = BTreeMap<u64, u64>;
 
 impl Figures {
-    /// The figures of a run, of which another run is the beginning.
+    /// The figures of a run, without those of its beginning.
     pub fn new(run: &RunResult, beginning: &RunResult) -> Figures {
         let written = |job: &JobResult| job.writes.bytes;
         let useful = run.promoted_bytes + run.jobs.iter().map(written).sum::<u64>();

@@ -1,7 +1,7 @@
 //! Mixed loads on which kickcache must not be far behind the best of the other caches.
 //!
-//! [`set`] reads the cases, [`case`] is one of them, [`simulation`] runs a cache on it, [`figures`] are the results that are
-//! compared, and [`verdict`] compares them.
+//! [`set`] reads the cases, [`case`] is a load with its devices, [`simulation`] runs a cache on a case, [`figures`] are the
+//! results, and [`verdict`] compares the results of several caches.
 
 pub mod case;
 pub mod figures;

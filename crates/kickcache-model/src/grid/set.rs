@@ -1,11 +1,11 @@
-//! Sets of cases: groups of lists, of which every combination is a case, and the bounds that all must meet.
+//! Sets of cases: groups of lists, where every combination is a case, and the bounds of all cases.
 
 use serde::Deserialize;
 
 use crate::grid::case::Case;
 use crate::grid::verdict::Bounds;
 
-/// The set that comes with the program.
+/// The built-in set.
 pub const DEFAULT: &str = include_str!("cases.json");
 
 /// A set of cases.
@@ -28,7 +28,7 @@ struct File {
     groups: Vec<Group>,
 }
 
-/// A value, or a list of them.
+/// A value, or a list of values.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged)]
 enum Values<T> {
@@ -45,7 +45,7 @@ impl<T> Values<T> {
     }
 }
 
-/// Lists of values; a case has one of each.
+/// Lists of values; a case has one value of each list.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct Group {

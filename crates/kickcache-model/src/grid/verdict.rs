@@ -23,9 +23,9 @@ pub struct Bounds {
     /// Greatest factor of a 99.9th percentile of the first minute.
     #[serde(rename = "first minute")]
     pub first_minute: f64,
-    /// Microseconds by which each latency may be longer.
+    /// Microseconds that each latency may be longer.
     pub slack_us: f64,
-    /// Percentage points by which the hits may be fewer.
+    /// Percentage points that the hit ratio may be lower.
     pub hits: f64,
     /// Greatest number of bytes written to the cache device for each byte that entered the cache.
     pub written: f64,
@@ -86,7 +86,7 @@ pub const MEASURES: [Measure; 11] = [
     Measure::Written,
 ];
 
-/// kickcache's figure beside the best of the others.
+/// kickcache's figure and the best of the others.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Comparison {
     /// The figure that is compared.

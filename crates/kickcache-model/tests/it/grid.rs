@@ -15,7 +15,7 @@ use kickcache_model::grid::verdict::{MEASURES, Measure};
 const CASES: &str = include_str!("grid_cases.json");
 const EXPECTED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/grid_expected.json");
 const ACCESS_COST: Duration = Duration::from_micros(12);
-/// Microseconds, or other units, by which a figure may be worse beyond a tenth.
+/// Microseconds that a latency may be longer beyond a tenth.
 const SLACK: f64 = 20.0;
 
 /// Figures by their names, by the names of their cases.

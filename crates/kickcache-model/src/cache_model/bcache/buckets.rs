@@ -229,7 +229,7 @@ impl Buckets {
         Some(bucket)
     }
 
-    /// Takes buckets for btree nodes until there are so many, or none is free.
+    /// Takes buckets for btree nodes until there are `count`, or none is free.
     pub(super) fn hold_nodes(&mut self, count: u64) {
         while self.nodes < count && self.take_free(Use::Metadata).is_some() {
             self.nodes += 1;

@@ -33,9 +33,9 @@ use crate::replay::devices::{Devices, Errand, Place};
 use crate::replay::slots::Slots;
 use crate::workload::Kind;
 
-/// The part of the buckets in use, in percent, up to which direct writes become dirty, and above which bcache inserts none
-/// (`CUTOFF_WRITEBACK_SYNC`, `CUTOFF_CACHE_ADD`).
+/// Percentage of buckets in use up to which direct writes become dirty (`CUTOFF_WRITEBACK_SYNC`).
 const WRITEBACK_MAX: u64 = 70;
+/// Percentage of buckets in use above which requests bypass the cache (`CUTOFF_CACHE_ADD`).
 const INSERT_MAX: u64 = 95;
 /// Time after which the model looks at its clocks at the latest.
 const TIMER: Duration = Duration::from_millis(100);
@@ -67,7 +67,7 @@ pub struct BcacheShape {
 enum Purpose {
     /// A part of an access.
     Access(u32),
-    /// A read of the origin whose blocks enter the cache.
+    /// A read of the origin; its blocks enter the cache.
     Miss {
         id: u32,
         miss: Miss,
@@ -104,7 +104,7 @@ pub struct Bcache {
     in_flight: Slots<InFlight>,
     /// Writes that wait for a bucket (`bch_bucket_alloc` with `wait`).
     waiting: VecDeque<Demand>,
-    /// When the collection under way ends; until then no bucket is prepared (`gc_mark_valid`).
+    /// The end of the running collection; until then no bucket is prepared (`gc_mark_valid`).
     collects_until: Option<Instant>,
     accesses: u32,
     timer: Instant,

@@ -26,7 +26,7 @@ const IDLE_UPDATES: u32 = 6;
 /// Buckets in use, in percent, above which sparse dirty buckets raise the rate, and the weights of each step
 /// (`BCH_WRITEBACK_FRAGMENT_THRESHOLD_LOW`, `_MID`, `_HIGH`; `writeback_rate_fp_term_low`, `_mid`, `_high`).
 const FRAGMENT_STEPS: [(i64, i64); 3] = [(64, 1_000), (57, 10), (50, 1)];
-/// Sectors of a dirty bucket for each dirty sector up to which it is not sparse.
+/// Up to this many sectors for each dirty sector, dirty buckets are not sparse.
 const FRAGMENT_MIN: i64 = 3;
 
 /// The state of the cache that decides the rate.
@@ -117,7 +117,7 @@ fn sectors(bytes: u64) -> i64 {
     i64::try_from(bytes / SECTOR).unwrap_or(i64::MAX)
 }
 
-/// The proportional term of a cache whose dirty buckets are sparse (`__update_writeback_rate`).
+/// The proportional term of a cache with sparse dirty buckets (`__update_writeback_rate`).
 fn fragmentation(fill: Fill) -> Option<i64> {
     let in_use = i64::try_from(fill.in_use_percent).unwrap_or(100);
     let (above, weight) = FRAGMENT_STEPS.into_iter().find(|(above, _)| in_use > *above)?;

@@ -1,7 +1,7 @@
 //! The thread that copies dirty keys to the origin, in the order of their addresses.
 //!
 //! Functions in brackets are in `drivers/md/bcache/writeback.c`, Linux 6.6. Leaves out the order of writes
-//! whose reads end in another order, and the lock that a scan holds against writes.
+//! after reads that end in another order, and the lock that a scan holds against writes.
 
 use std::collections::VecDeque;
 
@@ -87,7 +87,7 @@ impl Writeback {
         pass
     }
 
-    /// Up to five keys without gaps; keys whose blocks were written since the scan are dropped
+    /// Up to five keys without gaps; a key is dropped if its blocks were written since the scan
     /// (`bch_keybuf_check_overlapping`).
     fn take_pass(&mut self, buckets: &Buckets) -> Vec<DirtyKey> {
         let (mut pass, mut bytes): (Vec<DirtyKey>, u64) = (Vec::new(), 0);
@@ -105,7 +105,7 @@ impl Writeback {
         pass
     }
 
-    /// Scans for dirty keys once those of the last scan are written (`refill_dirty`, `bch_writeback_thread`).
+    /// Scans for dirty keys once the keys of the last scan are written (`refill_dirty`, `bch_writeback_thread`).
     fn refill(&mut self, now: Instant, buckets: &Buckets) -> bool {
         if !self.in_flight.is_empty() {
             return false;

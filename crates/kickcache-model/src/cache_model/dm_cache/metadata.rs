@@ -15,7 +15,7 @@ const MAPPINGS_PER_BLOCK: u64 = (BLOCK_SIZE - 24) / 8;
 /// depends on the history of the tree.
 const TREE_BLOCKS: u64 = 4;
 
-/// Operations that a commit lets go on.
+/// Operations that wait for a commit.
 #[derive(Debug, Default)]
 pub(super) struct Awaiting {
     pub(super) demotions: Vec<Work>,
@@ -29,8 +29,8 @@ pub(super) struct Metadata {
     /// Mappings that were changed since the last commit.
     changes: u64,
     awaiting: Awaiting,
-    under_way: Option<Awaiting>,
-    /// Blocks of the commit under way.
+    running: Option<Awaiting>,
+    /// Blocks of the running commit.
     blocks: u64,
     array_blocks: u64,
 }
@@ -38,7 +38,7 @@ pub(super) struct Metadata {
 impl Metadata {
     pub(super) fn new(cache_blocks: u32) -> Metadata {
         let array_blocks = u64::from(cache_blocks).div_ceil(MAPPINGS_PER_BLOCK);
-        Metadata { changes: 0, awaiting: Awaiting::default(), under_way: None, blocks: 0, array_blocks }
+        Metadata { changes: 0, awaiting: Awaiting::default(), running: None, blocks: 0, array_blocks }
     }
 
     /// A block entered the cache.
@@ -65,21 +65,21 @@ impl Metadata {
         !self.awaiting.demotions.is_empty() || !self.awaiting.flushes.is_empty()
     }
 
-    pub(super) fn is_under_way(&self) -> bool {
-        self.under_way.is_some()
+    pub(super) fn is_running(&self) -> bool {
+        self.running.is_some()
     }
 
     /// Begins a commit; `None` if no metadata has changed.
     pub(super) fn begin(&mut self) -> Option<Step> {
         let changes = std::mem::take(&mut self.changes);
-        self.under_way = Some(std::mem::take(&mut self.awaiting));
+        self.running = Some(std::mem::take(&mut self.awaiting));
         self.blocks = changes.min(self.array_blocks) + TREE_BLOCKS;
         (changes > 0).then_some(Step::Blocks)
     }
 
     /// The commit is durable.
     pub(super) fn end(&mut self) -> Awaiting {
-        self.under_way.take().expect("a commit was under way")
+        self.running.take().expect("a commit is running")
     }
 
     /// The request of a step.

@@ -307,9 +307,9 @@ impl DmCache {
         }
     }
 
-    /// Begins a commit unless one is under way; without changes there is none (`commit_op`).
+    /// Begins a commit unless another one is running; without changes there is nothing to commit (`commit_op`).
     fn begin_commit(&mut self, now: Instant, devices: &mut Devices) {
-        if self.metadata.is_under_way() {
+        if self.metadata.is_running() {
             return;
         }
         match self.metadata.begin() {
@@ -358,7 +358,7 @@ impl DmCache {
 
     /// A block that is whole in the cache becomes part of it, once no commit is under way.
     fn enter(&mut self, now: Instant, purpose: Purpose, devices: &mut Devices) {
-        if self.metadata.is_under_way() {
+        if self.metadata.is_running() {
             return self.entering.push(purpose);
         }
         self.bring_in(now, purpose, devices);
@@ -461,7 +461,7 @@ impl CacheModel for DmCache {
         self.timer = now.plus(SECOND);
         self.policy.tick(now);
         self.work(now, devices);
-        // Changes for which no operation waits are committed each second (`do_waker`).
+        // Other changes are committed each second (`do_waker`).
         if self.metadata.is_changed() {
             self.begin_commit(now, devices);
         }

@@ -200,7 +200,7 @@ fn promotions_are_committed_each_second_and_before_a_flush() {
     let none = ByteExtent { start: 0, length: 0 };
     let demand = Demand { id: 0, job: 0, kind: Kind::Flush, extent: none };
     bench.cache.handle_demand(Instant::ZERO, demand, &mut bench.devices);
-    assert!(bench.cache.metadata.is_under_way() && !bench.cache.metadata.is_changed());
+    assert!(bench.cache.metadata.is_running() && !bench.cache.metadata.is_changed());
     bench.rest(2);
     let device = bench.devices.take_results(bench.at).0.unwrap();
     // Five blocks and the superblock, each followed by a flush; then the client's.

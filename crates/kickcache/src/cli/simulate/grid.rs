@@ -1,6 +1,5 @@
 //! `kickcache simulate grid`: mixed loads, on which kickcache is judged against the best of the other caches.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use kickcache_model::cache_model::cache_kind::CacheKind;
@@ -8,11 +7,11 @@ use kickcache_model::grid::case::Case;
 use kickcache_model::grid::figures::Figures;
 use kickcache_model::grid::set::{DEFAULT, GridSet};
 use kickcache_model::grid::simulation::{BEGINNING_SECONDS, JUDGED, OTHERS, Setup};
-use kickcache_model::grid::verdict::{Bounds, Compared, Comparison};
-use serde::Serialize;
+use kickcache_model::grid::verdict::{Bounds, Compared};
 
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output;
+use crate::cli::simulate::case_result::CaseResult;
 use crate::cli::simulate::compare::find_device;
 use crate::cli::simulate::load::fio_cost;
 use crate::cli::simulate::pool::{Task, parse_threads, processors, run_all};
@@ -21,20 +20,20 @@ use crate::user_text::Printer;
 
 const EXAMPLES: &str = "\
 Examples:
-  kickcache simulate grid --only network-disk           some of the cases that come with the program
+  kickcache simulate grid --only network-disk           some of the built-in cases
   kickcache simulate grid --seed 2 --save grid.json     all of them, with other random numbers
   kickcache simulate grid --set my-cases.json           cases of your own (docs/grid.md)
 
 The exit code is 0 if the share of the cases within all bounds is at least that of the set, and 1 if it is less.";
 
-/// Simulate many mixed loads, and compare kickcache with the best of no cache, dm-cache and bcache
+/// Simulate many mixed loads, and compare kickcache with the best other cache
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct GridArgs {
-    /// The cases and their bounds, as JSON [default: those that come with the program]
+    /// The cases and their bounds, as JSON [default: the built-in cases]
     #[arg(long, value_name = "FILE")]
     set: Option<PathBuf>,
-    /// Only the cases whose name contains this
+    /// Only the cases with this text in their names
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
     /// Seed of all random numbers, in place of the seeds of the set
@@ -49,18 +48,6 @@ pub(crate) struct GridArgs {
     /// Write the figures of all caches to a file, too, as JSON
     #[arg(long, value_name = "FILE")]
     save: Option<PathBuf>,
-}
-
-/// A case with the figures of all caches.
-#[derive(Debug, Serialize)]
-pub(crate) struct CaseResult {
-    pub(crate) case: Case,
-    /// By the name of the cache.
-    pub(crate) got: BTreeMap<&'static str, Figures>,
-    /// The bounds that are missed, a sentence each.
-    pub(crate) misses: Vec<String>,
-    #[serde(skip)]
-    pub(crate) comparisons: Vec<Comparison>,
 }
 
 impl GridArgs {

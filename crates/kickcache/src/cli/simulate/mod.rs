@@ -2,6 +2,7 @@
 
 pub(crate) mod cache_size;
 mod calibrate;
+mod case_result;
 pub(crate) mod compare;
 mod compare_page;
 mod compare_rows;
@@ -42,7 +43,7 @@ Examples:
   kickcache simulate compare --job mail.fio             a fio job file on several caches
   kickcache simulate compare --trace vm.csv.xz          a recorded trace, with its timing
   kickcache simulate trace vm.csv.xz                    hit ratios of caches of several sizes
-  kickcache simulate grid --only network-disk           mixed loads, judged against the best other cache
+  kickcache simulate grid --only network-disk           mixed loads, against the best other cache
   kickcache simulate published -o report.html           published figures, modelled and kickcache's
   kickcache simulate published --only bcache            only rows whose name contains a word
   kickcache simulate --calibrate /dev/sdb > disk.toml   measure and describe a disk";
