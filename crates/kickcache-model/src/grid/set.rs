@@ -104,7 +104,7 @@ impl GridSet {
 }
 
 /// Every case of some, with every value.
-fn each<T: Clone>(cases: Vec<Case>, values: &Values<T>, set: impl Fn(&mut Case, T)) -> Vec<Case> {
+fn each<T: Clone>(cases: &[Case], values: &Values<T>, set: impl Fn(&mut Case, T)) -> Vec<Case> {
     let with = |case: &Case, value: &T| {
         let mut case = case.clone();
         set(&mut case, value.clone());
@@ -115,19 +115,19 @@ fn each<T: Clone>(cases: Vec<Case>, values: &Values<T>, set: impl Fn(&mut Case, 
 
 impl Group {
     fn cases(&self) -> Vec<Case> {
-        let mut cases = each(vec![Case::default()], &self.origin, |case, value| case.origin = value);
-        cases = each(cases, &self.cache_device, |case, value| case.cache_device = value);
-        cases = each(cases, &self.reads, |case, value| case.reads = value);
-        cases = each(cases, &self.separate, |case, value| case.separate = value);
-        cases = each(cases, &self.distribution, |case, value| case.distribution = value);
-        cases = each(cases, &self.bs, |case, value| case.bs = value);
-        cases = each(cases, &self.rate, |case, value| case.rate = value);
-        cases = each(cases, &self.data, |case, value| case.data = value);
-        cases = each(cases, &self.cache, |case, value| case.cache = value);
-        cases = each(cases, &self.fsync, |case, value| case.fsync = value);
-        cases = each(cases, &self.depth, |case, value| case.depth = value);
-        cases = each(cases, &self.seed, |case, value| case.seed = value);
-        each(cases, &self.seconds, |case, value| case.seconds = value)
+        let mut cases = each(&[Case::default()], &self.origin, |case, value| case.origin = value);
+        cases = each(&cases, &self.cache_device, |case, value| case.cache_device = value);
+        cases = each(&cases, &self.reads, |case, value| case.reads = value);
+        cases = each(&cases, &self.separate, |case, value| case.separate = value);
+        cases = each(&cases, &self.distribution, |case, value| case.distribution = value);
+        cases = each(&cases, &self.bs, |case, value| case.bs = value);
+        cases = each(&cases, &self.rate, |case, value| case.rate = value);
+        cases = each(&cases, &self.data, |case, value| case.data = value);
+        cases = each(&cases, &self.cache, |case, value| case.cache = value);
+        cases = each(&cases, &self.fsync, |case, value| case.fsync = value);
+        cases = each(&cases, &self.depth, |case, value| case.depth = value);
+        cases = each(&cases, &self.seed, |case, value| case.seed = value);
+        each(&cases, &self.seconds, |case, value| case.seconds = value)
     }
 }
 
