@@ -10,6 +10,7 @@
 //! * [`untimed`]: the engine on devices that take no time, for hit ratios and bytes written.
 //! * [`policy_study`]: the engine compared with those policies, case by case.
 //! * [`replay`]: a workload against the engine or a model, on virtual devices.
+//! * [`grid`]: many mixed loads, on which kickcache is judged against the best of the other caches.
 //! * [`published`]: the published runs that the project answers to.
 //! * [`result`]: the results of a run, and their JSON. [`statistics`]: conclusions from several rounds of
 //!   runs.
@@ -21,6 +22,7 @@
 
 pub mod cache_model;
 pub mod device_model;
+pub mod grid;
 pub mod memory;
 pub mod pareto;
 pub mod policy_study;

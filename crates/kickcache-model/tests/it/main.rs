@@ -2,5 +2,6 @@
 
 mod duel;
 mod git_row;
+mod grid;
 mod late_processor;
 mod neighbour;

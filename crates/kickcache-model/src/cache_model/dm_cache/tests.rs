@@ -98,7 +98,7 @@ fn a_block_enters_only_after_the_commit_in_progress() {
     let demote = Work::Demote { block: cache.block_of[victim as usize], index: victim };
     cache.background.queue(demote);
     cache.background.next(&mut cache.policy, &cache.block_of, Pressure::Busy);
-    cache.uncommitted.push(demote);
+    cache.metadata.wait(demote);
     cache.commit(*at, devices);
     let index = cache.policy.take_victim().unwrap();
     cache.background.begin(7);
@@ -191,4 +191,21 @@ fn a_promotion_waits_for_the_read_that_caused_it() {
     bench.rest(1);
     assert!(bench.cache.quiescing.is_empty());
     assert_eq!(bench.promoted_blocks(), 1);
+}
+
+#[test]
+fn promotions_are_committed_each_second_and_before_a_flush() {
+    let mut bench = Bench::new(Age::REPAIRED);
+    bench.cache.metadata.on_changed();
+    let none = ByteExtent { start: 0, length: 0 };
+    let demand = Demand { id: 0, job: 0, kind: Kind::Flush, extent: none };
+    bench.cache.handle_demand(Instant::ZERO, demand, &mut bench.devices);
+    assert!(bench.cache.metadata.is_running() && !bench.cache.metadata.is_changed());
+    bench.rest(2);
+    let device = bench.devices.take_results(bench.at).0.unwrap();
+    // Five blocks and the superblock, each followed by a flush; then the client's.
+    assert_eq!((device.writes, device.write_bytes, device.flushes), (2, 6 * BLOCK_SIZE, 3));
+    bench.cache.metadata.on_changed();
+    bench.rest(2);
+    assert_eq!(bench.devices.take_results(bench.at).0.unwrap().flushes, 2);
 }

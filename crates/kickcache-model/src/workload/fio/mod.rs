@@ -10,7 +10,7 @@ mod job;
 mod offsets;
 mod options;
 mod section;
-mod values;
+pub(crate) mod values;
 
 use kickcache_engine::time::{Duration, Instant};
 use kickcache_random::Random;

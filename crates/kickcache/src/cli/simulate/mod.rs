@@ -2,12 +2,15 @@
 
 pub(crate) mod cache_size;
 mod calibrate;
+mod case_result;
 pub(crate) mod compare;
 mod compare_page;
 mod compare_rows;
 mod compare_table;
 mod compared_runs;
 mod finding;
+mod grid;
+mod grid_table;
 pub(crate) mod input;
 pub(crate) mod load;
 mod pace;
@@ -40,8 +43,9 @@ Examples:
   kickcache simulate compare --job mail.fio             a fio job file on several caches
   kickcache simulate compare --trace vm.csv.xz          a recorded trace, with its timing
   kickcache simulate trace vm.csv.xz                    hit ratios of caches of several sizes
-  kickcache simulate published -o report.html           published figures, models and kickcache
-  kickcache simulate published --only bcache            only rows with a word in their name
+  kickcache simulate grid --only network-disk           mixed loads, against the best other cache
+  kickcache simulate published -o report.html           published figures, modelled and kickcache's
+  kickcache simulate published --only bcache            only rows whose name contains a word
   kickcache simulate --calibrate /dev/sdb > disk.toml   measure and describe a disk";
 
 /// Simulate caches on virtual devices, in virtual time
@@ -65,6 +69,7 @@ pub(crate) struct SimulateArgs {
 enum What {
     Run(compare::RunArgs),
     Compare(compare::CompareArgs),
+    Grid(grid::GridArgs),
     Published(published::PublishedArgs),
     Trace(trace::TraceArgs),
 }
@@ -80,6 +85,7 @@ impl SimulateArgs {
         match self.what {
             Some(What::Run(args)) => args.run(out),
             Some(What::Compare(args)) => args.run(out),
+            Some(What::Grid(args)) => args.run(out),
             Some(What::Published(args)) => args.run(out),
             Some(What::Trace(args)) => args.run(out),
             None => {
