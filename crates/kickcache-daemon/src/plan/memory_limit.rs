@@ -39,7 +39,9 @@ impl FromStr for MemoryLimit {
             .filter(|bytes| possible.contains(bytes))
             .map(MemoryLimit)
             .ok_or_else(|| {
-                format!("`{text}` is no memory limit; write 64M to 64G, such as 256M (docs/reference/memory.md)")
+                format!(
+                    "`{text}` is no memory limit; write 64M to 64G, such as 256M (docs/reference/memory.md)"
+                )
             })
     }
 }

@@ -27,6 +27,8 @@ pub(crate) struct Search {
     pub(crate) volume: VolumeId,
     pub(crate) extent: ByteExtent,
     pub(crate) treatment: Treatment,
+    /// Blocks of the volume that were written back when the search began.
+    pub(crate) written_back: u64,
 }
 
 /// The searches of requests that are under way.
