@@ -1,5 +1,6 @@
 //! Runs that focus on one subject and in which a device fails often.
 
+use kickcache_engine::time::Duration;
 use kickcache_random::Random;
 
 use crate::plan::{Plan, focus, overtaking, refusals, restarts, superseding};
@@ -29,6 +30,9 @@ pub(super) fn draw(plan: &mut Plan, random: &mut Random) {
     SUBJECTS[random.index(SUBJECTS.len())](plan, random);
     // A cache device with write errors goes out of service, and an origin that loses unflushed writes then loses the only copies.
     plan.faults.origin.forgets = false;
+    // As in a daemon: blocks that reclaim moves gather. Each in a batch of its own would take twice the space, and while an origin fails
+    // they stay dirty.
+    plan.settings.fill_linger = plan.settings.fill_linger.max(Duration::from_millis(20));
     let rate = ERROR_RATES[random.index(ERROR_RATES.len())];
     for _ in 0..random.within(1, 2) {
         let faults = &mut plan.faults;
