@@ -32,7 +32,9 @@ up() { # CACHE
     dm-writecache)
       whole; dmsetup create cached --table "0 $sectors writecache s $HDD /dev/mapper/fast 4096 0"; DEV=/dev/mapper/cached ;;
     bcache | bcache-cut-off)
-      whole; make-bcache --wipe-bcache --block 4k --bucket 512k --writeback -C /dev/mapper/fast -B "$HDD" > /tmp/err 2>&1
+      # The kernel refuses a device of 512 buckets or fewer.
+      bucket=512; while [ $(((CACHE_MB + META_MB) * 1024 / bucket)) -le 512 ]; do bucket=$((bucket / 2)); done
+      whole; make-bcache --wipe-bcache --block 4k --bucket ${bucket}k --writeback -C /dev/mapper/fast -B "$HDD" > /tmp/err 2>&1
       echo "$HDD" > /sys/fs/bcache/register; readlink -f /dev/mapper/fast > /sys/fs/bcache/register
       wait_for -b /dev/bcache0; sleep 1; B=/sys/block/bcache0/bcache; DEV=/dev/bcache0
       [ -e $B/cache ] && grep -q '\[writeback\]' $B/cache_mode || { echo "duel: bcache has no cache, or does not write back"; exit 1; }

@@ -6,7 +6,7 @@ use crate::number::{float, floor};
 /// How many standard deviations the error of a point is: with 32 groups, 95 points of 100 are as close as that.
 const DEVIATIONS: f64 = 2.04;
 
-/// The hit ratio of LRU caches of any size, at the moment when it was asked for.
+/// The hit ratio of LRU caches of any size, at the time of the call that made the curve.
 #[derive(Clone, PartialEq, Debug)]
 pub struct HitRatioCurve {
     pub(crate) histogram: Histogram,
@@ -35,13 +35,13 @@ impl HitRatioCurve {
         self.accesses
     }
 
-    /// Different blocks that were seen; an estimate unless all of them fit the sample. A cache of this many blocks misses
-    /// only the first access of each.
+    /// The number of different blocks accessed; an estimate unless all of them fit the sample. A cache of
+    /// this many blocks misses only the first access of each.
     pub fn footprint_blocks(&self) -> u64 {
         floor(self.footprint.round())
     }
 
-    /// What a cache of this many blocks hits.
+    /// The hit ratio of a cache of this many blocks.
     pub fn at(&self, blocks: u64) -> CurvePoint {
         let Estimate { hit_ratio, deviation } = self.estimate(float(blocks));
         if self.rate >= 1.0 {
@@ -55,8 +55,8 @@ impl HitRatioCurve {
         CurvePoint { blocks, hit_ratio, error: (DEVIATIONS * deviation.hypot(of_depth)).min(1.0) }
     }
 
-    /// Points from `from` blocks on, each cache twice as large as the one before, up to the first that holds all that
-    /// was seen.
+    /// Points from `from` blocks on, each cache twice as large as the one before, up to the first that holds
+    /// all accessed blocks.
     pub fn doubling(&self, from: u64) -> Vec<CurvePoint> {
         let mut points = Vec::new();
         let mut blocks = from.max(1);
@@ -69,10 +69,11 @@ impl HitRatioCurve {
         }
     }
 
-    /// How many accesses there were is known, and how many the sample stands for: the blocks of the sample were used more
-    /// or less often than others. What that means for the misses, the groups tell by a regression: nothing where a few
-    /// very popular blocks, which hit, make the difference (the correction of the paper), as much as it means for the
-    /// accesses where all blocks are alike.
+    /// The number of accesses is known, and so is the number that the sample represents. The two differ
+    /// because the sampled blocks were used more or less often than the others. A regression over the groups
+    /// gives the effect of this difference on the misses. The effect is none if a few very popular blocks,
+    /// which hit, cause the difference (the correction of the paper); it is in proportion to the accesses if
+    /// all blocks are alike.
     fn estimate(&self, blocks: f64) -> Estimate {
         if self.accesses == 0 || blocks < 1.0 {
             return Estimate { hit_ratio: 0.0, deviation: 0.0 };

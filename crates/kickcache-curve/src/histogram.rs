@@ -1,7 +1,7 @@
 //! How many accesses found their block how deep in the LRU stack.
 //!
-//! Depths up to 64 have a bin each, deeper ones 32 bins for each doubling. Each access is counted in one of 32 groups, which
-//! its block decides: how far the groups differ says how good the sample is.
+//! Depths up to 64 have a bin each, deeper ones 32 bins for each doubling. Each access is counted in one of
+//! 32 groups, which its block decides: the spread of the groups gives the precision of the sample.
 
 use crate::number::{float, floor};
 
@@ -45,12 +45,13 @@ impl Histogram {
         self.bins.capacity() * size_of::<Weights>()
     }
 
-    /// Counts an access that stands for `weight` accesses, whose block was not seen before.
+    /// Counts an access that represents `weight` accesses and is the first of its block.
     pub(crate) fn add_first(&mut self, group: usize, weight: f64) {
         self.total[group] += weight;
     }
 
-    /// Counts an access that stands for `weight` accesses: caches of `depth` blocks and more hit, smaller ones miss.
+    /// Counts an access that represents `weight` accesses: caches of `depth` blocks and more hit, smaller
+    /// ones miss.
     pub(crate) fn add(&mut self, group: usize, weight: f64, depth: f64) {
         self.total[group] += weight;
         self.bins[bin_of(floor(depth.ceil()))][group] += weight;
@@ -91,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cache_hits_what_lies_less_deep() {
+    fn a_cache_hits_accesses_of_smaller_depth() {
         let mut histogram = Histogram::new();
         histogram.add_first(0, 1.0);
         for depth in [1, 5, 5, 1000] {

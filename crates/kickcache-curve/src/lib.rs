@@ -7,9 +7,9 @@
 //! * `samples`, `recency`: the blocks of the sample; in which order they were last used.
 //! * `histogram`: how far apart the accesses of a block are.
 //! * [`curve`]: the hit ratio by size, with its error.
-//! * [`hash`]: of blocks, for all that sample by it.
+//! * [`hash`]: the hash of blocks, shared by all code that samples by hash.
 //!
-//! Invariants: the same accesses give the same curve; nothing is allocated after the start.
+//! Invariants: the same accesses give the same curve; no memory is allocated after the start.
 //!
 //! Start with [`sampler::LruSampler`].
 

@@ -1,7 +1,7 @@
 //! In which order things were last used, and how many were used since a given one: order statistics.
 //!
-//! Each use takes the next *slot* and frees the one before. A bit says whether a slot is taken, a Fenwick tree counts the
-//! bits of whole words. Both together fit the processor's nearest cache.
+//! Each use occupies the next *slot* and frees the previous slot of its block. A bit marks an occupied slot,
+//! a Fenwick tree counts the bits of whole words. Both together fit the processor's L1 cache.
 
 /// Bits of a word.
 const WORD: u32 = 64;
@@ -51,7 +51,7 @@ impl Recency {
     /// Frees a slot.
     pub(crate) fn remove(&mut self, slot: u32) {
         let bit = 1 << (slot % WORD);
-        debug_assert!(self.taken[(slot / WORD) as usize] & bit != 0, "the slot is taken");
+        debug_assert!(self.taken[(slot / WORD) as usize] & bit != 0, "the slot is occupied");
         self.taken[(slot / WORD) as usize] &= !bit;
         self.count -= 1;
         let mut node = (slot / WORD) as usize;
@@ -72,7 +72,7 @@ impl Recency {
         rank
     }
 
-    /// Taken slots above this one, which is taken: what was used since.
+    /// The number of occupied slots above this occupied one: the blocks used since.
     pub(crate) fn above(&self, slot: u32) -> u32 {
         self.count - 1 - self.rank(slot)
     }

@@ -1,6 +1,6 @@
 //! The blocks of the sample: a hash table with open addressing, from a block's hash to its slot.
 //!
-//! A hash stands for its block, as different blocks have different hashes.
+//! A hash identifies its block, as different blocks have different hashes.
 
 /// No hash of a sample: samples are below a threshold that is at most this.
 const EMPTY: u64 = u64::MAX;
@@ -35,7 +35,7 @@ impl Samples {
         hash as usize & self.mask
     }
 
-    /// The place of a hash, or the free one that it would have.
+    /// The place of a hash, or the free place where it belongs.
     fn place(&self, hash: u64) -> usize {
         let mut place = self.home(hash);
         while self.hashes[place] != hash && self.hashes[place] != EMPTY {
@@ -59,7 +59,7 @@ impl Samples {
         self.count += 1;
     }
 
-    /// Removes all samples from a hash on; tells their slots.
+    /// Removes all samples with a hash of at least `threshold` and passes their slots to `removed`.
     pub(crate) fn remove_from(&mut self, threshold: u64, mut removed: impl FnMut(u32)) {
         for place in 0..self.hashes.len() {
             // Another sample may move up to this place.
@@ -72,7 +72,8 @@ impl Samples {
         }
     }
 
-    /// Empties a place; what follows moves up, unless it would come before its home.
+    /// Empties a place; the following entries move up, unless an entry would then be before its
+    /// home.
     fn free(&mut self, place: usize) {
         let mut hole = place;
         let mut next = (hole + 1) & self.mask;

@@ -53,7 +53,7 @@ impl<T> Jobs<T> {
         std::mem::take(&mut self.lock().jobs)
     }
 
-    /// Nothing more will come: the threads end when the queue is empty.
+    /// No more jobs will be queued: the threads end when the queue is empty.
     pub(crate) fn close(&self) {
         self.lock().closed = true;
         self.more.notify_all();
@@ -84,7 +84,7 @@ mod tests {
         while jobs.lock().idle == 0 {
             thread::yield_now();
         }
-        assert!(!jobs.push(first), "the one that waits takes it");
+        assert!(!jobs.push(first), "the waiting thread takes it");
         while !jobs.lock().jobs.is_empty() {
             thread::yield_now();
         }
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn jobs_that_nobody_takes_come_back() {
+    fn jobs_without_a_taker_are_returned() {
         let jobs = Jobs::default();
         (0..3).for_each(|job| _ = jobs.push(job));
         assert_eq!(jobs.take_all(), [0, 1, 2]);

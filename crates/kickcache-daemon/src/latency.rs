@@ -1,8 +1,8 @@
-//! How many requests took how long, in fixed buckets: what metrics are made of.
+//! Counts of requests by latency, in fixed buckets: the source of the latency metrics.
 
 use serde::{Deserialize, Serialize};
 
-/// The longest times of the buckets, in microseconds; behind them is one for all that took longer.
+/// The upper bounds of the buckets, in microseconds; a last bucket counts all longer times.
 pub const BOUNDS_MICROS: [u64; 19] = [
     10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000,
     1_000_000, 2_500_000, 5_000_000, 10_000_000,
@@ -14,7 +14,7 @@ const BUCKET_COUNT: usize = BOUNDS_MICROS.len() + 1;
 pub struct LatencyHistogram {
     /// Requests of each bucket.
     pub counts: [u64; BUCKET_COUNT],
-    /// The time of all of them together.
+    /// The sum of all times.
     pub total_nanos: u64,
 }
 
@@ -23,7 +23,7 @@ pub struct LatencyHistogram {
 pub struct Latencies {
     /// Reads that the cache served alone.
     pub hits: LatencyHistogram,
-    /// Reads that the origin was asked for, all or in part.
+    /// Reads that used the origin, in whole or in part.
     pub misses: LatencyHistogram,
     /// Writes.
     pub writes: LatencyHistogram,
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bucket_holds_what_took_no_longer_than_its_bound() {
+    fn a_bucket_counts_times_up_to_its_bound() {
         let mut histogram = LatencyHistogram::default();
         for nanos in [0, 10_000, 10_001, 10_000_000_000, 10_000_000_001, u64::MAX] {
             histogram.add(nanos);

@@ -1,22 +1,24 @@
-//! What serves: a cached disk for NBD clients and virtual machines, and the tools for a cache device that nobody serves.
+//! Servers: they serve a cached disk to NBD clients and virtual machines. Also the tools for a cache device
+//! that no daemon serves.
 //!
 //! Rooms:
 //! * [`plan`]: what to serve, and its checks; [`config`] reads it from a file; [`words`] are the names of modes and the like.
 //! * [`serve`]: the event loop with the engine, the front ends, the origins, and the checks before a volume is served.
-//! * [`driver`]: devices, aligned memory, checksums, io_uring and its stand-in; all `unsafe` of this crate.
+//! * [`driver`]: devices, aligned memory, checksums, io_uring and its replacement; all `unsafe` of this
+//!   crate.
 //! * [`control`]: the control socket, its protocol and the report that `status` shows.
 //! * [`metrics`]: the same as text for Prometheus, over HTTP.
 //! * [`recording`]: requests of a volume on their way from the loop to `kickcache record`.
 //! * [`state`]: the state directory: records of origins and cache devices.
-//! * [`offline`]: tools for a cache device that nobody serves: read, verify, drain, change.
-//! * [`shell_command`]: commands that messages tell the user to type.
+//! * [`offline`]: tools for a cache device that no daemon serves: read, verify, drain, change.
+//! * [`shell_command`]: commands that messages recommend to the user.
 //! * [`signals`], [`signature`], [`wakeup`], [`places`], [`path_text`], [`extents`], [`latency`]: helpers of several rooms.
 //!
 //! Invariants: one thread owns an engine, its devices and the sockets of its clients, so a hit takes no lock.
-//! Nothing here knows models, simulations or the command line. No error of a device becomes success, and no log
-//! line can stop or end the loop.
+//! This crate does not use models, simulations or the command line. No error of a device becomes success, and
+//! no log line can stop or end the loop.
 //!
-//! Start with `serve/event_loop/mod.rs`; what the cache itself does is `kickcache_engine`.
+//! Start with `serve/event_loop/mod.rs`; the cache itself is in `kickcache_engine`.
 
 pub mod config;
 pub mod control;

@@ -5,14 +5,15 @@ use std::path::{Path, PathBuf};
 
 use crate::whole_path::whole_path;
 
-/// Folders that the kernel fills. A regular file below them is a mistyped name, and lies in RAM if it is made at all.
+/// Folders that the kernel fills. A regular file in them is a mistyped name, and would be in RAM if it could
+/// be created at all.
 const KERNELS: [&str; 3] = ["/dev", "/proc", "/sys"];
-/// The one place below them that is made for files.
+/// The only place in them for files.
 const SHARED_MEMORY: &str = "/dev/shm";
 /// Devices that a message names.
 const NAMES_SHOWN: usize = 4;
 
-/// Why nothing may be made at a path; `None` if it may.
+/// The reason why no file may be created at a path; `None` if it may.
 pub(crate) fn fault(path: &Path) -> Option<String> {
     let found = resolve(path);
     let kernels = KERNELS.into_iter().find(|folder| found.starts_with(folder))?;
@@ -23,7 +24,7 @@ pub(crate) fn fault(path: &Path) -> Option<String> {
         [] => "check the name, or choose another place".into(),
         names => format!("did you mean {}?", names.join(", ")),
     };
-    Some(format!("it does not exist, and nothing is ever made below {kernels}; {hint}"))
+    Some(format!("it does not exist, and no file can be created below {kernels}; {hint}"))
 }
 
 /// The path without links, as far as it exists.
@@ -37,7 +38,7 @@ fn resolve(path: &Path) -> PathBuf {
     whole
 }
 
-/// Block devices in the same folder whose names begin alike, the most alike first.
+/// Block devices in the same folder with similar names, the most similar first.
 fn look_alikes(path: &Path) -> Vec<String> {
     let Some(folder) = path.parent() else { return Vec::new() };
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
@@ -64,12 +65,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_is_made_among_the_devices() {
+    fn no_file_is_created_among_the_devices() {
         for path in
             ["/dev/nvme0n1p99", "/dev/disk/by-id/x", "/proc/x", "/sys/x/y", "/dev/../dev/x", "/proc/self/x"]
         {
             let found = fault(Path::new(path)).unwrap_or_else(|| panic!("{path} may be made"));
-            assert!(found.contains("nothing is ever made below /"), "{found}");
+            assert!(found.contains("no file can be created below /"), "{found}");
         }
         for path in ["/dev/shm/x", "/var/tmp/x", "/devices/x", "x", "/var/../tmp/dev/x"] {
             assert_eq!(fault(Path::new(path)), None, "{path}");

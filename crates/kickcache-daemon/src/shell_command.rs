@@ -1,5 +1,5 @@
-//! A command that a message tells somebody to type: a shell takes its words as they are meant, and it finds the same notes
-//! and the same daemon. No message has a command from elsewhere (a test, `typed`, looks for them).
+//! A command that a message recommends: its words are quoted for a shell, and it uses the same records and
+//! the same daemon. All commands in messages are built here (a test, `typed`, checks this).
 
 use std::ffi::OsStr;
 use std::fmt::{self, Write};
@@ -16,12 +16,13 @@ use crate::whole_path::whole_path;
 pub struct ShellCommand(String);
 
 impl ShellCommand {
-    /// `kickcache NAME`, to which words are added.
+    /// `kickcache NAME`, to be completed with words.
     pub fn new(name: &'static str) -> ShellCommand {
         ShellCommand(format!("kickcache {name}"))
     }
 
-    /// Writes back what a cache device that nobody serves holds of a volume; flags and the state directory are to be added.
+    /// Writes back the dirty blocks of a volume from a cache device that no daemon serves; flags and the
+    /// state directory are added by the caller.
     pub fn drain_offline(volume: &str, cache: &Path) -> ShellCommand {
         ShellCommand::new("drain").word(volume).word("--cache").path(cache)
     }
@@ -39,7 +40,7 @@ impl ShellCommand {
         self
     }
 
-    /// Adds a path, from the root: whoever types may be in another folder.
+    /// Adds a path, from the root: the user may be in another folder.
     #[must_use]
     pub fn path(mut self, path: &Path) -> ShellCommand {
         self.0.push(' ');
@@ -47,7 +48,7 @@ impl ShellCommand {
         self
     }
 
-    /// Adds ` --state DIRECTORY`, unless the command finds the directory by itself in a shell where nobody named one.
+    /// Adds ` --state DIRECTORY`, unless the directory is the command's default in a plain shell.
     #[must_use]
     pub fn state(self, place: &StatePlace) -> ShellCommand {
         match place {
@@ -71,7 +72,7 @@ impl fmt::Display for ShellCommand {
     }
 }
 
-/// A flag with its value, which a message tells somebody to add to a command.
+/// A flag with its value, which a message recommends.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Flag(String);
 
@@ -169,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_command_finds_by_itself_is_left_out() {
+    fn the_default_state_directory_is_omitted() {
         let usual = StatePlace::Directory(usual_directory().unwrap());
         let other = StatePlace::Directory("/srv/my notes".into());
         let format = || ShellCommand::new("format").path(Path::new("/dev/sdb"));
@@ -182,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_is_told_from_the_root() {
+    fn a_path_is_printed_from_the_root() {
         let here = std::env::current_dir().unwrap().join("-x");
         let said = ShellCommand::new("check").path(Path::new("-x")).to_string();
         assert_eq!(said, format!("kickcache check {}", quoted(here.as_os_str())));

@@ -14,7 +14,7 @@ use signal_hook::iterator::{Handle, Signals};
 #[must_use = "signals are ignored when this is dropped"]
 pub struct CaughtSignals(Handle);
 
-/// What a signal is for.
+/// The meaning of a signal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Meaning {
     Stop,
@@ -22,16 +22,17 @@ enum Meaning {
     Nothing,
 }
 
-/// What a signal asks for.
+/// The request of a signal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Wish {
     /// A clean stop, perhaps once more.
     Stop,
-    /// To serve what the configuration file says by now.
+    /// Apply the present configuration file.
     Reload,
 }
 
-/// Those that would end the process at once, and mean nothing here, are listed too. The signals of faults are not.
+/// Signals without a meaning that would end the process at once are listed too. The signals of faults are
+/// not.
 const SIGNALS: [(i32, &str, Meaning); 14] = [
     (SIGTERM, "SIGTERM", Meaning::Stop),
     (SIGINT, "SIGINT", Meaning::Stop),
@@ -58,7 +59,7 @@ struct Known {
     meaning: Meaning,
 }
 
-/// What is known of a signal: of the real-time ones nothing.
+/// The entry of a signal; real-time signals have none.
 fn look_up(number: i32) -> Known {
     match SIGNALS.iter().find(|signal| signal.0 == number) {
         Some((_, name, meaning)) => Known { name: (*name).into(), meaning: *meaning },
@@ -69,10 +70,10 @@ fn look_up(number: i32) -> Known {
     }
 }
 
-/// Catches signals on a thread of its own; `obey` is told what they ask for, and must return soon.
+/// Catches signals on a thread of its own; `obey` gets their requests, and must return soon.
 ///
 /// # Errors
-/// What the system says if they cannot be caught.
+/// The error of the system if they cannot be caught.
 pub fn catch(obey: impl Fn(Wish) + Send + 'static) -> io::Result<CaughtSignals> {
     let real_time = libc::SIGRTMIN()..=libc::SIGRTMAX();
     let mut signals = Signals::new(SIGNALS.map(|(number, ..)| number).into_iter().chain(real_time))?;
@@ -82,7 +83,7 @@ pub fn catch(obey: impl Fn(Wish) + Send + 'static) -> io::Result<CaughtSignals> 
             let Known { name, meaning } = look_up(number);
             match meaning {
                 Meaning::Stop => {
-                    tracing::info!(event = "signal_stop", "{name} came: the daemon is to stop");
+                    tracing::info!(event = "signal_stop", "{name}: the daemon stops");
                     obey(Wish::Stop);
                 }
                 Meaning::Reload => obey(Wish::Reload),
@@ -94,9 +95,9 @@ pub fn catch(obey: impl Fn(Wish) + Send + 'static) -> io::Result<CaughtSignals> 
     Ok(CaughtSignals(handle))
 }
 
-/// Takes note of a signal that changes nothing.
+/// Logs a signal without effect.
 pub fn tell_ignored(name: &str) {
-    tracing::info!(event = "signal_ignored", "{name} came and is ignored");
+    tracing::info!(event = "signal_ignored", "{name} was received and is ignored");
 }
 
 impl Drop for CaughtSignals {

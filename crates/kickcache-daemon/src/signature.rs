@@ -1,9 +1,10 @@
-//! What a device holds that is no cache device, as far as its first bytes tell: so that a message can name it.
+//! The known contents of a device that is not a cache device, by its first bytes, so that a message can name
+//! them.
 
 /// Bytes that a look needs.
 pub const LOOK_BYTES: usize = 68 << 10;
 
-/// Offset, bytes and name; what is more certain stands first.
+/// Offset, bytes and name; more certain signatures come first.
 const SIGNATURES: [(usize, &[u8], &str); 22] = [
     (1080, b"\x53\xef", "an ext2, ext3 or ext4 file system"),
     (0, b"XFSB", "an XFS file system"),
@@ -29,7 +30,7 @@ const SIGNATURES: [(usize, &[u8], &str); 22] = [
     (510, b"\x55\xaa", "a partition table (MBR)"),
 ];
 
-/// What the first bytes of a device look like.
+/// The apparent contents of a device, by its first bytes.
 pub fn name(bytes: &[u8]) -> &'static str {
     let stands =
         |offset: usize, magic: &[u8]| bytes.get(offset..).is_some_and(|rest| rest.starts_with(magic));
@@ -54,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn what_people_mistake_for_a_cache_device_has_a_name() {
+    fn common_formats_of_other_devices_have_names() {
         for (offset, magic, expected) in SIGNATURES {
             assert_eq!(name(&with(offset, magic)), expected);
         }
@@ -65,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gpt_disk_is_not_taken_for_its_protective_mbr() {
+    fn a_gpt_disk_is_not_named_by_its_protective_mbr() {
         let mut bytes = with(510, b"\x55\xaa");
         bytes[512..520].copy_from_slice(b"EFI PART");
         assert_eq!(name(&bytes), "a GPT partition table");

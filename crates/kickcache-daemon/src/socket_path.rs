@@ -1,4 +1,4 @@
-//! A path at which a unix socket is to be made, and what is there already.
+//! The path of a new unix socket, and the file that exists there already.
 
 use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -11,33 +11,34 @@ use rustix::process::test_kill_process;
 
 use crate::unix_connection::connect_within;
 
-/// So long the socket of a process that was killed may take connections: until the kernel has ended what it had in flight.
+/// How long the socket of a killed process may still accept connections: until the kernel has ended its I/O
+/// in flight.
 const ENDING_MAX: Duration = Duration::from_secs(2);
 const ENDING_LOOK: Duration = Duration::from_millis(20);
 /// Time limit for a connection to enter the queue of the server.
 const CONNECT_MAX: Duration = Duration::from_secs(1);
 
-/// What is at the path of a socket.
+/// The file at the path of a socket.
 #[derive(Debug)]
 pub(crate) enum Found {
-    /// Nothing.
+    /// No file.
     Nothing,
-    /// Something that is no socket.
+    /// A file that is not a socket.
     NotASocket,
-    /// A socket that nobody serves.
+    /// A socket without a process that listens.
     Unserved,
     /// A socket that a process serves.
     Served,
     /// A socket that cannot be tried.
     Untried {
-        /// Whose it is.
+        /// The owner of the socket.
         owner: u32,
         /// Why.
         source: io::Error,
     },
 }
 
-/// What is there. A socket whose process has just ended is waited for.
+/// Looks up the file. If the process of a socket has just ended, waits until its socket is closed.
 ///
 /// # Errors
 /// The path cannot be looked at.
@@ -76,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_socket_of_a_process_that_has_ended_is_waited_for() {
+    fn a_socket_of_an_ended_process_is_waited_for() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("s");
         let flags = SocketFlags::CLOEXEC;
@@ -98,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_there_is_told_apart() {
+    fn the_kinds_of_existing_files_are_distinguished() {
         let directory = tempfile::tempdir().unwrap();
         let path = |name| directory.path().join(name);
         std::fs::write(path("file"), "").unwrap();

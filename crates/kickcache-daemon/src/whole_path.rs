@@ -1,10 +1,10 @@
-//! Paths from the root: what is noted, compared or printed must mean the same in another folder.
+//! Paths from the root: recorded, compared and printed paths must be valid in another folder.
 
 use std::path::{Path, PathBuf};
 
 use crate::driver::rights::access;
 
-/// A path from the root, links and all; as it is, if nobody knows the working folder.
+/// A path from the root, links not resolved; unchanged, if the working folder is unknown.
 pub fn whole_path(path: &Path) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.into())
 }

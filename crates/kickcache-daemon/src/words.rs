@@ -16,11 +16,11 @@ pub enum ModeWord {
     #[value(alias = "wb", alias = "writeback")]
     #[serde(alias = "wb", alias = "writeback")]
     WriteBack,
-    /// Writes go to the origin only; reads are cached
+    /// Writes use the origin only; reads are cached
     #[value(alias = "wa", alias = "writearound")]
     #[serde(alias = "wa", alias = "writearound")]
     WriteAround,
-    /// Nothing new is cached; cached blocks are still served
+    /// No new data is cached; cached blocks are still served
     Bypass,
 }
 

@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn records_leave_when_enough_have_gathered_and_a_device_out_of_service_takes_none() {
+    fn full_record_batches_are_written_only_in_service() {
         let (mut device, _) = device();
         (0..=RECORD_COUNT_MAX).for_each(|_| device.record(Fact::Dropped(VolumeId::new(0))));
         let taken = device.take_records(RECORD_COUNT_MAX);
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_summary_waits_until_the_batches_of_its_segment_are_durable() {
+    fn a_summary_waits_for_the_batches_of_its_segment() {
         let (mut device, superblock) = device();
         let mut cache = Cache::new(superblock.geometry);
         let segment = SegmentIndex::new(3);
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_checkpoint_under_way_is_outdated_by_a_batch_that_failed() {
+    fn a_failed_batch_outdates_a_checkpoint_in_progress() {
         use crate::inflight::jobs::Position;
         let (mut device, superblock) = device();
         device.checkpoint = Some(Checkpoint {

@@ -111,7 +111,7 @@ mod tests {
     use crate::scene::Scene;
 
     #[test]
-    fn a_drain_goes_on_while_a_checkpoint_must_record_clean_blocks() {
+    fn a_drain_lasts_until_clean_blocks_are_recorded() {
         let mut scene = Scene::new(Mode::WriteBack);
         let (state, volume) = (&mut scene.engine.state, VolumeId::new(0));
         state.volumes.get_mut(volume).draining = true;

@@ -155,7 +155,7 @@ mod tests {
     use crate::format::growth::size_max;
 
     #[test]
-    fn a_full_journal_may_lack_room_for_the_checkpoint_of_a_larger_device() {
+    fn a_full_journal_may_lack_room_for_a_larger_checkpoint() {
         let geometry = Geometry::for_device(64 << 30).unwrap();
         let grown = geometry.with_size(size_max(&geometry));
         let mut journal = Journal::new([1; 16], geometry, 0, 0);

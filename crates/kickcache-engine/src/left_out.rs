@@ -25,7 +25,7 @@ mod tests {
     use crate::stats::{CacheHealth, Record};
 
     #[test]
-    fn a_device_that_is_left_out_says_so_before_a_write_goes_past_it() {
+    fn a_device_is_marked_before_a_write_bypasses_it() {
         let mut scene = Scene::new(Mode::WriteThrough);
         scene.write(0, 8192).0.unwrap();
         scene.flush().0.unwrap();
@@ -43,7 +43,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_dirty_there_is_written_back() {
+    fn its_dirty_blocks_are_written_back() {
         let mut scene = Scene::new(Mode::WriteBack);
         scene.write(0, 8192).0.unwrap();
         scene.engine.leave_out(scene.now);

@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_volume_that_was_let_go_and_comes_again_has_nothing_cached() {
+    fn a_volume_that_returns_has_no_cached_blocks() {
         for mode in [Mode::WriteBack, Mode::WriteThrough] {
             let mut scene = Scene::new(mode);
             scene.write(0, 64 * BLOCK_SIZE).0.unwrap();
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_origin_has_not_flushed_keeps_a_volume_from_being_idle() {
+    fn unflushed_origin_writes_keep_a_volume_busy() {
         let mut scene = Scene::new(Mode::WriteAround);
         scene.write(0, BLOCK_SIZE).0.unwrap();
         assert!(!scene.engine.is_idle(VOLUME), "a power cut would lose it");

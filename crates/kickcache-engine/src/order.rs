@@ -256,7 +256,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_flush_covers_only_what_landed_before_it() {
+    fn a_flush_covers_only_earlier_landed_writes() {
         let mut order = Order::new(Sequence::new(10), 0);
         let (first, second) = (order.assign(), order.assign());
         order.wait(Need::Through(second), DurableWaiter::Checkpoint);
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn the_durable_range_begins_with_the_life_and_follows_its_flushes() {
+    fn the_durable_range_starts_with_the_life_and_follows_flushes() {
         let mut order = Order::new(Sequence::new(10), 0);
         let first = order.assign_batch();
         order.land(first);
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_that_gathers_does_not_hold_the_durable_range_back() {
+    fn a_gathering_record_does_not_delay_the_durable_range() {
         let mut order = Order::new(Sequence::new(10), 0);
         let _record = order.assign();
         let batch = order.assign_batch();
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_from_a_failed_write_on_is_in_the_durable_range() {
+    fn a_failed_write_ends_the_durable_range() {
         let mut order = Order::new(Sequence::new(10), 0);
         let [good, bad, after] = [(); 3].map(|()| order.assign_batch());
         order.land(good);
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_that_a_failed_flush_covered_is_in_the_durable_range() {
+    fn writes_covered_by_a_failed_flush_are_not_durable() {
         let mut order = Order::new(Sequence::new(10), 0);
         let early = order.assign_batch();
         order.land(early);

@@ -112,7 +112,7 @@ mod tests {
     use crate::units::{ByteExtent, VolumeId};
 
     #[test]
-    fn each_request_ends_as_its_submission_does_and_a_stop_waits_for_all() {
+    fn each_request_ends_with_its_submission_before_a_stop() {
         let mut engine = PassThrough::new();
         let request = |number, operation| Request {
             id: RequestId::new(number),

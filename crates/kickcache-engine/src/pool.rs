@@ -194,7 +194,7 @@ mod tests {
     const OTHER: VolumeId = VolumeId::new(5);
 
     #[test]
-    fn fills_leave_a_quarter_and_clients_what_reclaim_needs() {
+    fn fills_and_clients_leave_pages_for_reclaim() {
         let mut pool = Pool::new(100, [ONE].into_iter().collect());
         assert!(pool.take_for(ONE, 75, BufferQuota::Fill).is_none());
         let pages = pool.take_for(ONE, 74, BufferQuota::Fill).unwrap();
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fill_leaves_the_pages_for_the_ends_of_its_request() {
+    fn a_fill_leaves_pages_for_the_ends_of_its_request() {
         let mut pool = Pool::new(801, [ONE, OTHER].into_iter().collect());
         let all = pool.free_for(ONE);
         assert!(pool.take_for(ONE, all - 1, BufferQuota::Fill).is_none());
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_volume_that_gives_nothing_back_leaves_the_other_its_part() {
+    fn a_volume_that_keeps_its_pages_leaves_others_their_share() {
         let mut pool = Pool::new(801, [ONE, OTHER].into_iter().collect());
         while pool.take_for(ONE, 1, BufferQuota::All).is_some() {}
         assert_eq!(pool.free_for(OTHER), 175);

@@ -76,7 +76,7 @@ mod tests {
     use crate::units::{BlockIndex, VolumeId};
 
     #[test]
-    fn a_copy_that_is_the_block_again_is_still_its_writes_and_is_forgotten_if_refused() {
+    fn a_refused_write_drops_its_copy_even_after_a_move() {
         let mut scene = Scene::new(Mode::WriteThrough);
         let write = Operation::Write(Durability::Volatile);
         scene.hold("origin write");
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_that_was_read_while_its_write_waits_for_the_origin_stays_if_that_is_refused() {
+    fn a_block_read_during_its_write_through_survives_a_refusal() {
         let write = Operation::Write(Durability::Volatile);
         for is_read in [false, true] {
             let mut scene = Scene::new(Mode::WriteThrough);
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn while_the_origin_refuses_writes_what_they_put_into_the_log_is_not_kept() {
+    fn refused_writes_leave_no_copies_in_the_log() {
         let write = Operation::Write(Durability::Volatile);
         let mut scene = Scene::new(Mode::WriteThrough);
         scene.fail_times(1, "origin write", DeviceError::Io);

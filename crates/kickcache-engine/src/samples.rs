@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_the_origin_flushed_is_a_sample_of_it() {
+    fn only_flushed_blocks_are_samples_of_the_origin() {
         let mut scene = Scene::new(Mode::WriteBack);
         (0..8).for_each(|block| scene.write(block * 4096, 4096).0.unwrap());
         assert!(blocks(&scene, 100_000).is_empty(), "all of it is dirty");
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_origin_was_given_last_comes_first() {
+    fn recent_writes_to_the_origin_are_sampled_first() {
         let mut scene = Scene::new(Mode::WriteBack);
         (0..1024).for_each(|block| scene.write(block * 4096, 4096).0.unwrap());
         scene.drain();
@@ -139,7 +139,7 @@ mod tests {
 
     /// What an origin acknowledged as durable needs no flush to count.
     #[test]
-    fn in_write_around_a_remote_origin_is_known_by_what_was_written_to_it_and_read() {
+    fn write_around_samples_written_and_read_origin_blocks() {
         let mut scene = Scene::with_origin(OriginKind::Remote, Mode::WriteAround);
         (0..512).for_each(|block| scene.read(block * 4096, 4096).0.unwrap());
         for block in [300, 7] {

@@ -155,14 +155,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_part_is_rounded_and_never_nothing() {
+    fn a_part_is_rounded_and_never_zero() {
         let parts = |constant| [50, 150].map(|percent| part(constant, percent, 95));
         assert_eq!([60, 7, 1, 70].map(parts), [[30, 90], [4, 11], [1, 2], [35, 95]]);
         assert_eq!((Tunable::Keep.most(), Tunable::Copies.most()), (95, u64::MAX));
     }
 
     #[test]
-    fn what_nobody_tuned_is_what_it_is() {
+    fn defaults_apply_without_tuning() {
         assert_eq!(Tunable::Step.meaning(), "blocks by which a ghost hit moves probation's target");
         for tunable in Tunable::ALL {
             assert_eq!((value_of(*tunable, 17_u64), value_of(*tunable, 17_u8)), (17, 17));

@@ -167,7 +167,7 @@ mod tests {
     use crate::time::Duration;
 
     #[test]
-    fn a_volume_is_dirty_since_the_first_write_after_it_was_clean() {
+    fn a_volume_is_dirty_since_its_first_unclean_write() {
         let mut scene = Scene::new(Mode::WriteBack);
         let since = |scene: &Scene| scene.engine.status().volumes[0].dirty_since;
         assert_eq!(since(&scene), None);

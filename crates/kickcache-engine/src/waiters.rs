@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lock_holds_its_extent_of_its_volume_until_it_is_given_back() {
+    fn a_lock_holds_its_extent_until_its_release() {
         let mut waiters = Waiters::default();
         let (volume, other) = (VolumeId::new(0), VolumeId::new(1));
         let extent = |start| ByteExtent { start, length: 4096 };
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn those_that_wait_have_their_turns_in_the_order_in_which_they_came() {
+    fn waiters_are_served_in_order_of_arrival() {
         let mut waiters = Waiters::default();
         for slot in [RequestSlot(3), RequestSlot(1)] {
             waiters.wait_for_room(slot);

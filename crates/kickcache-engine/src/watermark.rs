@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flush_covers_what_came_back_before_it_and_nothing_behind_a_gap() {
+    fn a_flush_covers_completed_writes_up_to_a_gap() {
         let mut watermark = Watermark::new(10);
         for number in [10, 12, 15] {
             watermark.begin(number);
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_from_a_failed_write_on_is_durable() {
+    fn writes_from_a_failed_one_on_are_not_durable() {
         let mut watermark = Watermark::new(0);
         (0..3).for_each(|number| watermark.begin(number));
         watermark.end(0);
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_that_a_failed_flush_covered_is_durable() {
+    fn writes_under_a_failed_flush_are_not_durable() {
         let mut watermark = Watermark::new(5);
         watermark.begin(5);
         watermark.end(5);

@@ -21,7 +21,7 @@ fn the_code_map_is_the_tree() {
 }
 
 #[test]
-fn what_is_missing_and_what_is_gone_are_both_found() {
+fn missing_and_removed_modules_are_both_found() {
     let map = "# x\n### kickcache-a: the cache\n| `one` `two/` | both |\n### kickcache-b, kickcache-c\n\n## Other\n| `no` | - |\n";
     let told = told(map);
     let names = |words: &[&str]| words.iter().map(|word| word.to_string()).collect::<BTreeSet<_>>();

@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn failed_and_lying_flushes_keep_nothing() {
+    fn failed_and_lying_flushes_make_no_write_durable() {
         let lost = |seed| {
             let mut device = SimulatedDevice::new(4096);
             for (version, is_lie) in [(1, true), (2, false)] {

@@ -1,8 +1,9 @@
 //! How many accesses a second the sampler of hit-ratio curves takes, and how far its curves are from exact ones.
 //!
-//! `cargo bench -p kickcache-model --bench hit_ratio_curve -- TRACE...`: traces, or directories of them; without, skewed accesses
-//! (zipf 0.9 over a million blocks). Blocks of 4 KiB, read and written alike. Traces are decoded before anything is
-//! measured. Error: the mean absolute difference to the exact LRU curve at 50 sizes, from 2 to 100 % of the blocks touched.
+//! `cargo bench -p kickcache-model --bench hit_ratio_curve -- TRACE...`: traces, or directories of traces;
+//! without arguments, skewed accesses (zipf 0.9 over a million blocks). Blocks of 4 KiB; reads and writes
+//! count alike. Traces are decoded before the measurement starts. Error: the mean absolute difference to the
+//! exact LRU curve at 50 sizes, from 2 to 100 % of the accessed blocks.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -86,7 +87,7 @@ fn rate(samples: u32, accesses: &[u64]) -> f64 {
 struct Difference {
     mean: f64,
     most: f64,
-    /// The part of the points that are as close as they say.
+    /// The share of the points with a true error within the reported deviation.
     within: f64,
 }
 

@@ -1,7 +1,9 @@
-//! How far the curve of the engine's own policy by a sample is from that of the whole trace, and how much faster it is had.
+//! The error of the curve that the engine's own policy gives on a sample, against the curve of the whole
+//! trace, and the speedup of sampling.
 //!
-//! `cargo bench -p kickcache-model --bench sampled_curve -- [--one-in=N] TRACE...`: traces, or directories of them. Caches of
-//! 1, 2, 5, 10, 20 and 50 % of the blocks touched; each block stands for four, as with `kickcache simulate trace`.
+//! `cargo bench -p kickcache-model --bench sampled_curve -- [--one-in=N] TRACE...`: traces, or directories of
+//! traces. Caches of 1, 2, 5, 10, 20 and 50 % of the accessed blocks; each block represents four, as with
+//! `kickcache simulate trace`.
 
 use std::path::Path;
 use std::time::Instant;

@@ -2,9 +2,10 @@
 //!
 //!     duel [MICROS [SSD_IOPS [SEED]]] [--requests N] [--steps N] [--stalls EVERY,LONGEST] [--cases 12:cold:read,...] [--caches NAME,...]
 //!
-//! Microseconds of a client for each request (100), the limit of the fast disk in requests a second (0 is none), and the seed (1).
-//! With steps the requests move from one hot set to another. With stalls clients and cache stand still now and then, the slow disk does
-//! not: mean time between two and the longest, in milliseconds.
+//! Arguments: microseconds of a client for each request (100), the limit of the fast disk in requests a
+//! second (0 is none), and the seed (1). With steps, the requests move from one hot set to another. With
+//! stalls, clients and cache are stopped from time to time and the slow disk is not: the mean time between
+//! two stalls and the longest stall, in milliseconds.
 
 use kickcache_engine::time::Duration;
 use kickcache_model::cache_model::cache_kind::CacheKind;
@@ -25,7 +26,7 @@ fn stalls(text: &str) -> Stalls {
     Stalls { every, longest }
 }
 
-/// The duel with what a case says.
+/// The duel with the parameters of a case.
 fn case(text: &str, duel: Duel) -> Duel {
     let mut words = text.split(':');
     let mut word = || words.next().expect("data:start:work");

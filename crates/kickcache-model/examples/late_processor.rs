@@ -1,4 +1,4 @@
-//! How often the origin is asked where the daemon gets a processor late, each time it wakes: as a Markdown table.
+//! The requests to the origin if the daemon gets a processor late each time it wakes, as a Markdown table.
 
 use kickcache_engine::config::OriginOffload;
 use kickcache_model::replay::late_processor::LateProcessor;

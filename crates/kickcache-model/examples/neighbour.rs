@@ -1,4 +1,5 @@
-//! What a volume keeps of its hits while its neighbour scans, with and without room of its own: as a Markdown table.
+//! The hits that a volume keeps while its neighbour scans, with and without a reservation, as a Markdown
+//! table.
 
 use kickcache_engine::config::Room;
 use kickcache_engine::units::BLOCK_SIZE;
@@ -11,7 +12,7 @@ const READS: u64 = 200_000;
 
 fn main() {
     println!(
-        "| zipf | neighbour reads | alone on {MIN_PERCENT} % | beside it | with `room-min` of {MIN_PERCENT} % | part | copies a block | with `room-max` of 60 % for the neighbour |"
+        "| zipf | neighbour reads | alone on {MIN_PERCENT} % | with neighbour | with `room-min` of {MIN_PERCENT} % | part | copies a block | with `room-max` of 60 % for the neighbour |"
     );
     println!("|---|---|---|---|---|---|---|---|");
     for theta in [0.8, 0.99, 1.2] {

@@ -1,5 +1,5 @@
-//! What becomes of long streams: hits of exact fills without a cut-off, and of the adaptive fill window with each cut-off, as a
-//! Markdown table.
+//! The treatment of long streams: hits of exact fills without a cut-off, and of the adaptive fill window with
+//! each cut-off, as a Markdown table.
 //!
 //!     streams [--scale N] [--sizes 1%,50%] TRACE...
 
@@ -40,7 +40,7 @@ impl Case {
     }
 }
 
-/// Blocks written to the cache device for each that was asked for.
+/// Blocks written to the cache device for each requested block.
 #[expect(clippy::cast_precision_loss, reason = "bytes of a trace")]
 fn written(found: &Outcome) -> f64 {
     found.cache_write_bytes as f64 / 4096.0 / found.touched_blocks as f64

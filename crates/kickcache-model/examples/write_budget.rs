@@ -1,4 +1,4 @@
-//! What a write budget holds, and what it costs in hits: days of a load, as a Markdown table.
+//! The writes under a write budget, and its cost in hits: days of a load, as a Markdown table.
 //!
 //!     write_budget [--days N] [--accesses N] [TRACE...]
 
@@ -15,7 +15,7 @@ use kickcache_model::workload::Kind;
 
 /// Blocks of the cache: 256 MiB.
 const CACHE_BLOCKS: u64 = 65_536;
-/// Budgets, as parts of what is written without one, in percent.
+/// Budgets, in percent of the bytes written without one.
 const PERCENTS: [u64; 4] = [100, 50, 25, 10];
 
 struct Case {
@@ -24,7 +24,7 @@ struct Case {
     days: Days,
 }
 
-/// Days of a load, one of them.
+/// The samples of the days of a load.
 struct Seen {
     looks: Vec<Look>,
     days: u64,

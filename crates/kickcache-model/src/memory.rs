@@ -1,19 +1,19 @@
-//! Whether there is memory for what is to be simulated, told before it is taken.
+//! A check that memory suffices for a simulation, made before the memory is allocated.
 
 use kickcache_engine::units::BLOCK_SIZE;
 
-/// What the engine needs at most for each block of its cache device.
+/// The most bytes that the engine needs for each block of its cache device.
 const ENGINE_BYTES: u64 = 20;
 
 /// Refuses tables that this machine has no memory for. They may fail still where others take it meanwhile.
 ///
 /// # Errors
-/// A sentence that says how much it would be.
+/// A sentence with the needed size.
 pub fn check(bytes: u64) -> Result<(), String> {
     let length = usize::try_from(bytes).unwrap_or(usize::MAX);
     let mut room = Vec::<u8>::new();
     let is_there = room.try_reserve_exact(length);
-    // Or a compiler may leave out what nobody uses, and say that there is room.
+    // Without this, a compiler may remove the unused allocation and report success.
     std::hint::black_box(&mut room);
     is_there.map_err(|_| {
         let mebibytes = bytes >> 20;
@@ -21,7 +21,7 @@ pub fn check(bytes: u64) -> Result<(), String> {
     })
 }
 
-/// What the engine's tables take for a cache device.
+/// The bytes of the engine's tables for a cache device.
 pub fn of_engine(cache_bytes: u64) -> u64 {
     cache_bytes / BLOCK_SIZE * ENGINE_BYTES
 }

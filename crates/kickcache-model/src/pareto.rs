@@ -1,4 +1,5 @@
-//! Skewed random blocks as fio's `random_distribution=pareto:H` draws them, scattered as those of [`crate::zipf`].
+//! Skewed random blocks as fio's `random_distribution=pareto:H` draws them, scattered in the same way as in
+//! [`crate::zipf`].
 
 use kickcache_random::Random;
 
@@ -15,8 +16,8 @@ pub struct Pareto {
 }
 
 impl Pareto {
-    /// The stream of a file of `blocks` blocks, `h` between 0 and 1; the most popular block stands at `centre`, a
-    /// place in the file from 0 to 1, or where the seed says.
+    /// The stream of a file of `blocks` blocks, `h` between 0 and 1; the most popular block is at `centre`, a
+    /// position in the file from 0 to 1, or at a position that the seed decides.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -41,7 +42,7 @@ impl Pareto {
         self.block_of_rank(rank)
     }
 
-    /// The block that stands at a rank of popularity, the most popular one at 0.
+    /// The block with a rank of popularity, the most popular one at rank 0.
     pub fn block_of_rank(&self, rank: u64) -> u64 {
         rank.wrapping_mul(SCATTER).wrapping_add(self.offset) % self.blocks
     }
@@ -52,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_fifth_of_the_blocks_takes_four_fifths_of_the_accesses() {
+    fn a_fifth_of_the_blocks_gets_four_fifths_of_accesses() {
         let mut pareto = Pareto::new(1 << 16, 0.2, None, 1);
         let popular: std::collections::HashSet<u64> =
             (0..(1_u64 << 16) / 5).map(|rank| pareto.block_of_rank(rank)).collect();

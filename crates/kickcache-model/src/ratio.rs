@@ -6,7 +6,7 @@ pub(crate) fn float(number: u64) -> f64 {
     number as f64
 }
 
-/// How much of a whole a part is; of nothing, the part itself.
+/// The share of a part in the whole; if the whole is 0, the part itself.
 pub(crate) fn share(part: u64, whole: u64) -> f64 {
     float(part) / float(whole.max(1))
 }

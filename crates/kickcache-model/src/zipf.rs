@@ -2,8 +2,8 @@
 //!
 //! A rank is drawn by the quick inversion of Gray et al. ("Quickly generating billion-record synthetic
 //! databases", 1994), which fio uses, and scattered over the file by a multiplication, so that neighbouring
-//! ranks are not neighbouring blocks. The scattering maps different ranks to different blocks only if the number
-//! of blocks is a power of two; otherwise some blocks stand for two ranks and some for none, as with fio.
+//! ranks are not neighbouring blocks. The scattering maps different ranks to different blocks only if the
+//! number of blocks is a power of two; otherwise some blocks have two ranks and some have none, as with fio.
 
 use kickcache_random::Random;
 
@@ -104,7 +104,7 @@ impl Zipf {
         self.block_of_rank(rank)
     }
 
-    /// The block that stands at a rank of popularity, the most popular one at 0.
+    /// The block with a rank of popularity, the most popular one at rank 0.
     pub fn block_of_rank(&self, rank: u64) -> u64 {
         rank.wrapping_mul(SCATTER).wrapping_add(self.offset) % self.blocks
     }
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn an_eighth_of_a_zipf_1_2_file_takes_the_known_share() {
+    fn an_eighth_of_a_zipf_file_gets_its_known_share() {
         // 256 MiB in blocks of 4 KiB: computed for the measurement against other caches.
         let zipf = Zipf::new(65_536, 1.2, 1);
         let ratio = zipf.best_static_hit_ratio(8_192);

@@ -1,28 +1,30 @@
-//! What a session makes of the bytes of a connection.
+//! The results of decoding: commands, and the reasons for closing a connection.
 
 use kickcache_engine::request::Durability;
 use thiserror::Error;
 
-/// What the bytes at the front of the stream mean.
+/// The meaning of the bytes at the front of the stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Decoded {
-    /// More bytes are needed before anything can be said; bytes may have been consumed all the same.
+    /// More bytes are needed for a decision; some bytes may have been consumed already.
     NeedMore,
-    /// A valid command. The data of a write, [`Command::length`] bytes, follows in the stream behind the consumed
-    /// bytes and is the caller's to take; it must not be fed to the session, which goes on behind it.
+    /// A valid command. The data of a write, [`Command::length`] bytes, follows in the stream behind the
+    /// consumed bytes. The caller reads that data; it must not feed it to the session, which continues behind
+    /// it.
     Command(Command),
     /// The command was refused (the reply is queued) and this many bytes of its data follow in the stream: the
     /// caller throws them away and does not feed them to the session.
     SkipPayload(u64),
-    /// The client has asked for TLS and may have it: behind the queued output, the last in the clear, the stream goes through
-    /// TLS both ways. The session understands nothing until it is told so ([`super::Session::secure`]).
+    /// The client has requested TLS and the policy permits it. The queued output is the last that is sent in
+    /// the clear; behind it the stream goes through TLS both ways. The session decodes no further bytes until
+    /// the owner calls [`super::Session::secure`].
     StartTls,
     /// The connection must be closed once the commands in flight are answered and the queued output is sent.
     Close(CloseReason),
 }
 
-/// A command which has passed every check that needs no I/O: its range lies within the export, the export may be
-/// written if it writes, and the length is not 0 unless it is a flush.
+/// A command that has passed every check that needs no I/O: its range lies within the export, the export is
+/// writable if the command writes, and the length is not 0 unless it is a flush.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Command {
     /// The client's number for the command; not necessarily unique.
@@ -37,12 +39,13 @@ pub struct Command {
     pub export: usize,
 }
 
-/// What a command wants.
+/// The type of a command, with its flags.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CommandKind {
     /// Send the data.
     Read {
-        /// The client wants one piece; replies are always one piece, so nothing is to be done.
+        /// The client requests a single reply chunk; replies always are one chunk, so the flag has
+        /// no effect.
         dont_fragment: bool,
     },
     /// Store the data that follows in the stream.
@@ -50,7 +53,7 @@ pub enum CommandKind {
         /// Durable before the reply.
         fua: bool,
     },
-    /// Make everything durable that was acknowledged, on any connection.
+    /// Make all acknowledged writes durable, on every connection.
     Flush,
     /// The data is no longer needed.
     Trim {
@@ -63,20 +66,21 @@ pub enum CommandKind {
         fua: bool,
         /// The space must stay allocated.
         no_hole: bool,
-        /// Fail at once with [`super::NbdErrno::NotSupported`], nothing changed, if it is no faster than a write.
+        /// If the operation is no faster than a write, fail at once with [`super::NbdErrno::NotSupported`]
+        /// and change no data.
         fast: bool,
     },
     /// The data will be read soon.
     Cache,
     /// Which parts are holes, which read as zeroes?
     BlockStatus {
-        /// Only the first extent is asked for.
+        /// Reply with the first extent only.
         one: bool,
     },
 }
 
 impl CommandKind {
-    /// How durable what it does must be before the reply.
+    /// The durability that the command's writes must have before the reply.
     pub fn durability(self) -> Durability {
         match self {
             CommandKind::Write { fua: true }
@@ -96,13 +100,13 @@ impl CommandKind {
 /// Why a connection ends; for the log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub enum CloseReason {
-    /// The client said good-bye in the transmission phase.
+    /// The client sent a disconnect command in the transmission phase.
     #[error("the client disconnected")]
     Disconnect,
     /// The client gave the handshake up.
     #[error("the client ended the handshake")]
     Abort,
-    /// Handshake flags that mean nothing to this server.
+    /// The client sent handshake flags that this server does not define.
     #[error(
         "the client answered the greeting with flags {0:#010x}, known are 0x1 and 0x2: not an NBD client?"
     )]
@@ -118,25 +122,25 @@ pub enum CloseReason {
         /// The bytes it announced.
         length: u32,
     },
-    /// The handshake does not come to an end.
+    /// The client sent too many options, so that the handshake does not end.
     #[error("the client sent more than 1000 options")]
     OptionCount,
     /// An option other than EXPORT_NAME from a client that cannot read the reply.
     #[error("the client sent option {0} without having agreed to the fixed newstyle handshake")]
     NotFixedNewstyle(u32),
     /// EXPORT_NAME for an export that does not exist, which has no other answer.
-    #[error("the client asked by EXPORT_NAME for an export that does not exist")]
+    #[error("the client requested an export by EXPORT_NAME that does not exist")]
     UnknownExport,
     /// EXPORT_NAME is forbidden once extended headers were agreed on.
-    #[error("the client sent EXPORT_NAME after it had asked for extended headers")]
+    #[error("the client sent EXPORT_NAME after it had negotiated extended headers")]
     ExportNameAfterExtendedHeaders,
     /// EXPORT_NAME in the clear on a server that requires TLS, which has no other answer.
     #[error("the client sent EXPORT_NAME without TLS, which this server requires")]
     ExportNameWithoutTls,
     /// EXPORT_NAME for an export that is not for this client.
-    #[error("the client asked by EXPORT_NAME for an export that is not for it")]
+    #[error("the client requested an export by EXPORT_NAME that it is not allowed to use")]
     DeniedExport,
-    /// Bytes came in the clear where TLS begins.
+    /// The client sent bytes in the clear where TLS begins.
     #[error("the client sent bytes behind STARTTLS before it had the answer")]
     BytesBehindStartTls,
     /// The bytes are no request.
@@ -151,7 +155,7 @@ pub enum CloseReason {
 }
 
 impl CloseReason {
-    /// Whether the client ended the connection in the way the protocol foresees: nothing to warn about.
+    /// Whether the client ended the connection as the protocol provides, so that no warning is due.
     pub fn is_orderly(self) -> bool {
         matches!(self, CloseReason::Disconnect | CloseReason::Abort)
     }

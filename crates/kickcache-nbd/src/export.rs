@@ -1,9 +1,9 @@
-//! An export as clients are told of it.
+//! The description of an export that clients receive.
 
-/// What clients are told of an export.
+/// The properties of an export that the server reports to clients.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ExportInfo {
-    /// The name clients ask for; at most 4096 bytes.
+    /// The export name in the requests of clients; at most 4096 bytes.
     pub name: String,
     /// It answers to the empty name, too; one at most.
     pub is_default: bool,
@@ -13,6 +13,6 @@ pub struct ExportInfo {
     pub size: u64,
     /// Writes are refused.
     pub read_only: bool,
-    /// Clients should treat it as a disk whose head moves.
+    /// Clients should treat it as a rotational disk.
     pub rotational: bool,
 }

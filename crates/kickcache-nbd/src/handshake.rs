@@ -19,13 +19,13 @@ use super::wire::{
 };
 use crate::taken::Taken;
 
-/// What the next bytes of the client must be.
+/// The part of the handshake that the client's next bytes must be.
 #[derive(Debug)]
 enum HandshakePhase {
     ClientFlags,
     OptionHeader,
     OptionData(PartialOption),
-    /// TLS, of which the owner of the stream has to take care.
+    /// TLS records, which the owner of the stream handles.
     StartTls,
 }
 
@@ -36,7 +36,7 @@ enum Channel {
     Secured,
 }
 
-/// An option whose data is still to come, or part of it.
+/// An option with its data incomplete or not yet received.
 #[derive(Debug)]
 struct PartialOption {
     option: u32,
@@ -44,7 +44,7 @@ struct PartialOption {
     gathered: Vec<u8>,
 }
 
-/// How the handshake goes on.
+/// The result of a step of the handshake.
 #[derive(Debug)]
 pub(super) enum Progress {
     NeedMore,
@@ -54,15 +54,15 @@ pub(super) enum Progress {
     Close(CloseReason),
 }
 
-/// What has been agreed on so far.
+/// The state of the negotiation.
 #[derive(Debug)]
 pub(super) struct Handshake {
     exports: Arc<[ExportInfo]>,
     policy: TlsPolicy,
     channel: Channel,
-    /// For each export; those that are not named are allowed.
+    /// One entry for each export; exports without an entry are allowed.
     access: Vec<Access>,
-    /// The export that was asked for last of those denied.
+    /// The index of the denied export that the client requested last.
     denied: Cell<Option<usize>>,
     /// The unknown export that the client requested last.
     unknown: RefCell<Option<String>>,
@@ -70,7 +70,7 @@ pub(super) struct Handshake {
     fixed_newstyle: bool,
     no_zeroes: bool,
     form: HeaderForm,
-    /// The export for which base:allocation was selected.
+    /// The export that the client requested with base:allocation.
     context: Option<usize>,
     option_count: u32,
 }
@@ -104,9 +104,13 @@ impl Handshake {
         }
     }
 
-    /// The stream goes through TLS from here on: what was agreed on in the clear may come from somebody else.
+    /// The stream goes through TLS from here on. All earlier agreements are dropped, because an attacker may
+    /// have sent them in the clear.
     pub(super) fn secure(&mut self, access: &[Access]) {
-        assert!(matches!(self.stage, HandshakePhase::StartTls), "only a client that asked for TLS has it");
+        assert!(
+            matches!(self.stage, HandshakePhase::StartTls),
+            "only a client that requested TLS is secured"
+        );
         self.stage = HandshakePhase::OptionHeader;
         self.channel = Channel::Secured;
         self.access = access.to_vec();
@@ -114,7 +118,7 @@ impl Handshake {
         self.context = None;
     }
 
-    /// The export that was asked for last of those denied.
+    /// The index of the denied export that the client requested last.
     pub(super) fn take_denied(&self) -> Option<usize> {
         self.denied.take()
     }
@@ -124,7 +128,7 @@ impl Handshake {
         self.unknown.take()
     }
 
-    /// Takes one step, and says how it goes on.
+    /// Takes one step of the handshake and returns its result.
     pub(super) fn decode(&mut self, input: &[u8], output: &mut Vec<u8>) -> Taken<Progress> {
         match mem::replace(&mut self.stage, HandshakePhase::OptionHeader) {
             HandshakePhase::ClientFlags => self.decode_client_flags(input),
@@ -195,7 +199,8 @@ impl Handshake {
         if output.len() > OUTPUT_MAX {
             return Taken::new(missing, Progress::Close(CloseReason::OutputFlood));
         }
-        // Somebody on the way may have put them there, and they would count as said through TLS.
+        // An attacker on the network may have inserted these bytes, and they would count as
+        // received through TLS.
         if partial.option == opt::STARTTLS && self.can_start_tls() && !behind.is_empty() {
             return Taken::new(missing, Progress::Close(CloseReason::BytesBehindStartTls));
         }
@@ -352,7 +357,7 @@ impl Handshake {
         Ok(())
     }
 
-    /// The export of that name; the empty name means the default.
+    /// The export with that name; the empty name selects the default.
     fn find(&self, name: &str) -> Option<Found<'_>> {
         let mut exports = self.found();
         let named = exports.clone().find(|found| found.export.name == name);

@@ -1,11 +1,13 @@
 //! The NBD protocol: the server's side of a connection without any I/O, and a small client.
 //!
 //! Rooms:
-//! * [`session`]: a connection; bytes go in, [`Command`]s and replies come out. The owner has the socket, buffers, deadlines
-//!   and limits on what is in flight.
+//! * [`session`]: a connection; it turns bytes into [`Command`]s and results into replies. The owner has the
+//!   socket, buffers, deadlines and limits on requests in flight.
 //! * `handshake`, `option`, `export`: the negotiation; `transmission`, `command`, `reply`: requests and their replies.
-//! * `tls`: whether clients may or must speak TLS, and which exports are for them; TLS itself is the owner's.
-//! * `taken`: what a step takes from a stream; `wire`: the numbers of the protocol, and big-endian integers.
+//! * `tls`: whether clients may or must use TLS, and which exports they may use; the owner of the stream runs
+//!   TLS itself.
+//! * `taken`: the bytes that a step consumes from a stream; `wire`: the numbers of the protocol, and
+//!   big-endian integers.
 //! * [`client`]: a blocking client, for remote origins, tools and tests.
 //!
 //! Invariants: the server's side does no I/O and reads no clock. No bytes of a peer cause a panic (`fuzz/` has targets).

@@ -22,7 +22,7 @@ impl Refusal {
     }
 }
 
-/// INFO and GO: an export and what the client wants to know about it.
+/// INFO and GO: an export and the properties that the client requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct InfoQuery<'a> {
     pub(super) name: &'a str,

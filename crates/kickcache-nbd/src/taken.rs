@@ -1,11 +1,11 @@
-//! What a step takes from a stream.
+//! The bytes that a step consumes from a stream.
 
-/// Bytes that were taken from the front of a stream, and what they mean.
+/// The bytes consumed from the front of a stream, and their meaning.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Taken<T> {
-    /// How many bytes; whoever owns the stream drops them.
+    /// The number of consumed bytes; the owner of the stream drops them.
     pub consumed: usize,
-    /// What they mean.
+    /// The meaning of the consumed bytes.
     pub meaning: T,
 }
 

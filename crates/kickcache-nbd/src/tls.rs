@@ -1,6 +1,6 @@
-//! What a server has to do with TLS.
+//! A server's TLS policy.
 
-/// Whether a server's clients may or must speak TLS.
+/// Whether a server's clients may or must use TLS.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum TlsPolicy {
     /// There is no TLS.
@@ -8,7 +8,7 @@ pub enum TlsPolicy {
     Off,
     /// As a client likes it.
     On,
-    /// Without TLS a client learns nothing.
+    /// Clients must use TLS; without it they receive no information about exports.
     Require,
 }
 

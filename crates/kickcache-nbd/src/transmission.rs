@@ -9,7 +9,7 @@ use super::wire::{
 };
 use crate::taken::Taken;
 
-/// What the handshake agreed on.
+/// The agreements of the handshake.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Transmission {
     pub(super) form: HeaderForm,
@@ -20,7 +20,7 @@ pub(super) struct Transmission {
     pub(super) allocation: bool,
 }
 
-/// The fields of a request, in whichever form they came.
+/// The fields of a request, in the simple or the extended form.
 #[derive(Clone, Copy)]
 struct Request {
     flags: u16,
@@ -104,7 +104,8 @@ impl Transmission {
         check_output(output).or_else(|| (payload > 0).then_some(Decoded::SkipPayload(payload)))
     }
 
-    /// A write carries data even where a client forgets the flag of the extended form, as other servers see it too.
+    /// A write always carries data, even if the client omits the flag of the extended form; other servers
+    /// treat it in the same way.
     fn carries_payload(&self, request: Request) -> bool {
         let flagged = self.form == HeaderForm::Extended && request.flags & cmd_flag::PAYLOAD_LEN != 0;
         request.kind == cmd::WRITE || flagged
@@ -155,7 +156,7 @@ impl Transmission {
             _ => 0,
         };
         if request.flags & !(own | cmd_flag::FUA) != 0 {
-            return Err((NbdErrno::Invalid, "the command has a flag that means nothing here"));
+            return Err((NbdErrno::Invalid, "the command has a flag that this server does not support"));
         }
         Ok(())
     }
@@ -168,13 +169,14 @@ impl Transmission {
         Ok(())
     }
 
-    /// Past the end is "no space" for what stores data and "invalid" for everything else.
+    /// A range past the end gives "no space" for commands that store data and "invalid" for all
+    /// others.
     fn check_range(&self, request: Request, kind: CommandKind) -> Result<(), Refusal> {
         let errno = if stores(kind) { NbdErrno::NoSpace } else { NbdErrno::Invalid };
         match request.offset.checked_add(request.length) {
             _ if kind == CommandKind::Flush => Ok(()),
             Some(end) if end <= self.size => Ok(()),
-            _ => Err((errno, "the request goes past the end of the export")),
+            _ => Err((errno, "the request exceeds the end of the export")),
         }
     }
 }

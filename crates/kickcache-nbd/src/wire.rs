@@ -3,9 +3,10 @@
 
 /// Bytes of data that one read or write may carry: 32 MiB, advertised and enforced.
 pub const PAYLOAD_MAX: u64 = 32 << 20;
-/// A refused write is read and thrown away up to this many bytes; one that claims more ends the connection.
+/// The data of a refused write is read and dropped up to this many bytes; a longer one ends the connection.
 pub(super) const DRAIN_MAX: u64 = 64 << 20;
-/// Block sizes told to the client: any alignment is served, whole blocks are best.
+/// Block sizes reported to the client: requests of any alignment are served, whole blocks are
+/// fastest.
 pub(super) const BLOCK_SIZE_MIN: u32 = 1;
 pub(super) const BLOCK_SIZE_PREFERRED: u32 = 4096;
 pub(super) const BLOCK_SIZE_MAX: u32 = 32 << 20;
@@ -129,7 +130,7 @@ pub(super) mod chunk {
     pub(in super::super) const ERROR: u16 = ERROR_BIT | 1;
 }
 
-/// The one metadata context: its name, its number in replies, its flags.
+/// The only metadata context: its name, its number in replies, its flags.
 pub(super) const CONTEXT_NAMESPACE: &str = "base:";
 pub(super) const CONTEXT_ALLOCATION: &str = "base:allocation";
 pub(super) const CONTEXT_ALLOCATION_ID: u32 = 1;
@@ -212,7 +213,7 @@ impl Put for Vec<u8> {
 /// A length as the 32 bits of the wire.
 ///
 /// # Panics
-/// If it needs more: only for lengths of what this side made.
+/// If the length needs more than 32 bits: use it only for lengths that this side produced.
 pub(super) fn length_u32(length: usize) -> u32 {
-    u32::try_from(length).expect("what the session writes is shorter than 4 GiB")
+    u32::try_from(length).expect("lengths produced by the session are below 4 GiB")
 }

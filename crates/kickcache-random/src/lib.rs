@@ -1,5 +1,5 @@
-//! Random numbers from a seed: xoshiro256**, the same on every machine. A leaf that the models and the fault simulation
-//! share; nothing else draws numbers.
+//! Random numbers from a seed: xoshiro256**, the same on every machine. The models and the fault simulation
+//! share this crate; it is the only source of random numbers.
 
 use rand_xoshiro::Xoshiro256StarStar;
 use rand_xoshiro::rand_core::{RngCore, SeedableRng};
@@ -14,7 +14,7 @@ impl Random {
         Random(Xoshiro256StarStar::seed_from_u64(seed))
     }
 
-    /// A stream of its own, independent of what this one gives later.
+    /// A separate stream, independent of the numbers that this one returns later.
     pub fn split(&mut self) -> Random {
         Random::new(self.next_u64())
     }

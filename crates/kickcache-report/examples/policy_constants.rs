@@ -1,4 +1,5 @@
-//! What half and one and a half of each constant of the policies does, as a Markdown table, and what the other traces would choose for each.
+//! The effect of half and one and a half of each constant of the policies, as a Markdown table, and the value
+//! of each that the other traces would choose.
 //!
 //!     policy_constants [--scale N] [--only NAME] TRACE...
 
@@ -17,11 +18,11 @@ use kickcache_model::statistics::mean;
 use kickcache_model::trace_file::folder::files;
 use kickcache_model::untimed::Scale;
 
-/// Parts of what a trace touches, in percent.
+/// Shares of the blocks that a trace accesses, in percent.
 const SIZES: [u64; 5] = [1, 5, 10, 20, 50];
 /// Blocks of the cache in front of loads that are made.
 const MADE_CACHE_BLOCKS: u64 = 8_192;
-/// What a constant is tried at, in percent of what it is.
+/// The tried values of a constant, in percent of the present value.
 const TRIED: [usize; 2] = [50, 150];
 
 struct Options {
@@ -44,7 +45,7 @@ impl Options {
         }
         if !Tunable::ALL.iter().any(|tunable| options.is_asked(*tunable)) {
             let names: Vec<String> = Tunable::ALL.iter().map(|tunable| format!("{tunable:?}")).collect();
-            return Err(format!("--only names one of {}", names.join(", ")).into());
+            return Err(format!("--only accepts one of {}", names.join(", ")).into());
         }
         if options.traces.is_empty() {
             return Err("no trace is named".into());
@@ -66,7 +67,7 @@ struct Study {
     scale: Scale,
 }
 
-/// What one value gives.
+/// The results of one value.
 struct Given {
     effects: Vec<Effect>,
     /// Of loops, the part of the best set's hits, in percent: the mean.
@@ -79,7 +80,7 @@ impl Study {
         for path in &options.traces {
             let load = Arc::new(Load::read(path)?);
             if !load.tells_something() {
-                println!("{}: left out, too little of it comes back.", load.name);
+                println!("{}: omitted, too few of its blocks are accessed again.", load.name);
                 continue;
             }
             let number = trace_of_case.last().map_or(0, |last| last + 1);
@@ -108,7 +109,8 @@ impl Study {
     }
 }
 
-/// Against what is built: points of hits in all cases, in the worst one, what is written, and what loops have.
+/// Compared with the present value: points of hits in all cases, in the worst case, bytes written, and hits
+/// of loops.
 fn shown(given: &Given, built: &Given) -> String {
     let (own, usual) = (Effect::mean(&given.effects), Effect::mean(&built.effects));
     let changes = given.effects.iter().zip(&built.effects).map(|(given, built)| given.hits - built.hits);
@@ -134,7 +136,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut names: Vec<&str> = study.traces.iter().map(|case| case.load.name.as_str()).collect();
     names.dedup();
     println!(
-        "Others choose, for each of {} in this order: · what is built, ½ half of it, 1½ half as much again.\n",
+        "Choices of the others, for each of {} in this order: · the present value, ½ half of it, 1½ half as much again.\n",
         names.join(", ")
     );
     println!(

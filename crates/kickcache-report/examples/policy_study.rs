@@ -1,4 +1,5 @@
-//! The policy study: the engine beside the reference policies on traces, loops and shifts, as Markdown and a page.
+//! The policy study: the engine compared with the reference policies on traces, loops and shifts, as Markdown
+//! and a page.
 //!
 //!     policy_study [--scale N] [--sizes 1%,5%,128M] [--only TEXT] [--engine] [--write-time 20us] [--page FILE] [TRACE...]
 
@@ -64,7 +65,7 @@ impl Options {
         self.only.as_ref().is_none_or(|only| name.contains(only.as_str()))
     }
 
-    /// The cases of a trace: a cache of each size that is no larger than what tells something.
+    /// The cases of a trace: a cache of each size up to the largest that gives a meaningful result.
     fn cases(&self, load: &Arc<Load>) -> Result<Vec<Case>, Box<dyn Error>> {
         let mut cases = Vec::new();
         for size in &self.sizes {
@@ -142,7 +143,7 @@ fn curves(load: &Load, cases: &[Case], findings: &[Finding], scale: u64) -> Trac
     let footprint_bytes = load.footprint * BLOCK_SIZE;
     TraceCurves {
         name: load.name.clone(),
-        note: format!("It touches {} of blocks; each stands for {scale}.", show_bytes(footprint_bytes)),
+        note: format!("It accesses {} of blocks; each represents {scale}.", show_bytes(footprint_bytes)),
         footprint_bytes,
         sizes: own.iter().map(|(case, _)| case.cache_blocks * BLOCK_SIZE).collect(),
         curves,
@@ -157,7 +158,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     for path in &options.traces {
         let load = Arc::new(Load::read(path)?);
         if !load.tells_something() {
-            println!("{}: left out, {} of its blocks come back.", load.name, percent(load.repeated()));
+            println!(
+                "{}: omitted, {} of its blocks are accessed again.",
+                load.name,
+                percent(load.repeated())
+            );
             continue;
         }
         cases.extend(options.cases(&load)?.into_iter().filter(|case| options.is_asked(&case.name)));
@@ -174,8 +179,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     if let Some(path) = &options.page {
         let traces = loads.iter().map(|load| curves(load, &cases, &findings, options.scale)).collect();
-        let introduction = "How often caches of several sizes have what is asked for: the real engine on devices that \
-             take no time, and policies that keep single blocks.";
+        let introduction = "The hit ratio of caches of several sizes: the real engine on devices that take no time, and \
+             policies that keep single blocks.";
         std::fs::write(path, Curves { title: "The policy study", introduction, traces }.html())?;
     }
     Ok(())

@@ -8,10 +8,10 @@ use crate::measure::Measure;
 use crate::plot::axis::show_nanos;
 use crate::repeated::Repeated;
 
-/// Sentences at the head of a page; what more there is stands in its table.
+/// The most sentences at the head of a page; its table has the rest.
 const SENTENCES_MAX: usize = 8;
 
-/// The first of them, and how many are missing.
+/// The first sentences, and the number of omitted ones.
 pub(crate) fn shortened(runs: &[Repeated<'_>]) -> Vec<String> {
     let mut sentences = sentences(runs);
     let more = sentences.len().saturating_sub(SENTENCES_MAX) as u64;
@@ -22,7 +22,7 @@ pub(crate) fn shortened(runs: &[Repeated<'_>]) -> Vec<String> {
     sentences
 }
 
-/// A sentence for each run behind the first; of one run alone, what it gave.
+/// A sentence for each run behind the first; a single run gets a sentence on its own results.
 pub(crate) fn sentences(runs: &[Repeated<'_>]) -> Vec<String> {
     let measure = Measure::of(runs);
     let Some((base, others)) = runs.split_first() else { return Vec::new() };
@@ -41,7 +41,7 @@ fn find<'a>(runs: &'a [Repeated<'a>], name: Option<&String>) -> Option<&'a Repea
     runs.iter().find(|known| name == Some(&known.run.name))
 }
 
-/// What was foretold beside what was measured.
+/// The prediction compared with the measurement.
 fn foretold(of: &Repeated<'_>, prediction: &Repeated<'_>, measure: Measure) -> String {
     let times = measure.ratio(of, prediction).map_or_else(String::new, |ratio| format!(", {}", times(ratio)));
     let latency = match (show_p99(of), show_p99(prediction)) {
@@ -71,7 +71,7 @@ fn against(base: &Repeated<'_>, other: &Repeated<'_>, measure: Measure) -> Strin
         (Some(before), Some(now)) => format!("; p99 {before}, now {now}"),
         _ => String::new(),
     };
-    // A ratio says something of two runs of one load.
+    // A ratio is meaningful only for two runs of one load.
     let is_one_load = ratio.is_none() || base.run.workload == other.run.workload;
     let loads = if is_one_load { "" } else { "; the loads differ" };
     format!("{}: {one}, {}: {two}{times}{latency}{loads}.", name(base.run), name(other.run))

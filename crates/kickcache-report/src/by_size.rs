@@ -1,4 +1,4 @@
-//! What caches of several sizes are worth: a line for each cache.
+//! The value of a cache by its size: a line for each cache.
 
 use kickcache_model::result::{Pacing, RunResult};
 use kickcache_units::show_bytes;
@@ -14,7 +14,7 @@ use crate::repeated::Repeated;
 /// A figure of a run, if it has it; of repeated runs the chart has the median, as the table has.
 type Figure = fn(&RunResult) -> Option<f64>;
 
-/// The section; nothing unless a cache was run in several sizes.
+/// The section; empty unless a cache was run in several sizes.
 pub(crate) fn section(runs: &[Repeated<'_>]) -> String {
     if !lines(runs, |run| Some(run.iops())).iter().any(|line| line.points.len() > 1) {
         return String::new();
@@ -44,7 +44,7 @@ fn rate(runs: &[Repeated<'_>], sizes: &[u64]) -> Plot {
     plot("Operations a second", sizes, iops, Axis::new(Scale::Linear, Unit::Rate, "", Span::up_to(top)))
 }
 
-/// Of a load that comes at its own times: its rate is the same whatever the cache.
+/// For a load at fixed times: its rate does not depend on the cache.
 fn mean_latency(runs: &[Repeated<'_>], sizes: &[u64]) -> Plot {
     let mean = lines(runs, |run| Some(run.latencies().mean()).filter(|nanos| *nanos > 0.0));
     let span = Span { from: lowest(&mean).max(100.0), to: highest(&mean) };
@@ -57,7 +57,7 @@ fn plot(title: &str, sizes: &[u64], lines: Vec<Line>, y: Axis) -> Plot {
     Plot { title: title.into(), note: String::new(), width: Width::Half, x, y, lines }
 }
 
-/// Which line has which colour: also what was run in one size only has one, as in the other charts.
+/// The colour of each line: caches that were run in one size only have one too, as in the other charts.
 fn styles<'a>(runs: &[Repeated<'a>]) -> Vec<&'a str> {
     let mut known = Vec::new();
     for run in runs.iter().map(|known| known.run).filter(|run| run.predicts.is_none()) {
@@ -69,7 +69,7 @@ fn styles<'a>(runs: &[Repeated<'a>]) -> Vec<&'a str> {
     known
 }
 
-/// What a run has in common with those of other sizes; of an older result, its name without the size.
+/// The name that runs of all sizes share; for an older result, its name without the size.
 fn family(run: &RunResult, size: u64) -> &str {
     let end = format!(", {}", show_bytes(size));
     run.family.as_deref().unwrap_or_else(|| run.name.strip_suffix(&end).unwrap_or(&run.name))

@@ -16,11 +16,11 @@ use crate::repeated::Repeated;
 const LOG_FROM: f64 = 20.0;
 /// Bars of a histogram for each power of ten.
 const BARS_PER_DECADE: f64 = 12.0;
-/// Runs whose details are shown without being asked for.
+/// The most runs with details that are open at first.
 const OPEN_RUNS_MAX: usize = 5;
-/// Latencies below this one, in nanoseconds, stand at the ground.
+/// Latencies below this one, in nanoseconds, are drawn at the bottom.
 const SHORTEST: f64 = 100.0;
-/// Jobs that have a line each; of more, three stand for all.
+/// The most jobs that have a line each; if there are more, three lines represent all.
 const JOB_LINES_MAX: usize = 6;
 
 #[expect(clippy::cast_precision_loss, reason = "amounts of a run are far below 2^53")]
@@ -35,7 +35,7 @@ fn over_time(series: &Series, values: &[f64]) -> Vec<Point> {
     (0..).map(middle).zip(values).map(|(x, y)| Point { x, y: *y }).collect()
 }
 
-/// What caches and devices counted from the start on, by the time since the operations count: without the ramp time.
+/// The counters of caches and devices, which include the ramp time, from the end of the ramp on.
 fn after_ramp(run: &RunResult, points: Vec<Point>) -> Vec<Point> {
     let ramp = float(run.ramp_nanos) / 1e9;
     points
@@ -107,7 +107,7 @@ fn iops(runs: &[RunResult]) -> Plot {
     let lines: Vec<Line> = runs.iter().zip(looks(runs)).map(of_run).collect();
     let y = rate_axis(&lines);
     let note = if y.scale == Scale::Log {
-        "All jobs of a run together; each step of the scale is ten times the one below."
+        "All jobs of a run together; each step of the scale is ten times the previous one."
     } else {
         "All jobs of a run together."
     };
@@ -125,7 +125,7 @@ fn percentiles(runs: &[RunResult]) -> Plot {
     let of_run = |(run, look): (&RunResult, Look)| percentile_line(run, look);
     let lines: Vec<Line> = runs.iter().zip(looks(runs)).map(of_run).collect();
     let all = lines.iter().flat_map(|line| &line.points).map(|point| point.y);
-    // A hit in memory takes no time that could be told; an axis down to it would be empty.
+    // A hit in memory takes no measurable time; an axis down to it would be empty.
     let lowest = all.fold(f64::INFINITY, f64::min).max(SHORTEST);
     let longest = lines.iter().flat_map(|line| &line.points).map(|point| point.x).fold(0.0, f64::max);
     let note = "How long that share of the operations took at most, from request to reply.";
@@ -139,7 +139,7 @@ fn percentiles(runs: &[RunResult]) -> Plot {
     }
 }
 
-/// From the fastest operation to the last percentile that a hundred operations stand behind.
+/// From the fastest operation to the last percentile that at least a hundred operations support.
 fn percentile_line(run: &RunResult, look: Look) -> Line {
     let latencies = run.latencies();
     let count = latencies.count();
@@ -185,7 +185,7 @@ fn ratio_points(hits: &Series, misses: &Series) -> Vec<Point> {
     if values.len() == series.values().len() { over_time(series, &values) } else { sparse(series, ratio) }
 }
 
-/// As [`over_time`], without the intervals in which nothing was asked for.
+/// As [`over_time`], without the intervals that have no requests.
 fn sparse(series: &Series, value: impl Fn(usize) -> Option<f64>) -> Vec<Point> {
     let zeroes = vec![0.0; series.values().len()];
     let places = over_time(series, &zeroes);
@@ -229,7 +229,7 @@ struct Scales {
 /// The time of the longest run.
 fn seconds_span(runs: &[RunResult]) -> Span {
     let longest = runs.iter().map(|run| float(run.nanos)).fold(0.0, f64::max) / 1e9;
-    // fio runs a few milliseconds longer than it is told.
+    // fio runs a few milliseconds longer than its runtime.
     Span::up_to((longest * 0.99).ceil().max(1.0))
 }
 
@@ -280,7 +280,7 @@ fn three_of(run: &RunResult, lines: &mut Vec<Line>) {
     *lines = chosen.into_iter().enumerate().map(style).collect();
 }
 
-/// Jobs that share a name are told apart by a number.
+/// Adds a number to the names of jobs that share one.
 fn name_alike(lines: &mut [Line]) {
     let names: Vec<String> = lines.iter().map(|line| line.name.clone()).collect();
     for (index, line) in lines.iter_mut().enumerate() {
@@ -360,7 +360,7 @@ fn whole(run: &RunResult) -> u64 {
     run.nanos.saturating_add(run.ramp_nanos)
 }
 
-/// What was written to the cache devices, as bars: what had to be, and what came on top.
+/// The bytes written to the cache devices, as bars: the necessary ones, and the overhead.
 pub(crate) fn endurance(runs: &[Repeated<'_>]) -> String {
     let most = runs.iter().map(written).fold(0.0, f64::max);
     if most <= 0.0 {
@@ -368,8 +368,8 @@ pub(crate) fn endurance(runs: &[Repeated<'_>]) -> String {
     }
     let has_cache = |known: &&Repeated<'_>| known.run.cache_device.is_some();
     let rows: String = runs.iter().filter(has_cache).map(|known| bar(known, most)).collect();
-    let note = "<p class=\"note\">What reads brought in and clients wrote must be written once; headers, journal \
-                and copies come on top. A flash device wears out by the sum.</p>";
+    let note = "<p class=\"note\">Fills and client writes must be written once; headers, journal and \
+                copies are overhead. The sum determines the wear of a flash device.</p>";
     let legend = "<ul class=\"legend\"><li><i class=\"b0\"></i>brought in by reads</li>\
                   <li><i class=\"b1\"></i>written by clients</li><li><i class=\"b2\"></i>on top</li></ul>";
     section(

@@ -11,12 +11,12 @@ use crate::plot::lines::{Line, Shape, Weight};
 use crate::plot::point::Point;
 use crate::plot::{Plot, Width};
 
-/// What caches of several sizes did for some traces.
+/// The results of caches of several sizes on some traces.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Curves<'a> {
-    /// What the page is about.
+    /// The subject of the page.
     pub title: &'a str,
-    /// What was run, in a sentence or two.
+    /// The runs, in a sentence or two.
     pub introduction: &'a str,
     /// The traces.
     pub traces: Vec<TraceCurves>,
@@ -27,7 +27,7 @@ pub struct Curves<'a> {
 pub struct TraceCurves {
     /// Its name.
     pub name: String,
-    /// What it holds, in a sentence.
+    /// The content of the trace, in a sentence.
     pub note: String,
     /// Bytes that it touches.
     pub footprint_bytes: u64,
@@ -44,11 +44,11 @@ pub struct TraceCurves {
 /// One cache.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Curve {
-    /// What it is called.
+    /// The displayed name.
     pub name: String,
-    /// Whether it is what the page is about; reference policies are not.
+    /// Whether the cache is the subject of the page; reference policies are not.
     pub is_main: bool,
-    /// The part of the blocks asked for that it had, for each size.
+    /// The share of the requested blocks that hit, for each size.
     pub hit_ratios: Vec<f64>,
 }
 
@@ -62,7 +62,7 @@ impl Curves<'_> {
 }
 
 impl TraceCurves {
-    /// What the cache of the middle size hits, beside the best of the reference policies.
+    /// The hit ratio of the cache of the middle size, compared with the best of the reference policies.
     fn answer(&self) -> Option<String> {
         let middle = self.sizes.len() / 2;
         let size = show_bytes(*self.sizes.get(middle)?);

@@ -1,4 +1,4 @@
-//! What each run was made of, and each job's figures.
+//! The parameters of each run, and each job's figures.
 
 use kickcache_model::result::{JobResult, RunResult};
 use kickcache_units::{show_bytes, show_count, show_rate};
@@ -8,12 +8,12 @@ use crate::measure::is_live;
 use crate::plot::axis::show_nanos;
 use crate::repeated::Repeated;
 
-/// Runs whose details are shown without being asked for.
+/// The most runs with details that are open at first.
 const OPEN_RUNS_MAX: usize = 5;
 
 /// Which of repeated runs the tables are of.
-const MIDDLE: &str = "<p class=\"note\">Of runs that were repeated: the one with the middle rate.</p>\n";
-/// What stands where a run has no figure.
+const MIDDLE: &str = "<p class=\"note\">Repeated runs are shown by the run with the median rate.</p>\n";
+/// The cell of a missing figure.
 const NOTHING: &str = "\u{2013}";
 
 /// The tables at the end of the page.
@@ -45,7 +45,7 @@ pub(crate) fn table(known: &[Repeated<'_>]) -> String {
         )
     };
     let part = if runs.len() <= OPEN_RUNS_MAX { section } else { fold };
-    section("What was run", &setups)
+    section("Parameters of the runs", &setups)
         + &part("Each job", &jobs)
         + &if devices.is_empty() { devices } else { part("Each device", &devices) }
 }
@@ -64,7 +64,7 @@ fn setup(run: &RunResult) -> String {
         cell("origin", &run.origin),
         cell("load", &run.workload),
         cell("time", &time),
-        // Nothing is drawn at random for clients.
+        // Runs with real clients draw no random numbers.
         cell("seed", &if is_live(run) { NOTHING.into() } else { run.seed.to_string() }),
         "</tr>\n".into(),
     ]

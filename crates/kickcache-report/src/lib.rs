@@ -5,8 +5,8 @@
 //! * `summary`, `overview`, `facts`, `repeated`, `curves`: the sections of a page.
 //! * `charts`, `plot`: charts as SVG, each in a wide and a narrow form; `look`: which colour a run has.
 //!
-//! Invariants: a page is complete without JavaScript, on paper and on a phone; the script adds what a pointer can ask for.
-//! All figures of the runs are in the page as JSON, too.
+//! Invariants: a page is complete without JavaScript, on paper and on a phone; the script adds details under
+//! the pointer. All figures of the runs are in the page as JSON, too.
 //!
 //! Start with [`Report`] (runs to be compared) or [`Collection`] (many runs).
 
@@ -35,12 +35,12 @@ use crate::page::Page;
 /// Runs to be compared.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Report<'a> {
-    /// What the page is about.
+    /// The subject of the page.
     pub title: &'a str,
-    /// What was run, in a sentence or two.
+    /// The runs, in a sentence or two.
     pub introduction: &'a str,
-    /// The runs; ratios are to the first one unless the reader chooses another. Of runs that share a name and differ
-    /// in their seed, the one with the middle rate stands for all.
+    /// The runs; ratios are to the first one unless the reader chooses another. Runs that share a name and
+    /// differ in their seed are shown by the run with the median rate.
     pub runs: &'a [RunResult],
 }
 
@@ -68,7 +68,7 @@ pub fn answer(runs: &[RunResult]) -> Vec<String> {
     answer::sentences(&repeated::fold(runs))
 }
 
-/// The same for the head of a page, where the rest is left to the table, and that is said.
+/// The same for the head of a page, which refers to the table for the rest.
 pub fn headline(runs: &[RunResult]) -> Vec<String> {
     answer::shortened(&repeated::fold(runs))
 }
@@ -76,7 +76,7 @@ pub fn headline(runs: &[RunResult]) -> Vec<String> {
 /// Runs that belong together, of many.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Group {
-    /// What they have in common.
+    /// The common property of the runs.
     pub title: String,
     /// More about them, in a sentence.
     pub note: String,
@@ -89,15 +89,15 @@ pub struct Group {
 /// Many runs: tables of results first, then charts to be unfolded.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Collection<'a> {
-    /// What the page is about.
+    /// The subject of the page.
     pub title: &'a str,
-    /// What was run, in a sentence or two.
+    /// The runs, in a sentence or two.
     pub introduction: &'a str,
-    /// The answer in sentences, which stand on top.
+    /// The answer in sentences, at the top of the page.
     pub answer: &'a [String],
-    /// Results, in rows; a row may name a group, which is what its name leads to.
+    /// Results, in rows; a row may name a group; its name then links there.
     pub overviews: &'a [Overview],
-    /// What is charted together.
+    /// The runs that share charts.
     pub groups: &'a [Group],
     /// All runs, each once; repetitions as in a [`Report`]. Without any there are only the overviews.
     pub runs: &'a [RunResult],

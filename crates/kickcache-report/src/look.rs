@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_prediction_has_the_colour_of_what_it_foretells() {
+    fn a_prediction_has_the_colour_of_its_measurement() {
         let run = |name: &str, predicts: Option<&str>| RunResult {
             predicts: predicts.map(str::to_owned),
             ..RunResult::new(name, "", 1)

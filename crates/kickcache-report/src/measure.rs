@@ -1,4 +1,4 @@
-//! What runs are compared by.
+//! The measure of a comparison of runs.
 
 use kickcache_model::result::{Pacing, RunResult};
 use kickcache_model::statistics::comparison::{Better, Comparison, Pair, compare};
@@ -15,7 +15,7 @@ const MARGIN: f64 = 0.05;
 pub(crate) enum Measure {
     /// Operations a second.
     Rate,
-    /// The mean latency: of a load that comes at times of its own, whose rate says nothing about the devices.
+    /// The mean latency: for a load at fixed times, because its rate is independent of the devices.
     MeanLatency,
 }
 
@@ -46,7 +46,7 @@ impl Measure {
         known.median(|run| Some(self.value(run))).unwrap_or(f64::NAN)
     }
 
-    /// Runs with the same seed, compared; nothing unless there are several of both.
+    /// Compares runs with the same seed; `None` unless both have several.
     pub(crate) fn compare(self, base: &Repeated<'_>, other: &Repeated<'_>) -> Option<Comparison> {
         let pair = |run: &&RunResult| {
             let twin = base.all.iter().find(|twin| twin.seed == run.seed)?;
@@ -61,13 +61,14 @@ impl Measure {
         compare(&pairs, MARGIN, better).filter(|known| counts && known.rounds > 1)
     }
 
-    /// Whether the figure of a run says how fast it was: it counts, and its rate is not that of its clients.
+    /// Whether the figure of a run is a measure of its speed: the run counts, and its clients do not fix its
+    /// rate.
     pub(crate) fn says_something(self, known: &Repeated<'_>) -> bool {
         known.counts() && (self == Measure::MeanLatency || known.run.pacing == Pacing::Closed)
     }
 
-    /// How often the figure of a base other runs have, round by round where there are several; nothing if the figure of one of
-    /// both says nothing.
+    /// The ratio of other runs' figure to the base's, round by round if there are several; `None` if either
+    /// figure is no measure of speed.
     pub(crate) fn ratio(self, base: &Repeated<'_>, other: &Repeated<'_>) -> Option<f64> {
         let ratio = match self.compare(base, other) {
             Some(known) => known.ratio,
@@ -77,7 +78,7 @@ impl Measure {
         Some(ratio).filter(|ratio| is_known && ratio.is_finite() && *ratio > 0.0)
     }
 
-    /// It as a text, with what it is.
+    /// The figure as a text, with its unit.
     pub(crate) fn show_with_unit(self, known: &Repeated<'_>) -> String {
         match self {
             Measure::Rate => format!("{} IOPS", self.show(known)),

@@ -1,4 +1,5 @@
-//! Figures in rows: a table with what each is of the first, and a mark for each on a scale that all rows share.
+//! Figures in rows: a table with their ratios to the first, and a mark for each on a scale that all rows
+//! share.
 
 use kickcache_units::show_rate;
 
@@ -10,9 +11,9 @@ use crate::summary::show_factor;
 pub struct Overview {
     /// Its heading.
     pub heading: String,
-    /// What the figures are, in a sentence or two.
+    /// The meaning of the figures, in a sentence or two.
     pub note: String,
-    /// What the columns are.
+    /// The headings of the columns.
     pub series: Vec<String>,
     /// The column that ratios are to.
     pub measure: usize,
@@ -23,7 +24,7 @@ pub struct Overview {
 /// Figures that belong together.
 #[derive(Clone, PartialEq, Debug)]
 pub struct OverviewRow {
-    /// What they are about.
+    /// The subject of the row.
     pub name: String,
     /// More about it, in a few words.
     pub note: String,
@@ -57,7 +58,7 @@ impl Scale {
         Scale { first, last: last.max(first + 1) }
     }
 
-    /// Where a figure stands, in percent.
+    /// The position of a figure, in percent.
     fn place(self, figure: f64) -> f64 {
         let span = f64::from(self.last - self.first);
         ((figure.max(f64::MIN_POSITIVE).log10() - f64::from(self.first)) / span * 100.0).clamp(0.0, 100.0)

@@ -1,4 +1,4 @@
-//! What every page has around its parts.
+//! The frame that all pages share.
 
 use crate::html::escape;
 
@@ -15,7 +15,7 @@ pub(crate) struct Page<'a> {
 }
 
 impl Page<'_> {
-    /// The whole of it.
+    /// The whole page.
     pub(crate) fn html(&self) -> String {
         let (title, introduction) = (escape(self.title), escape(self.introduction));
         let (body, data) = (self.body, self.data);

@@ -1,4 +1,4 @@
-//! Runs that differ in their seed only: figures are their medians, charts those of the middle one.
+//! Runs that differ in their seed only: their figures are medians, their charts those of the middle run.
 
 use kickcache_model::result::{RunResult, Standing};
 use kickcache_model::statistics::median;
@@ -6,18 +6,18 @@ use kickcache_model::statistics::median;
 /// Runs of one kind.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Repeated<'a> {
-    /// The one with the middle rate.
+    /// The run with the median rate.
     pub(crate) run: &'a RunResult,
     /// The lowest rate of all, in operations a second.
     pub(crate) least: f64,
     /// The highest.
     pub(crate) most: f64,
-    /// All of them, by their rates.
+    /// All runs, ordered by their rates.
     pub(crate) all: Vec<&'a RunResult>,
 }
 
 impl Repeated<'_> {
-    /// Whether what they show may be relied on.
+    /// Whether the figures are reliable.
     pub(crate) fn counts(&self) -> bool {
         self.all.iter().all(|run| run.standing == Standing::Counts)
     }

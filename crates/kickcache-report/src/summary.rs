@@ -27,15 +27,16 @@ pub(crate) fn table(runs: &[Repeated<'_>]) -> String {
     section("Results", &format!("{}{table}{}{ramp}", chooser(runs), meaning(&columns, measure)))
 }
 
-/// What the columns are.
+/// The explanation of the columns.
 fn meaning(columns: &[Column], measure: Measure) -> String {
     let ratio = match measure {
         Measure::Rate => {
-            "ratio: of IOPS to the first run, or the one that is chosen above; of repeated runs, round by round"
+            "ratio: IOPS divided by the IOPS of the first run, or of the run chosen above; of repeated runs, round by round"
         }
         Measure::MeanLatency => {
-            "ratio: of the mean latency to the first run, or the one that is chosen above; the load comes at times \
-                                 of its own, so that the rate is the same whatever the device; lower is better"
+            "ratio: mean latency divided by that of the first run, or of the run \
+                                 chosen above. Requests arrive at fixed times, so the rate does not \
+                                 depend on the device. Lower is better"
         }
     };
     let known = [
@@ -46,7 +47,7 @@ fn meaning(columns: &[Column], measure: Measure) -> String {
             "p50",
             "p50, p99, p99.9: half, 99 % and 99.9 % of the operations took at most so long, from request to reply",
         ),
-        ("hits", "hits: the part of the blocks asked for that was found in the cache"),
+        ("hits", "hits: the share of the requested blocks that was served from the cache"),
         (
             "write amplification",
             "write amplification: bytes written to the cache device for each that was to be kept there",
@@ -57,13 +58,13 @@ fn meaning(columns: &[Column], measure: Measure) -> String {
     format!("<p class=\"note\">{}.</p>\n", escape(&texts.join(". ")))
 }
 
-/// What counts from where.
-const RAMP: &str = "<p class=\"note\">Operations and latencies are those after the ramp time; hits and what was written are those \
-                    of the whole run.</p>\n";
-/// What stands where a run has no figure.
+/// The periods that the figures cover.
+const RAMP: &str = "<p class=\"note\">Operations and latencies exclude the ramp time; hits and bytes \
+                    written cover the whole run.</p>\n";
+/// The cell of a missing figure.
 const NOTHING: &str = "\u{2013}";
 
-/// Lets the reader choose what ratios are to.
+/// Lets the reader choose the base of the ratios.
 fn chooser(runs: &[Repeated<'_>]) -> String {
     if runs.len() < 2 {
         return String::new();
@@ -142,7 +143,7 @@ fn row(known: &Repeated<'_>, columns: &[Column], measure: Measure, base: Option<
         format!("<td class=\"{}{none}\" data-label=\"{}\">{}</td>", column.class, column.name, escape(&value))
     };
     let cells: String = columns.iter().map(cell).collect();
-    // The script computes ratios, too: not of a rate that says nothing.
+    // The script computes ratios, too; it must not use a rate that is no measure of speed.
     let value = if measure.says_something(known) { measure.of_all(known) } else { f64::NAN };
     let by_seed: BTreeMap<u64, f64> = known.all.iter().map(|run| (run.seed, measure.value(run))).collect();
     let rounds = escape(&serde_json::json!(by_seed).to_string());

@@ -35,7 +35,7 @@ fn page(runs: &[RunResult]) -> String {
 }
 
 #[test]
-fn a_page_holds_every_section_and_loads_nothing() {
+fn a_page_has_every_section_and_loads_no_resources() {
     let page = page(&[run("disk", 10_000, 2), with_cache(run("cached", 100, 2))]);
     for part in [
         "<h1>A &lt;title&gt;</h1>",
@@ -69,12 +69,12 @@ fn names_cannot_break_out_of_the_page() {
     assert_eq!(page.matches("</script>").count(), 2);
 }
 
-/// What breaks out of elements, of attributes in either quotes, of scripts, and of JSON.
+/// Text that ends elements, attributes in either quotes, scripts, and JSON strings.
 const HOSTILE: &str =
     "</script><script>alert(1)</script><img src=x onerror=alert(1)>\"' onload=\"alert(1)&lt;&amp;\u{2028}";
 
 #[test]
-fn no_text_of_a_run_becomes_a_tag_or_ends_an_attribute() {
+fn no_text_of_a_run_becomes_a_tag_or_attribute() {
     let hostile = |seed| {
         let mut run = with_cache(run(HOSTILE, 1_000, 2));
         run.seed = seed;
@@ -101,7 +101,7 @@ fn no_text_of_a_run_becomes_a_tag_or_ends_an_attribute() {
 }
 
 #[test]
-fn a_live_run_is_not_compared_by_a_rate_that_its_clients_decide() {
+fn a_live_run_is_not_compared_by_its_rate() {
     let mut live = RunResult::new("live", "clients", 0);
     (live.nanos, live.pacing) = (10_000_000_000, kickcache_model::result::Pacing::Open);
     live.jobs.push(JobResult::new("clients", 1));
@@ -112,7 +112,7 @@ fn a_live_run_is_not_compared_by_a_rate_that_its_clients_decide() {
 }
 
 #[test]
-fn a_run_is_compared_with_its_twin_and_loads_that_differ_are_named() {
+fn a_run_is_compared_with_its_twin_naming_load_differences() {
     let twin = RunResult { twin: Some("a: warm".into()), ..run("b: warm", 40_000, 1) };
     let other = RunResult { workload: "other".into(), ..run("b: other", 40_000, 1) };
     let sentences = answer(&[run("a: cold", 10_000, 1), run("a: warm", 20_000, 1), twin, other]);
@@ -155,7 +155,7 @@ fn a_long_run_gives_a_page_of_bounded_size() {
 }
 
 #[test]
-fn runs_that_differ_in_their_seed_are_one_row_with_a_spread() {
+fn runs_that_differ_in_their_seed_are_one_row() {
     let mut runs = [run("disk", 1_000, 1), run("disk", 2_000, 1), run("disk", 4_000, 1)];
     (1..).zip(&mut runs).for_each(|(seed, run)| run.seed = seed);
     let page = page(&runs);
@@ -198,7 +198,7 @@ fn a_row_of_an_overview_leads_to_its_charts() {
     assert!(page.contains("<a href=\"#group-0\">full</a>") && page.contains("<div id=\"group-0\">"));
     assert!(page.contains("\u{d7} 2.50"), "ratios are to the first column");
     assert!(page.contains("&lt;model&gt;") && !page.contains("<model>"));
-    // 1,000 stands at the left end of 1,000 to 100,000, and 40,000 at 80 %.
+    // 1,000 is at the left end of 1,000 to 100,000, and 40,000 at 80 %.
     assert!(page.contains("class=\"mark m0\" style=\"left:0.00%\""));
     assert!(page.contains("class=\"mark m0\" style=\"left:80.10%\""));
 }
@@ -257,7 +257,7 @@ fn curves_name_the_sizes_that_were_tried() {
 }
 
 #[test]
-fn the_answer_stands_on_top_in_words() {
+fn the_answer_is_at_the_top_in_words() {
     let page = page(&[run("disk", 10_000, 1), run("cached", 100, 1)]);
     let answer = "disk: 100 IOPS, cached: 10,000, 100x; p99 10 ms, now 100 \u{b5}s.";
     assert!(
@@ -282,7 +282,7 @@ fn repeated_runs_get_a_verdict_from_their_rounds() {
 }
 
 #[test]
-fn a_load_at_its_own_times_is_compared_by_its_latency() {
+fn a_load_at_fixed_times_is_compared_by_latency() {
     let open = |name: &str, nanos| {
         let mut run = run(name, 10_000, 1);
         run.pacing = kickcache_model::result::Pacing::Open;
@@ -313,7 +313,7 @@ fn caches_of_several_sizes_are_drawn_by_size() {
 }
 
 #[test]
-fn no_latency_axis_begins_at_nothing() {
+fn no_latency_axis_begins_at_zero() {
     let mut fast = run("memory", 1_000, 1);
     fast.jobs[0].reads.latencies.record_many(Duration::from_nanos(0), 5_000);
     let page = page(&[fast]);
@@ -333,7 +333,7 @@ fn compared_runs_share_their_time_axis() {
 }
 
 #[test]
-fn hits_of_the_ramp_time_are_not_drawn_and_what_was_written_then_is_of_the_whole_run() {
+fn the_ramp_time_is_excluded_from_charts_but_not_totals() {
     let mut run = with_cache(run("cached", 1_000, 1));
     run.hit_blocks.add(Instant::from_nanos(7_500_000_000), 100);
     let chart = |run: &RunResult| charts::side_by_side(std::slice::from_ref(run), 0);
@@ -343,11 +343,11 @@ fn hits_of_the_ramp_time_are_not_drawn_and_what_was_written_then_is_of_the_whole
     run.ramp_nanos = 5_000_000_000;
     assert!(!chart(&run).contains("&quot;0.5 s&quot;,&quot;7.5 s&quot;"), "hits of the ramp time");
     assert!(per_hour(&run).contains("720 MiB an hour"), "{}", per_hour(&run));
-    assert!(page(&[run]).contains("after the ramp time"));
+    assert!(page(&[run]).contains("exclude the ramp time"));
 }
 
 #[test]
-fn figures_of_repeated_runs_are_medians_and_ratios_are_those_of_the_rounds() {
+fn repeated_runs_show_medians_and_ratios_by_round() {
     let seeded = |name: &str, gap: u64, seed: u64| RunResult { seed, ..run(name, gap, 1) };
     let runs = [
         seeded("slow", 1_000, 1),
@@ -365,7 +365,7 @@ fn figures_of_repeated_runs_are_medians_and_ratios_are_those_of_the_rounds() {
 }
 
 #[test]
-fn a_cache_has_one_colour_in_the_chart_by_size_and_beside_the_others() {
+fn a_cache_has_the_same_colour_in_all_charts() {
     let sized = |name: &str, gib: u64| RunResult {
         family: Some(name.into()),
         cache_bytes: Some(gib << 30),
@@ -377,7 +377,7 @@ fn a_cache_has_one_colour_in_the_chart_by_size_and_beside_the_others() {
 }
 
 #[test]
-fn a_load_at_its_own_times_has_latencies_by_size_and_no_rates() {
+fn a_load_at_fixed_times_has_latencies_by_size_only() {
     let sized = |gib: u64| RunResult {
         family: Some("cache".into()),
         cache_bytes: Some(gib << 30),
@@ -389,7 +389,7 @@ fn a_load_at_its_own_times_has_latencies_by_size_and_no_rates() {
 }
 
 #[test]
-fn what_is_left_out_of_the_words_is_said() {
+fn omitted_sentences_are_mentioned() {
     let runs: Vec<RunResult> = (0..11).map(|index| run(&format!("run{index}"), 10_000, 1)).collect();
     let sentences = answer(&runs);
     assert!(sentences.len() == 10 && sentences[9].contains("run10: 100"), "each run has a sentence");
@@ -399,7 +399,7 @@ fn what_is_left_out_of_the_words_is_said() {
 }
 
 #[test]
-fn runs_that_do_not_count_get_no_ratio_and_no_verdict() {
+fn runs_that_do_not_count_get_no_verdict() {
     let void = |seed, name: &str, gap| RunResult {
         seed,
         standing: kickcache_model::result::Standing::Void,
@@ -454,7 +454,7 @@ fn charts_and_table_have_the_same_figures_of_repeated_runs() {
 }
 
 #[test]
-fn what_is_not_known_of_a_live_volume_is_not_drawn() {
+fn unknown_figures_of_a_live_volume_are_not_drawn() {
     let mut live = RunResult::new("vm1", "clients", 0);
     (live.nanos, live.pacing) = (10_000_000_000, kickcache_model::result::Pacing::Open);
     live.jobs.push(JobResult::new("clients", 1));

@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// An authority of its own in a folder: ca-cert.pem, and beside it the certificates that it issues.
+/// A certificate authority in a folder: ca-cert.pem, with the certificates that it issues in the
+/// same folder.
 pub(crate) struct Authority(PathBuf);
 
 impl Authority {

@@ -1,4 +1,4 @@
-//! What a client needs for TLS.
+//! A client's TLS configuration.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ impl ClientTls {
     /// name or an address.
     ///
     /// # Errors
-    /// Names the file, and what is wrong with it.
+    /// Names the file and its defect.
     pub fn open(folder: &Path, host: &str) -> Result<ClientTls, TlsError> {
         let place = folder;
         let folder = Folder::new(folder);

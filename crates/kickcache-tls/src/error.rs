@@ -1,4 +1,4 @@
-//! What is wrong with a folder of certificates.
+//! The error for a defective folder of certificates.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use thiserror::Error;
 pub struct TlsError {
     /// The file.
     pub path: PathBuf,
-    /// What is wrong, and what to do.
+    /// The defect and its remedy.
     pub what: String,
 }
 

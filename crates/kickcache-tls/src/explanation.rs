@@ -4,13 +4,13 @@ use rustls::{AlertDescription, CertificateError, Error, PeerIncompatible};
 
 use crate::key_type::{KeyType, SUPPORTED, signature_name};
 
-/// What is wrong, seen from this side: `its` is the peer's.
+/// The defect, as seen from this side: `its` is the peer's.
 pub fn explain(error: &Error) -> String {
     match error {
         Error::InvalidCertificate(error) => format!("its certificate {}", explain_certificate(error)),
         Error::NoCertificatesPresented => "it has no certificate".into(),
         Error::AlertReceived(alert) => format!("it refuses: {}", explain_alert(*alert)),
-        Error::InvalidMessage(_) => "it does not speak TLS".into(),
+        Error::InvalidMessage(_) => "it does not use TLS".into(),
         Error::PeerIncompatible(error) => explain_incompatible(error).into(),
         Error::PeerMisbehaved(_) | Error::InappropriateMessage { .. } => {
             "it breaks the rules of TLS, or signs with a key of an unsupported type".into()

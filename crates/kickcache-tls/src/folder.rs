@@ -16,9 +16,9 @@ use crate::explanation::{explain_revocations, explain_webpki};
 use crate::key_type::{KeyType, SUPPORTED};
 use crate::pem;
 
-/// The authorities that certificates of peers come from.
+/// The authorities that issue the certificates of peers.
 pub(crate) const AUTHORITIES: &str = "ca-cert.pem";
-/// What they revoked; may be missing.
+/// Certificates that the authorities revoked; the file may be missing.
 pub(crate) const REVOKED: &str = "ca-crl.pem";
 /// A server's own.
 pub(crate) const SERVER: PairNames = PairNames { certificate: "server-cert.pem", key: "server-key.pem" };
@@ -141,7 +141,7 @@ fn check_own(path: &Path, chain: &[CertificateDer<'_>]) -> Result<(), TlsError> 
     })
 }
 
-/// Everything of one kind in a file, at least one.
+/// All items of one kind in a file, at least one.
 fn items<T: PemObject>(path: &Path, what: &str) -> Result<Vec<T>, TlsError> {
     let text = read(path)?;
     let found: Result<Vec<T>, PemError> = T::pem_slice_iter(&text).collect();
@@ -154,10 +154,12 @@ fn items<T: PemObject>(path: &Path, what: &str) -> Result<Vec<T>, TlsError> {
 
 fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
     let unreadable = |error: io::Error| match error.kind() {
-        ErrorKind::NotFound => TlsError::new(path, "there is no such file; see docs/how-to/tls.md"),
+        ErrorKind::NotFound => {
+            TlsError::new(path, "there is no such file; docs/how-to/tls.md shows how to create it")
+        }
         _ => TlsError::new(path, format!("it cannot be read ({error})")),
     };
-    // Others cannot be opened without waiting for who writes to them.
+    // Opening a FIFO would wait until a writer opens it.
     if !std::fs::metadata(path).map_err(unreadable)?.is_file() {
         return Err(TlsError::new(path, "it is no regular file; write the certificates into one"));
     }

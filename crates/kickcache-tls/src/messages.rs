@@ -27,7 +27,7 @@ fn authority(folder: &TempDir) -> Authority {
 #[track_caller]
 fn check_words(said: &str) {
     for word in ["Error", "::", "Other(", "Some(", "unexpected", "failed to parse", "Context"] {
-        assert!(!said.contains(word), "{word} is no word for people: {said}");
+        assert!(!said.contains(word), "{word} is not a word for a message: {said}");
     }
 }
 
@@ -162,7 +162,7 @@ fn files_of_other_kinds_are_named_with_the_conversion() {
 }
 
 #[test]
-fn a_certificate_of_this_side_is_checked_before_it_is_used() {
+fn an_own_certificate_is_checked_before_use() {
     let folder = tempfile::tempdir().unwrap();
     let authority = authority(&folder);
     authority.sign("server", OWN, "");
@@ -227,7 +227,7 @@ fn certificates_of_peers_are_refused_in_words() {
         ),
     ] {
         for said in said {
-            assert!(said.starts_with(expected), "{said}, not: {expected}");
+            assert!(said.starts_with(expected), "{said}, expected: {expected}");
         }
     }
     let [server, _] = any(OWN, &format!("{NAMES}extendedKeyUsage=clientAuth\n"));

@@ -1,4 +1,4 @@
-//! The names in a certificate, and those that are allowed.
+//! The names in a peer's certificate, and the allowed names.
 
 use std::fmt;
 use std::str::FromStr;
@@ -15,7 +15,7 @@ pub struct PeerNames {
 }
 
 impl PeerNames {
-    /// Those of a certificate that was verified; others have none.
+    /// The names of a verified certificate; an invalid certificate has none.
     pub fn of(certificate: &CertificateDer<'_>) -> PeerNames {
         let Ok(certificate) = webpki::EndEntityCert::try_from(certificate) else {
             return PeerNames::default();
@@ -24,7 +24,7 @@ impl PeerNames {
         PeerNames { common: common_names(certificate.subject()), dns }
     }
 
-    /// Whether one of them is meant.
+    /// Whether a name in the list is allowed.
     pub fn is_allowed(&self, allowed: &AllowedClient) -> bool {
         let is_common = |name: &str| self.common.iter().any(|known| known == name);
         let is_dns = |name: &str| self.dns.iter().any(|known| known.eq_ignore_ascii_case(name));
@@ -52,7 +52,7 @@ pub enum AllowedClient {
     CommonName(String),
     /// A DNS name among its alternative names: `DNS=NAME`.
     Dns(String),
-    /// One of the two: `NAME`.
+    /// `NAME`: a common name or an alternative name.
     Either(String),
 }
 

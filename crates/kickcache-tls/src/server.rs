@@ -1,4 +1,4 @@
-//! What a server needs for TLS.
+//! A server's TLS configuration.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,11 +16,11 @@ pub enum PeerCheck {
     /// Of an authority in ca-cert.pem.
     #[default]
     Required,
-    /// They are not asked for one.
+    /// The server requests no certificate from them.
     Off,
 }
 
-/// A server's certificates, as they were when somebody looked last.
+/// A server's certificates as of the last check.
 #[derive(Clone, Debug)]
 pub struct ServerCertificates {
     folder: Folder,
@@ -29,10 +29,10 @@ pub struct ServerCertificates {
     config: Arc<ServerConfig>,
 }
 
-/// What a look at the files brought.
+/// The result of a check for changed files.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Refreshed {
-    /// The files are those of the last look.
+    /// The files have not changed since the last check.
     Unchanged,
     /// New files are in use.
     Renewed,
@@ -44,10 +44,11 @@ impl ServerCertificates {
     /// Reads them.
     ///
     /// # Errors
-    /// Names the file, and what is wrong with it.
+    /// Names the file and its defect.
     pub fn open(folder: &Path, check: PeerCheck) -> Result<ServerCertificates, TlsError> {
         let folder = Folder::new(folder);
-        // Before the files are read: what changes meanwhile is seen by the next look.
+        // The stamp is taken before the files are read, so that the next check detects a change
+        // made meanwhile.
         let stamp = Stamp::of(&files(&folder, check));
         let config = Arc::new(config(&folder, check)?);
         Ok(ServerCertificates { folder, check, stamp, config })
@@ -69,7 +70,7 @@ impl ServerCertificates {
         }
     }
 
-    /// What a connection begins with.
+    /// The configuration for new connections.
     pub fn config(&self) -> Arc<ServerConfig> {
         Arc::clone(&self.config)
     }
@@ -91,7 +92,7 @@ fn config(folder: &Folder, check: PeerCheck) -> Result<ServerConfig, TlsError> {
     let builder = match check {
         PeerCheck::Off => builder.with_no_client_auth(),
         PeerCheck::Required => {
-            // What no list names is not revoked, as in GnuTLS.
+            // A certificate that no list names is not revoked, as in GnuTLS.
             let verifier = WebPkiClientVerifier::builder_with_provider(folder.authorities()?, provider)
                 .with_crls(folder.revoked()?)
                 .allow_unknown_revocation_status();
@@ -114,7 +115,7 @@ mod tests {
     use crate::certificates::Authority;
 
     #[test]
-    fn new_files_are_used_and_broken_ones_are_told_once() {
+    fn new_files_are_used_and_broken_ones_reported_once() {
         let folder = tempfile::tempdir().unwrap();
         let authority = Authority::new(folder.path());
         authority.issue("server", "localhost");
@@ -143,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_named() {
+    fn missing_files_are_named() {
         let folder = tempfile::tempdir().unwrap();
         let told = |check| ServerCertificates::open(folder.path(), check).unwrap_err().to_string();
         assert!(told(PeerCheck::Required).contains("ca-cert.pem: there is no such file"));

@@ -3,7 +3,7 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
-/// What the system says of some files; another stamp means other contents.
+/// The metadata of some files in the file system; a different stamp means different contents.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Stamp(Vec<Option<FileStamp>>);
 

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use serde::de::{Deserialize, Deserializer, Visitor};
 
-/// A number of bytes that somebody wrote down, such as `10G`, `4k`, `1.5MiB` or `4096`. `G` and `GiB` are binary, `GB` is
-/// decimal, as dd and the makers of disks have it.
+/// A number of bytes as users write it, such as `10G`, `4k`, `1.5MiB` or `4096`. `G` and `GiB` are binary,
+/// `GB` is decimal, as in dd and on the labels of disks.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Size(u64);
 
@@ -28,7 +28,7 @@ impl Size {
 /// Why a text is not a size.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum SizeError {
-    /// Nothing there.
+    /// The text is empty.
     #[error("the size is empty; write a number with K, M, G or T, such as 512M or 10G")]
     Empty,
     /// A minus sign.
@@ -45,7 +45,7 @@ pub enum SizeError {
         "`{text}` ends in the unknown unit `{unit}`; use K, M, G or T (1K is 1024 bytes, 1KB is 1000), such as 512M or 10G"
     )]
     Unit {
-        /// What was written.
+        /// The text as written.
         text: String,
         /// The part behind the number.
         unit: String,
@@ -189,7 +189,7 @@ pub fn counted(count: u64, noun: &str) -> String {
     format!("{} {noun}{}", show_count(count), if count == 1 { "" } else { "s" })
 }
 
-/// The verb that goes with that.
+/// The verb form that agrees with a count.
 pub const fn are(count: u64) -> &'static str {
     if count == 1 { "is" } else { "are" }
 }
@@ -230,7 +230,7 @@ pub fn show_duration(span: Duration) -> String {
     }
 }
 
-/// A share in percent for people; `-` if there is nothing to share.
+/// A share in percent for display; `-` if the whole is 0.
 pub fn show_ratio(part: u64, whole: u64) -> String {
     if whole == 0 {
         return "-".into();
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_size_is_refused_with_a_sentence() {
+    fn an_invalid_size_is_refused_with_a_sentence() {
         let texts = [
             "",
             "-1",
@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn ratio_of_nothing_is_a_dash() {
+    fn a_ratio_to_zero_is_a_dash() {
         assert_eq!(show_ratio(0, 0), "-");
         assert_eq!(show_ratio(947, 1000), "94.7 %");
     }

@@ -31,7 +31,7 @@ pub fn push_escaped(text: &mut String, c: char) {
         '\n' => text.push_str("\\n"),
         '\t' => text.push_str("\\t"),
         '\r' => text.push_str("\\r"),
-        // A string takes everything.
+        // Writing to a string cannot fail.
         c => drop(write!(text, "\\u{:04x}", u32::from(c))),
     }
 }

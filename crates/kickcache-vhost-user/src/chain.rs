@@ -1,7 +1,7 @@
 //! Descriptor chains: from a head to the stretches of guest memory that it names.
 //!
-//! The walk is our own, because a head that was in flight when the daemon died is walked again, and because a chain
-//! that ends early by a fault must not be taken for one that ends.
+//! The crate walks chains itself for two reasons: a head that was in flight when the daemon died is walked
+//! again, and a chain that a fault cuts short must not be treated as complete.
 
 use virtio_bindings::bindings::virtio_ring::VRING_DESC_F_INDIRECT;
 use virtio_queue::desc::split::Descriptor;
@@ -12,14 +12,14 @@ use super::memory::{read, write};
 
 const DESCRIPTOR_BYTES: u32 = 16;
 
-/// A stretch of guest memory; nothing is said about whether it exists.
+/// A segment of guest memory; the type does not promise that the memory exists.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Segment {
     pub(super) address: GuestAddress,
     pub(super) length: u32,
 }
 
-/// What a chain names: first what the device reads, then what it writes.
+/// The segments of a chain: the segments that the device reads, then the segments that it writes.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Chain {
     pub(super) readable: Vec<Segment>,
@@ -38,11 +38,11 @@ pub(super) struct Table {
 pub(super) enum QueueFault {
     #[error("a chain names a descriptor outside of its table")]
     OutsideTable,
-    #[error("a table of descriptors lies outside of guest memory")]
+    #[error("a table of descriptors is outside of guest memory")]
     OutsideMemory,
     #[error("a chain has more descriptors than its table, or than {DESCRIPTORS_MAX}: it is a loop")]
     Loop,
-    #[error("a table of indirect descriptors names another one, or is named beside other descriptors")]
+    #[error("a table of indirect descriptors contains another one, or is chained with other descriptors")]
     NestedTable,
     #[error("a table of indirect descriptors has an impossible length")]
     TableLength,
@@ -52,7 +52,7 @@ pub(super) enum QueueFault {
     TooLong,
     #[error("a chain has no place in guest memory for its status")]
     NoStatus,
-    #[error("a head came that is in flight already, or that no table has")]
+    #[error("a head was submitted that is in flight already, or that no table has")]
     Head,
     #[error("the ring cannot be read, written, or is ahead of itself")]
     Ring,
@@ -170,7 +170,7 @@ pub(super) fn take_front<const N: usize>(
     (filled == N).then_some(bytes)
 }
 
-/// Takes the last byte off some segments and says where it is.
+/// Removes the last byte of some segments and returns its address.
 pub(super) fn take_last_byte(segments: &mut Vec<Segment>) -> Option<GuestAddress> {
     while let Some(last) = segments.last_mut() {
         if let Some(shorter) = last.length.checked_sub(1) {

@@ -10,13 +10,13 @@ use super::features::{
 
 /// Length of the configuration space.
 pub(super) const CONFIG_BYTES: usize = 60;
-/// Where the switch of the write cache stands, the only field that a guest may write.
+/// The offset of the write cache field, the only field that a guest may write.
 pub(super) const WRITE_CACHE_AT: usize = 32;
 
 const PHYSICAL_BYTES: u32 = 4096;
 const OPTIMAL_BYTES: u32 = 64 << 10;
 
-/// What a guest sees of a volume.
+/// The properties of a volume that a guest sees.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Disk {
     /// The reply to GET_ID: the serial number and zeroes behind it.
@@ -29,7 +29,7 @@ pub struct Disk {
     pub block_size: u32,
 }
 
-/// Whether a guest that is told of a write may have to flush.
+/// Whether a guest may have to flush after an acknowledged write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum WriteCache {
     On,
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn the_fields_stand_where_the_specification_says() {
+    fn the_fields_have_the_offsets_of_the_specification() {
         let space = disk(512).config_space(WriteCache::On);
         let u32_at = |at: usize| u32::from_le_bytes(space[at..at + 4].try_into().unwrap());
         let u16_at = |at: usize| u16::from_le_bytes(space[at..at + 2].try_into().unwrap());

@@ -1,4 +1,5 @@
-//! A vhost-user-blk device: its state, and its queues' chains in, answers out. Messages are told in `front_end`.
+//! A vhost-user-blk device: its state, chains of its queues in, answers out. `front_end` handles the
+//! messages.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -34,7 +35,7 @@ pub struct Device {
     pub(super) kick_changes: Vec<KickChange>,
     /// Where the front end listens to the device.
     pub(super) channel: Option<OwnedFd>,
-    /// Requests that were given out and have not come back, of whatever life.
+    /// Requests that were handed out and are not completed, of the current life or an earlier one.
     outstanding: u32,
     pub(super) notices: Vec<Notice>,
 }
@@ -44,16 +45,16 @@ pub struct Device {
 pub enum Notice {
     /// A queue was stopped, for this reason.
     QueueStopped(u16, String),
-    /// A message was refused; the connection goes on.
+    /// The device refused a message; the connection continues.
     MessageRefused(ProtocolError),
-    /// The front end could not be told of the disk's new size.
+    /// The front end could not be notified of the disk's new size.
     SizeNotTold(io::Error),
 }
 
-/// What a message leads to.
+/// The answer to a message.
 #[derive(Debug)]
 pub enum Answer {
-    /// Nothing.
+    /// The message has no answer.
     Nothing,
     /// A reply.
     Reply(Reply),
@@ -71,7 +72,7 @@ pub enum KickChange {
 }
 
 impl Device {
-    /// A device that no front end speaks to.
+    /// A device without a front end.
     pub fn new(disk: Disk) -> Device {
         Device {
             disk,
@@ -98,7 +99,8 @@ impl Device {
         vring_of(&mut self.vrings, index)
     }
 
-    /// Goes back to the beginning, but for its memory and what is negotiated about the connection.
+    /// Resets the device to its initial state, except its memory and the negotiated features of the
+    /// connection.
     pub(super) fn reset(&mut self) {
         for index in 0..u32::from(QUEUE_COUNT_MAX) {
             // All of these exist.
@@ -115,7 +117,8 @@ impl Device {
         }
     }
 
-    /// Forgets the front end, which is gone. What is in flight goes on without anybody to answer to.
+    /// Drops the state of a front end that disconnected. Requests in flight continue, and their results are
+    /// dropped.
     pub fn disconnect(&mut self) {
         // The memory for requests in flight is the front end's: it must stay as it is.
         self.inflight = None;
@@ -125,7 +128,7 @@ impl Device {
         self.protocol = VhostUserProtocolFeatures::empty();
     }
 
-    /// The disk has another size: a front end that listens is told, and tells its guest.
+    /// Changes the size of the disk. A front end with a backend channel is notified, and notifies its guest.
     pub fn resize(&mut self, size: u64) {
         self.disk.size = size;
         let Some(channel) = &self.channel else { return };
@@ -134,20 +137,21 @@ impl Device {
         }
     }
 
-    /// What is worth a line in the log since the last call.
+    /// Events for the log since the last call.
     pub fn take_notices(&mut self) -> Vec<Notice> {
         std::mem::take(&mut self.notices)
     }
 
-    /// Whether memory that the front end shares was gone when it was touched. Nothing good comes of this front end any
-    /// more: it is to be disconnected.
+    /// Whether memory that the front end shares was missing when it was accessed. The state of this front end
+    /// cannot be trusted any more: the owner of the device must disconnect it.
     pub fn has_lost_memory(&self) -> bool {
         let inflight = || self.inflight.as_ref().is_some_and(|inflight| inflight.is_lost());
         let is_lost = || self.ram.memory().is_lost() || inflight() || self.vrings.iter().any(Vring::is_lost);
         is_any_lost() && is_lost()
     }
 
-    /// Stops a queue that broke the rules. Where memory is gone the whole guest is stopped, by whoever owns the device.
+    /// Stops a queue that broke the rules. If memory is missing, the owner of the device stops the whole
+    /// guest.
     fn fail(&mut self, queue: u16, fault: QueueFault) {
         if !self.has_lost_memory() && self.vrings[usize::from(queue)].fail() {
             self.notices.push(Notice::QueueStopped(queue, fault.to_string()));
@@ -179,18 +183,19 @@ impl Device {
             .inspect(|kick| vring::clear(kick));
     }
 
-    /// Whether a queue may have something although no kick came: it has to be looked at before anybody sleeps.
+    /// Whether a queue may have requests although no kick arrived: the event loop must check it before it
+    /// sleeps.
     pub fn is_awake(&self) -> bool {
         self.vrings.iter().any(Vring::is_awake)
     }
 
-    /// Requests that were given out and are not completed.
+    /// Requests that were handed out and are not completed.
     pub fn outstanding(&self) -> u32 {
         self.outstanding
     }
 
-    /// The next request of a queue that needs the volume; what does not is answered on the way. Among many of those
-    /// there may be none: a guest could add to them for ever.
+    /// The next request of a queue that needs the volume; requests that do not are answered in this call.
+    /// After `ANSWERS_MAX` such requests the call returns none: a guest could otherwise add to them without end.
     pub fn next_request(&mut self, queue: u16) -> Option<GuestRequest> {
         for _ in 0..ANSWERS_MAX {
             if !self.vrings.get(usize::from(queue))?.is_awake() {
@@ -240,7 +245,7 @@ impl Device {
         Rules { size: self.disk.size, read_only: self.disk.read_only, durability, features: self.features }
     }
 
-    /// Whether a queue that was not asked for kicks has something to take, or its memory is gone.
+    /// Whether a queue with suppressed kicks has requests, or its memory is missing.
     pub fn has_more(&self) -> bool {
         let has_more = |vring: &Vring| vring.is_awake() && vring.has_more(self.ram.memory());
         self.vrings.iter().any(has_more) || self.has_lost_memory()
@@ -278,7 +283,7 @@ impl Device {
         }
     }
 
-    /// Interrupts the guest for what was completed since the last call, where it wants that.
+    /// Interrupts the guest for the requests completed since the last call, unless it suppresses interrupts.
     pub fn signal(&mut self) {
         for queue in 0..QUEUE_COUNT_MAX {
             if let Err(fault) = self.vrings[usize::from(queue)].signal(self.ram.memory()) {

@@ -1,4 +1,4 @@
-//! What the device offers, and the limits that go with it.
+//! The features that the device offers, and their limits.
 
 use vhost::vhost_user::{VhostUserProtocolFeatures, VhostUserVirtioFeatures};
 use virtio_bindings::bindings::virtio_blk::{
@@ -12,9 +12,10 @@ use virtio_bindings::bindings::virtio_ring::{VIRTIO_RING_F_EVENT_IDX, VIRTIO_RIN
 pub const QUEUE_COUNT_MAX: u16 = 16;
 /// Descriptors of a queue, at most.
 pub(super) const QUEUE_SIZE_MAX: u16 = 1024;
-/// Segments of a request that the guest is told: what fits QEMU's default queue of 128 beside header and status.
+/// Segments of a request, as reported to the guest: they fit QEMU's default queue of 128 together with header
+/// and status.
 pub(super) const SEGMENTS_MAX: u32 = 126;
-/// Bytes of a segment that the guest is told.
+/// Bytes of a segment, as reported to the guest.
 pub(super) const SEGMENT_BYTES_MAX: u32 = 256 << 10;
 /// Bytes of a request's payload; more is refused.
 pub(super) const REQUEST_BYTES_MAX: u64 = 32 << 20;

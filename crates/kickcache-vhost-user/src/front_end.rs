@@ -1,4 +1,4 @@
-//! Messages of the front end: what it asks for, and what it says about memory, queues and features.
+//! Messages of the front end: queries, and changes of memory, queues and features.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -20,9 +20,9 @@ use crate::inflight::NewMemory;
 use crate::memory::SharedRegion;
 use crate::message::Split;
 
-/// Bytes of configuration space that a front end may ask for; behind the device's own there are zeroes.
+/// Bytes of configuration space that a front end may read; those behind the device's own fields are zeroes.
 const CONFIG_BYTES_MAX: usize = 256;
-/// In the payload of a message about an eventfd: the queue, and whether no descriptor comes with it.
+/// In the payload of a message about an eventfd: the queue, and the flag that no descriptor is attached.
 const QUEUE_MASK: u64 = 0xff;
 const NO_FD: u64 = 0x100;
 /// Feature bit: there are protocol features.
@@ -50,7 +50,7 @@ impl Device {
         }
     }
 
-    /// Whether a message has to wait for requests in flight; no new ones are taken then.
+    /// Whether a message has to wait for requests in flight; while it waits, no new requests are accepted.
     fn must_wait(&mut self, packet: &Packet) -> Result<bool, ProtocolError> {
         match FrontendReq::try_from(packet.request) {
             Ok(FrontendReq::GET_VRING_BASE) => {
@@ -257,7 +257,7 @@ fn get_inflight(packet: &Packet) -> Result<Reply, ProtocolError> {
     Ok(Reply { fd: Some(fd), ..packet.reply(message.as_slice()) })
 }
 
-/// What a message about an eventfd speaks of.
+/// The queue and the eventfd of a message.
 struct QueueEvent {
     /// The queue.
     index: u32,

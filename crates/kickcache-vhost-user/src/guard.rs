@@ -1,12 +1,12 @@
-//! Faults in memory that a front end shares: the file behind it can be cut short at any time, and a touch of what is gone
-//! is a SIGBUS, which would take the disks of all other guests along.
+//! Faults in memory that a front end shares: the file behind it can be cut short at any time. An access past
+//! the new end raises SIGBUS, which would end the daemon and thus the disks of all other guests.
 //!
-//! The handler lays zero pages over the region that the fault came from, and marks it as lost; whoever copied from it
-//! looks at the mark afterwards and takes nothing for what the guest wrote. A fault anywhere else ends the process as it
-//! would without a handler.
+//! The handler maps zero pages over the region of the fault and marks it as lost. Each reader checks the mark
+//! after a copy, and does not treat the zeroes as data of the guest. A fault anywhere else ends the process
+//! as it would without a handler.
 //!
 //! Invariants:
-//! - The handler touches nothing but the table, which is fixed and made of atomics: no lock, no memory.
+//! - The handler accesses only the table, which is fixed and made of atomics: no lock, no memory.
 //! - A region is in the table from when it was mapped to before it is unmapped, and only the thread that serves its guest
 //!   touches it or takes it out.
 
@@ -20,7 +20,7 @@ const REGIONS_MAX: usize = 4096;
 static TABLE: [Row; REGIONS_MAX] = [const { Row::new() }; REGIONS_MAX];
 /// Rows from here on were never used.
 static ROWS_USED: AtomicUsize = AtomicUsize::new(0);
-/// Whether a region was ever lost: so seldom that nobody else need be looked at.
+/// Whether any region was ever lost: such losses are so rare that one flag for all guests suffices.
 static ANY_LOST: AtomicBool = AtomicBool::new(false);
 static INSTALLED: Once = Once::new();
 
@@ -43,14 +43,14 @@ impl Row {
     }
 }
 
-/// A mapped region whose faults are survived; dropped before the region is unmapped.
+/// A mapped region with guarded faults, which do not end the process; dropped before the region is unmapped.
 #[derive(Debug)]
 pub(super) struct Guard {
     row: usize,
 }
 
 impl Guard {
-    /// Guards memory that is mapped already and that nobody else will map anything over.
+    /// Guards memory that is mapped already and that no other code maps over.
     pub(super) fn new(start: *const u8, length: usize) -> io::Result<Guard> {
         INSTALLED.call_once(install);
         let free =
@@ -65,15 +65,16 @@ impl Guard {
         Ok(Guard { row })
     }
 
-    /// Whether memory of the region was gone when it was touched. What was read from it before is not to be used.
+    /// Whether memory of the region was missing when it was accessed. If so, data read from it before must
+    /// not be used.
     pub(super) fn is_lost(&self) -> bool {
-        // The touch stands before the look.
+        // The access precedes the check.
         compiler_fence(Ordering::SeqCst);
         TABLE[self.row].lost.load(Ordering::Acquire)
     }
 }
 
-/// Whether memory of any region, of any guest, was ever gone when it was touched.
+/// Whether memory of any region, of any guest, was ever missing when it was accessed.
 pub(super) fn is_any_lost() -> bool {
     compiler_fence(Ordering::SeqCst);
     ANY_LOST.load(Ordering::Acquire)
@@ -88,7 +89,7 @@ impl Drop for Guard {
     }
 }
 
-/// The row of the region that an address lies in.
+/// The row of the region that contains an address.
 fn find(address: usize) -> Option<&'static Row> {
     let rows = &TABLE[..ROWS_USED.load(Ordering::Acquire).min(REGIONS_MAX)];
     rows.iter().find(|row| {
@@ -102,9 +103,10 @@ fn install() {
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
     let handler: extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void) = handle_fault;
     action.sa_sigaction = handler as libc::sighandler_t;
-    // On the stack that Rust's runtime keeps for overflows: a fault there is one of a stack, and no guest's.
+    // The handler runs on the stack that Rust's runtime keeps for overflows: a fault there is an overflow of
+    // a stack, not a fault of a guest.
     action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
-    // SAFETY: the handler does only what is safe in one, and stays for as long as the process lives.
+    // SAFETY: the handler only does async-signal-safe operations, and stays for as long as the process lives.
     let installed = unsafe { libc::sigaction(libc::SIGBUS, &raw const action, std::ptr::null_mut()) };
     assert_eq!(installed, 0, "SIGBUS can be caught");
 }
@@ -133,7 +135,7 @@ fn replace(row: &Row) -> bool {
     let (start, end) = (row.start.load(Ordering::Acquire), row.end.load(Ordering::Acquire));
     let protection = libc::PROT_READ | libc::PROT_WRITE;
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED | libc::MAP_NORESERVE;
-    // SAFETY: errno belongs to this thread, and is put back for whoever was interrupted.
+    // SAFETY: errno belongs to this thread, and is restored for the interrupted code.
     let errno = unsafe { libc::__errno_location() };
     // SAFETY: as above.
     let before = unsafe { *errno };
@@ -167,14 +169,14 @@ mod tests {
     }
 
     #[test]
-    fn a_region_that_was_cut_short_is_marked_and_others_are_not() {
+    fn only_a_truncated_region_is_marked() {
         let ((file, region), (_kept, other)) = (region(), region());
         let guard = Guard::new(region.as_ptr(), LENGTH).unwrap();
         let other_guard = Guard::new(other.as_ptr(), LENGTH).unwrap();
         file.set_len(4096).unwrap();
         let mut bytes = [1; 8192];
         region.as_volatile_slice().read_slice(&mut bytes[..4096], 0).unwrap();
-        assert!(bytes[..4096] == [7; 4096] && !guard.is_lost(), "what is there can be read");
+        assert!(bytes[..4096] == [7; 4096] && !guard.is_lost(), "existing memory is readable");
         region.as_volatile_slice().read_slice(&mut bytes, 0).unwrap();
         assert!(guard.is_lost() && is_any_lost() && bytes[4096..] == [0; 4096]);
         region.as_volatile_slice().write_slice(&[9; LENGTH], 0).unwrap();
@@ -193,7 +195,7 @@ mod tests {
         assert!(find((1 << 20) + 5).is_none());
     }
 
-    /// Touches what is gone without a guard, in a process of its own.
+    /// Accesses missing memory without a guard, in a separate process.
     #[test]
     fn a_fault_elsewhere_ends_the_process_as_before() {
         const CHILD: &str = "KICKCACHE_TEST_FAULT";

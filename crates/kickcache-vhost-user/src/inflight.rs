@@ -1,13 +1,14 @@
 //! Requests in flight, written down in memory that the front end keeps when this daemon dies.
 //!
-//! The layout is that of the vhost-user specification for split rings: for each queue a header of 16 bytes (features,
-//! version, number of entries, head of the last batch, used index) and 16 bytes a descriptor (in flight, next of the
-//! batch, counter). Behind the queues this device keeps a page of its own: whether the guest switched the write cache
-//! off, which no front end tells a device that comes back.
+//! The layout is that of the vhost-user specification for split rings: for each queue a header of 16 bytes
+//! (features, version, number of entries, head of the last batch, used index) and 16 bytes a descriptor (in
+//! flight, next of the batch, counter). Behind the queues this device keeps a page of its own: whether the
+//! guest switched the write cache off. No front end reports this to a device after a reconnect.
 //!
 //! Invariants:
 //! - A head is marked before its request begins, and unmarked after the used ring has it.
-//! - Between the two, the used index here lags behind the ring's by what is being handed over: at most one.
+//! - Between the two updates, the used index here lags behind the ring's by the descriptors being handed
+//!   over: at most one.
 
 use std::fs::File;
 use std::io;
@@ -68,7 +69,7 @@ fn check(queues: u16, entries: u16) -> Result<(), ProtocolError> {
 
 /// Memory for requests in flight.
 pub(super) struct NewMemory {
-    /// What the front end is told of it.
+    /// The description that the front end receives.
     pub(super) message: VhostUserInflight,
     pub(super) fd: OwnedFd,
 }
@@ -84,7 +85,7 @@ pub(super) fn create(queues: u16, entries: u16) -> Result<NewMemory, ProtocolErr
     Ok(NewMemory { message: VhostUserInflight::new(size, 0, queues, entries), fd })
 }
 
-/// What was in flight in a queue.
+/// The requests that were in flight in a queue.
 #[derive(PartialEq, Eq, Debug)]
 pub(super) struct Recovered {
     /// The heads, in the order in which they began.
@@ -94,7 +95,7 @@ pub(super) struct Recovered {
 }
 
 impl Inflight {
-    /// Maps what the front end kept.
+    /// Maps the memory that the front end kept.
     pub(super) fn open(message: &VhostUserInflight, fd: OwnedFd) -> Result<Inflight, ProtocolError> {
         let (queues, entries) = (message.num_queues, message.queue_size);
         check(queues, entries)?;
@@ -110,17 +111,17 @@ impl Inflight {
         Ok(Inflight { guard, map, queues, entries })
     }
 
-    /// Whether a part of it was gone when it was touched.
+    /// Whether a part of the memory was missing when it was accessed.
     pub(super) fn is_lost(&self) -> bool {
         self.guard.is_lost()
     }
 
-    /// Whether it can tell of a queue of this size.
+    /// Whether it has entries for a queue of this size.
     pub(super) fn has(&self, queue: u16, size: u16) -> bool {
         queue < self.queues && size <= self.entries
     }
 
-    /// The guest's write cache: 1 says that the guest switched it off.
+    /// The guest's write cache: 1 means that the guest switched it off.
     pub(super) fn write_cache(&self) -> WriteCache {
         if self.load::<u8>(self.own()) == 1 { WriteCache::Off } else { WriteCache::On }
     }
@@ -157,7 +158,7 @@ impl Inflight {
         self.store(self.header(queue) + USED_AT, used);
     }
 
-    /// What was in flight when the last daemon ended.
+    /// The requests that were in flight when the last daemon ended.
     pub(super) fn recover(&self, queue: u16, used: u16) -> Recovered {
         let header = self.header(queue);
         if self.load::<u16>(header + VERSION_AT) != VERSION {
@@ -174,7 +175,7 @@ impl Inflight {
         Recovered { heads: found.into_iter().map(|(_, head)| head).collect(), next }
     }
 
-    /// Unmarks what the used ring got although the mark is still there.
+    /// Clears the mark of entries that are in the used ring already.
     fn finish_batch(&self, queue: u16, used: u16) {
         let header = self.header(queue);
         let behind = used.wrapping_sub(self.load(header + USED_AT));
@@ -223,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_begun_is_found_again_in_its_order() {
+    fn requests_in_flight_are_recovered_in_order() {
         let (message, fd) = memory(2, 8);
         let first = open(&message, &fd);
         assert_eq!(first.recover(1, 0), Recovered { heads: vec![], next: 0 });
@@ -239,20 +240,20 @@ mod tests {
     }
 
     #[test]
-    fn a_head_that_the_used_ring_got_is_not_done_twice() {
+    fn a_head_in_the_used_ring_is_not_repeated() {
         let (message, fd) = memory(1, 8);
         let first = open(&message, &fd);
         first.recover(0, 0);
         first.begin(0, 3, 0);
         first.begin(0, 4, 1);
-        // Died between the used ring and the mark: the ring says 1, the memory 0.
+        // The daemon died between the used ring and the mark: the ring says 1, the memory 0.
         first.hand_over(0, 3);
         drop(first);
         assert_eq!(open(&message, &fd).recover(0, 1), Recovered { heads: vec![4], next: 2 });
     }
 
     #[test]
-    fn a_head_that_the_used_ring_did_not_get_is_done_again() {
+    fn a_head_missing_in_the_used_ring_is_repeated() {
         let (message, fd) = memory(1, 8);
         let first = open(&message, &fd);
         first.recover(0, 0);
@@ -275,7 +276,7 @@ mod tests {
         let (message, fd) = memory(1, 8);
         let inflight = open(&message, &fd);
         inflight.recover(0, 0);
-        // A batch that leads out of the table, and one that leads to itself.
+        // A batch that points outside of the table, and a batch that points to itself.
         inflight.store(BATCH_AT, 4000_u16);
         assert_eq!(inflight.recover(0, 9).heads, Vec::<u16>::new());
         inflight.store(BATCH_AT, 1_u16);

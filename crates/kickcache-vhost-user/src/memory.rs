@@ -16,7 +16,7 @@ use super::features::MEMORY_SLOTS_MAX;
 use super::guard::Guard;
 use super::message::ProtocolError;
 
-/// What requests read and write; a request keeps the memory that it began with.
+/// The memory that requests read and write; a request keeps its memory until it ends.
 pub(super) type Memory = Arc<SharedMemory>;
 
 /// Guest memory, and the guards of its regions, which are dropped before the regions are.
@@ -27,7 +27,7 @@ pub(super) struct SharedMemory {
 }
 
 impl SharedMemory {
-    /// Whether a part of it was gone when it was touched.
+    /// Whether a part of the memory was missing when it was accessed.
     pub(super) fn is_lost(&self) -> bool {
         self.guards.iter().any(|guard| guard.is_lost())
     }
@@ -100,7 +100,7 @@ impl GuestRam {
         *self = GuestRam::default();
     }
 
-    /// The guest address of what the front end has at `user`.
+    /// The guest address of the front end's address `user`.
     pub(super) fn guest_address(&self, user: u64) -> Option<GuestAddress> {
         self.slots.iter().find_map(|slot| {
             let offset = user.checked_sub(slot.user).filter(|offset| *offset < slot.region.len())?;
@@ -117,7 +117,7 @@ impl GuestRam {
         self.slots.iter().map(copy).collect()
     }
 
-    /// Regions that overlap are refused, and what was there before stays.
+    /// Regions that overlap are refused, and the previous memory stays in use.
     fn adopt(&mut self, slots: Vec<Slot>) -> Result<(), ProtocolError> {
         let mut regions: Vec<_> = slots.iter().map(|slot| Arc::clone(&slot.region)).collect();
         regions.sort_by_key(|region| region.start_addr());
@@ -144,7 +144,7 @@ fn map(region: &VhostUserMemoryRegion, fd: OwnedFd) -> Result<Slot, ProtocolErro
     Ok(Slot { user, guard: Arc::new(guard), region: Arc::new(region) })
 }
 
-/// Refuses a file that ends before the memory does: what is behind its end cannot be touched.
+/// Refuses a file that ends before the memory does: the memory behind its end cannot be accessed.
 pub(super) fn check_file(fd: &OwnedFd, offset: u64, size: u64) -> Result<(), ProtocolError> {
     let found = fstat(fd).map_err(failed)?;
     let is_file = FileType::from_raw_mode(found.st_mode).is_file();
@@ -157,8 +157,8 @@ pub(super) fn check_file(fd: &OwnedFd, offset: u64, size: u64) -> Result<(), Pro
     }
 }
 
-/// Reads guest memory; `None` if it is not there. What lies in one region, as nearly everything does, is read without the
-/// iterator over regions of [`Bytes::read_slice`], which a request would go through ten times.
+/// Reads guest memory; `None` if it does not exist. A range within one region, the usual case, is read
+/// without the iterator over regions of [`Bytes::read_slice`], which a request would enter ten times.
 pub(super) fn read(memory: &GuestMemoryMmap, at: GuestAddress, into: &mut [u8]) -> Option<()> {
     match region_of(memory, at, into.len()) {
         Some(Place { region, at }) => region.read_slice(into, at).ok(),
@@ -188,7 +188,7 @@ fn region_of(memory: &GuestMemoryMmap, at: GuestAddress, length: usize) -> Optio
     (u64::try_from(length).ok()? <= behind).then_some(Place { region, at: place })
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "what `map_err` hands over")]
+#[expect(clippy::needless_pass_by_value, reason = "`map_err` passes it by value")]
 fn failed(why: impl ToString) -> ProtocolError {
     ProtocolError::Memory { what: "a region of guest memory", why: why.to_string() }
 }
@@ -198,7 +198,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_are_read_and_written_wherever_regions_meet_and_nowhere_else() {
+    fn accesses_cross_adjacent_regions_but_no_gaps() {
         let ranges = [(GuestAddress(0), 4096), (GuestAddress(4096), 4096), (GuestAddress(16384), 4096)];
         let memory = GuestMemoryMmap::from_ranges(&ranges).unwrap();
         for at in [0, 4000, 4090, 8180, 16384, 20468] {

@@ -20,18 +20,18 @@ pub struct Packet {
     pub request: u32,
     /// Whether an acknowledgement is wanted.
     pub need_reply: bool,
-    /// What stands behind the header.
+    /// The bytes behind the header.
     pub payload: Vec<u8>,
-    /// Descriptors that came with it.
+    /// Descriptors attached to the message.
     pub fds: Vec<OwnedFd>,
 }
 
-/// What goes back.
+/// A reply to the front end.
 #[derive(Debug)]
 pub struct Reply {
     /// Header and payload.
     pub bytes: Vec<u8>,
-    /// A descriptor that goes with it.
+    /// A descriptor attached to the reply.
     pub fd: Option<OwnedFd>,
 }
 
@@ -49,15 +49,15 @@ pub enum ProtocolError {
         length: u32,
     },
     /// The payload has another length than its request needs.
-    #[error("a message of type {request} has {found} bytes, which is not what its type needs")]
+    #[error("a message of type {request} has {found} bytes, which does not fit its type")]
     Length {
         /// Number of the request.
         request: u32,
         /// Bytes found.
         found: usize,
     },
-    /// As many descriptors as regions or queues it speaks of must come with a message.
-    #[error("a message of type {request} came with {found} descriptors, {expected} were expected")]
+    /// A message must carry as many descriptors as the regions or queues that it names.
+    #[error("a message of type {request} has {found} descriptors, expected {expected}")]
     Descriptors {
         /// Number of the request.
         request: u32,
@@ -67,12 +67,12 @@ pub enum ProtocolError {
         expected: usize,
     },
     /// A request that is not offered.
-    #[error("a message of type {0} came, which this device does not offer")]
+    #[error("the front end sent a message of type {0}, which this device does not offer")]
     Unknown(u32),
     /// A value that makes no sense.
     #[error("{what} {found} is not possible here")]
     Value {
-        /// Of what.
+        /// The kind of the number.
         what: &'static str,
         /// Which.
         found: u64,
@@ -90,7 +90,7 @@ pub enum ProtocolError {
     System(#[from] io::Error),
 }
 
-/// What stands in front of a payload.
+/// The fields before a payload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Header {
     /// Number of the request.
@@ -139,7 +139,7 @@ impl Packet {
         Ok(Split { body, rest })
     }
 
-    /// The only descriptor that came.
+    /// The only attached descriptor.
     pub(super) fn only_fd(&mut self) -> Result<OwnedFd, ProtocolError> {
         self.expect_fds(1)?;
         Ok(self.fds.remove(0))
@@ -163,7 +163,7 @@ impl Packet {
     }
 }
 
-/// What tells a front end that the configuration space is another one; nothing comes back.
+/// The message that notifies a front end of a changed configuration space; it has no reply.
 pub(super) fn config_changed() -> Vec<u8> {
     encode(BackendReq::CONFIG_CHANGE_MSG.into(), VERSION, &[])
 }

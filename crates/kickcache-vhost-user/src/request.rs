@@ -18,7 +18,7 @@ const HEADER_BYTES: usize = 16;
 const RANGE_BYTES: usize = 16;
 const UNMAP: u32 = 1;
 
-/// What a request wants.
+/// The type of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RequestKind {
     /// Fill guest memory from the volume.
@@ -28,7 +28,7 @@ pub enum RequestKind {
         /// Durable before the answer if the guest has no write cache.
         durability: Durability,
     },
-    /// Make everything answered so far durable.
+    /// Make all acknowledged writes durable.
     Flush,
     /// The data is no longer needed.
     Discard,
@@ -77,7 +77,7 @@ pub struct GuestRequest {
     data: Vec<Segment>,
 }
 
-/// Which chain of which queue a request is, and in which of the queue's lives.
+/// Identifies a request: its queue, its chain, and the life of the queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Tag {
     pub(super) queue: u16,
@@ -85,7 +85,7 @@ pub(super) struct Tag {
     pub(super) life: u32,
 }
 
-/// What holds for the requests of a device.
+/// The rules that apply to the requests of a device.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rules {
     pub(super) size: u64,
@@ -94,16 +94,17 @@ pub(super) struct Rules {
     pub(super) features: u64,
 }
 
-/// What a chain turned out to be.
+/// The result of parsing a chain.
 pub(super) enum Parsed {
     /// Something to be done.
     Request(GuestRequest),
-    /// Answered at once: with this outcome, and these bytes for what the chain lets the device write.
+    /// The chain is answered at once: with this outcome, and these bytes for the part that the device may
+    /// write.
     Answer { outcome: Outcome, status: GuestAddress, written: u32 },
 }
 
 impl GuestRequest {
-    /// What it wants.
+    /// The type of the request.
     pub fn kind(&self) -> RequestKind {
         self.kind
     }
@@ -125,19 +126,20 @@ impl GuestRequest {
         length(&self.data)
     }
 
-    /// Bytes of memory that it takes: for its payload, and for the list of where that lies, which a guest can make
-    /// longer.
+    /// Bytes of memory that the request occupies: its payload, and the list of its segments, whose length the
+    /// guest decides.
     pub fn memory_length(&self) -> u64 {
         let list = u64::try_from(size_of_val(self.data.as_slice())).expect("usize has at most 64 bits");
         self.payload_length() + list
     }
 
-    /// Copies a write's payload; `None` if guest memory is not where the guest said, or no longer.
+    /// Copies a write's payload; `None` if the named guest memory does not exist, or was removed meanwhile.
     pub fn copy_payload(&self, into: &mut [u8]) -> Option<()> {
         copy_in(&self.memory, &self.data, into).filter(|()| !self.memory.is_lost())
     }
 
-    /// Gives the guest what it wanted to read; `None` if guest memory is not where the guest said, or no longer.
+    /// Copies the data of a read to the guest; `None` if the named guest memory does not exist, or was
+    /// removed meanwhile.
     pub fn deliver(&self, payload: &[u8]) -> Option<()> {
         copy_out(&self.memory, &self.data, payload).filter(|()| !self.memory.is_lost())
     }
@@ -254,7 +256,7 @@ fn extent(sector: u64, bytes: u64, rules: Rules) -> Result<ByteExtent, Outcome> 
     }
 }
 
-/// The extents of a discard or write-zeroes, the last one first, and the flags that all of them have.
+/// The extents of a discard or write-zeroes, the last one first, and the flags that all extents share.
 struct Ranges {
     extents: Vec<ByteExtent>,
     flags: u32,

@@ -19,19 +19,19 @@ pub struct Socket {
     socket: OwnedFd,
     header: [u8; HEADER_BYTES],
     payload: Vec<u8>,
-    /// Bytes of header and payload that came.
+    /// Bytes of header and payload received so far.
     filled: usize,
     fds: Vec<OwnedFd>,
 }
 
-/// What a receive brought.
+/// The result of a receive.
 #[derive(Debug)]
 pub enum Received {
     /// A whole message.
     Packet(Packet),
-    /// Nothing that is whole; wait until the socket is readable.
+    /// No whole message; wait until the socket is readable.
     Nothing,
-    /// The front end is gone.
+    /// The front end closed the connection.
     End,
 }
 
@@ -44,7 +44,7 @@ impl Socket {
     /// Receives without waiting.
     ///
     /// # Errors
-    /// If what came is not a message.
+    /// If the received bytes are not a message.
     pub fn receive(&mut self) -> Result<Received, ProtocolError> {
         loop {
             if self.filled >= HEADER_BYTES {
@@ -93,7 +93,8 @@ impl Socket {
         Ok(received.bytes)
     }
 
-    /// Sends a reply. Replies are short: a front end whose socket has no room for one does not read them.
+    /// Sends a reply. Replies are short: if the socket has no room for one, the front end does not read its
+    /// replies.
     ///
     /// # Errors
     /// If it could not be sent whole.

@@ -1,4 +1,4 @@
-//! One virtio queue: where its rings are, which heads are in flight, and whom to tell.
+//! One virtio queue: the addresses of its rings, the heads in flight, and its eventfds.
 
 use std::collections::VecDeque;
 use std::io;
@@ -30,7 +30,7 @@ pub(super) struct Vring {
     err: Option<OwnedFd>,
     pub(super) enabled: bool,
     stage: QueuePhase,
-    /// Counts starts: an answer to a request of an earlier life has nobody to go to.
+    /// Counts starts: an answer to a request of an earlier life has no destination.
     pub(super) life: u32,
     taken: Vec<bool>,
     pub(super) in_flight: u32,
@@ -40,7 +40,7 @@ pub(super) struct Vring {
     inflight: Option<Arc<Inflight>>,
     /// Whether the guest will kick when it adds something.
     armed: bool,
-    /// Whether the used ring has something that the guest may have to be told of.
+    /// Whether the used ring has new entries, so that the guest may need an interrupt.
     used_changed: bool,
 }
 
@@ -49,7 +49,7 @@ enum QueuePhase {
     /// Not started, or stopped by the front end.
     Stopped,
     Started,
-    /// No new requests; those in flight come to their end.
+    /// No new requests are accepted; those in flight complete.
     Stopping,
     /// It broke the rules.
     Broken,
@@ -121,13 +121,13 @@ impl Vring {
     pub(super) fn set_kick(&mut self, fd: OwnedFd) {
         never_block(&fd);
         self.kick = Some(fd);
-        // A kick may have come where nobody listens any more.
+        // The old descriptor may have received a kick that was not read.
         self.kicked();
     }
 
     pub(super) fn set_call(&mut self, fd: Option<OwnedFd>) {
         self.call = fd.inspect(never_block);
-        // What was used before this descriptor came may have been told to nobody.
+        // Entries may have been used before this descriptor was set, without an interrupt.
         self.notify();
     }
 
@@ -144,12 +144,13 @@ impl Vring {
         self.stage == QueuePhase::Started && self.enabled
     }
 
-    /// Whether it may start: the front end said where it is and how it kicks.
+    /// Whether the queue may start: the front end has set its addresses and its kick descriptor.
     pub(super) fn is_ready(&self) -> bool {
         !self.is_started() && self.kick.is_some() && self.addresses.is_some()
     }
 
-    /// Begins a life with the features that the guest chose: with what another daemon left in flight, or where the front end said.
+    /// Begins a life with the features that the guest chose: with the requests that another daemon left in
+    /// flight, or at the index that the front end set.
     pub(super) fn start(
         &mut self,
         memory: &GuestMemoryMmap,
@@ -183,7 +184,7 @@ impl Vring {
         Ok(())
     }
 
-    /// Takes no more; `true` when nothing is in flight.
+    /// Accepts no more requests; `true` when none is in flight.
     pub(super) fn wind_down(&mut self) -> bool {
         if self.stage == QueuePhase::Started {
             self.stage = QueuePhase::Stopping;
@@ -191,7 +192,7 @@ impl Vring {
         self.in_flight == 0
     }
 
-    /// Ends its life, and says up to where its ring was taken.
+    /// Ends the life of the queue, and returns the index of the next available entry.
     pub(super) fn stop(&mut self) -> u16 {
         self.stage = QueuePhase::Stopped;
         self.call = None;
@@ -231,7 +232,7 @@ impl Vring {
         Table { address: GuestAddress(self.queue.desc_table()), size: self.queue.size().into() }
     }
 
-    /// A head that was taken will never be answered: nobody knows where.
+    /// Drops a head that was taken and cannot be answered, because the address of its status is unknown.
     pub(super) fn give_up(&mut self) {
         self.in_flight -= 1;
     }
@@ -256,17 +257,17 @@ impl Vring {
         Ok(())
     }
 
-    /// Whether something can be taken without a kick having come, or the guest was not asked for kicks.
+    /// Whether requests may be available without a kick, or the guest's kicks are suppressed.
     pub(super) fn is_awake(&self) -> bool {
         self.is_running() && !self.armed
     }
 
-    /// The guest kicked: it will not again until it is asked to.
+    /// The guest kicked; its kicks are suppressed until the queue enables them again.
     pub(super) fn kicked(&mut self) {
         self.armed = false;
     }
 
-    /// Whether the guest added something; a ring that cannot be read is found broken by whoever takes from it.
+    /// Whether the guest added requests; a ring that cannot be read is reported as broken by the next take.
     pub(super) fn has_more(&self, memory: &GuestMemoryMmap) -> bool {
         let available = self.queue.avail_idx(memory, Ordering::Acquire);
         available.map_or(true, |index| index.0 != self.queue.next_avail())
@@ -279,7 +280,7 @@ impl Vring {
         Ok(more)
     }
 
-    /// Interrupts the guest, if it wants to know of what was used since the last time.
+    /// Interrupts the guest for the entries used since the last time, unless it suppresses interrupts.
     pub(super) fn signal(&mut self, memory: &GuestMemoryMmap) -> Result<(), QueueFault> {
         if !std::mem::take(&mut self.used_changed) || !self.wants_interrupt(memory)? {
             return Ok(());
@@ -305,7 +306,8 @@ impl Vring {
         }
     }
 
-    /// Stops taking chains, and tells the front end if it wants to know; `false` if it was stopped before.
+    /// Stops taking chains, and notifies the front end if it set an error descriptor; `false` if the queue
+    /// was stopped before.
     pub(super) fn fail(&mut self) -> bool {
         if !matches!(self.stage, QueuePhase::Started | QueuePhase::Stopping) {
             return false;
@@ -316,7 +318,7 @@ impl Vring {
         true
     }
 
-    /// Whether the memory for its requests in flight is gone.
+    /// Whether the memory for its requests in flight is missing.
     pub(super) fn is_lost(&self) -> bool {
         self.inflight.as_ref().is_some_and(|inflight| inflight.is_lost())
     }

@@ -1,11 +1,11 @@
 //! How many hits the engine alone answers in a second of processor time: request, submission, completion, reply; no
 //! device, no payload. With the daemon's allocator, so that the tables lie as they do when it serves.
 //!
-//! `cargo bench -p kickcache --bench engine_hit`: uniform over 512k cached blocks, and over a hot tenth of them; one
-//! request at a time, and 32 that arrive together. With `-- DEPTH HITS`, that many hits once at that depth, for
-//! `scripts/engine-instructions`.
+//! `cargo bench -p kickcache --bench engine_hit`: uniform over 512k cached blocks, and over a hot tenth of
+//! the blocks; one request at a time, and 32 that arrive together. With `-- DEPTH HITS`, it makes this number
+//! of hits once at that depth, for `scripts/engine-instructions`.
 
-// The daemon's allocator comes with it.
+// Links the daemon's allocator.
 use kickcache_daemon as _;
 use kickcache_engine::blank_device;
 use kickcache_engine::config::{EngineSettings, SequentialCutoff, VolumeSettings};
@@ -58,7 +58,7 @@ fn open() -> Engine {
     engine
 }
 
-/// Completes everything at once, successfully.
+/// Completes all operations at once, successfully.
 fn drive(engine: &mut Engine) {
     blank_device::run(engine, Instant::ZERO);
     while engine.poll_reply().is_some() {}
@@ -93,7 +93,7 @@ fn cpu_seconds() -> f64 {
     nanos / 1e9
 }
 
-/// Hits, uniform over `span` blocks, `depth` of them at once.
+/// Hits, uniform over `span` blocks, `depth` at once.
 struct Load {
     span: u64,
     depth: u64,

@@ -19,7 +19,7 @@ use kickcache_engine::time::{Duration, Instant};
 use kickcache_engine::units::{ByteExtent, Checksum, VolumeId};
 use rustix::fs::{FallocateFlags, fallocate};
 
-/// Bytes of a request: what a miss or a write brings in.
+/// Bytes of a request: the data that a miss or a write adds.
 const REQUEST_BYTES: u64 = 64 << 10;
 const BLOCKS_MAX: usize = 256;
 
@@ -95,7 +95,7 @@ impl Filler {
         Ok(())
     }
 
-    /// Completes everything; a millisecond passes.
+    /// Completes all operations; a millisecond passes.
     fn drive(&mut self) -> anyhow::Result<()> {
         while let Some(submission) = self.engine.poll_submission() {
             self.perform(&submission)?;
@@ -117,7 +117,7 @@ impl Filler {
             }
             DeviceOperation::WriteMetadata { offset, bytes, pieces, .. } => {
                 self.file.write_all_at(bytes, *offset)?;
-                // What stood there before is gone: the data is zeroes.
+                // The previous data is overwritten with zeroes.
                 let length: u64 = pieces.iter().map(|piece| u64::from(piece.length)).sum();
                 if length > 0 {
                     let mode = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;

@@ -40,10 +40,10 @@ struct Arguments {
     write: bool,
     #[arg(long)]
     no_event_idx: bool,
-    /// Look at the rings all the time and ask for no interrupts
+    /// Poll the rings all the time and suppress interrupts
     #[arg(long)]
     poll: bool,
-    /// Process whose processor time is counted
+    /// Process with the counted processor time
     #[arg(long)]
     server: Option<u32>,
     /// Bytes of the disk that are used [default: all]

@@ -1,6 +1,6 @@
-//! Detects that the output of a command has no reader: its terminal or the reader of its pipe is gone.
+//! Detects that the output of a command has no reader: its terminal or the reader of its pipe has closed.
 //!
-//! A write would detect it as well, and a command that waits writes nothing.
+//! A write would detect it as well, but a command that waits does not write.
 
 use std::io;
 use std::os::unix::net::UnixStream;
@@ -12,7 +12,7 @@ use rustix::termios::isatty;
 
 /// Watches standard output and the terminal of the command while it lives.
 #[derive(Debug)]
-#[must_use = "nothing is watched when this is dropped"]
+#[must_use = "the output is not watched when this is dropped"]
 pub(crate) struct OutputWatch {
     /// Closed by a drop, which ends the thread.
     _end: UnixStream,
@@ -37,7 +37,7 @@ impl OutputWatch {
 
 /// Waits until the output is closed; `false` if the watch is dropped before.
 fn is_closed_before(ended: &UnixStream) -> bool {
-    // A command whose output goes to a file may outlive the terminal of its standard input.
+    // A command with its output in a file may outlive the terminal of its standard input.
     let terminals = if isatty(stdout()) { vec![stdin(), stderr()] } else { vec![stderr()] };
     let terminals = terminals.into_iter().filter(|fd| isatty(*fd));
     let watched = std::iter::once(stdout()).chain(terminals);
@@ -46,7 +46,7 @@ fn is_closed_before(ended: &UnixStream) -> bool {
     let mut fds: Vec<PollFd<'_>> =
         std::iter::once(PollFd::new(ended, PollFlags::empty())).chain(watched).collect();
     loop {
-        // An interrupted wait reports nothing.
+        // An interrupted wait has no events.
         let _ = poll(&mut fds, None);
         let is_hung_up = |fd: &PollFd<'_>| fd.revents().intersects(PollFlags::HUP | PollFlags::ERR);
         if is_hung_up(&fds[0]) {

@@ -1,7 +1,7 @@
-//! A signal, a closed terminal or a closed pipe: a measurement stops in order and cleans up; a command that it runs is ended with
-//! all that it started.
+//! A signal, a closed terminal or a closed pipe: a measurement stops in order and cleans up; a child command
+//! is ended with all processes that it started.
 //!
-//! A second signal changes nothing: some senders (`timeout`) send each twice, and files would be left behind.
+//! A second signal has no effect: some senders (`timeout`) send each twice, and files would be left behind.
 
 use std::fmt;
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -31,7 +31,7 @@ pub(crate) struct Interrupt {
     _output: OutputWatch,
     handle: Handle,
     listener: Option<JoinHandle<()>>,
-    /// What is said of it.
+    /// The message about it.
     sentence: &'static str,
 }
 
@@ -50,7 +50,7 @@ struct State {
     group: Option<Pid>,
 }
 
-/// A signal came.
+/// A signal arrived.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Interrupted(&'static str);
 
@@ -122,7 +122,7 @@ impl Interrupt {
         self.state.lock().signal
     }
 
-    /// Fails once a signal came.
+    /// Fails once a signal has arrived.
     ///
     /// # Errors
     /// [`Interrupted`].
@@ -133,10 +133,11 @@ impl Interrupt {
         }
     }
 
-    /// Does something that may hang, such as asking a server; a signal leaves it behind in a thread of its own.
+    /// Runs a task that may hang, such as a request to a server; after a signal, the task is abandoned in its
+    /// own thread.
     ///
     /// # Errors
-    /// What fails, or [`Interrupted`].
+    /// The error of the task, or [`Interrupted`].
     pub(crate) fn wait_for<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> anyhow::Result<T> + Send + 'static,
@@ -144,7 +145,7 @@ impl Interrupt {
         self.wait_watching(work, || ())?
     }
 
-    /// The same, with a look now and then at how far it is; gives what the work gives, however it ended.
+    /// The same, with a periodic check of the progress; returns the result of the task, however it ended.
     ///
     /// # Errors
     /// [`Interrupted`].
@@ -154,7 +155,7 @@ impl Interrupt {
         mut look: impl FnMut(),
     ) -> anyhow::Result<T> {
         let (sender, receiver) = mpsc::channel();
-        // Nobody may wait for it any more.
+        // The receiver may be dropped.
         let work = move || drop(sender.send(work()));
         thread::Builder::new().name("waited-for".into()).spawn(work).context("cannot start a thread")?;
         loop {
@@ -169,7 +170,7 @@ impl Interrupt {
         }
     }
 
-    /// From now on a signal ends the processes of this group; so does one that came before.
+    /// From now on a signal ends the processes of this group; an earlier signal ends them at once.
     pub(crate) fn watch(&self, group: Pid) {
         let mut state = self.state.lock();
         state.group = Some(group);
@@ -187,7 +188,7 @@ impl Interrupt {
 impl Drop for Interrupt {
     fn drop(&mut self) {
         self.handle.close();
-        // It only waits for signals; a panic there would have been told.
+        // The thread only waits for signals; a panic there would have been reported.
         let _ = self.listener.take().map(JoinHandle::join);
     }
 }
@@ -197,7 +198,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_hangs_is_left_behind() {
+    fn a_hanging_task_is_abandoned() {
         let interrupt = Interrupt::listen("it was interrupted").unwrap();
         assert_eq!(interrupt.wait_for(|| Ok(7)).unwrap(), 7);
         assert_eq!(interrupt.wait_for::<()>(|| anyhow::bail!("no")).unwrap_err().to_string(), "no");

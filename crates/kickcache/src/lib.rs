@@ -1,15 +1,17 @@
-//! The `kickcache` program: what people type, and what they see.
+//! The `kickcache` program: its commands and their output.
 //!
 //! Rooms:
 //! * [`cli`]: the commands, a file each; `user_text`: their output, with control characters escaped.
 //! * `bench`: fio on named targets, in turns, with a verdict.
-//! * [`demo`]: a cached disk beside its parts, measured on this machine.
+//! * [`demo`]: a cached disk and its parts, measured on this machine.
 //! * [`judge`]: whether a command is worse than another one; verdicts for `git bisect run`.
-//! * `fio`: fio as a child process, its report and its logs; `interrupt`, `process_times`, `timeline`: what measurements share; `whole_file`: how
-//!   results and pages are written; `notice`: what is said on standard error meanwhile.
+//! * `fio`: fio as a child process, its report and its logs; `interrupt`, `process_times`, `timeline`: shared
+//!   parts of measurements; `whole_file`: writing of results and pages; `notice`: messages on standard error
+//!   meanwhile.
 //!
-//! Invariants: nothing here serves or opens a volume itself. Commands make a plan for `kickcache_daemon`, ask a daemon over
-//! its control socket, or call its offline tools; simulations are those of `kickcache_model`.
+//! Invariants: nothing here serves or opens a volume itself. Commands make a plan for `kickcache_daemon`,
+//! send requests to a daemon over its control socket, or call its offline tools; `kickcache_model` runs
+//! simulations.
 //!
 //! Start with `cli/mod.rs`.
 

@@ -1,10 +1,10 @@
-//! What is said on standard error while a command goes on.
+//! Messages on standard error while a command runs.
 
 use std::io::Write;
 
 use crate::user_text;
 
-/// Says a sentence. That nobody can read it (the terminal was closed, the disk is full) is no reason to stop.
+/// Prints a sentence. An error (the terminal was closed, the disk is full) does not stop the command.
 pub(crate) fn notice(sentence: &str) {
     let _ = user_text::stderr().write_all(format!("{sentence}\n").as_bytes());
 }

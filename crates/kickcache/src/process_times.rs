@@ -1,4 +1,4 @@
-//! What processors did, as /proc tells: all of it, and the parts of processes.
+//! The time of processors, from /proc: the total, and the shares of processes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -11,7 +11,7 @@ const KTHREADD: u32 = 2;
 pub(crate) struct ProcessorTicks {
     /// All, idle or not.
     pub(crate) all: u64,
-    /// In programs and in the kernel on their behalf, and what another system took.
+    /// In programs and in the kernel for them, and time that the hypervisor took.
     pub(crate) programs: u64,
 }
 
@@ -19,12 +19,12 @@ pub(crate) struct ProcessorTicks {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Process {
     parent: u32,
-    /// Ticks of it and of those of its children that have ended.
+    /// Ticks of the process and of its children that have ended.
     ticks: u64,
 }
 
 impl ProcessorTicks {
-    /// From the text of /proc/stat; interrupts belong to nobody.
+    /// From the text of /proc/stat; interrupts are not assigned to a process.
     pub(crate) fn parse(text: &str) -> Option<ProcessorTicks> {
         let line = text.lines().next()?.strip_prefix("cpu ")?;
         let fields: Vec<u64> = line.split_whitespace().map_while(|field| field.parse().ok()).collect();
@@ -35,7 +35,7 @@ impl ProcessorTicks {
 }
 
 impl Process {
-    /// From the text of /proc/PID/stat, whose second field may hold anything between its brackets.
+    /// From the text of /proc/PID/stat, with any characters between the brackets of the second field.
     pub(crate) fn parse(text: &str) -> Option<Process> {
         let rest = &text[text.rfind(')')? + 1..];
         let fields: Vec<&str> = rest.split_whitespace().collect();
@@ -45,7 +45,7 @@ impl Process {
     }
 }
 
-/// The ticks of all processes that descend from one of some, those included.
+/// The ticks of some processes and of all their descendants.
 pub(crate) fn tree_ticks(processes: &BTreeMap<u32, Process>, roots: &BTreeSet<u32>) -> u64 {
     let is_below = |pid: u32| {
         let mut at = pid;
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tree_is_summed_and_others_are_what_is_left() {
+    fn a_tree_is_summed_and_the_rest_belongs_to_others() {
         let process = |parent, ticks| Process { parent, ticks };
         let processes = [
             (1, process(0, 50)),

@@ -1,4 +1,4 @@
-//! What the server counts while a run goes on, looked at now and then, and the run as a report shows it.
+//! The counters of the server during a run, sampled at intervals, and the run as a report shows it.
 
 use std::time::Duration;
 
@@ -43,7 +43,7 @@ fn nanos(span: Duration) -> u64 {
 }
 
 impl<'a> Timeline<'a> {
-    /// Begins with what the server has counted so far.
+    /// Begins with the server's present counters.
     pub(crate) fn begin(server: &'a ServerHandle, volume: &'a str) -> anyhow::Result<Timeline<'a>> {
         let first = look(server, volume)?;
         let series = Series::new(time::Duration::from_nanos(nanos(LOOK_EVERY)));
@@ -63,7 +63,7 @@ impl<'a> Timeline<'a> {
         if elapsed >= self.last_at + LOOK_EVERY { self.note(elapsed) } else { Ok(()) }
     }
 
-    /// Adds what was counted since the last look to the interval in which most of it happened.
+    /// Adds the counts since the last sample to the interval that contains most of this time.
     fn note(&mut self, elapsed: Duration) -> anyhow::Result<()> {
         let now = look(self.server, self.volume)?;
         let middle = time::Instant::from_nanos(nanos((self.last_at + elapsed) / 2));
@@ -74,7 +74,7 @@ impl<'a> Timeline<'a> {
         Ok(())
     }
 
-    /// Fills in what the server counted over the whole run; a server without a cache has counted nothing.
+    /// Fills in the server's counts over the whole run; a server without a cache has no counts.
     pub(crate) fn finish(mut self, duration: Duration, run: &mut RunResult) -> anyhow::Result<()> {
         self.note(duration.max(self.last_at))?;
         let (old, new) = (&self.first, &self.last);

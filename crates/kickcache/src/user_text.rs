@@ -1,7 +1,7 @@
-//! Standard output and standard error for people: the one place where text is written to them.
+//! Standard output and standard error for users: the only module that writes text to them.
 //!
-//! Text may come from devices, results and other machines. Its control characters are escaped here; the program's own control
-//! sequences, such as colours, have a method of their own.
+//! Text may contain input from devices, results and other machines. Control characters in it are escaped
+//! here; the program's own control sequences, such as colours, have a method of their own.
 
 use std::io::{self, Write};
 
@@ -15,7 +15,7 @@ pub trait Printer: Write {
     /// I/O.
     fn control(&mut self, sequence: &'static str) -> io::Result<()>;
 
-    /// Writes text whose control characters are those of the program.
+    /// Writes text with the program's own control characters.
     ///
     /// # Errors
     /// I/O.

@@ -9,13 +9,13 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags, access, linkat, openat};
 use tempfile::{NamedTempFile, TempPath};
 
-/// What everybody may do with it, but for the umask.
+/// The access mode of the file, before the umask.
 const MODE: u32 = 0o666;
 
-/// Writes a file that is whole or not there; what is no regular file, such as a pipe, is written as it is.
+/// Writes a file that is either complete or absent; a pipe or a device is written directly.
 ///
 /// # Errors
-/// If it cannot be written. What was there before is there then.
+/// If the file cannot be written. The previous file then remains.
 pub(crate) fn write(path: &Path, text: &str) -> io::Result<()> {
     if path.metadata().is_ok_and(|found| !found.is_file()) {
         return std::fs::write(path, text);
@@ -25,8 +25,8 @@ pub(crate) fn write(path: &Path, text: &str) -> io::Result<()> {
     file.finish(path)
 }
 
-/// It has no name while it is written, so that nothing is left of it whatever ends the process; on a file system without
-/// such files, it has one that only `kill -9` leaves behind.
+/// The file has no name while it is written, so that no partial file is left however the process ends; on a
+/// file system without such files, it has a temporary name that only `kill -9` leaves behind.
 pub(crate) struct WholeFile {
     folder: PathBuf,
     file: File,
@@ -34,14 +34,14 @@ pub(crate) struct WholeFile {
 }
 
 impl WholeFile {
-    /// One that is to stand at a path.
+    /// A file that will have a given path.
     ///
     /// # Errors
-    /// If no file can be made in the folder.
+    /// If a file cannot be created in the folder.
     pub(crate) fn for_path(path: &Path) -> io::Result<WholeFile> {
         let folder =
             path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
-        // Its own error would speak of a name that nobody gave.
+        // A later error would name the temporary file, which the user does not know.
         access(folder, Access::WRITE_OK | Access::EXEC_OK)?;
         let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
         let (file, name) = match openat(CWD, folder, flags, Mode::from_raw_mode(MODE)) {
@@ -54,7 +54,7 @@ impl WholeFile {
         Ok(WholeFile { folder: folder.into(), file, name })
     }
 
-    /// Gives it its name, in the place of what has it.
+    /// Gives the file its name, and replaces the previous file.
     ///
     /// # Errors
     /// If the file system refuses.
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_there_stays_where_there_is_no_room() {
+    fn the_previous_file_stays_if_there_is_no_space() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("page");
         write(&path, "old").unwrap();
@@ -109,7 +109,7 @@ mod tests {
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "old");
         write(&path, "new").unwrap();
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "new");
-        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing else is left");
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "no other file is left");
         write(Path::new("/dev/null"), "anything").unwrap();
         assert!(!Path::new("/dev/null").metadata().unwrap().is_file());
     }

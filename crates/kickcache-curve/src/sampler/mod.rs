@@ -1,7 +1,8 @@
-//! Takes the accesses of a volume and keeps what its curve needs.
+//! Samples the accesses of a volume and keeps the data for its curve.
 //!
 //! Invariants:
-//! * S-1: the sample holds all blocks that were seen whose hash is below the threshold, at most as many as it has room for.
+//! * S-1: the sample holds all accessed blocks with a hash below the threshold, at most as many as it has
+//!   room for.
 //! * S-2: an access of a sampled block counts as often as the sample is smaller than all blocks, at that time.
 
 use crate::curve::HitRatioCurve;
@@ -19,9 +20,9 @@ pub const SAMPLES_MAX: u32 = 1 << 27;
 /// Estimates the hit-ratio curve of an LRU cache from the blocks with the smallest hashes.
 #[derive(Clone, Debug)]
 pub struct LruSampler {
-    /// Blocks whose hash is below it are sampled.
+    /// Blocks with a hash below the threshold are sampled.
     threshold: u64,
-    /// Accesses that a sampled one stands for.
+    /// The number of accesses that a sampled one represents.
     weight: f64,
     accesses: u64,
     most: usize,
@@ -30,7 +31,7 @@ pub struct LruSampler {
     histogram: Histogram,
 }
 
-/// What an access of a sampled block does.
+/// The effect of an access to a sampled block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Effect {
     /// Its hit or miss counts, and the block is used.
@@ -58,7 +59,7 @@ impl LruSampler {
         }
     }
 
-    /// An access whose hit counts: a read.
+    /// Counts a read, which can hit.
     #[inline]
     pub fn count(&mut self, block: u64) {
         self.accesses += 1;

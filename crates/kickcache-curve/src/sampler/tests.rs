@@ -1,4 +1,4 @@
-//! The sampler against an LRU cache that keeps everything.
+//! The sampler against an LRU cache that keeps all blocks.
 
 use super::*;
 use kickcache_random::Random;
@@ -66,7 +66,7 @@ fn mixture(length: usize, blocks: u64, seed: u64) -> Vec<u64> {
 }
 
 #[test]
-fn a_sample_of_a_part_of_the_blocks_gives_the_curve_of_all() {
+fn a_sample_of_some_blocks_gives_the_curve_of_all() {
     let (blocks, accesses) = (40_000, mixture(300_000, 40_000, 7));
     let mut all = LruSampler::new(50_000);
     let mut sampler = LruSampler::new(4_096);
@@ -92,7 +92,7 @@ fn a_sample_of_a_part_of_the_blocks_gives_the_curve_of_all() {
 }
 
 #[test]
-fn memory_does_not_grow_and_is_at_most_what_was_promised() {
+fn memory_stays_constant_and_within_its_bound() {
     for (samples, most) in [(8_192, 768 << 10), (32_768, 2 << 20)] {
         let mut sampler = LruSampler::new(samples);
         let before = sampler.memory_bytes();
@@ -103,7 +103,7 @@ fn memory_does_not_grow_and_is_at_most_what_was_promised() {
 }
 
 #[test]
-fn without_accesses_nothing_is_hit() {
+fn without_accesses_there_are_no_hits() {
     let curve = LruSampler::new(10).curve();
     assert_eq!(curve.at(100), crate::curve::CurvePoint { blocks: 100, hit_ratio: 0.0, error: 0.0 });
     assert_eq!(curve.doubling(8).len(), 1);

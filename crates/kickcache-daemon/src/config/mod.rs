@@ -34,22 +34,22 @@ pub enum ConfigError {
         /// Why.
         source: io::Error,
     },
-    /// It is not what is expected.
+    /// A line has an invalid value.
     #[error("{}, line {line}: {what}", .path.display())]
     Content {
         /// Its path.
         path: PathBuf,
         /// Where, counted from 1.
         line: usize,
-        /// What is wrong.
+        /// The defect.
         what: String,
     },
-    /// It asks for something impossible.
+    /// The plan is impossible.
     #[error("{}: {source}", .path.display())]
     Plan {
         /// Its path.
         path: PathBuf,
-        /// What.
+        /// The defect.
         source: PlanError,
     },
 }
@@ -57,14 +57,14 @@ pub enum ConfigError {
 /// Reads a configuration file into a checked plan.
 ///
 /// # Errors
-/// Names the file, the line if there is one, and what was expected.
+/// Names the file, the line if there is one, and the expected value.
 pub fn read(path: &Path) -> Result<ServePlan, ConfigError> {
     let text = text(path).map_err(|source| ConfigError::Read { path: path.into(), source })?;
     parse(path, &text)
 }
 
 fn text(path: &Path) -> io::Result<String> {
-    // Others may not end, or keep waiting who opens them.
+    // A pipe or device may block at open, or have no end.
     if !access::metadata(path)?.is_file() {
         return Err(io::Error::other("it is no regular file"));
     }

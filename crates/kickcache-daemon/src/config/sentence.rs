@@ -1,6 +1,6 @@
-//! What a parser says of a line, in the words of those who write such files.
+//! Rewrites a parser's message about a line in the words of the configuration file.
 
-/// How the values of keys are written whose type alone says too little.
+/// Example values of keys that need more than a type.
 const EXAMPLES: &[(&str, &str)] = &[
     ("control", "\"/run/kickcache/control.sock\""),
     ("metrics", "\"tcp:127.0.0.1:9469\""),
@@ -44,7 +44,7 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("ublk-depth", "64"),
 ];
 
-/// What is wrong with a line; `message` is the parser's.
+/// The defect of a line; `message` is the parser's.
 pub(super) fn sentence(message: &str, line: &str) -> String {
     let (key, value) = line.split_once('=').unwrap_or((line, ""));
     let (key, value) = (key.trim(), value.trim());
@@ -54,12 +54,12 @@ pub(super) fn sentence(message: &str, line: &str) -> String {
             let found = rest.split_once(", expected ").map_or(rest, |(found, _)| found);
             format!("`{key}` cannot be the {found}; write it as in {key} = {example}")
         }
-        // Of words to choose from the parser does not say what it found.
+        // For a choice of words, the parser does not report the word that it found.
         (None, Some(example)) if message.starts_with("wanted ") => {
             format!("`{key}` cannot be {value}; write it as in {key} = {example}")
         }
         _ if message == "duplicate key" => {
-            format!("`{key}` stands here for the second time; keep one of the two lines")
+            format!("`{key}` is set for the second time; keep one of the two lines")
         }
         _ if message.starts_with("unknown field `volume`") => {
             "a volume belongs to a cache device: write [[cache.volume]], below its [[cache]]".into()

@@ -1,4 +1,4 @@
-//! Tests of the configuration file: what is read, and the sentence for everything that is not.
+//! Tests of the configuration file: accepted files, and the sentence for every mistake.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -72,7 +72,7 @@ fn the_example_in_contrib_is_right() {
 }
 
 #[test]
-fn what_is_left_out_has_its_default() {
+fn missing_keys_have_their_defaults() {
     let plan = parse(Path::new("k.toml"), WHOLE).unwrap();
     let vm3 = &plan.caches[1].volumes[0];
     assert_eq!(vm3.mode, ModeWord::WriteThrough);
@@ -98,7 +98,7 @@ fn two(first: &str, second: &str) -> String {
 }
 
 #[test]
-fn metrics_have_an_address_of_their_own_that_this_machine_alone_reaches() {
+fn metrics_get_a_local_address_of_their_own() {
     let read =
         |metrics: &str| parse(Path::new("k.toml"), &format!("{metrics}\n{}", with("", "nbd = ['unix:/x']")));
     assert_eq!(read("metrics = 'tcp:[::1]:9469'").unwrap().metrics.unwrap().to_string(), "tcp:[::1]:9469");
@@ -114,9 +114,9 @@ fn metrics_have_an_address_of_their_own_that_this_machine_alone_reaches() {
     expect![[r#"
         k.toml, line 1: `metrics` cannot be the integer `9469`; write it as in metrics = "tcp:127.0.0.1:9469"
         k.toml, line 1: `9469` is not an address for metrics; write tcp:127.0.0.1:PORT or unix:PATH, such as tcp:127.0.0.1:9469
-        k.toml: metrics at tcp:0.0.0.0:9469 can be read from other machines, without encryption and without a password; use a loopback address or a unix socket, or say --insecure-tcp (insecure-tcp = true)
-        k.toml: metrics are to be served at unix:/etc/../x, and so is the volume `v`; choose another address for one of them
-        k.toml: metrics are to be served at unix:/y, and so is the control socket; choose another address for one of them
+        k.toml: metrics at tcp:0.0.0.0:9469 can be read from other machines, without encryption and without a password; use a loopback address or a unix socket, or accept it with --insecure-tcp (insecure-tcp = true)
+        k.toml: metrics are to be served at unix:/etc/../x, and so is the volume `v`; choose another address for either
+        k.toml: metrics are to be served at unix:/y, and so is the control socket; choose another address for either
     "#]].assert_eq(&refused.concat());
 }
 
@@ -153,23 +153,23 @@ fn tls_needs_certificates_and_names_of_clients_need_tls() {
         k.toml: tls needs certificates; name their folder with --tls-certificates (tls-certificates = "/etc/kickcache/tls"), see docs/how-to/tls.md
         k.toml, line 1: unknown variant `yes`, expected one of `off`, `on`, `require`
         k.toml, line 1: `tls` cannot be true; write it as in tls = "require"
-        k.toml: there is a folder of certificates and no TLS; say --tls=require (tls = "require"), or leave the folder out
-        k.toml: tls-verify-peer is about clients with TLS, and there is none; say --tls=require (tls = "require"), or leave it out
+        k.toml: there is a folder of certificates but no TLS; use --tls=require (tls = "require"), or omit the folder
+        k.toml: tls-verify-peer is about clients with TLS, but TLS is off; use --tls=require (tls = "require"), or omit it
         k.toml: tls is for NBD, and no volume is served over NBD; give one an address (nbd = ["tcp:0.0.0.0:10809"]), or leave tls out
-        k.toml, line 6: allow-client names nobody; name a client, or leave it out for all
+        k.toml, line 6: allow-client is empty; name a client, or omit it to allow all
         k.toml, line 6: a client's name is empty; write one as it is in its certificate, such as vm1, CN=vm1 or DNS=vm1.example.org
         k.toml: tls is for NBD, and no volume is served over NBD; give one an address (nbd = ["tcp:0.0.0.0:10809"]), or leave tls out
-        k.toml: the volume `v` is for clients with names in their certificates (allow-client), and clients without one are served, too; say --tls=require (tls = "require") without --tls-verify-peer=off
-        k.toml: the volume `v` is for clients with names in their certificates (allow-client), and clients without one are served, too; say --tls=require (tls = "require") without --tls-verify-peer=off
-        k.toml: tcp:0.0.0.0:1 can be reached from other machines, and NBD has neither encryption nor a password here; use a unix socket or a loopback address, TLS with certificates of clients (--tls=require, docs/how-to/tls.md), or say --insecure-tcp (insecure-tcp = true)
-        k.toml: tcp:0.0.0.0:1 can be reached from other machines, and NBD has neither encryption nor a password here; use a unix socket or a loopback address, TLS with certificates of clients (--tls=require, docs/how-to/tls.md), or say --insecure-tcp (insecure-tcp = true)
+        k.toml: the volume `v` is for clients with names in their certificates (allow-client), but clients without a certificate are served, too; use --tls=require (tls = "require") without --tls-verify-peer=off
+        k.toml: the volume `v` is for clients with names in their certificates (allow-client), but clients without a certificate are served, too; use --tls=require (tls = "require") without --tls-verify-peer=off
+        k.toml: tcp:0.0.0.0:1 can be reached from other machines, and NBD has neither encryption nor a password here; use a unix socket or a loopback address, TLS with certificates of clients (--tls=require, docs/how-to/tls.md), or accept it with --insecure-tcp (insecure-tcp = true)
+        k.toml: tcp:0.0.0.0:1 can be reached from other machines, and NBD has neither encryption nor a password here; use a unix socket or a loopback address, TLS with certificates of clients (--tls=require, docs/how-to/tls.md), or accept it with --insecure-tcp (insecure-tcp = true)
         k.toml, line 13: `allow-client` cannot be the string "a"; write it as in allow-client = ["vm1"]
     "#]].assert_eq(&refused.concat());
 }
 
 #[test]
 #[expect(clippy::too_many_lines, reason = "a list of bad files")]
-fn what_is_wrong_is_refused_with_a_sentence() {
+fn mistakes_are_refused_with_a_sentence() {
     let long = "x".repeat(64);
     let texts = [
         String::new(),
@@ -273,7 +273,7 @@ fn what_is_wrong_is_refused_with_a_sentence() {
         k.toml, line 1: string values must be quoted, expected literal string
         k.toml, line 1: unknown field `controll`, expected one of `control`, `metrics`, `state`, `user`, `may-open`, `log-format`, `log-level`, `io-engine`, `memory-limit`, `insecure-tcp`, `tls`, `tls-certificates`, `tls-verify-peer`, `cache`
         k.toml, line 1: `control` cannot be the integer `5`; write it as in control = "/run/kickcache/control.sock"
-        k.toml, line 2: `control` stands here for the second time; keep one of the two lines
+        k.toml, line 2: `control` is set for the second time; keep one of the two lines
         k.toml: the socket path `/yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy` has 108 bytes, a unix socket takes at most 107; choose a shorter one
         k.toml, line 1: unknown variant `aio`, expected one of `auto`, `io_uring`, `threads`
         k.toml, line 1: `32M` is no memory limit; write 64M to 64G, such as 256M (docs/reference/memory.md)
@@ -294,7 +294,7 @@ fn what_is_wrong_is_refused_with_a_sentence() {
         k.toml, line 3: `write-budget` cannot be the integer `50`; write it as in write-budget = "50G/day"
         k.toml, line 3: `ever` is not a size; write a number with K, M, G or T, such as 512M or 10G; an endurance is such as 600TBW
         k.toml, line 7: unknown variant `write-backwards`, expected one of `write-through`, `writethrough`, `wt`, `wb`, `write-back`, `writeback`, `wa`, `write-around`, `writearound`, `bypass`
-        k.toml, line 8: `mode` stands here for the second time; keep one of the two lines
+        k.toml, line 8: `mode` is set for the second time; keep one of the two lines
         k.toml, line 7: unknown field `moed`, expected one of `name`, `origin`, `origin-timeout`, `mode`, `admission`, `sequential-cutoff`, `fill-window-max`, `dirty-low`, `dirty-high`, `dirty-limit`, `idle-after`, `writeback-rate`, `writeback-iops`, `client-bandwidth`, `client-iops`, `client-burst`, `room-min`, `room-max`, `read-only`, `origin-no-flush`, `nbd`, `allow-client`, `vhost-user`, `ublk`, `ublk-queues`, `ublk-depth`, `guest-block`, `serial`
         k.toml, line 7: unknown variant `all`, expected one of `pressure`, `always`, `second-touch`
         k.toml, line 7: a cut-off of 0 would bypass every read; write `off` to cache streams too
@@ -322,7 +322,7 @@ fn what_is_wrong_is_refused_with_a_sentence() {
         k.toml, line 7: `room-min` cannot be the integer `20`; write it as in room-min = "20%"
         k.toml, line 7: `4K` is too little of a cache device; write 1M or more, or a part such as 20%
         k.toml: volume `v`: room-min is 30% and room-max 20%; the minimum must be at most the maximum
-        k.toml: the cache device /c: the room-min of its volumes are 90% in all, and more than 80% cannot be promised: what is read and written needs room to come in; lower them
+        k.toml: the cache device /c: the room-min of its volumes are 90% in total, but at most 80% can be reserved: fills and writes need free space; lower them
         k.toml, line 7: invalid value: integer `64`, expected true, false, or the number of a ublk device, 0 to 63
         k.toml, line 7: invalid type: string "yes", expected true, false, or the number of a ublk device, 0 to 63
         k.toml, line 8: 17 queues are not possible; write 1 to 16
@@ -331,7 +331,7 @@ fn what_is_wrong_is_refused_with_a_sentence() {
         k.toml: volume `v`: ublk-queues and ublk-depth are settings of a block device, and it is none; write ublk = true or its number, or leave them out
         k.toml: volume `v`: ublk-queues and ublk-depth are settings of a block device, and it is none; write ublk = true or its number, or leave them out
         k.toml: volume `v`: the path of its vhost-user socket is empty; write one, such as /run/kickcache/vm1.vhost
-        k.toml, line 5: `nbds://store/a?tls=1` is not the URI of an NBD export: nothing but tls-certificates=DIR and tls-hostname=NAME may stand behind the ?
+        k.toml, line 5: `nbds://store/a?tls=1` is not the URI of an NBD export: only tls-certificates=DIR and tls-hostname=NAME may follow the ?
         k.toml: nbd://store:10809/x is named twice, as the origin of `a` and as the origin of `b`; each device can have one part only
         k.toml, line 7: `nbd` cannot be the string "unix:/x"; write it as in nbd = ["unix:/run/kickcache/vm1.sock"]
         k.toml, line 7: `vhost-user` cannot be the integer `3`; write it as in vhost-user = "/run/kickcache/vm1.vhost"
@@ -339,12 +339,12 @@ fn what_is_wrong_is_refused_with_a_sentence() {
         k.toml, line 7: `read-only` cannot be the string "yes"; write it as in read-only = true
         k.toml, line 8: `ublk-queues` cannot be the string "2"; write it as in ublk-queues = 2
         k.toml: the volume `v` listens on unix:/x twice; once is enough
-        k.toml: the volume `v` listens on the path of the control socket; choose another path for one of them
+        k.toml: the volume `v` listens on the path of the control socket; choose another path for either
         k.toml: the volume `v` has no address; give it one, such as nbd = ["unix:/run/kickcache/v.sock"], vhost-user = "/run/kickcache/v.vhost" or ublk = true
         k.toml, line 7: `/x` is not an NBD address; write unix:PATH or tcp:HOST:PORT
-        k.toml: tcp:0.0.0.0:10809 can be reached from other machines, and NBD has neither encryption nor a password here; use a unix socket or a loopback address, TLS with certificates of clients (--tls=require, docs/how-to/tls.md), or say --insecure-tcp (insecure-tcp = true)
+        k.toml: tcp:0.0.0.0:10809 can be reached from other machines, and NBD has neither encryption nor a password here; use a unix socket or a loopback address, TLS with certificates of clients (--tls=require, docs/how-to/tls.md), or accept it with --insecure-tcp (insecure-tcp = true)
         k.toml: the volume `v` listens on unix:/x twice; once is enough
-        k.toml: the volume `v` listens on the path of the control socket; choose another path for one of them
+        k.toml: the volume `v` listens on the path of the control socket; choose another path for either
         k.toml: the volumes `v` and `w` both listen on unix:/x, behind different cache devices; give each an address of its own
         k.toml: the volume name `` cannot be used: it is empty; give the volume a name, such as vm1
         k.toml: the volume name `xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx` cannot be used: it has 64 bytes, 63 are possible
@@ -381,7 +381,7 @@ fn the_fuzzing_corpus_is_read_or_refused() {
 }
 
 #[test]
-fn what_cannot_be_a_configuration_is_not_read_whole() {
+fn an_oversized_file_is_not_read_whole() {
     let folder = tempfile::tempdir().unwrap();
     let refused = |path: &Path| match read(path).unwrap_err() {
         super::ConfigError::Read { source, .. } => source.to_string(),

@@ -1,4 +1,4 @@
-//! What requests of a volume did in a report, and how long they took.
+//! Requests of a volume in a report, and their times.
 
 use serde::{Deserialize, Serialize};
 
@@ -18,7 +18,7 @@ pub struct Activity {
     pub write_bytes_per_second: f64,
     /// Reads that the cache served alone.
     pub hits: Took,
-    /// Reads that the origin was asked for, all or in part.
+    /// Reads that used the origin, in whole or in part.
     pub misses: Took,
     /// Writes.
     pub writes: Took,
@@ -39,7 +39,7 @@ pub struct Took {
 }
 
 impl Activity {
-    /// Reads, whoever served them.
+    /// Reads from either device.
     pub fn reads(&self) -> u64 {
         self.hits.count + self.misses.count
     }

@@ -1,4 +1,4 @@
-//! The other end of the control socket: what commands ask a daemon for.
+//! The client of the control socket: the requests of commands to a daemon.
 
 use std::io::{self, BufRead, BufReader};
 use std::os::unix::net::UnixStream;
@@ -21,12 +21,12 @@ use crate::words::ModeWord;
 /// Longest wait of an impatient client for an answer.
 pub const ANSWER_MAX: Duration = Duration::from_secs(10);
 
-/// Why a daemon could not be asked.
+/// The reason why a request failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// Nobody listens there.
+    /// No process listens there.
     #[error(
-        "no kickcache daemon answers at {}; start one (`{}` tells how), or name its control socket with --control",
+        "no kickcache daemon answers at {}; start one (see `{}`), or name its control socket with --control",
         .0.display(), ShellCommand::new("serve").word("--help")
     )]
     NoDaemon(PathBuf),
@@ -57,10 +57,10 @@ pub enum ClientError {
     /// It refused.
     #[error("{0}")]
     Refused(String),
-    /// What it was told, or its configuration file, is wrong in itself.
+    /// The request, or the configuration file, is wrong in itself.
     #[error("{0}")]
     Wrong(String),
-    /// It speaks another language.
+    /// The answer has an unknown format.
     #[error("the daemon at {} gave an answer that does not fit; is it another version of kickcache?", .0.display())]
     Answer(PathBuf),
 }
@@ -76,7 +76,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client for the control socket at `path`; nothing is opened before the first request.
+    /// A client for the control socket at `path`; it connects at the first request.
     pub fn new(path: &Path) -> Client {
         Client { path: path.into(), accept_max: Some(ANSWER_MAX), answer_max: Some(ANSWER_MAX) }
     }
@@ -131,7 +131,7 @@ impl Client {
         self.tell(&Request::Drain { volume: volume.into() })
     }
 
-    /// Keeps nothing that is read of a volume for a while; no time ends that.
+    /// Stops caching reads of a volume for a time; a zero time ends the pause.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -149,7 +149,7 @@ impl Client {
         Ok(resized)
     }
 
-    /// Has the daemon use more of a cache device, or say whether it could.
+    /// Makes the daemon use more of a cache device, or check whether it could.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -170,7 +170,7 @@ impl Client {
     /// # Errors
     /// See [`ClientError`].
     pub fn replace(&self, order: ReplacementOrder) -> Result<Replacing, ClientError> {
-        // A device that is taken in may have to be made.
+        // A device that is put into use may have to be created.
         let reply = self.ask_within(None, &Request::Replace(order))?;
         let Reply::Replacing(replacing) = reply else { return Err(self.refusal(reply)) };
         Ok(replacing)
@@ -186,7 +186,7 @@ impl Client {
         Ok(left_out)
     }
 
-    /// Records what a volume is asked for, until what this gives is dropped.
+    /// Records the requests of a volume, until the returned value is dropped.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -227,7 +227,7 @@ impl Client {
         Ok(removed)
     }
 
-    /// Has the daemon serve what its configuration file says by now, however long that takes.
+    /// Makes the daemon apply its present configuration file, however long that takes.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -246,7 +246,7 @@ impl Client {
         self.tell(&Request::Stop {})
     }
 
-    /// Asks to be told how the daemon ends, when it does.
+    /// Requests a report of the daemon's end.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -267,7 +267,7 @@ impl Client {
         Ok(())
     }
 
-    /// Why a reply is not the one that was asked for.
+    /// The error for a reply of another type than expected.
     fn refusal(&self, reply: Reply) -> ClientError {
         match reply {
             Reply::Error { message } => ClientError::Refused(message),
@@ -343,23 +343,23 @@ impl Client {
     }
 }
 
-/// The end of a daemon, which somebody waits for.
+/// The end of a daemon, for a client that waits for it.
 #[derive(Debug)]
 pub struct AwaitedEnd(BufReader<UnixStream>);
 
-/// What is known of the end of a daemon.
+/// The reported end of a daemon.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum KnownEnd {
     /// It ended cleanly, with these dirty blocks.
     Clean(Vec<LeftOnCache>),
     /// It did not, and this is why.
     Unclean(String),
-    /// It is an older kickcache, which does not tell.
+    /// An older kickcache, which does not report its end.
     Untold,
 }
 
 impl AwaitedEnd {
-    /// What is known of the end, if it comes within a time above zero.
+    /// The reported end, if it arrives within a time above zero.
     pub fn wait(&mut self, span: Duration) -> Option<KnownEnd> {
         let limited = self.0.get_ref().set_read_timeout(Some(span));
         let reply = limited.and_then(|()| read_line(&mut self.0, REPLY_LINE_MAX));

@@ -11,9 +11,9 @@ use rustix::net::sockopt::socket_peercred;
 
 use crate::control::wire::{REQUEST_LINE_MAX, Reply, Request, read_line, write_line};
 
-/// Connections at a time; one more, and that which was silent for longest is closed.
+/// The most connections at a time; for one more, the connection that was silent for longest is closed.
 pub(super) const CONNECTION_COUNT_MAX: usize = 256;
-/// A connection that says nothing for this long is closed.
+/// A connection without bytes for this long is closed.
 pub(super) const IDLE_MAX: Duration = Duration::from_secs(10);
 
 /// The connections that are open.
@@ -27,27 +27,27 @@ pub(super) struct Connections {
 pub(super) struct Connection {
     number: u64,
     stream: UnixStream,
-    /// Who connected, if the kernel says so.
+    /// The process that connected, if the kernel reports it.
     peer: Option<UCred>,
     stage: ExchangePhase,
     active: Instant,
     input: Vec<u8>,
-    /// Nothing more comes.
+    /// The client sends no more.
     ended: bool,
-    /// What is left of a reply, and what follows it.
+    /// The rest of a reply, and the step after it.
     output: Vec<u8>,
     then: Then,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum ExchangePhase {
-    /// A request comes, or will.
+    /// A request is being received, or may arrive.
     Reading,
-    /// Somebody works on its request.
+    /// Its request is being executed.
     Waiting,
-    /// It is told how the daemon ends.
+    /// It will get the daemon's end.
     AwaitingEnd,
-    /// A reply goes out.
+    /// A reply is being sent.
     Writing,
     Closed,
 }
@@ -58,14 +58,14 @@ enum Then {
     Close,
 }
 
-/// A request and the connection that it came from.
+/// A request and its connection.
 pub(super) struct ControlRequest {
     pub(super) number: u64,
     pub(super) request: Request,
     pub(super) peer: Option<UCred>,
 }
 
-/// What is waited for of a connection.
+/// The awaited events of a connection.
 pub(super) struct Watch<'a> {
     pub(super) number: u64,
     pub(super) fd: BorrowedFd<'a>,
@@ -94,7 +94,7 @@ impl Connections {
         self.open.last_mut().and_then(|connection| connection.receive(now))
     }
 
-    /// Closes the one that was silent for longest; those that wait for an answer are not silent.
+    /// Closes the connection that was silent for longest; connections waiting for an answer are not silent.
     pub(super) fn close_longest_idle(&mut self) {
         let idle =
             self.open.iter().enumerate().filter(|(_, connection)| connection.stage != ExchangePhase::Waiting);
@@ -109,7 +109,7 @@ impl Connections {
             let flags = match connection.stage {
                 ExchangePhase::Reading => PollFlags::IN,
                 ExchangePhase::Writing => PollFlags::OUT,
-                // It is told of one that went away all the same.
+                // A disconnect is reported nevertheless.
                 ExchangePhase::AwaitingEnd => PollFlags::empty(),
                 ExchangePhase::Waiting | ExchangePhase::Closed => return None,
             };
@@ -131,7 +131,7 @@ impl Connections {
         }
     }
 
-    /// The daemon has ended: those that asked are told how.
+    /// The daemon has ended: reports it to the clients that requested it.
     pub(super) fn tell_end(&mut self, reply: &Reply, now: Instant) {
         for connection in &mut self.open {
             if connection.stage == ExchangePhase::AwaitingEnd {
@@ -140,7 +140,7 @@ impl Connections {
         }
     }
 
-    /// A request was worked on; gives the next one of the same connection if that is there already.
+    /// A request was executed; returns the next one of the same connection, if it has arrived already.
     pub(super) fn handle_reply(
         &mut self,
         number: u64,
@@ -156,7 +156,7 @@ impl Connections {
         Some(self.open.swap_remove(index).stream)
     }
 
-    /// Forgets those that are closed, or silent for too long.
+    /// Drops connections that are closed, or silent for too long.
     pub(super) fn sweep(&mut self, now: Instant) {
         self.open.retain(|connection| match connection.stage {
             ExchangePhase::Reading | ExchangePhase::Writing => {
@@ -204,7 +204,7 @@ impl Connection {
         self.next_request(now)
     }
 
-    /// Takes a request off the front of what came.
+    /// Takes a request off the front of the received bytes.
     fn next_request(&mut self, now: Instant) -> Option<ControlRequest> {
         let end = self.input.iter().position(|byte| *byte == b'\n');
         let too_long = u64::try_from(self.input.len()).is_ok_and(|length| length >= REQUEST_LINE_MAX);

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// Errors of one kind since the daemon started.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct ErrorCount {
-    /// What failed: `read`, `write`, `flush`, `discard` or `write-zeroes`.
+    /// The failed operation: `read`, `write`, `flush`, `discard` or `write-zeroes`.
     pub operation: String,
     /// The name of the error, such as `EIO`, or `short`.
     pub name: String,

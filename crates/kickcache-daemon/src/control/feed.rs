@@ -1,4 +1,4 @@
-//! The feed of a recording: a thread that sends what is noted over the connection that asked for it.
+//! The feed of a recording: a thread that sends recorded accesses over the connection that requested it.
 
 use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
@@ -11,19 +11,19 @@ use crate::control::wire::{Reply, write_line};
 use crate::recording::parcel::{COUNT_MAX, More, pack};
 use crate::recording::ring::{Recording, SLOT_COUNT};
 
-/// How long the thread sleeps where little comes, and where much does.
+/// How long the thread sleeps at a low rate, and at a high one.
 const PAUSE_MAX: Duration = Duration::from_millis(200);
 const PAUSE_MIN: Duration = Duration::from_millis(20);
-/// A client that hears nothing for longer takes the daemon for hung.
+/// A client without a parcel for longer treats the daemon as hung.
 const BEAT: Duration = Duration::from_secs(1);
 
-/// Sends a recording until the client ends it or is gone, or the volume is served no more.
+/// Sends a recording until the client ends it or disconnects, or the volume is removed.
 pub(super) fn feed(mut stream: UnixStream, reply: &Reply, mut recording: Recording) -> io::Result<()> {
     stream.set_nonblocking(false)?;
     write_line(&mut stream, reply)?;
     let (mut bytes, mut pause, mut beat) = (Vec::new(), PAUSE_MIN, Instant::now());
     loop {
-        // Whatever was noted before the end is in the ring then.
+        // All accesses recorded before the end are in the ring then.
         let is_ended = recording.is_ended();
         let count = pack(&mut recording, More::Yes, &mut bytes);
         if count > 0 || beat.elapsed() >= BEAT {
@@ -41,7 +41,7 @@ pub(super) fn feed(mut stream: UnixStream, reply: &Reply, mut recording: Recordi
     }
 }
 
-/// Sends what is in the ring still, and the end.
+/// Sends the rest of the ring, and the end.
 fn finish(stream: &mut UnixStream, recording: &mut Recording, bytes: &mut Vec<u8>) -> io::Result<()> {
     for _ in 0..SLOT_COUNT / COUNT_MAX {
         if pack(recording, More::Yes, bytes) == 0 {
@@ -53,7 +53,7 @@ fn finish(stream: &mut UnixStream, recording: &mut Recording, bytes: &mut Vec<u8
     stream.write_all(bytes)
 }
 
-/// Waits a moment; gives whether the client has ended the recording meanwhile: it says nothing else.
+/// Waits a moment; returns whether the client has ended the recording meanwhile: it sends no other message.
 fn is_over(stream: &mut UnixStream, pause: Duration) -> io::Result<bool> {
     let span = Timespec::try_from(pause).ok();
     let is_ready = {
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_noted_before_the_end_is_sent() {
+    fn records_before_the_end_are_sent() {
         let Scene { mut recorder, mut client, thread } = scene();
         note(&mut recorder, 3 * COUNT_MAX + 5);
         client.finish().unwrap();
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_does_not_read_costs_records_and_nobody_waits() {
+    fn a_client_that_does_not_read_loses_records_without_delay() {
         let Scene { mut recorder, mut client, thread } = scene();
         note(&mut recorder, 2 * SLOT_COUNT);
         client.finish().unwrap();

@@ -14,7 +14,8 @@ pub struct LastError {
     pub errno: Option<i32>,
     /// Its name, such as `EIO`, or `short`.
     pub name: String,
-    /// What failed: `read`, `write`, `flush`, `discard`, `write-zeroes`, or `replace`: its replacement met an error.
+    /// The failed operation: `read`, `write`, `flush`, `discard`, `write-zeroes`, or `replace`: its
+    /// replacement met an error.
     pub operation: String,
     /// Where, in bytes.
     pub offset: u64,

@@ -1,4 +1,4 @@
-//! What a volume is limited to, as `status` tells it.
+//! The limits of a volume, as `status` reports them.
 
 use std::num::NonZeroU64;
 
@@ -11,13 +11,14 @@ use crate::plan::client_cap::ClientCap;
 /// The limits of a volume.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct LimitsReport {
-    /// Part of what it may have of the log, from 0 to 1, from which on dirty blocks are written back beside requests.
+    /// The share of its part of the log, from 0 to 1, above which dirty blocks are written back during
+    /// requests.
     pub dirty_low: f64,
-    /// The part from which on that goes at full speed.
+    /// The share above which writeback runs at full speed.
     pub dirty_high: f64,
-    /// The part from which on writes go through to the origin.
+    /// The share above which writes go through to the origin.
     pub dirty_limit: f64,
-    /// Seconds without requests after which all that is dirty is written back.
+    /// Seconds without requests after which all dirty blocks are written back.
     pub idle_after_seconds: f64,
     /// Bytes a second of writeback, if that is capped.
     #[serde(default)]
@@ -31,10 +32,10 @@ pub struct LimitsReport {
     /// Requests a second of clients, if that is capped.
     #[serde(default)]
     pub client_requests_per_second: Option<u64>,
-    /// Seconds for which they may go on at once with what they did not use, if one of the two is capped.
+    /// How long unused quota accumulates, in seconds, if one of the two is capped.
     #[serde(default)]
     pub client_burst_seconds: Option<f64>,
-    /// Bytes of the cache device that others do not take from it, if it was given some.
+    /// Bytes of the cache device reserved for the volume, if it has a reservation.
     #[serde(default)]
     pub room_min_bytes: Option<u64>,
     /// Bytes of the cache device that it does not exceed, if there is such a bound.
@@ -63,7 +64,8 @@ impl LimitsReport {
     }
 }
 
-/// A part of 1024, to the thousandth: what a percent lost when it became one comes back.
+/// A part of 1024, as a share rounded up to the thousandth, which restores the rounding loss of the
+/// percentage.
 fn part(of_1024: u16) -> f64 {
     (f64::from(of_1024) * 1000.0 / 1024.0).ceil() / 1000.0
 }
@@ -75,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn marks_are_told_as_they_were_written() {
+    fn marks_are_reported_as_they_were_written() {
         let LimitsReport { dirty_low, dirty_high, dirty_limit, idle_after_seconds, .. } =
             LimitsReport::new(&VolumeSettings::new(VolumeId::new(0)), ClientCap::default(), 0);
         assert_eq!([dirty_low, dirty_high, dirty_limit, idle_after_seconds], [0.3, 0.5, 0.7, 0.5]);

@@ -7,15 +7,15 @@ use serde::{Deserialize, Serialize};
 /// The smallest cache of a curve: 16 MiB.
 const BLOCKS_MIN: u64 = (16 << 20) / BLOCK_SIZE;
 
-/// What LRU caches of other sizes would have hit since the start, an estimate.
+/// The hit ratios of LRU caches of other sizes since the start, an estimate.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LruCurve {
-    /// Blocks that were read; the ratios are parts of them.
+    /// Blocks read; the base of the ratios.
     pub read_blocks: u64,
     /// Bytes of the blocks that were read or written.
     pub footprint_bytes: u64,
-    /// Each cache is twice as large as the one before; the last holds all blocks.
+    /// Each cache is twice as large as the previous one; the last holds all blocks.
     pub points: Vec<LruPoint>,
 }
 
@@ -32,7 +32,7 @@ pub struct LruPoint {
 }
 
 impl LruCurve {
-    /// The curve; nothing before the first read.
+    /// The curve; `None` before the first read.
     pub fn new(curve: &HitRatioCurve) -> Option<LruCurve> {
         let point = |point: CurvePoint| LruPoint {
             cache_bytes: point.blocks * BLOCK_SIZE,

@@ -1,4 +1,4 @@
-//! The control socket: what a running daemon can be asked and told.
+//! The control socket: queries and commands to a running daemon.
 //!
 //! One request and one reply a line, each a JSON object, over a unix socket that only its owner can open.
 
@@ -33,17 +33,17 @@ use crate::words::ModeWord;
 
 /// A recording that has begun.
 pub struct TitledRecording {
-    /// Of what.
+    /// The recorded volume.
     pub title: RecordingTitle,
     /// Its requests.
     pub recording: Recording,
 }
 
-/// What the control socket speaks for: a running daemon.
+/// The target of the control socket: a running daemon.
 ///
-/// Every call but those that say so must return soon: a drain is begun, not waited for.
+/// Every call must return soon, unless its comment says otherwise: a drain is started, not waited for.
 pub trait ControlTarget: Send + Sync + 'static {
-    /// State and counters of everything that is served.
+    /// State and counters of all volumes and cache devices.
     ///
     /// # Errors
     /// [`ControlError::Stopped`].
@@ -61,7 +61,7 @@ pub trait ControlTarget: Send + Sync + 'static {
     /// No such volume, or the daemon is stopping.
     fn drain(&self, volume: &str) -> Result<(), ControlError>;
 
-    /// Keeps nothing that is read of a volume for a while; no time ends that.
+    /// Stops caching reads of a volume for a time; a zero time ends the pause.
     ///
     /// # Errors
     /// No such volume, or the daemon is stopping.
@@ -73,11 +73,12 @@ pub trait ControlTarget: Send + Sync + 'static {
     /// No such volume, an origin that shrank, a device that does not answer in time, or the daemon is stopping.
     fn resize(&self, volume: &str) -> Result<Resized, ControlError>;
 
-    /// Begins to use more of a cache device, the only one or that of a path: this many bytes of a cache file, which is extended, or all
-    /// that it has. Or finds what is wrong with that, and changes nothing.
+    /// Begins to use more of a cache device, the only one or that of a path: this many bytes of a cache file,
+    /// which is extended, or the whole device. Or checks for obstacles, without a change.
     ///
     /// # Errors
-    /// No such device, one that cannot grow like this, or does not answer in time, or the daemon is stopping.
+    /// There is no such device, it cannot grow like this, or does not respond in time, or the daemon is
+    /// stopping.
     fn grow(
         &self,
         device: Option<&str>,
@@ -88,16 +89,18 @@ pub trait ControlTarget: Send + Sync + 'static {
     /// Begins to replace a cache device by another one.
     ///
     /// # Errors
-    /// No such device, another one that cannot take over, or is not ready in time, or the daemon is stopping.
+    /// There is no such device, the other one cannot take over, or is not ready in time, or the daemon is
+    /// stopping.
     fn replace(&self, order: &ReplacementOrder) -> Result<Replacing, ControlError>;
 
     /// Serves the volumes of a cache device without it. May take as long as dirty blocks take to be written back.
     ///
     /// # Errors
-    /// It stays: no such device, one whose blocks cannot be written back, or the daemon is stopping.
+    /// It stays in use: there is no such device, its blocks cannot be written back, or the daemon is
+    /// stopping.
     fn leave_out(&self, order: &LeaveOutOrder) -> Result<LeftOut, ControlError>;
 
-    /// Begins to record what a volume is asked for; the recording ends when it is dropped.
+    /// Begins to record the requests of a volume; the recording ends when it is dropped.
     ///
     /// # Errors
     /// No such volume, too many recordings, or the daemon is stopping.
@@ -106,7 +109,7 @@ pub trait ControlTarget: Send + Sync + 'static {
     /// Serves one more volume. May take as long as its origin takes to answer. Returns a hint if the next start does not serve it.
     ///
     /// # Errors
-    /// It cannot be served, and nothing was changed.
+    /// It cannot be served, and the daemon is unchanged.
     fn add(&self, volume: &VolumeToAdd) -> Result<Option<String>, ControlError>;
 
     /// Serves a volume no longer. May take as long as dirty blocks take to be written back.
@@ -115,11 +118,12 @@ pub trait ControlTarget: Send + Sync + 'static {
     /// It stays.
     fn remove(&self, volume: &str, clients: Clients, dirty: DirtyFate) -> Result<Removed, ControlError>;
 
-    /// Serves what the configuration file says by now, or tells what that would change. May take as long as dirty blocks take to be
-    /// written back.
+    /// Applies the present configuration file, or returns the difference. May take as long as the writeback
+    /// of dirty blocks.
     ///
     /// # Errors
-    /// Something cannot change, and nothing was changed; the file is wrong; or the daemon is stopping.
+    /// A difference cannot be applied, and the daemon is unchanged; the file is wrong; or the daemon is
+    /// stopping.
     fn reload(&self, extent: ReloadExtent) -> Result<Reloaded, ControlError>;
 
     /// Begins a clean stop.
@@ -129,45 +133,45 @@ pub trait ControlTarget: Send + Sync + 'static {
     fn stop(&self) -> Result<(), ControlError>;
 }
 
-/// How far a change goes.
+/// Whether a change is applied or only checked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ChangeExtent {
     /// It is made.
     All,
-    /// It is only said what would be done.
+    /// The planned change is only reported.
     CheckOnly,
 }
 
-/// How far a reload goes.
+/// Whether a reload is applied or only reported.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ReloadExtent {
-    /// What is different is done.
+    /// The difference is applied.
     All,
-    /// It is told.
+    /// The difference is reported.
     DifferenceOnly,
 }
 
-/// Why a daemon does not do what it was told.
+/// The reason why a daemon refuses a command.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ControlError {
     /// No volume has the name.
     #[error("there is no volume `{name}` here; there is {}", known.join(", "))]
     NoVolume {
-        /// The name asked for.
+        /// The requested name.
         name: String,
         /// The names that there are.
         known: Vec<String>,
     },
-    /// The daemon is on its way out.
+    /// The daemon is ending.
     #[error("the daemon is stopping")]
     Stopped,
-    /// What it was told, or its configuration file, is wrong in itself.
+    /// The request, or the configuration file, is wrong in itself.
     #[error("{0}")]
     Wrong(String),
     /// The operation is still running, in a sentence.
     #[error("{0}")]
     Running(String),
-    /// Everything else, in a sentence.
+    /// Other reasons, in a sentence.
     #[error("{0}")]
     Refused(String),
 }

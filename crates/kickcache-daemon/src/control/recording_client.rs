@@ -17,17 +17,17 @@ pub struct RecordingClient {
 }
 
 impl RecordingClient {
-    /// A recording over a connection, of which more than the first reply has perhaps come.
+    /// A recording over a connection; `came` are the bytes received after the first reply.
     pub(super) fn new(stream: UnixStream, title: RecordingTitle, came: Vec<u8>) -> RecordingClient {
         RecordingClient { stream, title, came }
     }
 
-    /// What is recorded.
+    /// The recorded volume.
     pub fn title(&self) -> &RecordingTitle {
         &self.title
     }
 
-    /// The next parcel; `None` if none comes for so long.
+    /// The next parcel; `None` if none arrives within the time.
     ///
     /// # Errors
     /// The daemon has ended, or sends bytes that are no recording. A paused daemon is not an error.
@@ -46,10 +46,10 @@ impl RecordingClient {
         self.take()
     }
 
-    /// Asks for the end; parcels come up to the last one.
+    /// Requests the end; parcels follow up to the last one.
     ///
     /// # Errors
-    /// The daemon is gone.
+    /// The daemon has ended.
     pub fn finish(&self) -> io::Result<()> {
         self.stream.shutdown(Shutdown::Write)
     }

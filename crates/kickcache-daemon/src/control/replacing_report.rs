@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 pub struct ReplacingReport {
     /// The path of the other one.
     pub with: String,
-    /// What is done for it.
+    /// The present step.
     #[serde(default)]
     pub step: ReplacingStep,
     /// Bytes that have been copied.
@@ -16,7 +16,7 @@ pub struct ReplacingReport {
     pub bytes: u64,
 }
 
-/// What is done for a device that takes over.
+/// The step of a device that takes over.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ReplacingStep {
@@ -25,7 +25,7 @@ pub enum ReplacingStep {
     /// The cache device is copied to it.
     #[default]
     Copying,
-    /// It has everything, and is put in the cache device's place.
+    /// The copy is complete, and the device becomes the cache device.
     TakingOver,
 }
 

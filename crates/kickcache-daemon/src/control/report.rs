@@ -1,4 +1,5 @@
-//! The state of a daemon as the control socket and `status --json` tell it. Sizes are in bytes, counters only grow.
+//! The state of a daemon as the control socket and `status --json` report it. Sizes are in bytes, counters
+//! only grow.
 
 use std::path::PathBuf;
 
@@ -31,7 +32,7 @@ pub struct Report {
     pub pid: u32,
     /// Seconds since it started.
     pub uptime_seconds: f64,
-    /// How devices are to be read and written, as it was asked for: `auto`, `io_uring` or `threads`.
+    /// The configured I/O engine: `auto`, `io_uring` or `threads`.
     pub io_engine: String,
     /// The state directory, if it has one.
     #[serde(default)]
@@ -86,22 +87,22 @@ pub struct CacheReport {
     /// The same by kind.
     #[serde(default)]
     pub errors_by_kind: Vec<ErrorCount>,
-    /// Seconds for which it has completed nothing of what it owes, if they are many.
+    /// Seconds since it last completed an outstanding operation, if they are many.
     #[serde(default)]
     pub silent_seconds: Option<f64>,
-    /// What its server waits for before it ends, in words, once the daemon is stopping.
+    /// The device that its server waits for before it ends, in words, once the daemon is stopping.
     #[serde(default)]
     pub stop_waits_for: Option<String>,
     /// Bytes of the device that are used.
     #[serde(default)]
     pub device_bytes: u64,
-    /// Bytes of it that are going to be used, while it grows.
+    /// Bytes that will be in use after the growth in progress.
     #[serde(default)]
     pub growing_to_bytes: Option<u64>,
-    /// The device that takes over from it once everything is copied there.
+    /// The device that takes over once the copy is complete.
     #[serde(default)]
     pub replacing: Option<ReplacingReport>,
-    /// Why the last one that was to take over did not, unless another one is to since.
+    /// The reason why the last replacement failed, unless there is a new one.
     #[serde(default)]
     pub replacement_failure: Option<String>,
     /// How far it is, while it is left out.
@@ -124,10 +125,10 @@ pub struct CacheReport {
     pub main_bytes: u64,
     /// Memory of the tables in bytes.
     pub memory_bytes: u64,
-    /// What was written to it, and may be.
+    /// Bytes written to it, and its budget.
     #[serde(default)]
     pub wear: WearReport,
-    /// Seconds for which its server did nothing but gather this; for metrics only.
+    /// Seconds of the server's time for this report; for metrics only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sample_seconds: Option<f64>,
     /// Counters.
@@ -142,7 +143,7 @@ pub struct CacheReport {
 pub enum HealthWord {
     /// It is.
     Good,
-    /// It failed too often: every request goes to the origin.
+    /// It failed too often: every request uses the origin.
     OutOfService,
 }
 
@@ -150,7 +151,7 @@ pub enum HealthWord {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RecordWord {
-    /// Nowhere: it was left out by whoever started the daemon.
+    /// Nowhere: the user took it out of use.
     ByOrder,
     /// Where the start found it: the device was out of service before.
     Earlier,
@@ -158,7 +159,7 @@ pub enum RecordWord {
     OnDevice,
     /// In the state directory.
     InStateDirectory,
-    /// It is on its way.
+    /// It is being written.
     Pending,
     /// Nowhere, and writes fail.
     Failed,
@@ -177,13 +178,13 @@ pub struct VolumeReport {
     /// The same by kind.
     #[serde(default)]
     pub origin_errors_by_kind: Vec<ErrorCount>,
-    /// Seconds for which the origin has completed nothing of what it owes, if they are many.
+    /// Seconds since the origin last completed an outstanding operation, if they are many.
     #[serde(default)]
     pub origin_silent_seconds: Option<f64>,
-    /// Seconds for which the server of a remote origin has been away, if it is.
+    /// Seconds since the server of a remote origin was lost, if it is unreachable.
     #[serde(default)]
     pub origin_away_seconds: Option<f64>,
-    /// How it was lost, or what is wrong with the one that came in its place.
+    /// How the connection was lost, or why the returned server is refused.
     #[serde(default)]
     pub origin_away_why: Option<String>,
     /// Where clients find it.
@@ -191,13 +192,13 @@ pub struct VolumeReport {
     pub served_at: ServedAt,
     /// Its mode.
     pub mode: ModeWord,
-    /// What it is limited to.
+    /// Its limits.
     #[serde(default)]
     pub limits: LimitsReport,
     /// Requests of clients that waited for the cap on them.
     #[serde(default)]
     pub held_requests: u64,
-    /// Recordings of what clients ask for that run (`kickcache record`).
+    /// Running recordings of requests (`kickcache record`).
     #[serde(default)]
     pub recordings: u64,
     /// Bytes of the volume.
@@ -206,10 +207,10 @@ pub struct VolumeReport {
     pub cached_bytes: u64,
     /// Bytes that the origin does not have.
     pub dirty_bytes: u64,
-    /// Seconds for which there were such bytes at any time, if there are any.
+    /// Seconds since there were first such bytes, without interruption, if there are any.
     #[serde(default)]
     pub dirty_seconds: Option<f64>,
-    /// Of these, bytes that nobody can have any more: reads of them fail until they are written anew.
+    /// Bytes of these that are lost: reads fail until they are written again.
     #[serde(default)]
     pub damaged_bytes: u64,
     /// Where those lie; of very many, some.
@@ -217,10 +218,11 @@ pub struct VolumeReport {
     pub damaged: Vec<Extent>,
     /// Bytes that the origin has but has not flushed.
     pub unflushed_bytes: u64,
-    /// It is being drained: something is left to write back, or the records of that are on their way to the cache device.
+    /// It is being drained: blocks are left to write back, or their records are in flight to the cache
+    /// device.
     #[serde(default)]
     pub draining: bool,
-    /// For how many seconds more nothing that is read is cached, if that was paused.
+    /// Remaining seconds of a pause of caching, if there is one.
     #[serde(default)]
     pub caching_paused_seconds: Option<f64>,
     /// Fill window in bytes.
@@ -230,10 +232,10 @@ pub struct VolumeReport {
     /// Clients.
     #[serde(default)]
     pub sessions: Sessions,
-    /// The cache device is out of service, and the origin may lack something that it holds.
+    /// The cache device is out of service, and the origin may lack blocks that it holds.
     #[serde(default)]
     pub incomplete: bool,
-    /// Part of the blocks that reads asked for and found in the cache, from 0 to 1, if there were any.
+    /// The share of the blocks of reads that hit, from 0 to 1, if there were any.
     #[serde(default)]
     pub hit_ratio: Option<f64>,
     /// Part of the blocks that were read ahead and hit later, from 0 to 1, if there were any.
@@ -245,13 +247,13 @@ pub struct VolumeReport {
     /// Bytes that were served past the cache.
     #[serde(default)]
     pub bypass_bytes: u64,
-    /// What requests did since the start.
+    /// The requests since the start.
     #[serde(default)]
     pub since_start: Activity,
     /// The same of the last 30 to 60 seconds.
     #[serde(default)]
     pub recent: Activity,
-    /// What LRU caches of other sizes would have hit, once there were reads.
+    /// The hit ratios of LRU caches of other sizes, once there were reads.
     #[serde(default)]
     pub lru_curve: Option<LruCurve>,
     /// How long requests took, in fixed buckets; for metrics only.
@@ -261,26 +263,26 @@ pub struct VolumeReport {
     pub counters: VolumeCounters,
 }
 
-/// What a report says about a cache device beside the engine's numbers.
+/// The data of a report about a cache device that the engine does not have.
 #[derive(Clone, PartialEq, Debug)]
 pub struct CacheFacts {
-    /// When the engine's numbers were taken.
+    /// The time of the engine's numbers.
     pub now: Instant,
     /// Its path.
     pub device: PathBuf,
-    /// Bytes of it that are used.
+    /// Bytes in use.
     pub size: u64,
-    /// Bytes of it that are going to be used, while it grows.
+    /// Bytes that will be in use after the growth in progress.
     pub growing_to: Option<u64>,
-    /// The device that takes over from it once everything is copied there.
+    /// The device that takes over once the copy is complete.
     pub replacing: Option<ReplacingReport>,
-    /// Why the last one that was to did not.
+    /// The reason why the last replacement failed.
     pub replacement_failure: Option<String>,
-    /// What was written to it, and may be.
+    /// Bytes written to it, and its budget.
     pub wear: WearReport,
-    /// What is wrong with it.
+    /// Its problem.
     pub trouble: Trouble,
-    /// What its server waits for before it ends.
+    /// The device that its server waits for before it ends.
     pub stop_waits_for: Option<String>,
     /// How it is read and written.
     pub io_engine: String,
@@ -290,22 +292,22 @@ pub struct CacheFacts {
     pub volumes: Vec<VolumeFacts>,
 }
 
-/// What is wrong with a device.
+/// The problem of a device.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Trouble {
     /// Its errors, if it had any.
     pub last_error: Option<LastError>,
     /// The same by kind.
     pub errors_by_kind: Vec<ErrorCount>,
-    /// Seconds for which it has completed nothing of what it owes, if they are many.
+    /// Seconds since it last completed an outstanding operation, if they are many.
     pub silent_seconds: Option<f64>,
-    /// Seconds for which the server behind it has been away, if it is.
+    /// Seconds since its server was lost, if it is unreachable.
     pub away_seconds: Option<f64>,
     /// Why it is.
     pub away_why: Option<String>,
 }
 
-/// What a report says about a volume beside the engine's numbers.
+/// The data of a report about a volume that the engine does not have.
 #[derive(Clone, PartialEq, Debug)]
 pub struct VolumeFacts {
     /// Its id in the engine.
@@ -314,13 +316,13 @@ pub struct VolumeFacts {
     pub name: String,
     /// Path of the origin.
     pub origin: String,
-    /// What is wrong with the origin.
+    /// The problem of the origin.
     pub trouble: Trouble,
-    /// What requests did since the start.
+    /// The requests since the start.
     pub since_start: Activity,
     /// The same, recently.
     pub recent: Activity,
-    /// What LRU caches of other sizes would have hit.
+    /// The hit ratios of LRU caches of other sizes.
     pub lru_curve: Option<LruCurve>,
     /// How long requests took, in fixed buckets, for metrics.
     pub latencies: Option<Latencies>,
@@ -328,11 +330,11 @@ pub struct VolumeFacts {
     pub served_at: ServedAt,
     /// Clients.
     pub sessions: Sessions,
-    /// What they may ask for.
+    /// Their caps.
     pub client_cap: ClientCap,
     /// Requests that waited for that.
     pub held_requests: u64,
-    /// Recordings of them.
+    /// Recordings of their requests.
     pub recordings: u64,
 }
 

@@ -41,7 +41,7 @@ pub enum ServerError {
          with --control", .0.display(), ShellCommand::new("stop").control(.0)
     )]
     Live(PathBuf),
-    /// Something else lies there.
+    /// A file of another type exists there.
     #[error(
         "the control socket cannot be made: {} exists and is not a socket; it was left as it is, choose another path \
          with --control", .0.display()
@@ -55,7 +55,7 @@ pub enum ServerError {
     NoFolder {
         /// Its path.
         path: PathBuf,
-        /// What is not a folder.
+        /// The path that is not a folder.
         parent: PathBuf,
     },
     /// The path is too long.
@@ -69,10 +69,10 @@ pub enum ServerError {
     OtherUsers {
         /// The socket.
         path: PathBuf,
-        /// Whose it is.
+        /// The owner of the socket.
         owner: u32,
     },
-    /// Everything else.
+    /// Other errors.
     #[error("the control socket {} cannot be made", .path.display())]
     Io {
         /// Its path.
@@ -103,11 +103,11 @@ pub enum DaemonEnd {
 }
 
 impl ControlServer {
-    /// Opens the socket and serves it on a thread of its own until dropped. A socket that nobody answers is
-    /// replaced; missing folders are made, for their owner only.
+    /// Opens the socket and serves it on a thread of its own until dropped. A socket without a server is
+    /// replaced; missing folders are created, accessible to their owner only.
     ///
     /// # Errors
-    /// A live daemon, or something that is no socket, has the path; or the system refuses.
+    /// A live daemon, or a file that is no socket, has the path; or the system refuses.
     pub fn start(path: &Path, target: Arc<dyn ControlTarget>) -> Result<ControlServer, ServerError> {
         check_socket_path(path)?;
         let fail = |source| ServerError::Io { path: path.into(), source };
@@ -131,7 +131,7 @@ impl ControlServer {
         Ok(ControlServer { path: path.into(), inode, ending, ended, wakeup, acceptor })
     }
 
-    /// Closes the socket, and tells those who asked how the daemon ended.
+    /// Closes the socket, and reports the daemon's end to the clients that requested it.
     pub fn end(self, end: DaemonEnd) {
         // It is set here alone.
         let _ = self.ended.set(end);
@@ -172,7 +172,7 @@ fn open(path: &Path) -> Result<UnixListener, ServerError> {
     bind(path).map_err(fail)
 }
 
-/// Removes a socket that nobody answers; everything else stays and is an error.
+/// Removes a socket without a server; every other file stays and is an error.
 fn make_room(path: &Path) -> Result<(), ServerError> {
     let fail = |source| ServerError::Io { path: path.into(), source };
     match socket_path::look(path).map_err(fail)? {
@@ -190,7 +190,8 @@ fn make_room(path: &Path) -> Result<(), ServerError> {
 fn bind(path: &Path) -> io::Result<UnixListener> {
     let socket =
         rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
-    // The mode of the socket before bind is the mode of the file that bind makes: nobody else can ever connect.
+    // The mode of the socket before bind is the mode of the file that bind creates: no other user can ever
+    // connect.
     rustix::fs::fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
     rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
     rustix::net::listen(&socket, BACKLOG)?;
@@ -210,7 +211,7 @@ struct Acceptor {
     pause: Option<Instant>,
 }
 
-/// What can be ready.
+/// The watched descriptors.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Watched {
     Workers,
@@ -234,19 +235,19 @@ impl Acceptor {
             }
             None => {}
         }
-        // Who told the daemon to stop gets its answer still.
+        // The client that stopped the daemon still gets its answer.
         let until = Instant::now() + GOODBYE_MAX;
         while self.owes() && Instant::now() < until {
             self.turn(Some(until));
         }
     }
 
-    /// Whether somebody waits for an answer, or the end of a recording.
+    /// Whether a client waits for an answer, or for the end of a recording.
     fn owes(&self) -> bool {
         self.connections.owes() || self.feeds.load(Ordering::Acquire) > 0
     }
 
-    /// Waits for what comes next, and handles it. With an end in sight nobody is accepted.
+    /// Waits for the next event, and handles it. Close to the end, no connection is accepted.
     fn turn(&mut self, end: Option<Instant>) {
         let now = Instant::now();
         self.pause = self.pause.filter(|pause| *pause > now);
@@ -278,7 +279,7 @@ impl Acceptor {
         let due = [self.connections.next_deadline(), self.pause, end].into_iter().flatten().min();
         let span = due.map(|due| due.saturating_duration_since(Instant::now()));
         let span = span.and_then(|span| Timespec::try_from(span).ok());
-        // A signal that comes between ends the wait with nothing ready.
+        // A signal in between ends the wait without a ready descriptor.
         let _ = poll(&mut fds, span.as_ref());
         let ready = fds.iter().zip(keys).filter(|(fd, _)| !fd.revents().is_empty());
         ready.map(|(_, key)| key).collect()
@@ -302,7 +303,7 @@ impl Acceptor {
         let (feeds, wakeup) = (Arc::clone(&self.feeds), self.workers.wakeup());
         feeds.fetch_add(1, Ordering::AcqRel);
         let run = move || {
-            // A client that is gone ends the recording, too.
+            // A disconnected client ends the recording, too.
             let _ = feed(stream, &reply, recording);
             feeds.fetch_sub(1, Ordering::AcqRel);
             wakeup.ring();
@@ -321,7 +322,7 @@ impl Acceptor {
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(_) => {
-                    // Out of file descriptors or of memory: those in use come back.
+                    // Out of file descriptors or of memory: connections in use are closed.
                     self.connections.close_longest_idle();
                     self.pause = Some(now + ACCEPT_PAUSE);
                     return;

@@ -27,7 +27,7 @@ use crate::recording::parcel::More;
 use crate::recording::ring::{Ends, Recorder, ring};
 use crate::words::ModeWord;
 
-/// A daemon with one volume `vm1` that writes down what it is told.
+/// A daemon with one volume `vm1` that records its commands.
 #[derive(Default)]
 struct Daemon {
     told: Mutex<Vec<String>>,
@@ -283,7 +283,7 @@ fn every_command_goes_there_and_back() {
 }
 
 #[test]
-fn an_unknown_volume_is_refused_with_the_names_that_there_are() {
+fn an_unknown_volume_is_refused_with_the_existing_names() {
     let room = room();
     let (_daemon, server) = start(&room.path);
     let _server = server.unwrap();
@@ -292,7 +292,7 @@ fn an_unknown_volume_is_refused_with_the_names_that_there_are() {
 }
 
 #[test]
-fn a_file_that_is_wrong_is_told_from_a_change_that_is_refused() {
+fn a_wrong_file_and_a_refused_change_are_distinguished() {
     let room = room();
     let (_daemon, server) = start(&room.path);
     let _server = server.unwrap();
@@ -385,7 +385,7 @@ fn a_live_socket_is_left_alone() {
 }
 
 #[test]
-fn what_is_no_socket_is_left_alone() {
+fn a_file_that_is_no_socket_is_kept() {
     let room = room();
     std::fs::create_dir_all(room.path.parent().unwrap()).unwrap();
     std::fs::write(&room.path, "precious").unwrap();
@@ -395,7 +395,7 @@ fn what_is_no_socket_is_left_alone() {
 }
 
 #[test]
-fn a_path_that_is_too_long_is_refused_by_both_ends() {
+fn an_overlong_path_is_refused_by_both_ends() {
     let path = Path::new("/").join("x".repeat(107));
     let (_daemon, refused) = start(&path);
     assert!(matches!(refused, Err(ServerError::Path(_))));
@@ -446,7 +446,7 @@ fn a_request_with_a_key_twice_is_refused() {
 }
 
 #[test]
-fn silent_connections_keep_nobody_out() {
+fn silent_connections_do_not_block_others() {
     let room = room();
     let (_daemon, server) = start(&room.path);
     let _server = server.unwrap();
@@ -461,7 +461,7 @@ fn silent_connections_keep_nobody_out() {
 }
 
 #[test]
-fn a_flood_of_connections_keeps_nobody_out() {
+fn a_flood_of_connections_does_not_block_others() {
     let room = room();
     let (_daemon, server) = start(&room.path);
     let _server = server.unwrap();
@@ -483,7 +483,7 @@ fn a_flood_of_connections_keeps_nobody_out() {
 }
 
 #[test]
-fn who_does_not_read_keeps_nobody_out() {
+fn clients_that_do_not_read_do_not_block_others() {
     let room = room();
     let (_daemon, server) = start(&room.path);
     let _server = server.unwrap();
@@ -501,7 +501,7 @@ fn who_does_not_read_keeps_nobody_out() {
 }
 
 #[test]
-fn requests_that_are_sent_together_are_answered_in_turn_also_after_the_last_word() {
+fn pipelined_requests_are_answered_in_order_to_the_last() {
     let room = room();
     let (daemon, server) = start(&room.path);
     let _server = server.unwrap();
@@ -533,7 +533,7 @@ fn a_recording_follows_its_reply_and_ends_with_its_client() {
 }
 
 #[test]
-fn the_end_of_the_server_waits_for_the_end_of_a_recording() {
+fn the_end_of_the_server_waits_for_recordings() {
     let room = room();
     let (daemon, server) = start(&room.path);
     let server = server.unwrap();
@@ -560,7 +560,7 @@ fn commands_that_take_long_do_not_wait_for_a_connection() {
 }
 
 #[test]
-fn an_older_daemon_refuses_a_ping_and_carries_out_the_rest() {
+fn an_older_daemon_refuses_a_ping_and_executes_the_rest() {
     let room = room();
     std::fs::create_dir_all(room.path.parent().unwrap()).unwrap();
     let listener = UnixListener::bind(&room.path).unwrap();

@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_that_is_there_twice_is_an_error_at_any_depth() {
+    fn a_duplicate_key_is_an_error_at_any_depth() {
         let read = |text: &str| serde_json::from_str::<UniqueKeys>(text).map(|read| read.0);
         let text = r#"{"a":[{"b":null,"c":-1},{"b":1.5}],"d":{"a":true},"e":"f","g":18446744073709551615}"#;
         assert_eq!(read(text).unwrap(), serde_json::from_str::<Value>(text).unwrap());

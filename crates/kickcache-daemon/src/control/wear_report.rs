@@ -1,4 +1,4 @@
-//! What was written to a cache device, as `status` tells it.
+//! Bytes written to a cache device, as `status` reports them.
 
 use kickcache_engine::stats::{GivenUp, Wear};
 use serde::{Deserialize, Serialize};
@@ -7,10 +7,10 @@ use crate::plan::endurance::Endurance;
 
 const DAY_SECONDS: f64 = 86_400.0;
 const YEAR_DAYS: f64 = 365.25;
-/// What was written in less time tells nothing of a year.
+/// Writes of a shorter time cannot be extrapolated to years.
 const COUNTED_SECONDS_MIN: f64 = 3_600.0;
 
-/// What was written to a cache device.
+/// Bytes written to a cache device.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct WearReport {
     /// Bytes that were written in the last 24 hours, or since the start.
@@ -20,7 +20,7 @@ pub struct WearReport {
     /// Bytes that may be written in a day, if that is bounded.
     #[serde(default)]
     pub budget_bytes_per_day: Option<u64>,
-    /// What is given up for that.
+    /// The fills that are skipped for the budget.
     #[serde(default)]
     pub given_up: GivenUpWord,
     /// Bytes that may be written in the life of the device, if that is known.
@@ -31,20 +31,20 @@ pub struct WearReport {
     pub life_years: Option<f64>,
 }
 
-/// What does not come into the cache, as the cache device was written more than its budget has for that.
+/// The fills that are skipped, because more was written to the cache device than its budget permits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum GivenUpWord {
-    /// All comes in.
+    /// All blocks are filled.
     #[default]
     Nothing,
     /// Misses read less than their fill window.
     ReadAhead,
-    /// Of blocks that nobody asked for before, only a part comes in, or none.
+    /// Of blocks that are requested for the first time, only a share is filled, or none.
     UnknownBlocks,
     /// Of the others, too.
     KnownBlocks,
-    /// Nothing comes in but what clients write back.
+    /// Only client writes in write-back enter the cache.
     Everything,
 }
 
@@ -98,10 +98,10 @@ mod tests {
     }
 
     #[test]
-    fn life_is_endurance_by_what_a_day_like_this_one_writes() {
+    fn life_is_endurance_divided_by_the_last_days_writes() {
         assert_eq!(life(24, 100_000_000_000), Some(10.0));
         assert_eq!(life(6, 25_000_000_000), Some(10.0), "a quarter of a day");
-        assert_eq!(life(0, 1 << 30), None, "too early to tell");
+        assert_eq!(life(0, 1 << 30), None, "too early for an estimate");
         assert_eq!(life(24, 0), None);
     }
 }

@@ -18,7 +18,7 @@ pub const REQUEST_LINE_MAX: u64 = 32 << 10;
 /// Longest reply line in bytes.
 pub const REPLY_LINE_MAX: u64 = 4 << 20;
 
-/// What a daemon is asked or told.
+/// The requests to a daemon.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(tag = "command", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Request {
@@ -36,7 +36,7 @@ pub enum Request {
         /// The volume's name.
         volume: String,
     },
-    /// Keep nothing that is read of a volume for a while.
+    /// Stop caching reads of a volume for a time.
     PauseCaching {
         /// The volume's name.
         volume: String,
@@ -53,10 +53,10 @@ pub enum Request {
         /// Its path; `None` if there is only one.
         #[serde(default)]
         device: Option<String>,
-        /// Bytes of a cache file, which is extended; `None`: all that the device has.
+        /// Bytes of a cache file, which is extended; `None`: the whole device.
         #[serde(default)]
         size_bytes: Option<u64>,
-        /// Only say what would be done.
+        /// Only report the planned change.
         #[serde(default)]
         dry_run: bool,
     },
@@ -64,7 +64,8 @@ pub enum Request {
     Replace(ReplacementOrder),
     /// Serve the volumes of a cache device without it.
     LeaveOut(LeaveOutOrder),
-    /// Record what a volume is asked for: parcels follow the reply, until the client shuts down its side of the connection.
+    /// Record the requests of a volume: parcels follow the reply, until the client shuts down its side of the
+    /// connection.
     Record {
         /// The volume's name.
         volume: String,
@@ -82,9 +83,9 @@ pub enum Request {
         #[serde(default, skip_serializing_if = "Not::not")]
         abandon_dirty: bool,
     },
-    /// Serve what the configuration file says by now.
+    /// Apply the present configuration file.
     Reload {
-        /// Only say what is different.
+        /// Only report the difference.
         #[serde(default)]
         dry_run: bool,
     },
@@ -120,18 +121,18 @@ impl Request {
     }
 }
 
-/// What the daemon says.
+/// The replies of the daemon.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(tag = "reply", rename_all = "kebab-case")]
 pub enum Reply {
-    /// It was begun.
+    /// The operation has begun.
     Done,
     /// It was refused.
     Error {
         /// A sentence.
         message: String,
     },
-    /// What was asked for cannot be: an argument or the configuration file is wrong.
+    /// The request is impossible: an argument or the configuration file is wrong.
     Wrong {
         /// A sentence.
         message: String,
@@ -146,9 +147,9 @@ pub enum Reply {
         /// A sentence if the next start does not serve it.
         hint: Option<String>,
     },
-    /// A volume is gone.
+    /// A volume was removed.
     Removed(Removed),
-    /// What is different in the configuration file, done or not.
+    /// The difference to the configuration file, applied or not.
     Reloaded(Reloaded),
     /// A recording begins; parcels follow.
     Recording(RecordingTitle),
@@ -172,18 +173,18 @@ pub enum Reply {
     Status(Box<Report>),
 }
 
-/// A cache device that grows; `status` says when that is done.
+/// A cache device that grows; `status` shows the completion.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Growing {
     /// Its path.
     pub device: String,
     /// Bytes that it uses until then.
     pub before_bytes: u64,
-    /// Bytes that it will use; the same if it uses all of them already.
+    /// Bytes that it will use; unchanged if it uses all of its bytes already.
     pub size_bytes: u64,
 }
 
-/// Which cache device is to be replaced, and by which.
+/// The cache device to be replaced, and its successor.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct ReplacementOrder {
     /// The cache device; `None` if there is only one.
@@ -194,15 +195,15 @@ pub struct ReplacementOrder {
     /// Bytes of a file that must be made for it; as many as the cache device uses if not given.
     #[serde(default)]
     pub size_bytes: Option<u64>,
-    /// Whether what it holds is lost.
+    /// Whether its present data may be lost.
     #[serde(default)]
     pub force: bool,
-    /// Only say what would be done.
+    /// Only report the planned change.
     #[serde(default)]
     pub dry_run: bool,
 }
 
-/// A cache device that is being replaced; `status` says how far it is.
+/// A cache device that is being replaced; `status` shows the progress.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Replacing {
     /// Its path.
@@ -214,7 +215,7 @@ pub struct Replacing {
     /// Whether the order began it.
     #[serde(default)]
     pub stage: ReplacementStage,
-    /// What is lost of what the other one holds, in words, if that was asked before.
+    /// The data on the other device that would be lost, in words, for a dry run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub destroyed: Option<String>,
 }
@@ -241,7 +242,7 @@ pub struct LeaveOutOrder {
     /// Whether dirty blocks that cannot be written back may be lost.
     #[serde(default, skip_serializing_if = "Not::not")]
     pub abandon_dirty: bool,
-    /// Only say what would be done.
+    /// Only report the planned change.
     #[serde(default)]
     pub dry_run: bool,
 }
@@ -251,13 +252,13 @@ pub struct LeaveOutOrder {
 pub struct LeftOut {
     /// Its path.
     pub device: String,
-    /// What was dirty there when that was asked for.
+    /// The dirty blocks at the time of the request.
     pub dirty: Vec<DirtyVolume>,
-    /// What of that is lost.
+    /// The lost part of these.
     pub lost: Vec<DirtyVolume>,
 }
 
-/// What is dirty of a volume.
+/// The dirty blocks of a volume.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct DirtyVolume {
     /// Its name.
@@ -279,7 +280,7 @@ pub struct LeftOnCache {
     pub drain: String,
 }
 
-/// What is recorded.
+/// The recorded volume.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct RecordingTitle {
     /// The volume's name.
@@ -290,17 +291,17 @@ pub struct RecordingTitle {
     pub started_nanos: u64,
 }
 
-/// A volume that is to be served beside the others.
+/// A volume to be added.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct VolumeToAdd {
     /// The cache device.
     pub cache: PathBuf,
-    /// What a configuration file would say of it, with absolute paths.
+    /// The volume as a table of a configuration file, with absolute paths.
     pub volume: serde_json::Value,
     /// The same data under another path.
     #[serde(default)]
     pub origin_moved: bool,
-    /// It was extended while nobody served it.
+    /// It was extended while no daemon served it.
     #[serde(default)]
     pub origin_grown: bool,
     /// It may be a cache device itself.
@@ -326,34 +327,34 @@ impl VolumeToAdd {
     }
 }
 
-/// A volume that is gone.
+/// A removed volume.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Removed {
     /// Blocks that its origin lacks.
     pub lost_bytes: u64,
 }
 
-/// What is different in a configuration file.
+/// The difference to a configuration file.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Reloaded {
     /// The differences.
     pub changes: Vec<PlanChange>,
-    /// What is not as the file says, and stays so.
+    /// Differences to the file that remain.
     #[serde(default)]
     pub notes: Vec<String>,
 }
 
-/// What came of a look at the size of an origin.
+/// The result of a check of an origin's size.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Resized {
     /// From here on, in bytes.
     pub size_bytes: u64,
-    /// Whether it is what it was before.
+    /// Whether the size is unchanged.
     #[serde(default)]
     pub is_unchanged: bool,
 }
 
-/// Reads one line; nothing at the end of the stream.
+/// Reads one line; `None` at the end of the stream.
 ///
 /// # Errors
 /// I/O, a line longer than `length_max`, a line that is no JSON of this kind, or an object with two equal keys.

@@ -17,7 +17,7 @@ use crate::wakeup::Wakeup;
 /// Requests carried out at a time.
 pub(super) const WORKER_COUNT_MAX: usize = 32;
 
-/// The threads, and what goes to them and comes back. They end when this is dropped, each after its request.
+/// The threads, their requests and their answers. They end when this is dropped, each after its request.
 pub(super) struct Workers {
     shared: Arc<Shared>,
     threads: usize,
@@ -34,7 +34,7 @@ struct Running {
     sharers: Vec<u64>,
 }
 
-/// What came of a request.
+/// The result of a request.
 pub(super) enum Answer {
     /// A line.
     Reply(Reply),
@@ -46,7 +46,7 @@ struct Shared {
     target: Arc<dyn ControlTarget>,
     jobs: Jobs<ControlRequest>,
     answers: Mutex<Vec<NumberedAnswer>>,
-    /// Rung when a reply is there, or the end has come.
+    /// Rung when there is a reply, or at the end.
     wakeup: Arc<Wakeup>,
 }
 
@@ -63,7 +63,7 @@ impl Workers {
         Ok(Workers { shared: Arc::new(shared), threads: 0, running: Vec::new() })
     }
 
-    /// What is readable when a reply is there; others may ring it.
+    /// The descriptor that is readable when there is a reply; other code may ring it.
     pub(super) fn wakeup(&self) -> Arc<Wakeup> {
         Arc::clone(&self.shared.wakeup)
     }
@@ -82,12 +82,12 @@ impl Workers {
             let shared = Arc::clone(&self.shared);
             let started =
                 std::thread::Builder::new().name("control-worker".into()).spawn(move || shared.work());
-            // Without memory for one more thread those that there are do the work.
+            // Without memory for one more thread, the existing ones do the work.
             self.threads += usize::from(started.is_ok());
         }
     }
 
-    /// The answers that came since the last call.
+    /// The answers since the last call.
     pub(super) fn take_answers(&mut self) -> Vec<NumberedAnswer> {
         self.shared.wakeup.clear();
         let mut answers =
@@ -131,7 +131,7 @@ impl Shared {
     }
 }
 
-/// Writes to the log who asks for what, unless it only looks.
+/// Logs the client and its request, unless it only queries.
 fn tell(job: &ControlRequest) {
     if matches!(job.request, Request::Status {} | Request::AwaitEnd {}) {
         return;
@@ -141,7 +141,7 @@ fn tell(job: &ControlRequest) {
         None => "somebody".into(),
     };
     let request = serde_json::to_string(&job.request).unwrap_or_default();
-    tracing::info!(event = "control_request", "{who} asks at the control socket: {request}");
+    tracing::info!(event = "control_request", "request of {who} at the control socket: {request}");
 }
 
 fn answer(target: &dyn ControlTarget, request: &Request) -> Answer {

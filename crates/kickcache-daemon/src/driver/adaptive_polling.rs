@@ -1,25 +1,26 @@
 //! Whether it pays to look at the ring for a moment before sleeping.
 //!
-//! To be woken costs a sleeper several microseconds, and whoever wakes it as well. Looking costs processor time that
-//! others might want. So the thread looks only while events keep coming soon: an idle daemon sleeps at once. And only
-//! while few I/Os are in flight: with many of them a waking is shared by several, and clients, or what stands behind an
-//! origin, have a use for the processor. And only while what comes is soon done: beside the work that a long piece of a
-//! request is, the more so if it was encrypted, a waking is little.
+//! A wakeup costs the sleeping thread several microseconds, and the waking one as well. Polling costs
+//! processor time that other programs could use. So the thread polls only under three conditions. First,
+//! events keep arriving soon: an idle daemon sleeps at once. Second, few I/Os are in flight: with many,
+//! several share a wakeup, and clients, or the processes behind an origin, have a use for the processor.
+//! Third, the events are quickly handled: compared with the work for a long piece of a request, and even more
+//! an encrypted one, a wakeup is cheap.
 
 use std::time::Duration;
 
 /// Longest look.
 pub(crate) const LOOK_MAX: Duration = Duration::from_micros(50);
 
-/// Longest work between two waits beside which being woken costs much.
+/// The longest work between two waits at which the cost of a wakeup matters.
 const WORK_MAX: Duration = Duration::from_micros(20);
 
-/// I/Os in flight up to which a look may pay.
+/// The most I/Os in flight at which polling may pay.
 const FEW: usize = 2;
 /// Looks are worth it from this score on.
 const SCORE_LEAST: u8 = 8;
 const SCORE_MAX: u8 = 16;
-/// What a wait that outlasts a look takes off the score: more than two of three waits must be short.
+/// The score that a wait longer than a poll costs: more than two of three waits must be short.
 const DISAPPOINTMENT: u8 = 2;
 
 /// Remembers how long the last waits took.
@@ -34,7 +35,7 @@ impl AdaptivePolling {
         self.score >= SCORE_LEAST && in_flight <= FEW
     }
 
-    /// Takes note of a wait for which there was no bound, and of the work since the one before it.
+    /// Records a wait without a bound, and the work since the previous wait.
     pub(crate) fn learn(&mut self, worked: Duration, waited: Duration) {
         self.score = if waited <= LOOK_MAX && worked <= WORK_MAX {
             (self.score + 1).min(SCORE_MAX)
@@ -78,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_much_work_does_not_hurry() {
+    fn long_work_is_not_polled_for() {
         let mut patient = after([SHORT; 100]);
         (0..5).for_each(|_| patient.learn(WORK_MAX * 2, SHORT));
         assert!(!patient.looks(1));

@@ -1,4 +1,4 @@
-//! What the driver needs from the kernel: plain I/O and readiness of sockets, both without blocking.
+//! The driver's interface to the kernel: plain I/O and readiness of sockets, both without blocking.
 
 use std::io;
 use std::os::fd::{BorrowedFd, RawFd};
@@ -13,16 +13,16 @@ pub(crate) struct Target {
     pub(crate) way: Way,
 }
 
-/// How a device is to be asked.
+/// The way to execute a device's I/O.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Way {
     /// In the fastest way there is.
     Any,
-    /// By threads of its own: asking may take as long as the answer does.
+    /// By separate threads: a system call may take as long as the device does.
     Threads,
 }
 
-/// One system call's worth of work. Memory that it names stays in place until its event came.
+/// The work of one system call. Memory that it names stays in place until its event arrived.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Io {
     pub(crate) target: Target,
@@ -39,7 +39,7 @@ pub(crate) enum IoKind {
     BlockDiscard { length: u64 },
 }
 
-// SAFETY: the memory named by an `Io` stays in place and is left alone until its event came back.
+// SAFETY: the memory named by an `Io` stays in place and is not accessed until its event arrived.
 unsafe impl Send for Io {}
 
 /// A command that the file of a device takes through the ring, and that may end long after. Memory that it names stays in place.
@@ -58,11 +58,11 @@ pub enum Interest {
     Readable,
     /// Bytes can be sent.
     Writable,
-    /// An eventfd is signalled. The watch may go on after a report, and then needs nobody to clear the eventfd.
+    /// An eventfd is signalled. The watch may continue after a report; the eventfd then need not be cleared.
     Signalled,
 }
 
-/// What a backend reports.
+/// The events of a backend.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Event {
     /// An [`Io`] ended: bytes moved, or a negative errno.
@@ -84,27 +84,28 @@ pub(crate) trait Backend {
     /// Makes one more device known.
     fn register_late(&mut self, fd: RawFd, way: Way) -> Target;
 
-    /// Forgets a device of which nothing is in flight, before it is closed.
+    /// Removes a device without I/O in flight, before it is closed.
     fn unregister(&mut self, target: Target);
 
-    /// Starts an I/O; its event comes from [`Backend::wait`].
+    /// Starts an I/O; [`Backend::wait`] returns its event.
     fn start(&mut self, token: u32, io: Io);
 
     /// Reports when the descriptor is ready: once, or, if that is watched, at each signal. A key has at most one watch for each interest.
     fn watch(&mut self, fd: BorrowedFd<'_>, key: u64, interest: Interest);
 
-    /// Ends the watches of a key; to be called before the descriptor is closed. An event may still come.
+    /// Ends the watches of a key; to be called before the descriptor is closed. A last event may still
+    /// arrive.
     fn unwatch(&mut self, fd: BorrowedFd<'_>, key: u64);
 
     /// Gives a device a command; it ends with [`Event::Command`]. Only io_uring can.
     fn command(&mut self, key: u64, command: &DeviceCommand);
 
-    /// Hands the kernel what was started, without waiting.
+    /// Submits started I/O to the kernel, without waiting.
     fn submit(&mut self) -> io::Result<()>;
 
-    /// Hands the kernel what was started, waits for an event, a doorbell or the timeout (`None`: as long as it takes),
-    /// and gives all events there are, and how long there was none; a backend whose own threads are between it and the
-    /// devices says zero.
+    /// Submits started I/O to the kernel, and waits for an event, a doorbell or the timeout (`None`: without
+    /// limit). Returns all available events, and the time without any. A backend with threads between it and
+    /// the devices returns zero.
     fn wait(
         &mut self,
         timeout: Option<Duration>,
@@ -113,22 +114,22 @@ pub(crate) trait Backend {
     ) -> io::Result<Duration>;
 }
 
-/// Work that comes without an event while nobody sleeps: who brings it rings only when asked to.
+/// Work that arrives without an event while the loop is awake: its producers ring only on request.
 pub trait Doorbells {
     /// Whether there is some, found by looking.
     fn has_work(&self) -> bool;
 
-    /// Asks for a ring from now on; `true` if there is work already, and nobody may sleep.
+    /// Requests a ring from now on; `true` if there is work already, so that the loop must not sleep.
     fn arm(&mut self) -> bool;
 
-    /// Whether the wait that begins is probably for a part of something long, beside which being woken costs little. It holds for
-    /// that wait alone.
+    /// Whether the next wait is probably for a part of a long operation, so that the cost of a wakeup is
+    /// negligible. The answer applies to that wait only.
     fn takes_time(&mut self) -> bool {
         false
     }
 }
 
-/// Nobody brings work unannounced.
+/// There are no producers of unannounced work.
 pub(crate) struct NoDoorbells;
 
 impl Doorbells for NoDoorbells {

@@ -1,7 +1,7 @@
 //! The memory of requests and the engine's pool of pages.
 //!
-//! A request's payload lies so that its address and its place on the volume agree modulo 4096: whole blocks and
-//! sectors of it can be read and written directly.
+//! A request's payload is placed so that its address and its place on the volume agree modulo 4096: its whole
+//! blocks and sectors can be read and written directly.
 
 use std::io;
 
@@ -29,7 +29,7 @@ enum Slot {
     Payload { chunk: Chunk, shift: usize, length: usize, grant: Grant },
 }
 
-/// Where a payload lies.
+/// The place of a payload.
 struct Bytes {
     address: *mut u8,
     length: usize,
@@ -78,17 +78,17 @@ impl Buffers {
         self.allocator.keep_at_most(self.budget.unused_part());
     }
 
-    /// A request in memory that somebody lends for as long as it is in use, from its first byte on: it must be that of a page
-    /// of the volume. It counts for no bound.
+    /// A request in memory that the caller lends while it is in use, from its first byte on: this byte must
+    /// be the first of a page of the volume. Lent memory does not count against any limit.
     pub(crate) fn lend(&mut self, chunk: Chunk, length: usize) -> RequestId {
-        assert!(length <= chunk.length(), "a request larger than what is lent");
+        assert!(length <= chunk.length(), "a request larger than the lent memory");
         self.place(Slot::Lent { chunk, length })
     }
 
-    /// Gives back what was lent for a request, which ends.
+    /// Returns the memory lent for a request, which ends.
     ///
     /// # Panics
-    /// If nothing was.
+    /// If none was lent.
     pub(crate) fn take_back(&mut self, id: RequestId) -> Chunk {
         let slot = std::mem::replace(&mut self.slots[index(id)], Slot::Free);
         let Slot::Lent { chunk, .. } = slot else { panic!("request {id:?} has memory of its own") };
@@ -109,7 +109,7 @@ impl Buffers {
         let slot = std::mem::replace(&mut self.slots[index(id)], Slot::Free);
         match slot {
             Slot::Free => panic!("request {id:?} was released twice"),
-            Slot::Lent { .. } => panic!("what was lent for request {id:?} is to be given back"),
+            Slot::Lent { .. } => panic!("the memory lent for request {id:?} must be returned first"),
             Slot::Empty => {}
             Slot::Payload { chunk, grant, .. } => {
                 self.budget.release(grant);
@@ -139,7 +139,7 @@ impl Buffers {
         unsafe { std::slice::from_raw_parts_mut(address, length) }
     }
 
-    /// Where a piece lies.
+    /// The address of a piece.
     ///
     /// # Panics
     /// If the piece does not lie within its request's payload, or the pool: that is a defect of the engine, and
@@ -158,7 +158,7 @@ impl Buffers {
             }
             Memory::Pool { page, offset } => {
                 let start = page.byte_offset() + u64::from(offset);
-                self.pool.address(usize::try_from(start).expect("the pool lies in memory"), length)
+                self.pool.address(usize::try_from(start).expect("the pool fits the address space"), length)
             }
         }
     }
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_lent_is_the_payload_and_comes_back() {
+    fn lent_memory_is_the_payload_and_is_returned() {
         let mut buffers = buffers(32_768, 1);
         let mut chunk = buffers.allocator.allocate(8192).unwrap();
         chunk.bytes_mut(8192).fill(7);
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_for_reuse_is_within_the_budget() {
+    fn reusable_memory_stays_within_the_budget() {
         let mut buffers = buffers(4 << 20, 1);
         let ids: Vec<RequestId> =
             std::iter::from_fn(|| allocate(&mut buffers, extent(0, 512 << 10))).collect();

@@ -7,11 +7,11 @@ pub fn checksum(bytes: &[u8]) -> Checksum {
     Checksum::new(crc_fast::crc32_iscsi(bytes))
 }
 
-/// CRC32C of bytes that come in several stretches.
+/// CRC32C of bytes that arrive in several stretches.
 pub struct RunningChecksum(crc_fast::Digest);
 
 impl RunningChecksum {
-    /// Nothing so far.
+    /// No bytes so far.
     pub fn new() -> RunningChecksum {
         RunningChecksum(crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc32Iscsi))
     }
@@ -21,7 +21,7 @@ impl RunningChecksum {
         self.0.update(bytes);
     }
 
-    /// The checksum of all that came in.
+    /// The checksum of all bytes added.
     pub fn finish(&self) -> Checksum {
         let sum = u32::try_from(self.0.finalize()).expect("a CRC32C has 32 bits");
         Checksum::new(sum)

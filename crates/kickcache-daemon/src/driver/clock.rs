@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn time_for_which_the_process_did_not_run_does_not_count() {
+    fn time_in_which_the_process_was_stopped_does_not_count() {
         let clock = Clock::started_ago(1_000);
         let other = clock.clone();
         let Wakening { now, gap } = clock.wake(at(600));
@@ -119,13 +119,13 @@ mod tests {
     }
 
     #[test]
-    fn who_looks_in_time_has_no_gap() {
+    fn checks_in_time_leave_no_gap() {
         let Wakening { now, gap } = Clock::started_ago(1_000).wake(at(5_000));
         assert!(gap == Duration::from_nanos(0) && now >= at(1_000));
     }
 
     #[test]
-    fn a_wait_that_ends_long_after_its_end_was_not_one() {
+    fn a_wait_that_ends_far_too_late_does_not_count() {
         let seconds = std::time::Duration::from_secs;
         assert_eq!(missed(Some(seconds(2)), seconds(14)), seconds(12));
         assert_eq!(missed(Some(seconds(2)), seconds(2)), seconds(0));

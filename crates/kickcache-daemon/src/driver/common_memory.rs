@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loop_that_ends_keeps_nobody_waiting() {
+    fn a_loop_that_ends_blocks_no_waiter() {
         let memory = Arc::new(CommonMemory::new(100));
         let (mut first, mut second, mut third) = (Loop::of(&memory), Loop::of(&memory), Loop::of(&memory));
         assert!(first.member.take(80) && !second.member.take_or_wait(90) && !third.member.take_or_wait(30));

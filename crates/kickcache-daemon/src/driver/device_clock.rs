@@ -1,7 +1,7 @@
-//! How much time of a wait tells of devices: what passed until there was something to take.
+//! The time of a wait that is due to devices: the part until an event was available.
 //!
-//! Completions of io_uring carry no time, and a thread that is woken may wait long for a processor. The kernel counts
-//! how long each thread did (`schedstat`); that is taken off what a wait took.
+//! Completions of io_uring have no time stamp, and a thread that is woken may wait long for a processor. The
+//! kernel counts this delay for each thread (`schedstat`); it is subtracted from the time of a wait.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -10,7 +10,7 @@ use std::time::Duration;
 /// The count is read once for so much of waits: it costs a system call, and a wait this long its own.
 const CHECK_AFTER: Duration = Duration::from_millis(1);
 
-/// What is left of waits of the thread that opened it.
+/// The corrected time of waits, for the thread that opened it.
 pub(crate) struct DeviceClock {
     /// `None` if the kernel does not count: then no time is known to be the devices'.
     schedstat: Option<File>,
@@ -37,7 +37,7 @@ impl DeviceClock {
         DeviceClock { schedstat: schedstat.filter(|_| late.is_some()), account }
     }
 
-    /// What of a wait tells of devices.
+    /// The part of a wait that is due to devices.
     pub(crate) fn pass(&mut self, wait: Duration) -> Duration {
         let Some(schedstat) = &self.schedstat else { return Duration::ZERO };
         self.account.pass(wait, || waits_for_a_processor(schedstat))
@@ -50,7 +50,7 @@ impl Account {
         self.unchecked = self.unchecked.saturating_add(nanos);
         if u128::from(self.unchecked) >= CHECK_AFTER.as_nanos() {
             let late = late().unwrap_or(self.late);
-            // What it waited while it had work to do was no part of these waits.
+            // Delays while the thread had work to do were not part of these waits.
             self.owed = late.saturating_sub(self.late).min(self.unchecked);
             (self.late, self.unchecked) = (late, 0);
         }
@@ -60,7 +60,7 @@ impl Account {
     }
 }
 
-/// Nanoseconds for which the thread was ready to run and did not, if the kernel counts them.
+/// Nanoseconds in which the thread was ready but did not run, if the kernel counts them.
 fn waits_for_a_processor(schedstat: &File) -> Option<u64> {
     let mut text = [0; 64];
     let length = schedstat.read_at(&mut text, 0).ok()?;
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn short_waits_are_corrected_later_and_the_count_is_read_seldom() {
+    fn short_waits_are_corrected_later_with_few_reads() {
         let mut account = Account::default();
         let (mut all, mut reads, mut late) = (Duration::ZERO, 0, 0);
         for _ in 0..1_000 {

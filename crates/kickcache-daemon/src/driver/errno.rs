@@ -6,7 +6,7 @@ pub fn errno_name(errno: i32) -> String {
     known.map_or_else(|| format!("errno {errno}"), |(_, name)| (*name).into())
 }
 
-/// What the system says to an errno, without its number.
+/// The system's text for an errno, without its number.
 pub fn errno_text(errno: i32) -> String {
     let text = std::io::Error::from_raw_os_error(errno).to_string();
     match text.rsplit_once(" (os error") {
@@ -15,7 +15,7 @@ pub fn errno_text(errno: i32) -> String {
     }
 }
 
-/// What block devices, file systems and FUSE give.
+/// Errors that block devices, file systems and FUSE return.
 const NAMES: [(i32, &str); 26] = [
     (libc::EIO, "EIO"),
     (libc::ENOSPC, "ENOSPC"),

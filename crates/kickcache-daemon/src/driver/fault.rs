@@ -1,4 +1,4 @@
-//! What a device failed to do, with the errno, which the engine does not need but people do.
+//! A failed operation of a device with its errno, which users need and the engine does not.
 
 use kickcache_engine::device::Device;
 
@@ -7,7 +7,8 @@ use kickcache_engine::device::Device;
 pub struct Fault {
     /// Which device.
     pub device: Device,
-    /// What it was asked for: `read`, `write`, `flush`, `discard`, `write-zeroes`, or `replace`, which is a cache device's.
+    /// The operation: `read`, `write`, `flush`, `discard`, `write-zeroes`, or `replace`, for a cache device
+    /// only.
     pub operation: &'static str,
     /// Where, in bytes; 0 for a flush.
     pub offset: u64,
@@ -22,11 +23,11 @@ pub struct Fault {
 pub enum Cause {
     /// With an error of the system.
     Errno(i32),
-    /// It moved fewer bytes than were asked for, and then none: the device is shorter than it was.
+    /// The device moved fewer bytes than requested, and then none: it is shorter than before.
     Short,
 }
 
-/// Faults that nobody took yet.
+/// Faults that were not taken yet.
 #[derive(Default)]
 pub(crate) struct Faults {
     list: Vec<Fault>,

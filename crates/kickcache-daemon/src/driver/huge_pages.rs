@@ -7,7 +7,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 
 use rustix::mm::{Advice, madvise};
 
-/// Allocations from this size on ask for huge pages.
+/// Allocations from this size on use huge pages.
 const LARGE: usize = 4 << 20;
 /// Bytes of a huge page.
 const HUGE_PAGE: usize = 2 << 20;
@@ -17,7 +17,7 @@ static ALLOCATOR: HugePages = HugePages;
 
 struct HugePages;
 
-/// The layout that the system is asked for.
+/// The layout that is requested from the system.
 fn layout_of(layout: Layout) -> Layout {
     if layout.size() < LARGE { layout } else { layout.align_to(HUGE_PAGE).unwrap_or(layout) }
 }
@@ -26,15 +26,15 @@ fn layout_of(layout: Layout) -> Layout {
 fn advise(address: *mut u8, layout: Layout) -> *mut u8 {
     let whole = layout.size() / HUGE_PAGE * HUGE_PAGE;
     if layout.size() >= LARGE && !address.is_null() {
-        // SAFETY: the range lies within memory that was just allocated; the advice changes no byte of it, and
-        // without huge pages all works as well.
+        // SAFETY: the range is within memory that was just allocated; the advice does not change its
+        // contents, and is optional.
         let _ = unsafe { madvise(address.cast(), whole, Advice::LinuxHugepage) };
     }
     address
 }
 
-// SAFETY: all memory is the system's, asked for and given back with the same layout, which is at least as strict as
-// the one that the caller named.
+// SAFETY: all memory is the system's, allocated and freed with the same layout, which is at least as strict
+// as the caller's.
 unsafe impl GlobalAlloc for HugePages {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller's promise: the size is not zero.
@@ -57,14 +57,15 @@ unsafe impl GlobalAlloc for HugePages {
         if !moved.is_null() {
             // SAFETY: both places hold at least the smaller size, and do not overlap.
             unsafe { std::ptr::copy_nonoverlapping(address, moved, layout.size().min(size)) };
-            // SAFETY: the caller's promise: the address came from here with this layout.
+            // SAFETY: the caller guarantees that the address was returned by this allocator with this layout.
             unsafe { self.dealloc(address, layout) };
         }
         moved
     }
 
     unsafe fn dealloc(&self, address: *mut u8, layout: Layout) {
-        // SAFETY: the address came from here with this layout, so from the system with that one.
+        // SAFETY: the address was returned by this allocator with this layout, so by the system with the
+        // derived one.
         unsafe { System.dealloc(address, layout_of(layout)) }
     }
 }
@@ -72,7 +73,7 @@ unsafe impl GlobalAlloc for HugePages {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn what_grows_and_shrinks_past_the_size_of_large_keeps_its_bytes() {
+    fn a_reallocation_across_the_large_size_keeps_its_bytes() {
         let mut bytes: Vec<u8> = (0..1 << 20).map(|number: u32| number.to_le_bytes()[1]).collect();
         let before = bytes.clone();
         bytes.reserve_exact(9 << 20);

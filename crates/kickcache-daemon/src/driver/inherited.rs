@@ -18,14 +18,14 @@ static TAKEN: AtomicBool = AtomicBool::new(false);
 /// A socket that the process was started with.
 #[derive(Debug)]
 pub struct InheritedSocket {
-    /// What `LISTEN_FDNAMES` calls it; empty if it has no name.
+    /// Its name in `LISTEN_FDNAMES`; empty if it has none.
     pub name: String,
     /// The socket.
     pub fd: OwnedFd,
 }
 
-/// The sockets that `LISTEN_FDS` and `LISTEN_PID` speak of, in order; empty if they do not mean this process, and
-/// from the second call on.
+/// The sockets of `LISTEN_FDS` and `LISTEN_PID`, in order; empty if they are not for this process, and from
+/// the second call on.
 pub fn inherited_sockets() -> Vec<InheritedSocket> {
     let count = count();
     if count == 0 || TAKEN.swap(true, Ordering::SeqCst) {
@@ -37,7 +37,7 @@ pub fn inherited_sockets() -> Vec<InheritedSocket> {
     sockets.filter_map(|(fd, name)| Some(InheritedSocket { name, fd: take(fd)? })).collect()
 }
 
-/// Where those are that have a path, whether they were taken or not.
+/// The paths of the sockets that have one, whether they were taken or not.
 pub fn inherited_paths() -> Vec<PathBuf> {
     (FIRST..FIRST + count()).filter_map(path_of).collect()
 }
@@ -46,7 +46,7 @@ fn path_of(fd: RawFd) -> Option<PathBuf> {
     if !is_open(fd) {
         return None;
     }
-    // SAFETY: it is open, and stays so while it is asked.
+    // SAFETY: the descriptor is open, and stays open during the call.
     let address = rustix::net::getsockname(unsafe { BorrowedFd::borrow_raw(fd) }).ok()?;
     let unix = rustix::net::SocketAddrUnix::try_from(address).ok()?;
     Some(OsStr::from_bytes(unix.path_bytes()?).into())
@@ -69,7 +69,8 @@ fn take(fd: RawFd) -> Option<OwnedFd> {
     if !is_open(fd) {
         return None;
     }
-    // SAFETY: it is open, the starter gave it to this process for this purpose, and it is taken once.
+    // SAFETY: the descriptor is open, the starter passed it to this process for this purpose, and ownership
+    // is transferred once.
     let socket = unsafe { OwnedFd::from_raw_fd(fd) };
     // Children of this process have no use for it.
     let _ = fcntl_setfd(&socket, FdFlags::CLOEXEC);

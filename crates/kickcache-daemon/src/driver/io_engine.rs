@@ -10,7 +10,7 @@ pub enum IoEngine {
     /// io_uring if the kernel permits it, otherwise threads
     #[default]
     Auto,
-    /// io_uring or nothing
+    /// io_uring, otherwise fail
     IoUring,
     /// A pool of threads with pread and pwrite
     Threads,

@@ -1,4 +1,4 @@
-//! What only ioctl and statx tell about a device.
+//! Properties of a device that only ioctl and statx report.
 
 use std::fs::File;
 use std::io;
@@ -29,7 +29,7 @@ pub(crate) fn is_protected(file: &File) -> bool {
     result == 0 && protected != 0
 }
 
-/// The alignment that O_DIRECT needs, in bytes; 512 if the kernel does not tell.
+/// The alignment that O_DIRECT needs, in bytes; 512 if the kernel does not report it.
 pub(crate) fn direct_alignment(file: &File, kind: Kind) -> u64 {
     match kind {
         Kind::File => file_alignment(file).unwrap_or(512),

@@ -6,7 +6,7 @@ use std::ptr::{self, NonNull};
 
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
-/// Alignment of everything handed out here, and the smallest size.
+/// The alignment of all memory handed out here, and the smallest size.
 pub(crate) const PAGE: usize = 4096;
 /// Sizes up to this one are cut from shared mappings and stay with the allocator.
 const CARVED_MAX: usize = 128 << 10;
@@ -48,7 +48,7 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: the mapping was made by `new` and nothing refers to it after its owner is gone.
+        // SAFETY: the mapping was made by `new`, and no reference to it outlives its owner.
         let _ = unsafe { munmap(self.base.as_ptr().cast::<c_void>(), self.length) };
     }
 }
@@ -90,7 +90,7 @@ impl Chunk {
 pub(crate) struct Allocator {
     free: [FreeList; CLASS_COUNT],
     mappings: Vec<Mapping>,
-    /// Bytes kept for reuse whose pages may be present.
+    /// Bytes kept for reuse; their pages may be present.
     kept: usize,
 }
 
@@ -139,7 +139,7 @@ impl Allocator {
     }
 
     /// Takes memory back.
-    #[expect(clippy::needless_pass_by_value, reason = "who gives memory back must not keep it")]
+    #[expect(clippy::needless_pass_by_value, reason = "the caller must not keep returned memory")]
     pub(crate) fn release(&mut self, chunk: Chunk) {
         let free = Free { base: chunk.base, present: chunk.cost };
         self.kept += free.present;
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_given_back() {
+    fn reusable_memory_is_returned() {
         let mut allocator = Allocator::default();
         let (small, large) = (allocator.allocate(4096).unwrap(), allocator.allocate(1 << 20).unwrap());
         let base = small.base();
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_stretch_has_no_pages_behind_what_is_charged() {
+    fn a_large_stretch_has_no_pages_beyond_its_charge() {
         let mut allocator = Allocator::default();
         let mut chunk = allocator.allocate(1 << 20).unwrap();
         chunk.bytes_mut(1 << 20).fill(1);

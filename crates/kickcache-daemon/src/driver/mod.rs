@@ -1,4 +1,4 @@
-//! The way to devices: opening them, aligned memory, checksums, io_uring and its stand-in.
+//! Access to devices: opening them, aligned memory, checksums, io_uring and its replacement.
 //!
 //! All `unsafe` code of serving lives here.
 

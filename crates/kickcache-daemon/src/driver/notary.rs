@@ -1,4 +1,4 @@
-//! A thread that keeps notes about the cache device: a disk that takes long over them holds nobody up.
+//! A thread that writes records about the cache device: if their disk is slow, no other thread waits.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::mpsc::{self, Sender};
@@ -40,7 +40,7 @@ impl Notary {
         Ok(Notary { sender, kept, wakeup })
     }
 
-    /// Asks for a note; `false` if nobody is there to write it.
+    /// Requests a record; `false` if the thread has ended.
     pub(crate) fn ask(&self, token: u32, incomplete: VolumeSet) -> bool {
         self.sender.send((token, incomplete)).is_ok()
     }
@@ -50,7 +50,7 @@ impl Notary {
         self.wakeup.as_fd()
     }
 
-    /// What ended since the last time.
+    /// The records that ended since the last time.
     pub(crate) fn take(&self) -> Vec<NoteEnd> {
         self.wakeup.clear();
         std::mem::take(&mut *self.kept.lock().unwrap_or_else(PoisonError::into_inner))

@@ -1,4 +1,4 @@
-//! A device that keeps nothing: in the place of a cache device that is left out.
+//! A device that stores no data: it replaces a cache device that is out of use.
 
 use std::collections::VecDeque;
 use std::io::IoSliceMut;
@@ -8,7 +8,7 @@ use kickcache_engine::units::ByteExtent;
 
 use crate::driver::queued_device::{QueuedDevice, QueuedEnd, QueuedRequest};
 
-/// Reads give zeroes, writes are lost; everything ends at once.
+/// Reads return zeroes, writes are dropped; every operation ends at once.
 #[derive(Debug, Default)]
 pub(crate) struct Nothing {
     ended: VecDeque<(Instant, u64)>,

@@ -1,4 +1,4 @@
-//! A submission in flight: its memory, how far it got, and what to ask the system for next.
+//! A submission in flight: its memory, its progress, and its next system call.
 
 use kickcache_engine::device::{Checksums, Device, DeviceError, SubmissionId};
 use kickcache_engine::request::{Durability, Unmap};
@@ -37,7 +37,7 @@ pub(crate) struct Operation {
     rest: Vec<libc::iovec>,
 }
 
-/// What an operation does at the moment.
+/// The present work of an operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Work {
     Read,
@@ -81,6 +81,11 @@ impl Work {
             | Work::Discard(_) => Durability::Volatile,
         }
     }
+
+    /// Whether the written bytes are made durable by a flush of their own.
+    fn ends_with_flush(self) -> bool {
+        self.durability() == Durability::Durable && self != Work::Write(WriteSync::Flag)
+    }
 }
 
 /// How a write becomes durable.
@@ -94,14 +99,14 @@ pub(crate) enum WriteSync {
     After,
 }
 
-/// How space is given back.
+/// How space is released.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum DiscardKind {
     Punch,
     Block,
 }
 
-/// What follows the end of a system call.
+/// The step after a system call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Next {
     /// Ask the system again.
@@ -159,13 +164,13 @@ impl Operation {
         self.stretches.push(libc::iovec { iov_base: address.cast(), iov_len: length });
     }
 
-    /// Adds memory behind what is there; memory that follows on directly makes one longer stretch.
+    /// Appends memory; memory that follows on directly extends the last stretch.
     pub(crate) fn add(&mut self, address: *mut u8, length: u32) {
         self.length += u64::from(length);
         let length = usize::try_from(length).expect("usize has at least 32 bits");
         if let Some(last) = self.stretches.last_mut() {
             let end = last.iov_base.cast::<u8>().wrapping_add(last.iov_len);
-            // One stretch stays below what a 32-bit length can say.
+            // One stretch stays below the maximum of a 32-bit length.
             if end == address && last.iov_len + length < 1 << 30 {
                 last.iov_len += length;
                 return;
@@ -239,23 +244,15 @@ impl Operation {
 
     /// The step after the current extent.
     fn after_transfer(&mut self) -> Next {
-        match self.work {
-            Work::Zero { .. } | Work::WrittenZeroes { .. } if !self.unwritten.is_empty() => Next::WriteZeroes,
-            // One flush for all extents of zeroes.
-            Work::Write(WriteSync::After)
-            | Work::Zero { durability: Durability::Durable, .. }
-            | Work::WrittenZeroes { durability: Durability::Durable } => {
-                self.work = Work::Flush;
-                Next::Continue
-            }
-            Work::Read
-            | Work::ReadMetadata
-            | Work::Write(_)
-            | Work::Flush
-            | Work::Discard(_)
-            | Work::Zero { .. }
-            | Work::WrittenZeroes { .. } => Next::Done,
+        if !self.unwritten.is_empty() {
+            return Next::WriteZeroes;
         }
+        // One flush for all extents of zeroes.
+        if self.work.ends_with_flush() {
+            self.work = Work::Flush;
+            return Next::Continue;
+        }
+        Next::Done
     }
 
     fn fail(&mut self, errno: i32) -> Next {
@@ -263,23 +260,16 @@ impl Operation {
             self.repeats += 1;
             return Next::Continue;
         }
-        match self.work {
-            Work::Zero { .. } if self.error(Cause::Errno(errno)) == DeviceError::Unsupported => {
-                let (start, length) = (self.next_offset(), self.length - self.done);
-                self.unwritten.push(ByteExtent { start, length });
-                Next::WriteZeroes
-            }
-            Work::Read
-            | Work::ReadMetadata
-            | Work::Write(_)
-            | Work::Flush
-            | Work::Discard(_)
-            | Work::Zero { .. }
-            | Work::WrittenZeroes { .. } => Next::Failed(Cause::Errno(errno)),
+        let cause = Cause::Errno(errno);
+        if matches!(self.work, Work::Zero { .. }) && self.error(cause) == DeviceError::Unsupported {
+            let (start, length) = (self.next_offset(), self.length - self.done);
+            self.unwritten.push(ByteExtent { start, length });
+            return Next::WriteZeroes;
         }
+        Next::Failed(cause)
     }
 
-    /// What failed; nothing, if a device that need not give space back does not.
+    /// The failed operation; `None` if a device fails to release space, which is optional.
     pub(crate) fn fault(&self, cause: Cause) -> Option<Fault> {
         let (offset, length) = match self.work {
             Work::Discard(_) if self.error(cause) == DeviceError::Unsupported => return None,

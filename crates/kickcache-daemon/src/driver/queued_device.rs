@@ -9,7 +9,7 @@ use kickcache_engine::samples::Sample;
 use kickcache_engine::time::Instant;
 use kickcache_engine::units::ByteExtent;
 
-/// What a queued device is asked for. Offsets and lengths are in bytes, multiples of 512.
+/// A request to a queued device. Offsets and lengths are in bytes, multiples of 512.
 #[derive(Clone, Copy, Debug)]
 pub enum QueuedRequest<'a> {
     /// A read; its bytes are fetched with [`QueuedDevice::take_read`] when it ended.
@@ -41,38 +41,38 @@ pub enum QueuedRequest<'a> {
 /// The end of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct QueuedEnd {
-    /// The number that came with the submission.
+    /// The number that was passed with the submission.
     pub token: u64,
     /// How it ended: an error is an errno of the system, such as `EIO`.
     pub result: Result<(), i32>,
 }
 
-/// A part of a device, as the device tells of it.
+/// A part of a device, as the device reports it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DeviceExtent {
     /// Bytes.
     pub length: u64,
-    /// Nothing is stored for it.
+    /// The device stores no data for it.
     pub is_hole: bool,
     /// It reads as zeroes.
     pub is_zero: bool,
 }
 
-/// What a device was asked to tell of itself, and did.
+/// The answer of a device to a query of its extents.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ExtentsTold {
-    /// The number that came with the question.
+    /// The number that was passed with the query.
     pub token: u64,
-    /// From the start of what was asked for on, as far as the device tells; none if it cannot say.
+    /// From the start of the query's extent, as far as the device reports; empty if it cannot.
     pub extents: Vec<DeviceExtent>,
 }
 
-/// Whoever answers for a device is away.
+/// The server of a device is unreachable.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Away {
     /// For so long.
     pub span: Duration,
-    /// How it was lost, or what is wrong with who came in its place.
+    /// The reason: how the connection was lost, or why the returned server is refused.
     pub why: String,
 }
 
@@ -81,29 +81,30 @@ pub trait QueuedDevice: Send {
     /// Takes a request; it ends in a later [`QueuedDevice::poll`], possibly at once. The token is not in use.
     fn submit(&mut self, now: Instant, token: u64, request: QueuedRequest<'_>);
 
-    /// The next request that has ended by now.
+    /// The next request that has ended by `now`.
     fn poll(&mut self, now: Instant) -> Option<QueuedEnd>;
 
-    /// Whether the device may have lost, at this point, what it had ended and not flushed: [`QueuedDevice::poll`] gives nothing
-    /// more until this was asked. What was submitted and has not ended is its own to repeat.
+    /// Whether the device may have lost, at this point, completed and unflushed requests:
+    /// [`QueuedDevice::poll`] returns nothing more until this was called. The device itself repeats submitted
+    /// requests that have not ended.
     fn take_restart(&mut self) -> bool {
         false
     }
 
-    /// Since when and why whoever answers for the device has been away, if it is.
+    /// Since when and why the server of the device is unreachable, if it is.
     fn away(&self) -> Option<Away> {
         None
     }
 
-    /// Nobody waits for it any more: what it was given fails soon, though a server may come back.
+    /// The caller stops waiting: requests fail soon, although a server may return.
     fn give_up(&mut self) {}
 
-    /// Begins to compare the device with samples of what it must hold, once, at the start. What is submitted before waits for the
-    /// end: until then nobody is asked for anything else.
+    /// Begins to compare the device with samples of its expected contents, once, at the start. Earlier
+    /// submissions wait for the end: until then the device sends no other request.
     fn begin_compare(&mut self, _samples: &[Sample]) {}
 
-    /// Ends that. The one call that may take as long as the device does; how long that is counts from the beginning, so that
-    /// several devices that do not answer take no longer than one.
+    /// Ends the comparison. This is the only call that may take as long as the device does; the time counts
+    /// from the beginning, so that several unresponsive devices take no longer than one.
     ///
     /// # Errors
     /// A sentence, if it holds something else, or does not answer.
@@ -111,17 +112,17 @@ pub trait QueuedDevice: Send {
         Ok(())
     }
 
-    /// Samples of what the device must hold when it goes on after a restart. Each restart that was taken is followed by one
-    /// call; until then the device asks nobody for anything.
+    /// Samples of the expected contents when the device continues after a restart. Each reported restart is
+    /// followed by one call; until then the device sends no request.
     fn expect(&mut self, _samples: Vec<Sample>) {}
 
-    /// Whether it tells which of its parts are holes.
+    /// Whether it reports which of its parts are holes.
     fn has_extents(&self) -> bool {
         false
     }
 
-    /// Asks which parts of an extent are holes. The answer comes out of [`QueuedDevice::take_extents`] some time after
-    /// [`QueuedDevice::poll`] had a look.
+    /// Queries which parts of an extent are holes. [`QueuedDevice::take_extents`] returns the answer after a
+    /// later [`QueuedDevice::poll`].
     fn ask_extents(&mut self, _token: u64, _extent: ByteExtent) {}
 
     /// The next answer.
@@ -129,8 +130,8 @@ pub trait QueuedDevice: Send {
         None
     }
 
-    /// Fetches the bytes of a read, right after [`QueuedDevice::poll`] told that it ended well. `into` has the extent's
-    /// length.
+    /// Fetches the bytes of a read, right after [`QueuedDevice::poll`] reported its success. `into` has the
+    /// extent's length.
     fn take_read(&mut self, token: u64, extent: ByteExtent, into: &mut [IoSliceMut<'_>]);
 
     /// When the next request ends, as far as the device knows beforehand.

@@ -15,10 +15,11 @@ use crate::driver::workers::Workers;
 
 /// Entries of the submission queue; a full queue is handed over early.
 const SUBMISSIONS: u32 = 1024;
-/// Entries of the completion queue; the kernel keeps what does not fit.
+/// Entries of the completion queue; the kernel keeps the overflow.
 const COMPLETIONS: u32 = 8192;
-/// Threads of the kernel for what a device cannot do without waiting, for each device: as many as it is given at once.
-/// By default there are four a processor for all devices together, and one that does not answer would soon have them.
+/// Kernel threads, for each device, for operations that the device cannot do without waiting: as many as it
+/// gets at once. By default there are four a processor for all devices together, and one device that does not
+/// respond would soon occupy them.
 const KERNEL_WORKER_COUNT: u32 = 128;
 
 const TAG_SHIFT: u32 = 60;
@@ -63,12 +64,13 @@ impl Ring {
 
     fn push(&mut self, entry: &squeue::Entry) {
         loop {
-            // SAFETY: memory that the entry names stays in place until its event came; `Io` and `watch` say so.
+            // SAFETY: memory that the entry names stays in place until its event arrived; `Io` and `watch`
+            // require it.
             let pushed = unsafe { self.ring.submission().push(entry) };
             if pushed.is_ok() {
                 return;
             }
-            // A full queue empties when the kernel takes it; an error here comes back from the next wait.
+            // A full queue empties when the kernel takes it; the next wait returns an error of this call.
             let _ = self.ring.submit();
         }
     }
@@ -86,13 +88,13 @@ impl Ring {
         }
     }
 
-    /// Starts an I/O whose event will name the token.
+    /// Starts an I/O; its event will name the token.
     fn push_io(&mut self, entry: squeue::Entry, token: u32) {
         self.in_flight += 1;
         self.push(&entry.user_data(u64::from(token)));
     }
 
-    /// Lets an I/O fail with EIO by way of the ring, so that its event comes as all events do.
+    /// Lets an I/O fail with EIO through the ring, so that its event arrives as all events do.
     fn refuse(&mut self, token: u32) {
         self.push_io(opcode::Fsync::new(Fd(-1)).build(), token);
     }
@@ -147,7 +149,7 @@ impl Ring {
 
 impl Drop for Ring {
     fn drop(&mut self) {
-        // Closing the ring alone lets go of the files, and of their locks, at some later time.
+        // Closing the ring alone releases the files, and their locks, at some later time.
         let _ = self.ring.submitter().unregister_files();
     }
 }
@@ -280,8 +282,9 @@ fn poll_entry(fd: RawFd, key: u64, interest: Interest) -> squeue::Entry {
     opcode::PollAdd::new(Fd(fd), mask).multi(stays).build().user_data((tag << TAG_SHIFT) | key)
 }
 
-/// The ring's entry for an I/O, or `None` if it is not for io_uring: the kernel has none, or might wait for the device while
-/// it takes the entry, as it does for files of FUSE once a dozen requests are under way.
+/// The ring's entry for an I/O, or `None` if it is not for io_uring: the kernel does not support it, or might
+/// wait for the device while it takes the entry, as it does for files of FUSE once a dozen requests are in
+/// flight.
 fn entry(io: &Io) -> Option<squeue::Entry> {
     if io.target.way == Way::Threads {
         return None;
@@ -294,7 +297,7 @@ fn entry(io: &Io) -> Option<squeue::Entry> {
 fn build(io: &Io, fd: Fd) -> Option<squeue::Entry> {
     Some(match io.kind {
         IoKind::Read { iovecs, count: 1 } => {
-            // SAFETY: the driver keeps the stretch in place until the event came.
+            // SAFETY: the driver keeps the stretch in place until the event arrived.
             let only = unsafe { *iovecs };
             opcode::Read::new(fd, only.iov_base.cast(), length(only)).offset(io.offset).build()
         }
@@ -327,7 +330,7 @@ mod tests {
 
     use super::*;
 
-    /// Doorbells that never ring, and know how often somebody looked for work.
+    /// Doorbells that never ring, and count the checks for work.
     struct Silent {
         takes_time: bool,
         looks: Cell<u32>,
@@ -349,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn what_takes_time_is_slept_for_where_waits_are_short() {
+    fn long_operations_are_slept_for_despite_short_waits() {
         let Ok(mut ring) = Ring::new() else {
             return eprintln!("skipped: io_uring is not permitted here");
         };

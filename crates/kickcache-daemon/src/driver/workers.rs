@@ -1,5 +1,5 @@
-//! Threads that execute I/O with blocking system calls: each device has its own, so that one that does not answer keeps
-//! nobody else waiting.
+//! Threads that execute I/O with blocking system calls: each device has its own, so that an unresponsive
+//! device does not block the others.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -14,7 +14,7 @@ use crate::wakeup::Wakeup;
 /// Threads of a device: as many as a disk takes requests at once with profit.
 const THREADS_MAX: usize = 32;
 
-/// The threads of all devices; what ended is collected after its wakeup rang.
+/// The threads of all devices; ended operations are collected after the wakeup rang.
 pub(crate) struct Workers {
     ended: Arc<Ended>,
     lanes: BTreeMap<RawFd, Lane>,
@@ -46,7 +46,7 @@ impl Workers {
         }
     }
 
-    /// Moves what ended to `events`.
+    /// Moves ended operations to `events`.
     pub(crate) fn drain(&self, events: &mut Vec<Event>) {
         self.ended.wakeup.clear();
         events.append(&mut self.ended.lock());
@@ -59,7 +59,8 @@ impl Workers {
 }
 
 impl Lane {
-    /// Starts a thread. If the system has none left, the jobs wait for those that there are; without any, they fail.
+    /// Starts a thread. If the system has none left, the jobs wait for the existing threads; without any,
+    /// they fail.
     fn start_thread(&mut self, ended: &Arc<Ended>) {
         let (jobs, to) = (Arc::clone(&self.jobs), Arc::clone(ended));
         let work = move || {
@@ -109,7 +110,7 @@ fn perform(io: &Io) -> i32 {
     let count = |count: u32| i32::try_from(count).expect("at most 1024 stretches");
     let result = match io.kind {
         IoKind::Read { iovecs, count: n } => {
-            // SAFETY: the driver keeps the stretches and their memory in place until the event came.
+            // SAFETY: the driver keeps the stretches and their memory in place until the event arrived.
             unsafe { libc::preadv2(fd, iovecs, count(n), offset, 0) }
         }
         IoKind::Write { iovecs, count: n, flags } => {

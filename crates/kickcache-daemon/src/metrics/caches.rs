@@ -8,7 +8,7 @@ use crate::metrics::family::{Family, Labelled, Labels, Subject, Values, perhaps}
 
 const YEAR_SECONDS: f64 = 365.25 * 86_400.0;
 
-/// All of them.
+/// All metrics of a cache device.
 pub(super) const FAMILIES: &[Family<CacheReport>] = &[
     Family {
         name: "kickcache_cache",
@@ -39,12 +39,12 @@ pub(super) const FAMILIES: &[Family<CacheReport>] = &[
     },
     Family {
         name: "kickcache_cache_silent_seconds",
-        help: "Time for which the cache device completed none of its operations in flight, from 10 s on; 0 otherwise.",
+        help: "Seconds since the cache device last completed an operation in flight, from 10 s on; 0 otherwise.",
         values: Values::Gauge(|cache| cache.silent_seconds.unwrap_or(0.0)),
     },
     Family {
         name: "kickcache_cache_replacement_left_bytes",
-        help: "What is still to be copied to the device that takes over; 0 if none does.",
+        help: "Bytes to be copied to the device that takes over; 0 without a replacement.",
         values: Values::Count(|cache| {
             cache.replacing.as_ref().map_or(0, |replacing| replacing.bytes - replacing.copied_bytes)
         }),
@@ -56,12 +56,12 @@ pub(super) const FAMILIES: &[Family<CacheReport>] = &[
     },
     Family {
         name: "kickcache_cache_capacity_bytes",
-        help: "What all segments of the log can hold.",
+        help: "Capacity of all segments of the log.",
         values: Values::Count(|cache| cache.capacity_bytes),
     },
     Family {
         name: "kickcache_cache_dirty_bytes",
-        help: "What the origins of all volumes lack or have not flushed.",
+        help: "Bytes that the origins of all volumes lack or have not flushed.",
         values: Values::Count(|cache| {
             cache.volumes.iter().map(|volume| volume.dirty_bytes + volume.unflushed_bytes).sum()
         }),
@@ -133,7 +133,7 @@ pub(super) const FAMILIES: &[Family<CacheReport>] = &[
     },
     Family {
         name: "kickcache_cache_write_budget_given_up",
-        help: "What is given up for the write budget: 0 nothing, 1 read-ahead, 2 unknown blocks, 3 known blocks, 4 everything.",
+        help: "Fills skipped for the write budget: 0 none, 1 read-ahead, 2 unknown blocks, 3 known blocks, 4 all.",
         values: Values::Count(|cache| cache.wear.given_up.rank()),
     },
     Family {
@@ -208,7 +208,7 @@ pub(super) const FAMILIES: &[Family<CacheReport>] = &[
     },
     Family {
         name: "kickcache_cache_scrape_pause_seconds",
-        help: "Time for which the server of the cache device did nothing but gather this scrape.",
+        help: "Seconds for which this scrape occupied the server of the cache device.",
         values: Values::Gauge(|cache| cache.sample_seconds.unwrap_or(0.0)),
     },
 ];

@@ -1,4 +1,4 @@
-//! Connections of those who scrape, all held by one thread: none waits for another one.
+//! Connections of scrapers, all handled by one thread without waiting for any client.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
@@ -9,11 +9,11 @@ use rustix::net::{RecvFlags, SendFlags, recv, send};
 
 use crate::metrics::http::{After, Body, Parsed, Request, Response, parse};
 
-/// Connections at a time; one more, and that which was silent for longest is closed.
+/// The most connections at a time; for one more, the connection that was silent for longest is closed.
 pub(super) const CONNECTION_COUNT_MAX: usize = 32;
-/// How long a connection may wait for its next request; scrapes come at most this seldom.
+/// How long a connection may wait for its next request, which is the longest usual scrape interval.
 pub(super) const IDLE_MAX: Duration = Duration::from_secs(180);
-/// How long a request may take to come, and a response to leave.
+/// The longest time for receiving a request, and for sending a response.
 pub(super) const TRANSFER_MAX: Duration = Duration::from_secs(10);
 
 /// The connections that are open.
@@ -28,12 +28,12 @@ struct Connection {
     output: Vec<u8>,
     sent: usize,
     after: After,
-    /// When it was last heard of.
+    /// The time of its last activity.
     active: Instant,
     deadline: Instant,
 }
 
-/// Whether a connection goes on.
+/// Whether a connection continues.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Life {
     Open,
@@ -57,7 +57,7 @@ impl Connections {
         });
     }
 
-    /// Closes the one that was silent for longest.
+    /// Closes the connection that was silent for longest.
     pub(super) fn close_longest_silent(&mut self) {
         let silent = self.open.iter().enumerate().min_by_key(|(_, connection)| connection.active);
         if let Some((index, _)) = silent {
@@ -73,7 +73,7 @@ impl Connections {
         })
     }
 
-    /// Goes on with those that are ready, and ends those whose time is over.
+    /// Continues ready connections, and ends overdue ones.
     pub(super) fn handle(
         &mut self,
         now: Instant,
@@ -116,7 +116,7 @@ impl Connection {
         self.begin_response(now, answer)
     }
 
-    /// Answers the request at the front of what came, if it is whole.
+    /// Answers the request at the front of the received bytes, if it is whole.
     fn begin_response(&mut self, now: Instant, answer: &mut dyn FnMut(&Request) -> Vec<u8>) -> Life {
         match parse(&self.input) {
             Parsed::Partial => return Life::Open,

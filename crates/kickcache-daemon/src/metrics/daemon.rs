@@ -4,7 +4,7 @@ use crate::control::report::VolumeReport;
 use crate::metrics::family::{Family, Labelled, Labels, Subject, Values};
 use crate::metrics::scrape::Scrape;
 
-/// All of them.
+/// All metrics of a daemon.
 pub(super) const FAMILIES: &[Family<Scrape>] = &[
     Family {
         name: "kickcache",
@@ -58,7 +58,7 @@ pub(super) const FAMILIES: &[Family<Scrape>] = &[
     },
     Family {
         name: "kickcache_volume_up",
-        help: "Whether the volume is served; 0 for one that is configured and could not be.",
+        help: "Whether the volume is served; 0 for a configured volume that could not be served.",
         values: Values::Gauges(|scrape| {
             let up = scrape.report.caches.iter().flat_map(|cache| {
                 let labels = |volume: &VolumeReport| {

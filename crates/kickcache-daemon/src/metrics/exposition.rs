@@ -1,4 +1,4 @@
-//! The text that a scrape gets, in one of two formats.
+//! The text of a scrape, in one of two formats.
 
 use std::fmt;
 
@@ -40,7 +40,7 @@ pub(super) fn exposition(scrape: Scrape, format: Format) -> String {
         Format::Prometheus => prometheus_text::encode(&mut text, &registry),
         Format::OpenMetrics => text::encode(&mut text, &registry),
     };
-    written.expect("a string takes everything");
+    written.expect("writing to a string cannot fail");
     text
 }
 

@@ -1,4 +1,4 @@
-//! A metric: its name, what it means, and its values, of a subject such as a volume.
+//! A metric: its name, its meaning, and its values, for a subject such as a volume.
 
 use prometheus_client::metrics::MetricType;
 
@@ -11,7 +11,7 @@ pub(super) type Labels = Vec<(&'static str, String)>;
 pub(super) struct Family<T> {
     /// Without the ending that its type has.
     pub(super) name: &'static str,
-    /// What it means, as a sentence.
+    /// Its meaning, as a sentence.
     pub(super) help: &'static str,
     /// Its values.
     pub(super) values: Values<T>,
@@ -21,7 +21,7 @@ pub(super) struct Family<T> {
 pub(super) enum Values<T> {
     /// A number that only grows.
     Counter(fn(&T) -> u64),
-    /// Several of them.
+    /// Several counters.
     Counters(fn(&T) -> Vec<Labelled<u64>>),
     /// A number.
     Gauge(fn(&T) -> f64),
@@ -33,7 +33,7 @@ pub(super) enum Values<T> {
     Gauges(fn(&T) -> Vec<Labelled<f64>>),
     /// Requests by how long they took.
     Histograms(fn(&T) -> Vec<Labelled<LatencyHistogram>>),
-    /// What is told in words: the labels.
+    /// Text values: the labels.
     Info(fn(&T) -> Labels),
 }
 
@@ -43,9 +43,9 @@ pub(super) struct Labelled<V> {
     pub(super) value: V,
 }
 
-/// What metrics are about.
+/// The subject of metrics.
 pub(super) trait Subject {
-    /// The labels that tell it from others.
+    /// The labels that identify it.
     fn labels(&self) -> Labels;
 }
 

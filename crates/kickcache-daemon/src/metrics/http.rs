@@ -5,48 +5,48 @@ use std::net::IpAddr;
 use crate::metrics::exposition::Format;
 use crate::metrics::live::document::Curves;
 
-/// Longest request in bytes, its head being all of it.
+/// Longest request in bytes; a request is only a head.
 pub(super) const REQUEST_MAX: usize = 8 << 10;
 const HEADER_COUNT_MAX: usize = 64;
 
-/// What a client asks for.
+/// A client's request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Request {
     pub(super) asked: Asked,
     pub(super) host: Host,
-    /// What follows the head of the response.
+    /// The part after the head of the response.
     pub(super) body: Body,
     /// The format that it prefers.
     pub(super) format: Format,
     pub(super) after: After,
 }
 
-/// What a request is for.
+/// The requested document.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Asked {
     /// The metrics.
     Metrics,
     /// The live page.
     Page,
-    /// What that draws.
+    /// The data that the page draws.
     History {
-        /// What came after this second.
+        /// The data after this second.
         since: u64,
         curves: Curves,
     },
-    /// Something that is not here.
+    /// A document that does not exist.
     Unknown,
-    /// Something that is not done here.
+    /// A method that is not supported.
     NotAllowed,
 }
 
-/// What a client calls this machine.
+/// The host name in a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Host {
     /// By an address, or `localhost`.
     Own,
-    /// Otherwise. Of other names anybody can say that they are this machine, so that a browser lets the pages of a
-    /// stranger read what is here (DNS rebinding).
+    /// Another name. Any name can be made to point to this machine, so that a browser would let a foreign
+    /// page read the data here (DNS rebinding).
     Foreign,
 }
 
@@ -57,14 +57,14 @@ pub(super) enum Body {
     LeftOut,
 }
 
-/// What becomes of the connection.
+/// The state of the connection after a response.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum After {
     GoOn,
     Close,
 }
 
-/// What stands in front of the bytes that came.
+/// The result of parsing received bytes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Parsed {
     /// Not all of a request.
@@ -101,7 +101,7 @@ impl Status {
     }
 }
 
-/// Looks for a request at the front of what came.
+/// Parses a request at the front of the received bytes.
 pub(super) fn parse(input: &[u8]) -> Parsed {
     let mut headers = [httparse::EMPTY_HEADER; HEADER_COUNT_MAX];
     let mut found = httparse::Request::new(&mut headers);
@@ -109,7 +109,7 @@ pub(super) fn parse(input: &[u8]) -> Parsed {
         Ok(httparse::Status::Partial) if input.len() < REQUEST_MAX => Parsed::Partial,
         Ok(httparse::Status::Partial) | Err(httparse::Error::TooManyHeaders) => Parsed::Bad(Status::TooLarge),
         Ok(httparse::Status::Complete(length)) if length > REQUEST_MAX => Parsed::Bad(Status::TooLarge),
-        // What follows would be a body, which nobody here has a use for.
+        // A body would follow, and no request here has one.
         Ok(httparse::Status::Complete(_)) if has_body(&found) => Parsed::Bad(Status::BadRequest),
         Ok(httparse::Status::Complete(length)) => match Target::of(found.path.unwrap_or_default()) {
             Some(target) => Parsed::Complete { request: request(&found, target), length },
@@ -191,7 +191,7 @@ fn is_own(host: &[u8]) -> bool {
     inner.is_empty() || inner.eq_ignore_ascii_case("localhost") || inner.parse::<IpAddr>().is_ok()
 }
 
-/// What is not understood is as if it were not there.
+/// Unknown parameters are ignored.
 fn history(query: &str) -> Asked {
     let value = |name: &str| {
         let mut pairs = query.split('&').filter_map(|pair| pair.split_once('='));
@@ -229,7 +229,7 @@ fn preferred<'a>(accepts: impl Iterator<Item = &'a [u8]>) -> Format {
 pub(super) struct Response<'a> {
     pub(super) status: Status,
     pub(super) content_type: &'a str,
-    /// What a browser lets a page do.
+    /// The browser's policy for a page.
     pub(super) policy: Option<&'a str>,
     pub(super) text: &'a str,
     pub(super) body: Body,
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_anybody_can_have_point_here_are_told_from_others() {
+    fn public_names_that_may_point_here_are_distinguished() {
         let found = |host: &str| complete(&format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n")).host;
         for ours in
             ["localhost", "LOCALHOST:9469", "127.0.0.1", "127.0.0.1:9469", "[::1]:9469", "[::1]", "::1", ""]
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn connections_are_kept_as_their_version_says() {
+    fn connections_are_kept_according_to_their_version() {
         let after = |version: &str, option: &str| {
             complete(&format!("GET / HTTP/{version}\r\nConnection: {option}\r\n\r\n")).after
         };
@@ -358,9 +358,9 @@ mod tests {
     }
 
     #[test]
-    fn the_format_is_what_the_client_prefers() {
+    fn the_client_chooses_the_format() {
         let format = |accept: &str| complete(&format!("GET / HTTP/1.1\r\nAccept: {accept}\r\n\r\n")).format;
-        // As Prometheus 2.42 says it, and 3.5.
+        // The headers of Prometheus 2.42 and 3.5.
         let old = "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,\
                    text/plain;version=0.0.4;q=0.5,*/*;q=0.1";
         let new = "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,\
@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_request_is_refused() {
+    fn invalid_requests_are_refused() {
         let large = format!("GET / HTTP/1.1\r\nX: {}\r\n\r\n", "a".repeat(REQUEST_MAX));
         let many = format!("GET / HTTP/1.1\r\n{}\r\n", "X: a\r\n".repeat(HEADER_COUNT_MAX + 1));
         let cases = [

@@ -1,4 +1,4 @@
-//! What metrics are made of: a report, gathered so that no loop is held up for long.
+//! The source of metrics: a report, collected so that no loop is delayed for long.
 
 use crate::control::ControlError;
 use crate::control::report::Report;
@@ -6,15 +6,15 @@ use crate::control::report::Report;
 /// The numbers of a scrape.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Scrape {
-    /// What the loops answered. What requests did recently is empty; of the curves of a cache device there is one.
+    /// The answers of the loops. Recent requests are empty; there is one curve for each cache device.
     pub report: Report,
-    /// Cache devices whose loop did not answer.
+    /// Cache devices with a loop that did not answer.
     pub silent: Vec<String>,
 }
 
-/// Where metrics come from: a running daemon.
+/// The target of scrapes: a running daemon.
 pub trait MetricsTarget: Send + Sync + 'static {
-    /// State and counters of everything that is served.
+    /// State and counters of all volumes and cache devices.
     ///
     /// # Errors
     /// The daemon is starting, or stopping.

@@ -1,4 +1,4 @@
-//! The thread that answers those who scrape.
+//! The thread that answers scrapers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -101,7 +101,7 @@ struct Responder {
     pause: Option<Instant>,
 }
 
-/// What there is to do: whether somebody connects, and which connections are ready.
+/// The pending work: whether a client connects, and which connections are ready.
 struct Ready {
     listener: bool,
     connections: Vec<bool>,
@@ -130,7 +130,7 @@ impl Responder {
         let due = [self.connections.next_deadline(), self.pause, look].into_iter().flatten().min();
         let span = due.map(|due| due.saturating_duration_since(Instant::now()));
         let span = span.and_then(|span| Timespec::try_from(span).ok());
-        // A signal that comes between ends the wait with nothing ready.
+        // A signal in between ends the wait without a ready descriptor.
         let _ = poll(&mut fds, span.as_ref());
         let mut ready = fds.iter().skip(1).map(|fd| !fd.revents().is_empty());
         Ready { listener: ready.next().unwrap_or(false), connections: ready.collect() }
@@ -144,7 +144,7 @@ impl Responder {
                 Ok(Some(socket)) => self.connections.insert(socket, now),
                 Ok(None) => return,
                 Err(_) => {
-                    // Out of file descriptors or of memory: those in use come back.
+                    // Out of file descriptors or of memory: connections in use are closed.
                     self.connections.close_longest_silent();
                     self.pause = Some(now + ACCEPT_PAUSE);
                     return;
@@ -154,17 +154,17 @@ impl Responder {
     }
 }
 
-/// What is answered.
+/// The answers to requests.
 struct Answers {
     exposure: Exposure,
     target: Arc<dyn MetricsTarget>,
-    /// The last curve of each volume: a scrape brings one of each cache device.
+    /// The last curve of each volume: a scrape returns one for each cache device.
     curves: BTreeMap<String, LruCurve>,
     live: LiveView,
 }
 
 impl Answers {
-    /// Looks how things are, if it is time, for those who ask what was.
+    /// Takes a sample, if it is due, for later requests of the history.
     fn look(&mut self, now: Instant) {
         if now >= self.live.due() {
             let scrape = self.scrape().ok();
@@ -179,8 +179,8 @@ impl Answers {
         };
         let plain = |status, text: &str| typed(status, "text/plain; charset=utf-8", None, text);
         if request.host == Host::Foreign && self.exposure == Exposure::LocalOnly {
-            let text = "The host in this request is a name, and only localhost and addresses are answered here: \
-                        ask for http://localhost/, or start the daemon with --insecure-tcp.\n";
+            let text = "The host in this request is a name, and only localhost and addresses are \
+                        answered here: use http://localhost/, or start the daemon with --insecure-tcp.\n";
             return plain(Status::Forbidden, text);
         }
         match request.asked {

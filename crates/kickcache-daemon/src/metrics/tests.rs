@@ -69,7 +69,7 @@ fn lines(format: Format) -> BTreeSet<String> {
 }
 
 #[test]
-fn both_formats_tell_the_same_each_in_its_way() {
+fn both_formats_have_the_same_content() {
     let (prometheus, open_metrics) = (lines(Format::Prometheus), lines(Format::OpenMetrics));
     let labels = r#"volume="vm\"1\\""#;
     let shared = [
@@ -172,7 +172,7 @@ fn a_connection_answers_one_request_after_the_other() {
 }
 
 #[test]
-fn a_daemon_that_starts_says_so() {
+fn a_starting_daemon_reports_that_state() {
     let toy = Arc::new(Toy::default());
     let server = serve("tcp:127.0.0.1:0", &toy);
     let mut stream = connect(&server);
@@ -185,15 +185,15 @@ fn a_daemon_that_starts_says_so() {
 }
 
 #[test]
-fn slow_clients_hold_up_nobody() {
+fn slow_clients_do_not_delay_others() {
     let server = serve("tcp:127.0.0.1:0", &Arc::default());
-    // More than may be open: half a request, nothing, and requests whose responses nobody reads.
+    // More than may be open: half a request, no request, and requests without a reader of the responses.
     let many = "GET /metrics HTTP/1.1\r\n\r\n".repeat(300);
     let slow: Vec<TcpStream> = (0..2 * CONNECTION_COUNT_MAX)
         .map(|index| {
             let mut stream = connect(&server);
             let text = ["GET /met", "", many.as_str()][index % 3];
-            // One that was closed meanwhile takes no more.
+            // A connection that was closed meanwhile accepts no more bytes.
             let _ = stream.set_nonblocking(true).and_then(|()| stream.write_all(text.as_bytes()));
             stream
         })
@@ -204,18 +204,18 @@ fn slow_clients_hold_up_nobody() {
 }
 
 #[test]
-fn what_is_no_request_ends_the_connection() {
+fn an_invalid_request_ends_the_connection() {
     let server = serve("tcp:127.0.0.1:0", &Arc::default());
     for request in ["nonsense\r\n\r\n", "POST /metrics HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc"] {
         let mut stream = connect(&server);
         assert!(begins(&response(&mut stream, request).unwrap(), "400"), "{request}");
-        // What it had sent was not read: that may come as a reset.
+        // Its bytes were not read: the end may arrive as a reset.
         assert!(stream.read(&mut [0]).map_or(true, |count| count == 0));
     }
 }
 
 #[test]
-fn a_unix_socket_is_its_owners_and_goes_with_the_server() {
+fn a_unix_socket_is_private_and_removed_with_the_server() {
     use std::os::unix::fs::PermissionsExt;
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("metrics.sock");
@@ -230,7 +230,7 @@ fn a_unix_socket_is_its_owners_and_goes_with_the_server() {
 }
 
 #[test]
-fn a_name_that_a_stranger_had_point_here_is_answered_only_where_strangers_may_read() {
+fn foreign_host_names_are_answered_only_on_public_addresses() {
     let address = MetricsAddress::parse("tcp:127.0.0.1:0".as_ref()).unwrap();
     for (exposure, status) in [(Exposure::LocalOnly, "403"), (Exposure::InsecureTcp, "200")] {
         let server = MetricsServer::start(&address, exposure, Arc::new(Toy::default())).unwrap();
@@ -247,14 +247,14 @@ fn a_name_that_a_stranger_had_point_here_is_answered_only_where_strangers_may_re
 }
 
 #[test]
-fn an_address_for_everybody_must_be_asked_for() {
+fn a_public_address_needs_an_explicit_flag() {
     let address = MetricsAddress::parse("tcp:0.0.0.0:0".as_ref()).unwrap();
     let target: Arc<dyn MetricsTarget> = Arc::new(Toy::default());
     let refused = MetricsServer::start(&address, Exposure::LocalOnly, target).err().unwrap().to_string();
     assert!(refused.contains("it can be reached from other machines"), "{refused}");
 }
 
-/// The rows of docs/reference/metrics.md about these metrics: what stands there in the first three columns.
+/// The rows of docs/reference/metrics.md about these metrics: their first three columns.
 fn rows<T>(families: &[Family<T>]) -> Vec<String> {
     let row = |family: &Family<T>| {
         let metric_type = family.values.metric_type();
@@ -280,7 +280,7 @@ fn rows<T>(families: &[Family<T>]) -> Vec<String> {
 }
 
 #[test]
-fn the_page_has_every_metric_with_its_type_and_unit_and_no_other() {
+fn the_documentation_lists_exactly_the_metrics_with_types() {
     let page = include_str!("../../../../docs/reference/metrics.md");
     let expected = [rows(daemon::FAMILIES), rows(caches::FAMILIES), rows(volumes::FAMILIES)].concat();
     let found: Vec<&str> = page.lines().filter(|line| line.starts_with("| `kickcache_")).collect();

@@ -8,7 +8,7 @@ use crate::latency::LatencyHistogram;
 use crate::metrics::caches::by_kind;
 use crate::metrics::family::{Family, Labelled, Labels, Subject, Values, perhaps};
 
-/// All of them.
+/// All metrics of a volume.
 pub(super) const FAMILIES: &[Family<VolumeReport>] = &[
     Family { name: "kickcache_volume", help: "A volume, and where it is.", values: Values::Info(info) },
     Family {
@@ -18,22 +18,22 @@ pub(super) const FAMILIES: &[Family<VolumeReport>] = &[
     },
     Family {
         name: "kickcache_volume_cached_bytes",
-        help: "What the cache holds of the volume.",
+        help: "Bytes of the volume in the cache.",
         values: Values::Count(|volume| volume.cached_bytes),
     },
     Family {
         name: "kickcache_volume_room_min_bytes",
-        help: "What other volumes do not take from it of the cache device.",
+        help: "Cache space reserved for this volume.",
         values: Values::Gauges(|volume| bytes(volume.limits.room_min_bytes)),
     },
     Family {
         name: "kickcache_volume_room_max_bytes",
-        help: "What it has of the cache device at most, but for dirty blocks.",
+        help: "Cache space limit of this volume; dirty blocks do not count.",
         values: Values::Gauges(|volume| bytes(volume.limits.room_max_bytes)),
     },
     Family {
         name: "kickcache_volume_dirty_bytes",
-        help: "What the origin lacks of the volume.",
+        help: "Bytes that the origin of the volume lacks.",
         values: Values::Count(|volume| volume.dirty_bytes),
     },
     Family {
@@ -43,27 +43,27 @@ pub(super) const FAMILIES: &[Family<VolumeReport>] = &[
     },
     Family {
         name: "kickcache_volume_unflushed_bytes",
-        help: "What was written to the origin and not flushed there.",
+        help: "Bytes written to the origin and not flushed there.",
         values: Values::Count(|volume| volume.unflushed_bytes),
     },
     Family {
         name: "kickcache_volume_damaged_bytes",
-        help: "Dirty blocks that are damaged; reads of them fail until the whole block is overwritten.",
+        help: "Dirty blocks that are damaged; reads fail until the whole block is overwritten.",
         values: Values::Count(|volume| volume.damaged_bytes),
     },
     Family {
         name: "kickcache_volume_draining",
-        help: "Whether a drain was asked for and has not ended.",
+        help: "Whether a drain is in progress.",
         values: Values::Flag(|volume| volume.draining),
     },
     Family {
         name: "kickcache_volume_caching_paused_seconds",
-        help: "For how long nothing that is read will be cached, 0 if that is not paused.",
+        help: "Remaining seconds of a pause of caching reads, 0 without a pause.",
         values: Values::Gauge(|volume| volume.caching_paused_seconds.unwrap_or(0.0)),
     },
     Family {
         name: "kickcache_volume_incomplete",
-        help: "Whether the cache device is out of service and the origin may lack something that it holds, or may not have flushed it.",
+        help: "Whether the cache device is out of service and the origin may lack blocks on it, or may not have flushed them.",
         values: Values::Flag(|volume| volume.incomplete),
     },
     Family {
@@ -88,12 +88,12 @@ pub(super) const FAMILIES: &[Family<VolumeReport>] = &[
     },
     Family {
         name: "kickcache_volume_origin_silent_seconds",
-        help: "Time for which the origin completed none of its operations in flight, from 10 s on; 0 otherwise.",
+        help: "Seconds since the origin last completed an operation in flight, from 10 s on; 0 otherwise.",
         values: Values::Gauge(|volume| volume.origin_silent_seconds.unwrap_or(0.0)),
     },
     Family {
         name: "kickcache_volume_origin_away_seconds",
-        help: "Time for which the server of a remote origin has been away; 0 otherwise.",
+        help: "Seconds since the server of a remote origin was lost; 0 otherwise.",
         values: Values::Gauge(|volume| volume.origin_away_seconds.unwrap_or(0.0)),
     },
     Family {
@@ -133,7 +133,7 @@ pub(super) const FAMILIES: &[Family<VolumeReport>] = &[
     },
     Family {
         name: "kickcache_volume_recordings",
-        help: "Recordings of what clients ask for that run.",
+        help: "Running recordings of client requests.",
         values: Values::Count(|volume| volume.recordings),
     },
     Family {
@@ -168,7 +168,7 @@ pub(super) const FAMILIES: &[Family<VolumeReport>] = &[
     },
     Family {
         name: "kickcache_volume_bypassed_bytes",
-        help: "Blocks that bypassed the cache; those of reads are misses, too.",
+        help: "Blocks that bypassed the cache; for reads, they are misses, too.",
         values: Values::Counter(|volume| volume.counters.bypass_blocks * BLOCK_SIZE),
     },
     Family {
@@ -178,12 +178,12 @@ pub(super) const FAMILIES: &[Family<VolumeReport>] = &[
     },
     Family {
         name: "kickcache_volume_promoted_bytes",
-        help: "Blocks that fills brought into the cache, those of read-ahead included.",
+        help: "Blocks filled into the cache, with those of read-ahead.",
         values: Values::Counter(|volume| volume.counters.promoted_blocks * BLOCK_SIZE),
     },
     Family {
         name: "kickcache_volume_read_ahead_bytes",
-        help: "Blocks read from the origin beyond what was asked for.",
+        help: "Blocks read from the origin in addition to requested ones.",
         values: Values::Counter(|volume| volume.counters.prefetched_blocks * BLOCK_SIZE),
     },
     Family {

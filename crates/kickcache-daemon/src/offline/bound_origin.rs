@@ -36,7 +36,7 @@ pub enum Unbound {
     #[error("there is no state directory that confirms it")]
     NoDirectory,
     /// Others can write the records.
-    #[error("{0}, so that its records confirm nothing")]
+    #[error("{0}, so that its records are no proof")]
     Directory(String),
     /// No record confirms it.
     #[error("no record in {} confirms it", .0.display())]
@@ -49,7 +49,7 @@ pub enum Unbound {
     Replaced,
     /// Others can change where the path leads.
     #[error(
-        "other users than root and this user can exchange that file, and the record has no inode number and birth time of it"
+        "other users than root and this user can exchange that file, and the record has neither its inode number nor its birth time"
     )]
     Exposed,
     /// The path cannot be followed.

@@ -1,5 +1,5 @@
-//! Changes to a cache device that nobody serves: the engine recovers it on the real driver, changes its metadata, and
-//! stops as after serving.
+//! Changes to a cache device that no daemon serves: the engine recovers it on the real driver, changes its
+//! metadata, and stops as after serving.
 
 use std::path::{Path, PathBuf};
 
@@ -44,16 +44,16 @@ pub struct Detached {
     pub clean_blocks: u64,
     /// Dirty extents that were lost.
     pub lost: Vec<ByteExtent>,
-    /// Extents that were called dirty after a crash, and that the origin has, as it is noted.
+    /// Extents that were dirty only because of a crash, and that the origin has, by the records.
     pub complete: Vec<ByteExtent>,
     /// The cache device.
     pub uuid: [u8; 16],
-    /// What its origin is recognised by.
+    /// The identity of its origin.
     pub origin: String,
 }
 
-/// Demotes clean blocks, mends a damaged copy of the superblock, and accepts what is left of a log that has rotted. Gives
-/// the number of blocks that are gone; what is dirty stays.
+/// Demotes clean blocks, repairs a damaged copy of the superblock, and accepts the intact part of a damaged
+/// log. Returns the number of dropped blocks; dirty blocks stay.
 ///
 /// # Errors
 /// If the device is in use, or cannot be read or written.
@@ -68,7 +68,8 @@ pub fn repair(path: &Path, damaged: &[BlockKey], state: &StatePlace) -> Result<u
     Ok(demoted)
 }
 
-/// Removes a volume from a cache device: its blocks first, durably, then its name. The notes of it are the caller's.
+/// Removes a volume from a cache device: its blocks first, durably, then its name. The caller changes its
+/// records.
 ///
 /// # Errors
 /// If the device is in use, has no such volume, or the volume has dirty blocks that its origin may lack and that are
@@ -103,12 +104,13 @@ pub fn detach(
     Ok(Detached { clean_blocks, lost, complete, uuid: change.superblock.uuid, origin })
 }
 
-/// The note of an origin will be changed afterwards: a state directory that takes none refuses while nothing is changed.
+/// The record of an origin will be changed afterwards: an unwritable state directory is refused before any
+/// change.
 fn check_note(state: &StatePlace, superblock: &Superblock, origin: &str) -> Result<(), OfflineError> {
     let Some(store) = state.store() else { return Ok(()) };
     match store.origin(origin) {
         Ok(Some(note)) if note.cache_uuid == uuid_text(superblock.uuid) => Ok(store.keep_origin(&note)?),
-        // Nobody changes it.
+        // The record will not be changed.
         Ok(_) | Err(_) => Ok(()),
     }
 }
@@ -202,7 +204,7 @@ impl Change {
         }
     }
 
-    /// Makes everything durable.
+    /// Makes all changes durable.
     fn finish(&mut self) -> Result<(), OfflineError> {
         self.engine.stop(self.clock.now());
         self.work_while(|engine| engine.phase() != Phase::Stopped)?;
@@ -213,11 +215,11 @@ impl Change {
         if self.engine.status().health == CacheHealth::Good {
             return Ok(());
         }
-        let what = "it failed while it was written; nothing says what it holds now".into();
+        let what = "it failed during a write; its present content is unknown".into();
         Err(ServeError::Cache { path: self.path.clone(), what }.into())
     }
 
-    /// Writes both copies of the superblock, once everything is durable.
+    /// Writes both copies of the superblock, once all changes are durable.
     fn store(&mut self) -> Result<(), OfflineError> {
         self.superblock.journal = self.engine.stopped_journal().unwrap_or(self.superblock.journal);
         let file = self.driver.file(Device::Cache).expect("the cache device is a file or block device");

@@ -1,5 +1,5 @@
-//! Verifies everything on a cache device: both superblocks, the journal, and every block of every segment in use
-//! against its checksum. The metadata are those that the engine recovers; nothing is changed.
+//! Verifies a whole cache device: both superblocks, the journal, and every block of every segment in use
+//! against its checksum. The metadata are those that the engine recovers; the device is unchanged.
 
 use std::collections::BTreeMap;
 use std::mem;
@@ -29,29 +29,29 @@ use crate::offline::standing::Standing;
 /// Journal blocks read at a time.
 const JOURNAL_READ_BYTES: u64 = 1 << 20;
 
-/// What the state of a cache device comes to.
+/// The verdict on a cache device.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// Everything is as it was written.
+    /// All data is intact.
     Good,
-    /// Clean blocks or a copy of the superblock are damaged; nothing is lost, and a repair mends it.
+    /// Clean blocks or a copy of the superblock are damaged; no data is lost, and a repair mends it.
     Repairable,
-    /// A journal block or a batch header that recovery needs is damaged: what it said is not known, so that blocks may be
-    /// older than what was written last.
+    /// A journal block or a batch header that recovery needs is damaged: its content is unknown, so that
+    /// blocks may be older than the last writes.
     Suspect,
-    /// Dirty blocks are damaged: the origin does not have them, and nobody else does.
+    /// Dirty blocks are damaged: their data is lost, because the origin does not have it.
     Lost,
 }
 
-/// What was found on a cache device.
+/// The findings on a cache device.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Findings {
-    /// What it comes to.
+    /// The verdict.
     pub verdict: Verdict,
     /// Bytes of the device.
     pub device_bytes: u64,
-    /// The two copies of the superblock: `good`, or what is wrong.
+    /// The two copies of the superblock: `good`, or the defect.
     pub superblocks: [String; 2],
     /// The part of the log that has rotted or cannot be read, so that a daemon refuses the device.
     pub rotted: Option<String>,
@@ -66,7 +66,7 @@ pub struct Findings {
     pub damaged_clean: Vec<BlockKey>,
 }
 
-/// What was found in the journal.
+/// The findings in the journal.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct JournalFindings {
     /// Blocks of the ring.
@@ -81,14 +81,14 @@ pub struct JournalFindings {
     pub damaged_needed: Vec<u64>,
 }
 
-/// What was found in the segments.
+/// The findings in the segments.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct SegmentFindings {
     /// Segments in all.
     pub count: u64,
-    /// Those in which something stands; neither free nor retired.
+    /// Segments with blocks; neither free nor retired.
     pub in_use: u64,
-    /// Those that a write error took out of use.
+    /// Segments that a write error took out of use.
     pub retired: u64,
     /// Those with a whole summary.
     pub with_summary: u64,
@@ -98,32 +98,32 @@ pub struct SegmentFindings {
     pub headers: u64,
     /// Blocks that a summary knows and no whole header does; recovery does not need the headers then.
     pub without_header: u64,
-    /// Blocks of batches that a crash cut short, or that are damaged where nothing says that they were durable: they do
-    /// not exist.
+    /// Blocks of batches that a crash cut short, or that are damaged without a record of their durability:
+    /// they do not exist.
     pub unfinished: u64,
 }
 
-/// What was found of a volume.
+/// The findings on a volume.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct VolumeFindings {
     /// Its name; empty for blocks of a volume that the superblock does not know.
     pub name: String,
-    /// Clean blocks whose checksum is right.
+    /// Clean blocks with a correct checksum.
     pub clean_blocks: u64,
-    /// Dirty blocks whose checksum is right.
+    /// Dirty blocks with a correct checksum.
     pub dirty_blocks: u64,
-    /// Blocks that were dirty and that the volume no longer needs: they were written back, or given up, after the device
-    /// went out of service.
+    /// Blocks that were dirty and that the volume no longer needs: they were written back, or abandoned,
+    /// after the device was taken out of service.
     pub needless_blocks: u64,
     /// Extents of clean blocks that are damaged or cannot be read: the origin has them.
     pub damaged: Vec<Extent>,
-    /// Extents of dirty blocks that are damaged or cannot be read: nobody has them.
+    /// Extents of dirty blocks that are damaged or unreadable: their data is lost.
     pub lost: Vec<Extent>,
 }
 
 impl Findings {
-    /// On a device out of service nothing is cleaned any more: what its log calls dirty counts as long as the volume may
-    /// need it.
+    /// A device out of service is not written any more, so its log still records written-back blocks as
+    /// dirty: they count as long as the volume may need them.
     pub fn drop_needless(&mut self, standing: &Standing) {
         for volume in self.volumes.iter_mut().filter(|volume| !standing.is_needed_by(&volume.name)) {
             volume.needless_blocks = mem::take(&mut volume.dirty_blocks) + blocks_in(&volume.lost);
@@ -132,7 +132,7 @@ impl Findings {
         self.judge();
     }
 
-    /// Says what it comes to.
+    /// Sets the verdict.
     fn judge(&mut self) {
         let is_lost = self.volumes.iter().any(|volume| !volume.lost.is_empty());
         let is_suspect = self.rotted.is_some() || !self.journal.damaged_needed.is_empty();
@@ -153,7 +153,7 @@ pub fn blocks_in(extents: &[Extent]) -> u64 {
     extents.iter().map(|extent| extent.length / BLOCK_SIZE).sum()
 }
 
-/// Verifies a cache device; `progress` is told how many bytes of how many are done.
+/// Verifies a cache device; `progress` gets the bytes done and the total.
 ///
 /// # Errors
 /// If it cannot be read, is in use, or is no cache device.
@@ -178,11 +178,11 @@ pub fn check(path: &Path, progress: &mut dyn FnMut(u64, u64)) -> Result<Findings
     Ok(check.finish(superblocks))
 }
 
-/// The metadata, of what is left of the log if a part of it has rotted or cannot be read, and which part.
-/// What can be read of a device.
+/// The metadata, recovered from the intact part of the log if a part is damaged or unreadable, and that part.
+/// The readable content of a device.
 struct Readable {
     metadata: Metadata,
-    /// What of its log has rotted.
+    /// The damaged part of its log.
     rotted: Option<String>,
 }
 
@@ -202,7 +202,7 @@ fn segment_step(geometry: &Geometry) -> usize {
     usize::try_from(geometry.segment_size).expect("a segment has at most 4 MiB")
 }
 
-/// What each copy is worth beside the one that counts.
+/// The state of each copy, compared with the valid one.
 fn check_superblocks(source: &OfflineDevice) -> Result<[String; 2], OfflineError> {
     let copies = source.superblock_copies()?;
     let decode = |copy: &Vec<u8>| Superblock::decode([copy, copy], source.size());
@@ -216,7 +216,7 @@ fn check_superblocks(source: &OfflineDevice) -> Result<[String; 2], OfflineError
     }))
 }
 
-/// A check under way.
+/// A check in progress.
 struct Check<'a> {
     metadata: &'a Metadata,
     rotted: Option<String>,
@@ -280,7 +280,7 @@ impl Check<'_> {
         }
     }
 
-    /// The number of the journal block that should stand at a place of the ring, if recovery needs it.
+    /// The expected number of the journal block at a place of the ring, if recovery needs it.
     fn needed_number(&self, place: u64) -> Option<u64> {
         let span = self.metadata.engine().journal_span();
         let first = span.start.checked_next_multiple_of(self.journal.blocks)?;
@@ -320,7 +320,7 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// Counts what the summary knows and no header does.
+    /// Counts blocks that the summary has and no header does.
     fn compare(&mut self, summary: &Summary, batches: &[BatchHeader]) {
         let described: u64 = batches
             .iter()
@@ -331,7 +331,7 @@ impl Check<'_> {
         self.segments.without_header += u64::try_from(known).unwrap_or(u64::MAX).saturating_sub(described);
     }
 
-    /// Counts what headers promise and the data does not keep.
+    /// Counts blocks with a header and invalid data.
     fn unfinished(&mut self, segment: SegmentIndex, batches: &[BatchHeader], blocks: &ReadBlocks) {
         let first = self.metadata.superblock().geometry.first_location(segment);
         let live: Vec<_> = self.metadata.engine().blocks_in(segment).map(|block| block.location).collect();
@@ -365,7 +365,7 @@ impl Check<'_> {
             blocks.damaged.sort_unstable();
             blocks.lost.sort_unstable();
         }
-        // One that is made ready for what comes next is free, as `inspect` and `status` count it.
+        // A segment prepared for the next writes is free, as `inspect` and `status` count it.
         let status = self.metadata.engine().status();
         self.segments.in_use = status.segments - status.free_segments - status.retired_segments;
         let suspect = self.rotted.is_some() || !self.journal.damaged_needed.is_empty();
@@ -412,8 +412,8 @@ impl Check<'_> {
     }
 }
 
-/// Whether what cannot be decoded was written by this cache, as its magic number or its uuid says; by its uuid alone if
-/// it is whole: what a cache of another layout left here is not damaged.
+/// Whether undecodable bytes were written by this cache, by their magic number or their uuid; by the uuid
+/// alone if they are whole: remains of a cache of another layout are not damaged.
 fn is_ours(bytes: &[u8], magic: [u8; 8], superblock: &Superblock) -> bool {
     if let Some(mut whole) = Reader::open(magic, bytes) {
         whole.take_u32();

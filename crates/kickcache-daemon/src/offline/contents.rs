@@ -1,4 +1,4 @@
-//! What is on a cache device, as a daemon would find it.
+//! The content of a cache device, as a daemon would find it.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use crate::offline::error::OfflineError;
 use crate::offline::metadata::Metadata;
 use crate::offline::offline_device::OfflineDevice;
 
-/// What is on a cache device.
+/// The content of a cache device.
 #[derive(Debug)]
 pub struct Contents {
     /// Bytes of the device.

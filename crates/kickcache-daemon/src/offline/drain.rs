@@ -38,15 +38,15 @@ pub struct DrainPlan<'a> {
     pub origin: Option<&'a OriginSource>,
     /// How long requests wait for a server that is lost, if the origin is an export.
     pub origin_timeout: Option<OriginTimeout>,
-    /// What the user says about the origin.
+    /// The user's claims about the origin.
     pub claims: OriginClaims,
     /// What to do where the origin may have newer blocks than a cache device out of service.
     pub older: OlderBlocks,
-    /// Where it is noted what is dirty.
+    /// The state directory with the records of dirty blocks.
     pub state: &'a StatePlace,
 }
 
-/// Whether blocks are written back that may be older than those of the origin.
+/// Whether to write back blocks that may be older than the origin's data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OlderBlocks {
     /// They are not.
@@ -55,28 +55,28 @@ pub enum OlderBlocks {
     Accept,
 }
 
-/// What was drained.
+/// A drained volume.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Drained {
     /// The volume.
     pub name: String,
     /// Its origin.
     pub origin: OriginSource,
-    /// What was done.
+    /// The outcome.
     pub outcome: DrainOutcome,
     /// Bytes that were left alone, as newer ones were written to the origin.
     pub overtaken_bytes: u64,
 }
 
-/// What a drain did.
+/// The outcome of a drain.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DrainOutcome {
-    /// Nothing was dirty that the origin lacks: nothing was written, and nothing was changed.
+    /// There were no dirty blocks that the origin lacks: no data was written or changed.
     Nothing,
     /// This many bytes were written back.
     Written(u64),
-    /// This many bytes were written back over what may have been newer; the volume was removed from the cache device with
-    /// this number of clean blocks, as these may be older than what the origin has.
+    /// This many bytes were written back over possibly newer data; the volume was removed from the cache
+    /// device with this number of clean blocks, as these may be older than the data of the origin.
     Removed {
         /// Bytes that were written back.
         bytes: u64,
@@ -85,8 +85,7 @@ pub enum DrainOutcome {
     },
 }
 
-/// Writes everything that is dirty back and flushes the origin; `progress` is told how many bytes of how many are
-/// done.
+/// Writes all dirty blocks back and flushes the origin; `progress` gets the bytes done and the total.
 ///
 /// # Errors
 /// If cache device or origin cannot be used, or something cannot be written back.
@@ -106,7 +105,7 @@ pub fn drain(plan: DrainPlan<'_>, progress: &mut dyn FnMut(u64, u64)) -> Result<
     };
     // Kept until the end.
     let bound = bind(plan, &contents.superblock, record, &origin)?;
-    // Nothing but what is dirty is written over what may be newer, no clean block between.
+    // Only dirty blocks are written over possibly newer data, no clean block between them.
     let service = match age {
         Age::Current => CacheService::InService,
         Age::OutOfService(_) | Age::Overtaken | Age::Copy => CacheService::WrittenBackOnly,
@@ -142,7 +141,7 @@ pub fn drain(plan: DrainPlan<'_>, progress: &mut dyn FnMut(u64, u64)) -> Result<
                 Age::Overtaken => {
                     let blocks = bytes / BLOCK_SIZE;
                     let detached = detach(plan.cache, &name, DirtyBlocks::Lose, plan.state)?;
-                    // What was dirty a moment ago is clean now, and on the origin.
+                    // The blocks just written back are clean now, and on the origin.
                     let clean_blocks = detached.clean_blocks.saturating_sub(blocks);
                     DrainOutcome::Removed { bytes, clean_blocks }
                 }
@@ -187,13 +186,14 @@ fn bind(
     })
 }
 
-/// What is damaged, and what can be done about it.
+/// The damage, and its remedy.
 fn damaged(plan: DrainPlan<'_>, name: &str) -> String {
     let detach =
         ShellCommand::new("detach").word("--lose-dirty").path(plan.cache).word(name).state(plan.state);
     format!(
-        "the copy on the cache device is damaged, and the only one; everything else is on the origin. Serve the volume and overwrite all \
-         of each block, or give them up ({detach}): the origin then has what it had there before"
+        "the only copy, on the cache device, is damaged; all other data is on the origin. Serve the \
+         volume and overwrite the whole of each block, or give them up ({detach}): the origin then has \
+         its previous data there"
     )
 }
 
@@ -230,7 +230,7 @@ fn forget_needless(
     }
 }
 
-/// The newer cache device is not waited for any more. What it holds is old if it does come back, which is noted before.
+/// The newer cache device is abandoned. Its blocks are stale if it is used again, which is recorded before.
 fn give_up_newer(
     plan: DrainPlan<'_>,
     superblock: &Superblock,
@@ -246,7 +246,7 @@ fn give_up_newer(
     }
 }
 
-/// Whether what is dirty may be older than what the origin has.
+/// Whether dirty blocks may be older than the data of the origin.
 enum Age {
     /// It is newer.
     Current,
@@ -258,7 +258,7 @@ enum Age {
     Copy,
 }
 
-/// How old the dirty blocks of a volume may be; `None` if there is nothing to write back.
+/// The possible age of a volume's dirty blocks; `None` if there are none to write back.
 fn age(
     plan: DrainPlan<'_>,
     contents: &Contents,
@@ -282,7 +282,7 @@ fn age(
     }
     match find_outdated(plan, record, origin)? {
         None => match (unnoted(plan, contents, record, origin), may_be_older) {
-            // Its server is not asked then whether it has what is clean here.
+            // Its server is not compared with the clean blocks here then.
             (None, true) if is_dirty && origin.has_server() => Ok(Some(Age::Overtaken)),
             (None, _) => Ok(Some(Age::Current)),
             (Some(_), _) if !is_dirty => Ok(None),
@@ -295,8 +295,8 @@ fn age(
     }
 }
 
-/// Says that nobody noted how a cache device was served that was served: its origin may have been served past it, and that
-/// is noted elsewhere.
+/// Reports that a cache device was served without a record here: its origin may have been served without it,
+/// with a record elsewhere.
 fn unnoted(
     plan: DrainPlan<'_>,
     contents: &Contents,
@@ -333,7 +333,7 @@ fn find_outdated(
     record: &VolumeRecord,
     origin: &OriginSource,
 ) -> Result<Option<Outdated>, OfflineError> {
-    // One that is not there is refused by those who open it.
+    // A missing origin is refused when it is opened.
     let Ok(identity) = origin.identity() else { return Ok(None) };
     let asked = Asked { name: &record.name, identity, claims: plan.claims };
     Ok(outdated(plan.cache, plan.state, &[asked], Replacement::Refuse)?.pop())
@@ -349,7 +349,7 @@ fn overtaken(plan: DrainPlan<'_>, volume: &Outdated) -> OfflineError {
     }
 }
 
-/// Refuses to write to an origin of which another cache device may have newer blocks.
+/// Refuses to write to an origin for which another cache device may have newer blocks.
 fn check_missed(
     plan: DrainPlan<'_>,
     superblock: &Superblock,

@@ -1,5 +1,5 @@
-//! Everything that stands on a cache device but the data, as one JSON document that is written while it is read: one
-//! line a journal block and a segment, so that memory does not grow with the device.
+//! The whole metadata of a cache device, as one JSON document that is written while it is read: one line for
+//! each journal block and each segment, so that memory does not grow with the device.
 //!
 //! It shows bytes as they are, without recovery: also of a cache device that cannot be recovered.
 
@@ -192,7 +192,7 @@ fn segments(source: &OfflineDevice, superblock: &Superblock, out: &mut dyn Write
     Ok(())
 }
 
-/// A segment with whatever of this cache stands in it, of any generation; `None` if that is nothing.
+/// A segment with all of this cache's structures in it, of any generation; `None` if there are none.
 fn segment_value(superblock: &Superblock, segment: SegmentIndex, blocks: &ReadBlocks) -> Option<Value> {
     let geometry = superblock.geometry;
     let (data, summary) = blocks.bytes().split_at(BLOCK_BYTES * geometry.batch_blocks() as usize);

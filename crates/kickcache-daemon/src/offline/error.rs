@@ -40,14 +40,14 @@ pub enum OfflineError {
     Foreign {
         /// The device.
         path: PathBuf,
-        /// What it holds instead.
+        /// Its actual contents.
         found: String,
     },
-    /// Nothing at all.
+    /// The device is blank.
     #[error("{} is blank, and no cache device: give another path, or format it first", .0.display())]
     Blank(PathBuf),
     /// A daemon has it.
-    #[error("{} is in use; if a daemon serves it, ask that one: {}", .0.display(), ShellCommand::new("status"))]
+    #[error("{} is in use; if a daemon serves it, use: {}", .0.display(), ShellCommand::new("status"))]
     Busy(PathBuf),
     /// The engine cannot use it.
     #[error("{}: {source}", .path.display())]
@@ -57,12 +57,12 @@ pub enum OfflineError {
         /// Why.
         source: Error,
     },
-    /// What is noted of it cannot be read or written.
+    /// Its record cannot be read or written.
     #[error(transparent)]
     State(#[from] StateError),
-    /// It went out of service.
+    /// It is out of service.
     #[error(
-        "{} is out of service; nothing is changed on it: format it before you use it again ({})", .path.display(),
+        "{} is out of service, and is unchanged: format it before you use it again ({})", .path.display(),
         ShellCommand::new("format").path(.path).state(.state)
     )]
     OutOfService {
@@ -71,9 +71,9 @@ pub enum OfflineError {
         /// The device.
         path: PathBuf,
     },
-    /// It went out of service with dirty blocks.
+    /// It is out of service with dirty blocks.
     #[error(
-        "{} is out of service, and its blocks of {name} ({what}) may be older than what was written since; say \
+        "{} is out of service, and its blocks of {name} ({what}) may be older than later writes; use \
          --accept-older to write them back", .path.display()
     )]
     Older {
@@ -86,13 +86,13 @@ pub enum OfflineError {
     },
     /// Its origin was served past it, and it has dirty blocks.
     #[error(
-        "{since} since {} had {name}: of it, that holds {what}, perhaps older than what the origin has; {}write that over what the origin \
-         has ({}), which removes the volume from this device, as its other blocks are stale, too, or go on without it (serve {}, or \
-         {})", .path.display(), .since.other_way(.name), ShellCommand::drain_older(.name, .path, .state), lose_dirty(.name),
+        "{since} since {} had {name}: it still holds {what}, possibly older than the data of the origin; \
+         {}write that over the data of the origin ({}), which removes the volume from this device, as \
+         its other blocks are stale, too, or serve it without them (serve {}, or {})", .path.display(), .since.other_way(.name), ShellCommand::drain_older(.name, .path, .state), lose_dirty(.name),
         ShellCommand::new("detach").word("--lose-dirty").path(.path).word(.name).state(.state)
     )]
     Overtaken {
-        /// Where that is noted.
+        /// The place of the record.
         state: StatePlace,
         /// The device.
         path: PathBuf,
@@ -105,11 +105,11 @@ pub enum OfflineError {
     },
     /// The origin is not where it was.
     #[error(
-        "the origin of {name} was {} and cannot be opened; if it has another path, say {}", .origin.display(),
+        "the origin of {name} was {} and cannot be opened; if it has another path, use {}", .origin.display(),
         ShellCommand::drain_offline(.name, .path).word("--origin").word("NEW").word("--origin-moved").state(.state)
     )]
     OriginGone {
-        /// Where it is noted what is known of them.
+        /// The place of their records.
         state: StatePlace,
         /// The device.
         path: PathBuf,
@@ -122,7 +122,7 @@ pub enum OfflineError {
     },
     /// The state directory does not confirm the origin that the device names.
     #[error(
-        "{} names {origin} as the origin of {name}, and {why}; nothing was written: check it, and name the origin ({drain})",
+        "{} names {origin} as the origin of {name}, and {why}; no data was written: check it, and name the origin ({drain})",
         .path.display()
     )]
     Unbound {
@@ -137,15 +137,15 @@ pub enum OfflineError {
         /// The command that names it.
         drain: ShellCommand,
     },
-    /// It is older than what is noted of it.
+    /// It is older than its record.
     #[error("{}: {copy}", .path.display())]
     OlderCopy {
         /// The device.
         path: PathBuf,
-        /// What was found.
+        /// The copy and its record.
         copy: Box<OlderCopy>,
     },
-    /// Another cache device may hold what the origin lacks.
+    /// Another cache device may hold blocks that the origin lacks.
     #[error(
         "the cache device {} may hold newer blocks of {name} than its origin; drain that one first, or, if it is \
          lost, serve with {} and {}", .other.display(), Flag::new("--without-cache", .other.as_os_str()),
@@ -157,11 +157,12 @@ pub enum OfflineError {
         /// The other cache device.
         other: PathBuf,
     },
-    /// It was served, and nothing is noted of that where it was looked for.
+    /// It was served, and the given state directory has no record of it.
     #[error(
-        "{} was served before, and {place} has no record of it: the origin of {name} may have newer data; name the state \
-         directory that has its record (--state), or say --accept-older and --origin to write {what} over what the origin has, and to \
-         remove the volume from this device, as its other blocks may be stale", .path.display()
+        "{} was served before, and {place} has no record for it: the origin of {name} may have newer \
+         data; name the state directory that has its record (--state), or use --accept-older and \
+         --origin to write {what} over the data of the origin, and to remove the volume from this \
+         device, as its other blocks may be stale", .path.display()
     )]
     Unnoted {
         /// The device.
@@ -170,7 +171,7 @@ pub enum OfflineError {
         name: String,
         /// Where it was looked for.
         place: String,
-        /// What is dirty.
+        /// The dirty blocks.
         what: String,
     },
     /// It cannot be opened for changes, or a change failed.
@@ -181,14 +182,14 @@ pub enum OfflineError {
     NoVolume {
         /// The device.
         path: PathBuf,
-        /// What was asked for.
+        /// The requested name.
         name: String,
         /// The volumes that it has.
         known: Vec<String>,
     },
     /// A volume has dirty blocks.
     #[error(
-        "{} of {name} {} dirty: the origin lacks what is there ({}); write it back ({drain}), or say {lose} to lose it",
+        "{} of {name} {} dirty: the origin lacks them ({}); write them back ({drain}), or use {lose} to lose them",
         counted(block_count(.extents), "block"), are(block_count(.extents)), show_extents(.extents, EXTENTS_SHOWN)
     )]
     Dirty {
@@ -196,25 +197,25 @@ pub enum OfflineError {
         name: String,
         /// Which extents.
         extents: Vec<ByteExtent>,
-        /// What writes them back.
+        /// The command that writes them back.
         drain: ShellCommand,
         /// The flag that loses them.
         lose: Flag,
     },
-    /// Nobody knows what a cache device holds.
+    /// The contents of a cache device are unknown.
     #[error(
-        "{} cannot be read, and may hold blocks that the origins lack; make it readable, or lose what it holds of a volume \
-         ({lose})", .path.display()
+        "{} cannot be read, and may hold blocks that the origins lack; make it readable, or lose its \
+         blocks of a volume ({lose})", .path.display()
     )]
     Unknown {
-        /// The flag that loses what it holds.
+        /// The flag that gives up its blocks.
         lose: Flag,
         /// The cache device.
         path: PathBuf,
         /// Why it cannot be read.
         source: Box<OfflineError>,
     },
-    /// Writeback does not come to an end.
+    /// Writeback does not end.
     #[error(
         "{} of {name} cannot be written back ({}): {why}", counted(*.blocks, "block"), show_extents(.extents, EXTENTS_SHOWN)
     )]
@@ -228,20 +229,20 @@ pub enum OfflineError {
         /// Why.
         why: String,
     },
-    /// A signal came.
+    /// A signal interrupted it.
     #[error(
-        "the drain of {0} was interrupted; what is still dirty stays on the cache device: drain it again"
+        "the drain of {0} was interrupted; the remaining dirty blocks stay on the cache device: drain it again"
     )]
     Interrupted(String),
     /// Several volumes, and none was named.
-    #[error("{} has {} volumes; say which: {}", .path.display(), .known.len(), .known.join(", "))]
+    #[error("{} has {} volumes; name one: {}", .path.display(), .known.len(), .known.join(", "))]
     WhichVolume {
         /// The device.
         path: PathBuf,
         /// The volumes that it has.
         known: Vec<String>,
     },
-    /// Recovery waits for something that never comes.
+    /// Recovery waits for an event that never occurs.
     #[error("{}: recovery of its log does not end; please report this", .0.display())]
     Stuck(PathBuf),
 }
@@ -263,7 +264,8 @@ impl OfflineError {
         }
     }
 
-    /// The same of an older copy of a cache device: who writes back what is dirty on it must say that.
+    /// The same for an older copy of a cache device: its dirty blocks are written back only with an explicit
+    /// flag.
     #[must_use]
     pub fn of_older_copy(self, copy: &OlderCopy) -> OfflineError {
         match self {

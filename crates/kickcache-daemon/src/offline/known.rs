@@ -1,4 +1,5 @@
-//! The volumes that a cache device served before: by its superblock, and by what is noted elsewhere if it cannot be read.
+//! The volumes that a cache device served before: from its superblock, or from the records if that is
+//! unreadable.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -10,7 +11,7 @@ use crate::plan::origin_source::OriginSource;
 use crate::serve::config::StatePlace;
 use crate::state::{OriginRecord, uuid_text};
 
-/// Volumes that were served with a cache device. One that was not is new there, and its path may be mistyped.
+/// Volumes that were served with a cache device. Any other volume is new there, and its path may be mistyped.
 pub struct KnownVolumes {
     /// Names in the superblock.
     names: BTreeSet<String>,
@@ -25,12 +26,12 @@ pub struct KnownVolumes {
 pub enum Touch {
     /// It answers.
     Allowed,
-    /// It does not, and who touches it may wait forever.
+    /// It does not respond, and an access may block for ever.
     Forbidden,
 }
 
 impl KnownVolumes {
-    /// Those of the cache device at a path.
+    /// The volumes of the cache device at a path.
     pub fn of(path: &Path, touch: Touch, state: &StatePlace) -> KnownVolumes {
         let found = match touch {
             Touch::Allowed => OfflineDevice::open(path).and_then(|source| superblock(&source)).ok(),
@@ -56,7 +57,7 @@ impl KnownVolumes {
         let is_meant = |note: &OriginRecord| {
             let is_here =
                 self.uuid.as_ref() == Some(&note.cache_uuid) || self.paths.contains(&note.cache_path);
-            // A device that is missing may have been noted by another of its names.
+            // A missing device may have been recorded under another of its names.
             let is_elsewhere = self.uuid.is_none() && identity.as_ref() == Some(&note.identity);
             note.volume == name && !note.cache_uuid.is_empty() && (is_here || is_elsewhere)
         };

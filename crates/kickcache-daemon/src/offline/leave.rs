@@ -1,4 +1,5 @@
-//! Leaving a cache device: its volumes will be served from their origins alone, so what it holds of them must go.
+//! Giving a cache device up: its volumes will be served from their origins alone, so their blocks on it must
+//! be dropped.
 
 use std::path::Path;
 
@@ -19,9 +20,9 @@ use crate::state::uuid_text;
 pub struct Left {
     /// Dirty extents that are lost, by the name of their volume.
     pub lost: Vec<(String, Vec<ByteExtent>)>,
-    /// The volumes of which dirty blocks were dropped that their origins have, as it is noted.
+    /// The volumes with dropped dirty blocks that their origins have, by the records.
     pub dropped: Vec<String>,
-    /// Why the device does not know that it was left, if it does not: what it holds is old, and it must be formatted
+    /// The reason why the device could not record this, if so: its blocks are stale, and it must be formatted
     /// before it is used again.
     pub untold: Option<OfflineError>,
 }
@@ -29,8 +30,8 @@ pub struct Left {
 /// Removes volumes from a cache device, as far as it can still be read and written.
 ///
 /// # Errors
-/// If the device is in use; and, unless dirty blocks may be lost, if it holds any of these volumes, or cannot be read,
-/// so that nobody knows.
+/// If the device is in use; and, unless dirty blocks may be lost, if it holds some of these volumes, or is
+/// unreadable, so that this is unknown.
 pub fn leave(
     path: &Path,
     names: &[&str],
@@ -79,7 +80,7 @@ pub struct Needed {
 /// The volumes among these that have dirty blocks on the device which their origins may lack.
 ///
 /// # Errors
-/// If the device is in use, or cannot be read, so that nobody knows.
+/// If the device is in use, or is unreadable, so that the answer is unknown.
 pub fn needed(path: &Path, names: &[&str], state: &StatePlace) -> Result<Vec<Needed>, OfflineError> {
     let held = held(path, names, state).map_err(|error| match error {
         OfflineError::Busy(_) => error,
@@ -97,12 +98,12 @@ pub fn uuid_of(path: &Path) -> Option<String> {
     superblock(&OfflineDevice::open(path).ok()?).ok().map(|superblock| uuid_text(superblock.uuid))
 }
 
-/// Nobody knows what a device holds of any volume.
+/// The blocks on a device are unknown for every volume.
 fn unknown(path: &Path, error: OfflineError) -> OfflineError {
     OfflineError::Unknown { path: path.into(), lose: lose_dirty("VOLUME"), source: Box::new(error) }
 }
 
-/// What a device holds of a volume.
+/// The blocks of a volume on a device.
 struct Held {
     name: String,
     dirty: Vec<ByteExtent>,
@@ -115,7 +116,7 @@ impl Held {
     }
 }
 
-/// What the device holds of the volumes that it knows among these.
+/// The blocks on the device of these volumes, as far as it has them.
 fn held(path: &Path, names: &[&str], state: &StatePlace) -> Result<Vec<Held>, OfflineError> {
     let Contents { superblock, dirty, .. } = read(path)?;
     let known = superblock.volumes.iter().zip(dirty);

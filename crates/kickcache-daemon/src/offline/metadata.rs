@@ -24,12 +24,12 @@ pub(crate) struct Metadata {
 }
 
 impl Metadata {
-    /// Lets an engine recover; what it wants to write is acknowledged and dropped.
+    /// Lets an engine recover; its writes are acknowledged and dropped.
     pub(crate) fn read(source: OfflineDevice) -> Result<Metadata, OfflineError> {
         Metadata::read_rotted(source, RottedLog::Refused)
     }
 
-    /// The same with what is left of a log that may have rotted.
+    /// The same with the intact part of a possibly damaged log.
     pub(crate) fn read_rotted(
         source: OfflineDevice,
         rotted_log: RottedLog,
@@ -64,7 +64,7 @@ pub(super) fn superblock(source: &OfflineDevice) -> Result<Superblock, OfflineEr
     }
 }
 
-/// Says what a device is that is none of ours.
+/// Describes a device that is no cache device.
 fn foreign(source: &OfflineDevice) -> Result<OfflineError, OfflineError> {
     let (path, size) = (source.path().to_path_buf(), source.size());
     if size >= DEVICE_SIZE_MIN && source.is_blank().unwrap_or(false) {
@@ -79,8 +79,8 @@ fn foreign(source: &OfflineDevice) -> Result<OfflineError, OfflineError> {
     Ok(OfflineError::Foreign { path, found })
 }
 
-/// Lets an engine recover from what `read` gives of its cache device; what it wants to write is acknowledged and
-/// dropped. `None` if it waits for something that never comes.
+/// Lets an engine recover from the data that `read` returns for its cache device; its writes are acknowledged
+/// and dropped. `None` if it waits for an event that never occurs.
 pub(super) fn recover(
     superblock: &Superblock,
     rotted_log: RottedLog,

@@ -1,7 +1,7 @@
-//! A cache device that nobody serves: read, verified, dumped, repaired, and freed of a volume.
+//! A cache device that no daemon serves: reading, verifying, dumping, repairing it, and removing a volume.
 //!
-//! Recovery is the engine's own: what it would write is dropped by those that only look (`metadata`), and written by
-//! the driver for those that change something ([`change`]).
+//! Recovery is the engine's own: its writes are dropped by tools that only read (`metadata`), and made by the
+//! driver for tools that change the device ([`change`]).
 
 mod bound_origin;
 pub mod change;

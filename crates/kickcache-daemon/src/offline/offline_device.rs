@@ -28,11 +28,11 @@ pub(crate) struct OfflineDevice {
     file: File,
     path: PathBuf,
     size: u64,
-    /// What lies below, locked along.
+    /// The layers below, locked as well.
     _below: Vec<File>,
 }
 
-/// Blocks that were read together; `None` for those that the device cannot read.
+/// Blocks that were read together; `None` for unreadable ones.
 pub(crate) struct ReadBlocks {
     bytes: Vec<u8>,
     unreadable: Vec<bool>,
@@ -90,7 +90,8 @@ impl OfflineDevice {
         Ok(bytes)
     }
 
-    /// Whether it holds nothing: a file nowhere, a block device in its first and its last MiB, where signatures of others are.
+    /// Whether it is blank: a file everywhere, a block device in its first and its last MiB, where other
+    /// formats have their signatures.
     pub(crate) fn is_blank(&self) -> io::Result<bool> {
         let is_file = self.file.metadata()?.is_file();
         let mut start = 0;
@@ -126,7 +127,7 @@ impl OfflineDevice {
 }
 
 impl ReadBlocks {
-    /// All bytes; what cannot be read is zeroes.
+    /// All bytes; unreadable ones are zeroes.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
@@ -138,7 +139,7 @@ impl ReadBlocks {
     }
 }
 
-/// Where data may stand from `offset` on; holes are left out.
+/// The next place from `offset` on that may contain data; holes are skipped.
 fn next_data(file: &File, offset: u64) -> Option<u64> {
     match rustix::fs::seek(file, rustix::fs::SeekFrom::Data(offset)) {
         Ok(data) => Some(data),
@@ -159,7 +160,7 @@ fn lock(file: &File, path: &Path) -> Result<Vec<File>, OfflineError> {
         };
         match below {
             Ok(below) => return Ok(below),
-            // The kernel lets go of the files of an io_uring a moment after their process ended.
+            // The kernel releases the files of an io_uring a moment after their process ended.
             Err(_) if began.elapsed() < LOCK_WAIT => std::thread::sleep(LOCK_WAIT / 20),
             Err(_) => return Err(OfflineError::Busy(path.into())),
         }

@@ -1,4 +1,4 @@
-//! Whether a cache device that nobody serves is an older copy.
+//! Whether a cache device that no daemon serves is an older copy.
 
 use std::path::Path;
 
@@ -7,8 +7,8 @@ use crate::offline::offline_device::OfflineDevice;
 use crate::serve::config::StatePlace;
 use crate::serve::older_copy::{OlderCopy, older_copy};
 
-/// Finds whether a cache device is older than what is noted of it. What cannot be read, or is in use, is refused by those
-/// who open it.
+/// Checks whether a cache device is older than its record. A device that is unreadable, or in use, is refused
+/// when it is opened.
 pub fn older_copy_at(path: &Path, state: &StatePlace) -> Option<OlderCopy> {
     let superblock = superblock(&OfflineDevice::open(path).ok()?).ok()?;
     older_copy(state, &superblock, path)

@@ -1,4 +1,4 @@
-//! What a cache device holds of origins that were served past it: which volumes these are, and what is dirty of them.
+//! The blocks on a cache device of origins that were served without it: the volumes, and their dirty blocks.
 
 use std::path::Path;
 
@@ -18,27 +18,27 @@ use crate::serve::config::StatePlace;
 use crate::serve::overtaken::{Sameness, ServedSince, missed, served_since};
 use crate::state::{StateError, uuid_text};
 
-/// A volume that somebody asks about.
+/// A volume to be checked.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Asked<'a> {
     /// Its name.
     pub name: &'a str,
-    /// What its origin is recognised by.
+    /// The identity of its origin.
     pub identity: String,
-    /// What the user says about it.
+    /// The user's claims about it.
     pub claims: OriginClaims,
 }
 
-/// A volume whose blocks on a cache device are old.
+/// A volume with stale blocks on a cache device.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Outdated {
     /// Its name.
     pub name: String,
     /// Why.
     pub since: ServedSince,
-    /// What is dirty of it there, and older than the origin.
+    /// Its dirty blocks there, which are older than the origin.
     pub dirty: Vec<ByteExtent>,
-    /// Whether somebody may need that.
+    /// Whether these may be needed.
     pub need: Need,
 }
 
@@ -47,7 +47,8 @@ pub struct Outdated {
 pub enum Need {
     /// They may be.
     Possible,
-    /// The origin has all of them, or something newer: the cache device was complete when it was served last.
+    /// The origin has all of the blocks, or newer ones: the cache device was complete when it was last
+    /// served.
     None,
 }
 
@@ -72,8 +73,9 @@ pub(crate) fn shown(dirty: &[ByteExtent]) -> String {
     }
 }
 
-/// Finds the volumes whose blocks on a cache device are old. Those of which another cache device may hold what their origin
-/// lacks are left to whoever serves them, who refuses; unless that is to be lost.
+/// Finds the volumes with stale blocks on a cache device. Volumes for which another cache device may hold
+/// blocks that their origin lacks are left to the start, which refuses them, unless the user accepts the
+/// loss.
 ///
 /// # Errors
 /// If there are some, and the cache device cannot be read.
@@ -83,7 +85,7 @@ pub fn outdated(
     volumes: &[Asked<'_>],
     replacement: Replacement,
 ) -> Result<Vec<Outdated>, OfflineError> {
-    // What cannot be read, or is in use, is refused by those who open it.
+    // A device that is unreadable, or in use, is refused when it is opened.
     let looked = OfflineDevice::open(path).and_then(|source| Ok((superblock(&source)?, source)));
     let Ok((superblock, source)) = looked else { return Ok(Vec::new()) };
     let uuid = uuid_text(superblock.uuid);
@@ -116,8 +118,8 @@ pub fn outdated(
     Ok(outdated.collect())
 }
 
-/// Finds the volumes of a cache device whose origins were served past it, whoever has served them since. What cannot be read is told
-/// by those who read all of it.
+/// Finds the volumes of a cache device with origins that were served without it since. Read errors are
+/// reported by tools that read the whole device.
 pub fn bypassed(path: &Path, state: &StatePlace) -> Vec<Outdated> {
     let Ok(superblock) = OfflineDevice::open(path).and_then(|source| superblock(&source)) else {
         return Vec::new();

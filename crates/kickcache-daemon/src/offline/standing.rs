@@ -27,12 +27,12 @@ pub struct Standing {
     pub cache: CacheRecord,
     /// The volumes that may need it.
     pub incomplete: Vec<Incomplete>,
-    /// The note that would say so, if it cannot be read: the device may be in service after all.
+    /// The unreadable record, if there is one: the device may be in service after all.
     pub doubt: Option<StateError>,
 }
 
 impl Standing {
-    /// Whether a volume may need what the device holds.
+    /// Whether a volume may need the blocks of the device.
     #[must_use]
     pub fn is_needed_by(&self, volume: &str) -> bool {
         self.incomplete.iter().any(|known| known.name == volume)
@@ -44,12 +44,12 @@ impl Standing {
 pub struct Incomplete {
     /// Its name.
     pub name: String,
-    /// Where, never nothing; `None` if nobody can say.
+    /// Their places, never empty; `None` if they are unknown.
     pub extents: Option<Vec<ByteExtent>>,
 }
 
-/// Finds whether a cache device is out of service, by its marks or by what was noted elsewhere; of one that cannot be read
-/// by what was noted of the origins with these identities.
+/// Checks whether a cache device is out of service, by its marks or by its record; an unreadable device is
+/// checked by the records of the origins with these identities.
 ///
 /// # Errors
 /// If notes cannot be read.
@@ -62,7 +62,7 @@ pub fn out_of_service(
     match looked {
         Ok((superblock, source)) => Ok(of_readable(source, &superblock, state)?),
         Err(OfflineError::Io { .. } | OfflineError::Content { .. }) => Ok(of_origins(state, origins)?),
-        // What is in use, or is no cache device at all, is refused by those who open it.
+        // A device in use, or no cache device at all, is refused when it is opened.
         Err(_) => Ok(None),
     }
 }
@@ -76,7 +76,7 @@ fn of_readable(
     let noted = noted(state, superblock)?;
     let incomplete = match mark(&source, superblock) {
         Ok(mark) => together(mark, noted.incomplete),
-        // Those who open it say so.
+        // The error is reported when it is opened.
         Err(_) => noted.incomplete,
     };
     let Some(incomplete) = incomplete else { return Ok(None) };
@@ -105,7 +105,7 @@ fn mark(source: &OfflineDevice, superblock: &Superblock) -> io::Result<ServiceMa
 fn of_origins(state: &StatePlace, origins: &[String]) -> Result<Option<Standing>, StateError> {
     let Some(store) = state.store() else { return Ok(None) };
     for identity in origins {
-        // A note that cannot be read concerns its origin alone, and is told by those who serve that.
+        // An unreadable record concerns its origin alone, and is reported when that is served.
         let Some(origin) = store.origin(identity).ok().flatten() else { continue };
         let Some(cache) = store.cache(&origin.cache_uuid)? else { continue };
         if let Some(out) = &cache.out_of_service {
@@ -150,7 +150,7 @@ fn keep_mark(path: &Path, incomplete: &[String]) -> Result<(), ServeError> {
     write_marks(&device.file, ServiceMark::OutOfService { incomplete }, device.superblock.uuid)
 }
 
-/// Notes of volumes that their origins lack nothing which a device out of service has.
+/// Records that the origins of volumes lack no blocks of a device out of service.
 ///
 /// # Errors
 /// If notes cannot be read or written.
@@ -165,7 +165,8 @@ pub fn forget_dirty(state: &StatePlace, standing: &Standing, names: &[String]) -
     Ok(())
 }
 
-/// The blocks of a volume that were still newest on a device out of service when its daemon stopped; `None` if nobody knows.
+/// The blocks of a volume that were still the newest on a device out of service when its daemon stopped;
+/// `None` if they are unknown.
 pub(crate) fn newest(
     state: &StatePlace,
     superblock: &Superblock,
@@ -174,7 +175,7 @@ pub(crate) fn newest(
     let Some(store) = state.store() else { return Ok(None) };
     let record = match store.cache(&uuid_text(superblock.uuid)) {
         Err(error @ StateError::Newer { .. }) => return Err(error),
-        // A note that cannot be read says nothing.
+        // An unreadable record gives no information.
         record => record.ok().flatten(),
     };
     let known = record.and_then(|record| record.out_of_service).map_or_else(Vec::new, |out| out.newest);

@@ -1,4 +1,4 @@
-//! Which cache device is in the place of one that was left out: the configuration may name that one still.
+//! The cache device that replaced one taken out of use: the configuration may still name the old one.
 
 use std::path::{Path, PathBuf};
 
@@ -9,8 +9,8 @@ use crate::serve::config::StatePlace;
 use crate::serve::missed_device::uuid_at;
 use crate::state::OriginRecord;
 
-/// Has a cache device of a plan be the one that was taken in, if the one that is named is out of service and holds nothing that is
-/// nowhere else, and all origins that are known were served with the other one last, and with nothing since.
+/// Replaces a cache device of a plan by its successor, if the named one is out of service and has no unique
+/// blocks, and all known origins were last served with the other one, and not without a cache since.
 ///
 /// # Errors
 /// If notes cannot be read.
@@ -31,7 +31,7 @@ pub fn find_taken_in(cache: &mut CacheSpec, state: &StatePlace) -> Result<(), Of
         event = "cache_successor",
         "{now} is the cache device, and not {before}, which was left out: name {now} in the configuration"
     );
-    // It was said of the other one.
+    // The size belongs to the other device.
     cache.size = None;
     let before = std::mem::replace(&mut cache.device, other.path);
     cache.former.push(before);
@@ -44,7 +44,7 @@ struct Other {
     uuid: String,
 }
 
-/// The one with which all these origins were served last.
+/// The device that last served all these origins.
 fn other_of(state: &StatePlace, identities: &[String]) -> Option<Other> {
     let store = state.store()?;
     let records = identities.iter().map(|identity| store.origin(identity));

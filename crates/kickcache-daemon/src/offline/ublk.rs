@@ -23,18 +23,18 @@ pub enum UblkState {
     Dead,
     /// A process serves it.
     Live,
-    /// Its server is gone; requests wait for the next one.
+    /// Its server has ended; requests wait for the next one.
     Waiting,
-    /// Its server was killed, and the kernel has not let go of it.
+    /// Its server was killed, and the kernel has not released it.
     Ending,
 }
 
-/// Who made a device.
+/// The creator of a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum UblkMaker {
     /// A kickcache.
     Kickcache,
-    /// Somebody else.
+    /// Another program.
     Other,
 }
 
@@ -51,9 +51,9 @@ pub struct UblkDevice {
     pub size: u64,
     /// The process that serves it.
     pub server: Option<i32>,
-    /// Who made it.
+    /// The creator.
     pub maker: UblkMaker,
-    /// What uses it.
+    /// Its user.
     pub user: Option<DeviceUser>,
 }
 
@@ -63,55 +63,55 @@ pub enum InUse {
     /// It is not.
     #[default]
     Keep,
-    /// It is: what waits in it fails.
+    /// Remove it nevertheless: its waiting requests fail.
     Fail,
 }
 
-/// What became of a device.
+/// The result of a removal.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Removed {
-    /// It is gone.
+    /// The device is deleted.
     Gone,
-    /// What waits in it fails, and it goes when this user lets go of it.
+    /// Its waiting requests fail, and it is deleted once this user closes it.
     Ended(DeviceUser),
 }
 
-/// All devices; `tell` is told what takes long.
+/// All devices; `tell` gets messages about slow commands.
 ///
 /// # Errors
-/// A sentence: without the kernel's driver, or the right to ask it.
+/// A sentence, without the kernel's driver, or the right to use it.
 pub fn list(tell: Tell) -> Result<Vec<UblkDevice>, String> {
     let mut control = Control::open_telling(tell)?;
     let found = control.devices()?;
     Ok(found.iter().map(|info| describe(&mut control, info)).collect())
 }
 
-/// Deletes a device of a kickcache that is gone; `tell` is told what takes long.
+/// Deletes a device of an ended kickcache; `tell` gets messages about slow commands.
 ///
 /// # Errors
-/// A sentence: if there is none, somebody serves it, somebody uses it, or it is not ours.
+/// A sentence, if there is none, it is served, it is in use, or it is not a kickcache's.
 pub fn remove(id: u32, in_use: InUse, tell: Tell) -> Result<Removed, String> {
     remove_with(&mut Control::open_telling(tell)?, id, in_use)
 }
 
 fn remove_with(control: &mut Control, id: u32, in_use: InUse) -> Result<Removed, String> {
-    // Its daemon may be on its way out, or about to start it, and needs the lock for that.
+    // Its daemon may be ending, or about to start it, and needs the lock for it.
     control.wait_until(|control| !matches!(find(control, id), Ok(Some(found)) if found.is_under_way()));
     let Begun { removal, user } = control.alone(|control| begin_removal(control, id, in_use))?;
     if removal == Removal::Done || control.wait_until_gone(id) {
         return Ok(Removed::Gone);
     }
-    // Who came meanwhile may have it for a moment only.
+    // A user that arrived meanwhile may have it for a moment only.
     Ok(user.or_else(|| known_user_of(&path_of(id))).map_or(Removed::Gone, Removed::Ended))
 }
 
-/// A removal, and who uses the device.
+/// A removal, and the user of the device.
 struct Begun {
     removal: Removal,
     user: Option<DeviceUser>,
 }
 
-/// A device, and who serves it or is about to.
+/// A device, and the process that serves it or is about to.
 struct Found {
     info: DeviceInfo,
     starter: Option<DeviceUser>,
@@ -133,7 +133,7 @@ fn find(control: &mut Control, id: u32) -> Result<Option<Found>, String> {
     Ok(Some(Found { info, starter: if has_server { None } else { control.opener(id) } }))
 }
 
-/// Refuses what must not be removed, and has the kernel delete all else; tells who uses that.
+/// Refuses a device that must not be removed, otherwise makes the kernel delete it; returns its user.
 fn begin_removal(control: &mut Control, id: u32, in_use: InUse) -> Result<Begun, String> {
     let Found { info, starter } = find(control, id)?
         .ok_or_else(|| format!("there is no /dev/ublkb{id}; `kickcache ublk list` shows which there are"))?;
@@ -152,7 +152,7 @@ fn begin_removal(control: &mut Control, id: u32, in_use: InUse) -> Result<Begun,
     match (device.user, in_use) {
         _ if device.state == UblkState::Ending => Err(stuck(id)),
         (Some(user), InUse::Keep) => Err(format!(
-            "{path} is used by {user}; serve its volume again and {}, or say --force, which lets what waits in it fail",
+            "{path} is used by {user}; serve its volume again and {}, or use --force, which makes its waiting requests fail",
             user.to_let_go()
         )),
         (user @ Some(_), InUse::Fail) | (user @ None, _) => {
@@ -161,13 +161,13 @@ fn begin_removal(control: &mut Control, id: u32, in_use: InUse) -> Result<Begun,
     }
 }
 
-/// Refuses to give a volume's name on a cache device free while a block device is that volume: it would become the next volume of
-/// that name.
+/// Refuses to free a volume's name on a cache device while a block device belongs to that volume: it would
+/// become the next volume of that name.
 ///
 /// # Errors
 /// A sentence.
 pub fn check_name_is_free(cache: &Path, name: &str) -> Result<(), String> {
-    // Whoever detaches says why it cannot be read.
+    // The detach reports the reason why it is unreadable.
     let read = OfflineDevice::open(cache).and_then(|device| superblock(&device));
     let Some((known, record)) =
         read.ok().and_then(|known| known.volume(name).cloned().map(|record| (known, record)))
@@ -189,7 +189,7 @@ fn check_none_is(control: &mut Control, volume: &VolumeIdentity) -> Result<(), S
     ))
 }
 
-/// Has the kernel start a device that another process serves, and tells the number of the error, or 0.
+/// Makes the kernel start a device that another process serves, and returns the number of the error, or 0.
 pub fn start(id: u32, server: u32) -> i32 {
     let started = Control::open_to_start().map(|mut control| control.start(id, server));
     match started {
@@ -212,7 +212,7 @@ fn describe(control: &mut Control, info: &DeviceInfo) -> UblkDevice {
         DeviceState::Ending => (UblkState::Ending, None),
         DeviceState::Dead => (UblkState::Dead, None),
     };
-    // A question about one that is stuck, or an open of it, would not come back.
+    // A query of a stuck device, or an open, would not return.
     let user = if state == UblkState::Ending { known_user_of(&path) } else { user_of(&path) };
     let size = size_of_disk(id)
         .unwrap_or_else(|| control.parameters(id).map_or(0, |known| known.basic.device_sectors * 512));
@@ -220,7 +220,7 @@ fn describe(control: &mut Control, info: &DeviceInfo) -> UblkDevice {
     UblkDevice { id, state, size, server, maker, user, path }
 }
 
-/// Bytes of one that was started.
+/// Bytes of a started device.
 fn size_of_disk(id: u32) -> Option<u64> {
     let sectors = fs::read_to_string(Path::new("/sys/block").join(format!("ublkb{id}")).join("size"));
     Some(sectors.ok()?.trim().parse::<u64>().ok()? * 512)
@@ -245,17 +245,17 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_serves_or_uses_is_removed() {
+    fn an_unused_device_is_removed() {
         for state in [2, DEAD] {
             let (kernel, _nodes) = scene(|info| info.state = state);
             assert_eq!(remove_with(&mut kernel.control(), ID, InUse::Keep), Ok(Removed::Gone));
             assert_eq!(kernel.known().done, [STOP_DEV, DEL_DEV_ASYNC]);
-            assert_eq!(kernel.known().unlocked, NONE, "no start came between the look and the removal");
+            assert_eq!(kernel.known().unlocked, NONE, "no start ran between the check and the removal");
         }
     }
 
     #[test]
-    fn what_a_daemon_is_about_to_start_is_not() {
+    fn a_device_about_to_start_is_not_removed() {
         for state in [2, DEAD] {
             let (kernel, nodes) = scene(|info| info.state = state);
             let node = nodes.path().join(format!("ublkc{ID}"));
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_removed_between_the_look_and_the_open_of_a_start() {
+    fn no_device_is_removed_during_a_start() {
         let (kernel, nodes) = scene(|_| {});
         let node = nodes.path().join(format!("ublkc{ID}"));
         kernel.known().is_locked = true;
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn the_name_of_a_volume_that_a_device_waits_for_is_not_free() {
+    fn the_name_of_a_waiting_volume_is_not_free() {
         let (kernel, _nodes) = scene(|_| {});
         let check = |volume: &VolumeIdentity| check_none_is(&mut kernel.control(), volume);
         assert!(
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_served_or_of_others_is_not() {
+    fn a_served_or_foreign_device_is_not_removed() {
         let own = i32::try_from(std::process::id()).unwrap();
         let refused = |change: &dyn Fn(&mut DeviceInfo), words: &str| {
             let (kernel, _nodes) = scene(change);

@@ -1,4 +1,4 @@
-//! Serves a volume to nobody, until nothing of it is dirty.
+//! Serves a volume without any client, until it has no dirty blocks.
 
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
@@ -18,24 +18,24 @@ use crate::serve::server::{Server, ServerHandle};
 use crate::serve::stop_wish::StopWish;
 use crate::signals::{self, Wish};
 
-/// How often the server is asked how far it is.
+/// The interval of progress checks.
 const ASK_EVERY: Duration = Duration::from_millis(50);
-/// How long a drain that is interrupted waits for what is in flight.
+/// How long an interrupted drain waits for requests in flight.
 const STOP_MAX: Duration = Duration::from_secs(1);
-/// How long nothing may move while the origin fails.
+/// How long there may be no progress while the origin fails.
 const PATIENCE: Duration = Duration::from_secs(15);
 
-/// How far it came.
+/// The end of a drain.
 pub(super) enum End {
     /// This many bytes were written back.
     Drained(u64),
-    /// What stays dirty is damaged.
+    /// The remaining dirty blocks are damaged.
     Damaged,
     /// Something stays dirty.
     Stuck(String),
 }
 
-/// Serves the volume until nothing of it is dirty, or somebody interrupts it, be it while the server is started.
+/// Serves the volume until it has no dirty blocks, or a signal interrupts it, also during the server's start.
 pub(super) fn write_back(
     config: ServerConfig,
     record: &VolumeRecord,
@@ -44,7 +44,7 @@ pub(super) fn write_back(
 ) -> Result<End, OfflineError> {
     let stop = config.stop_wish.clone();
     let raised = stop.clone();
-    // A shell has what it starts in the background ignore SIGINT, so that without this nothing would end a start.
+    // A shell makes background commands ignore SIGINT, so that without this no signal would end a start.
     let caught = signals::catch(move |wish| match wish {
         Wish::Stop => raised.raise(),
         Wish::Reload => signals::tell_ignored("SIGHUP"),
@@ -55,24 +55,25 @@ pub(super) fn write_back(
     handle.stop();
     if !stop.is_raised() {
         let joined = handle.join();
-        // Why something stays dirty says more than that it does.
+        // The reason for remaining dirty blocks is more useful than their number.
         if let Ok(End::Drained(_)) = ended {
             joined?;
         }
         return ended;
     }
-    // An origin that does not answer would hold the stop up; what is left undone is as after a kill.
+    // An unresponsive origin would delay the stop; the cache device is then as after a kill.
     let (sender, joined) = mpsc::channel();
     thread::spawn(move || sender.send(handle.join()));
     let _ = joined.recv_timeout(STOP_MAX);
     Err(OfflineError::Interrupted(record.name.clone()))
 }
 
-/// Starts the server on a thread of its own, which is left behind if a stop is asked for; what it leaves undone is as after a kill.
+/// Starts the server on a thread of its own, which is abandoned after a stop request; the cache device is
+/// then as after a kill.
 fn start(config: ServerConfig, record: &VolumeRecord) -> Result<ServerHandle, OfflineError> {
     let stop = config.stop_wish.clone();
     let (sender, answer) = mpsc::channel();
-    // Nobody may wait for it any more.
+    // The receiver may be dropped.
     let start = move || drop(sender.send(Server::start(config)));
     thread::Builder::new().name("start".into()).spawn(start).map_err(ServeError::system("start a thread"))?;
     loop {
@@ -88,8 +89,8 @@ fn start(config: ServerConfig, record: &VolumeRecord) -> Result<ServerHandle, Of
     }
 }
 
-/// Waits until nothing is dirty. `dirty` is what was before the server began: it may have written all of it back by the
-/// time it is asked.
+/// Waits until no block is dirty. `dirty` is the number before the server began: it may have written all of
+/// these back before the first check.
 fn watch(
     handle: &ServerHandle,
     record: &VolumeRecord,
@@ -124,7 +125,7 @@ fn watch(
     }
 }
 
-/// Why the origin of the one volume cannot be written.
+/// The reason why the origin of the one volume cannot be written.
 fn origin_error(handle: &ServerHandle) -> String {
     let errors = handle.status().ok().and_then(|status| status.origin_troubles.first()?.errors);
     let Some(last) = errors.map(|errors| errors.last) else { return "the origin cannot be written".into() };

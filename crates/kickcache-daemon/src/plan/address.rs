@@ -10,7 +10,7 @@ use serde::de::{Deserialize, Deserializer, Error as _};
 
 use crate::whole_path::real_path;
 
-/// Longest path of a unix socket in bytes: what fits into `sockaddr_un` with its closing zero.
+/// Longest path of a unix socket in bytes: it fits into `sockaddr_un` with its closing zero.
 pub const UNIX_PATH_MAX: usize = 107;
 
 /// An address that an NBD server listens on.
@@ -57,7 +57,7 @@ impl NbdAddress {
     /// Reads an address.
     ///
     /// # Errors
-    /// Says what was found and what was expected.
+    /// Names the text found and the expected form.
     pub fn parse(text: &OsStr) -> Result<NbdAddress, AddressError> {
         if let Some(path) = text.as_bytes().strip_prefix(b"unix:") {
             return parse_unix(Path::new(OsStr::from_bytes(path)));
@@ -98,7 +98,7 @@ impl NbdAddress {
         }
     }
 
-    /// What an NBD client calls the volume `name` at this address.
+    /// The URI of the volume `name` at this address, for NBD clients.
     pub fn uri(&self, name: &str) -> String {
         match self {
             NbdAddress::Unix(path) => format!("nbd+unix:///{name}?socket={}", path.display()),
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_address_is_refused_with_a_sentence() {
+    fn an_invalid_address_is_refused_with_a_sentence() {
         let long = format!("unix:/{}", "a".repeat(UNIX_PATH_MAX));
         let texts = [
             "",
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn uris_are_what_clients_take() {
+    fn uris_have_the_form_that_clients_accept() {
         let uri = |text: &str| NbdAddress::parse(OsStr::new(text)).unwrap().uri("vm1");
         assert_eq!(uri("unix:/run/x.sock"), "nbd+unix:///vm1?socket=/run/x.sock");
         assert_eq!(uri("tcp:[::1]:10809"), "nbd://[::1]:10809/vm1");

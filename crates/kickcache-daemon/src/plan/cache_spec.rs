@@ -18,29 +18,29 @@ pub struct CacheSpec {
     pub device: PathBuf,
     /// Size of a file that does not exist yet or is empty.
     pub size: Option<Size>,
-    /// Segments that hold nothing any more are discarded on it.
+    /// Free segments are discarded on it.
     #[serde(default)]
     pub discard: bool,
-    /// What may be written to it, but for what clients write.
+    /// The limit of bytes written to it, except client writes.
     pub write_budget: Option<WriteBudget>,
-    /// What may be written to it in its life.
+    /// The bytes that can be written to it in its life.
     pub endurance: Option<Endurance>,
     /// Whether it is used.
     #[serde(skip)]
     pub service: CacheService,
-    /// Whether it may take the place of one that may hold dirty blocks.
+    /// Whether it may replace a device that may hold dirty blocks.
     #[serde(skip)]
     pub replacement: Replacement,
     /// The device that is to take over from it.
     #[serde(skip)]
     pub successor: Option<PathBuf>,
-    /// Devices that were left out, in whose place it is.
+    /// Devices taken out of use that it replaced.
     #[serde(skip)]
     pub former: Vec<PathBuf>,
     /// The volumes.
     #[serde(default, rename = "volume")]
     pub volumes: Vec<VolumeSpec>,
-    /// Volumes that were taken from these, as they cannot be served.
+    /// Volumes that were removed from these, because they cannot be served.
     #[serde(skip)]
     pub unserved: Vec<Unserved>,
 }
@@ -63,7 +63,7 @@ impl CacheSpec {
         }
     }
 
-    /// What becomes of its segments that hold nothing any more.
+    /// The treatment of its free segments.
     pub const fn freed_segments(&self) -> FreedSegments {
         if self.discard { FreedSegments::Discarded } else { FreedSegments::Kept }
     }
@@ -93,16 +93,16 @@ pub enum CacheService {
     LeftOut,
     /// The same, as it has been out of service since before the start.
     OutOfService,
-    /// It is out of service, and its dirty blocks are written back all the same. For tools.
+    /// It is out of service, and its dirty blocks are written back nevertheless. For tools.
     WrittenBackOnly,
 }
 
-/// Whether a cache device may take the place of one that may hold blocks which the origins lack.
+/// Whether a cache device may replace one that may hold blocks which the origins lack.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Replacement {
     /// It may not: the other one is missing, and should be looked for.
     #[default]
     Refuse,
-    /// The user wants it; what the other one holds is lost.
+    /// The user accepts it; the blocks on the other device are lost.
     Accept,
 }

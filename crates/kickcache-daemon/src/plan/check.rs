@@ -23,7 +23,7 @@ use crate::whole_path::real_path;
 /// Why a plan cannot work.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum PlanError {
-    /// Nothing to serve.
+    /// No volume to serve.
     #[error(
         "there is no cache device to serve; name one with --cache, or with [[cache]] in the configuration file"
     )]
@@ -31,7 +31,7 @@ pub enum PlanError {
     /// A cache device without volumes.
     #[error("the cache device {} has no volume; add a [[cache.volume]] with its name and origin", .0.display())]
     NoVolume(PathBuf),
-    /// A volume that nobody can reach.
+    /// A volume without an address.
     #[error(
         "the volume `{0}` has no address; give it one, such as nbd = [\"unix:/run/kickcache/{0}.sock\"], vhost-user = \"/run/kickcache/{0}.vhost\" or ublk = true"
     )]
@@ -49,7 +49,7 @@ pub enum PlanError {
     Name {
         /// The name.
         name: String,
-        /// What is wrong with it.
+        /// The defect.
         what: String,
     },
     /// Two volumes of one name.
@@ -57,7 +57,7 @@ pub enum PlanError {
     SameName(String),
     /// Two volumes of one serial number.
     #[error(
-        "the volumes `{first}` and `{second}` have the serial number {serial}; set another one (serial) for one of the volumes"
+        "the volumes `{first}` and `{second}` have the serial number {serial}; set another one (serial) for either volume"
     )]
     SameSerial {
         /// The serial number.
@@ -72,9 +72,9 @@ pub enum PlanError {
     SamePath {
         /// The path.
         path: PathBuf,
-        /// As what first.
+        /// The first use.
         first: String,
-        /// As what again.
+        /// The second use.
         second: String,
     },
     /// One address for volumes of two cache devices.
@@ -98,15 +98,13 @@ pub enum PlanError {
         name: String,
     },
     /// NBD on the control socket's path.
-    #[error(
-        "the volume `{0}` listens on the path of the control socket; choose another path for one of them"
-    )]
+    #[error("the volume `{0}` listens on the path of the control socket; choose another path for either")]
     ControlAddress(String),
-    /// NBD for everybody without being told so.
+    /// NBD on a public address without an explicit flag.
     #[error(
-        "{address} can be reached from other machines, and NBD has neither encryption nor a password here; \
-         use a unix socket or a loopback address, TLS with certificates of clients (--tls=require, docs/how-to/tls.md), or say \
-         --insecure-tcp (insecure-tcp = true)"
+        "{address} can be reached from other machines, and NBD has neither encryption nor a password \
+         here; use a unix socket or a loopback address, TLS with certificates of clients (--tls=require, \
+         docs/how-to/tls.md), or accept it with --insecure-tcp (insecure-tcp = true)"
     )]
     Insecure {
         /// The address.
@@ -115,15 +113,16 @@ pub enum PlanError {
     /// TLS that cannot be.
     #[error("{0}")]
     Tls(&'static str),
-    /// TLS, and nobody who would speak it.
+    /// TLS without any NBD client.
     #[error(
         "tls is for NBD, and no volume is served over NBD; give one an address (nbd = [\"tcp:0.0.0.0:10809\"]), or leave tls out"
     )]
     TlsWithoutNbd,
-    /// Names of clients whose names nobody learns.
+    /// Allowed client names, while the server requests no certificates.
     #[error(
-        "the volume `{0}` is for clients with names in their certificates (allow-client), and clients without one are served, too; \
-         say --tls=require (tls = \"require\") without --tls-verify-peer=off"
+        "the volume `{0}` is for clients with names in their certificates (allow-client), but clients \
+         without a certificate are served, too; use --tls=require (tls = \"require\") without \
+         --tls-verify-peer=off"
     )]
     ClientNames(String),
     /// Names of clients of a volume that clients do not reach by NBD.
@@ -131,23 +130,22 @@ pub enum PlanError {
         "the volume `{0}` has allow-client, which is for NBD, and no NBD address; give it one (nbd), or leave allow-client out"
     )]
     ClientNamesWithoutNbd(String),
-    /// Metrics for everybody without being told so.
+    /// Metrics on a public address without an explicit flag.
     #[error(
-        "metrics at {address} can be read from other machines, without encryption and without a password; \
-         use a loopback address or a unix socket, or say --insecure-tcp (insecure-tcp = true)"
+        "metrics at {address} can be read from other machines, without encryption and without a \
+         password; use a loopback address or a unix socket, or accept it with --insecure-tcp \
+         (insecure-tcp = true)"
     )]
     InsecureMetrics {
         /// The address.
         address: MetricsAddress,
     },
     /// Metrics where something else is.
-    #[error(
-        "metrics are to be served at {address}, and so is {other}; choose another address for one of them"
-    )]
+    #[error("metrics are to be served at {address}, and so is {other}; choose another address for either")]
     MetricsAddress {
         /// The address.
         address: MetricsAddress,
-        /// What is there as well.
+        /// The other use.
         other: String,
     },
     /// A size for the cache file that no cache can have.
@@ -155,7 +153,7 @@ pub enum PlanError {
     CacheSize {
         /// Bytes wanted.
         found: u64,
-        /// What is wrong with it.
+        /// The defect.
         what: String,
     },
     /// A fill window, marks or a guest's block that cannot be.
@@ -163,7 +161,7 @@ pub enum PlanError {
     VolumeSize {
         /// The volume.
         name: String,
-        /// What is wrong.
+        /// The defect.
         what: String,
     },
     /// Rooms that no cache device has.
@@ -171,7 +169,7 @@ pub enum PlanError {
     Rooms {
         /// The cache device.
         device: PathBuf,
-        /// What is wrong.
+        /// The defect.
         what: String,
     },
     /// A wait for a server that there is not.
@@ -201,7 +199,7 @@ pub(crate) fn check_texts(cache: &CacheSpec) -> Result<(), NotUtf8> {
 }
 
 impl ServePlan {
-    /// Checks everything that needs no look at the devices.
+    /// Runs all checks that need no access to the devices.
     ///
     /// # Errors
     /// The first thing that cannot work.
@@ -285,7 +283,7 @@ impl ServePlan {
     }
 
     fn check_paths(&self) -> Result<(), PlanError> {
-        // A cache device may be named in several ways; it is the same behind each of them.
+        // A cache device may be named in several ways; each name refers to the same device.
         let mut seen = BTreeMap::new();
         for CacheSpec { device, .. } in &self.caches {
             let second = format!("as the cache device {}", device.display());
@@ -314,7 +312,7 @@ impl ServePlan {
         Ok(())
     }
 
-    /// Volumes of one cache device may share an address: clients ask for a volume by name.
+    /// Volumes of one cache device may share an address: clients request a volume by name.
     fn check_addresses(&self) -> Result<(), PlanError> {
         let mut seen: Vec<Listener<'_>> = Vec::new();
         let own = self.volumes().map(|volume| (volume, volume.frontends.own_sockets()));
@@ -326,7 +324,7 @@ impl ServePlan {
                 check_socket_path(path)?;
             }
         }
-        // Such a socket belongs to one volume, as the only one of a cache device of its own would.
+        // Such a socket belongs to one volume, which appears like the only volume of a cache device.
         for (index, (volume, address)) in own.iter().enumerate() {
             self.check_address(volume, address)?;
             let listener = Listener { cache: self.caches.len() + index, name: &volume.name, address };
@@ -439,7 +437,7 @@ fn check_volume(volume: &VolumeSpec) -> Result<(), PlanError> {
     fits.map_err(|what| PlanError::VolumeSize { name, what })
 }
 
-/// What is wrong with a volume's name; it stands in NBD addresses, in paths of sockets and in tables.
+/// The defect of a volume's name; the name appears in NBD addresses, in paths of sockets and in tables.
 fn name_fault(name: &str) -> Option<String> {
     if name.is_empty() {
         return Some("it is empty; give the volume a name, such as vm1".into());

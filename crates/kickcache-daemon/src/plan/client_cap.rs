@@ -1,13 +1,13 @@
-//! What the clients of a volume may ask for.
+//! The caps of a volume's clients.
 
 use kickcache_engine::rate::RateCap;
 use kickcache_engine::time::Duration;
 
-/// What the clients of a volume may ask for together.
+/// The caps that the clients of a volume share.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ClientCap {
     /// In a second.
     pub rate: RateCap,
-    /// What was not used for so long may be used at once.
+    /// Unused quota of this time can be used at once.
     pub burst: Duration,
 }

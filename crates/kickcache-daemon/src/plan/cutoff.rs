@@ -6,12 +6,12 @@ use kickcache_units::Size;
 /// Which sequential streams are bypassed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Cutoff {
-    /// Long ones of which less comes back than of what they would displace.
+    /// Long streams that are reused less often than the blocks that they would displace.
     #[default]
     Auto,
-    /// None: streams are cached like everything else.
+    /// No streams: they are cached like other requests.
     Off,
-    /// Those of more than this many bytes.
+    /// Streams of more than this many bytes.
     Above(Size),
 }
 
@@ -25,7 +25,7 @@ impl Cutoff {
         }
     }
 
-    /// As it can be read back, whatever the size.
+    /// The exact form, which can be parsed again for any size.
     pub fn exact(self) -> String {
         match self {
             Cutoff::Auto | Cutoff::Off => self.to_string(),

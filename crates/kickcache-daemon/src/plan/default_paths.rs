@@ -1,4 +1,4 @@
-//! Where sockets are when nobody names a place.
+//! The default places of sockets.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use crate::plan::address::NbdAddress;
 /// The control socket of a daemon that the system started.
 pub const SYSTEM_CONTROL: &str = "/run/kickcache/control.sock";
 
-/// Where sockets go when nobody names a place: `$XDG_RUNTIME_DIR/kickcache`, or `/run/kickcache`.
+/// The default directory of sockets: `$XDG_RUNTIME_DIR/kickcache`, or `/run/kickcache`.
 pub fn runtime_dir() -> PathBuf {
     match std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from) {
         Some(dir) if dir.is_absolute() => dir.join("kickcache"),
@@ -15,12 +15,12 @@ pub fn runtime_dir() -> PathBuf {
     }
 }
 
-/// The control socket when nobody names one.
+/// The default control socket.
 pub fn default_control() -> PathBuf {
     runtime_dir().join("control.sock")
 }
 
-/// The NBD socket of a volume when nobody names one.
+/// The default NBD socket of a volume.
 pub fn default_nbd(name: &str) -> NbdAddress {
     NbdAddress::Unix(runtime_dir().join(format!("{name}.nbd.sock")))
 }

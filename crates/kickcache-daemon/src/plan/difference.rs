@@ -1,4 +1,4 @@
-//! What is different between what a daemon serves and what its configuration file says.
+//! The difference between a daemon's present state and its configuration file.
 
 use std::path::Path;
 
@@ -25,15 +25,15 @@ pub enum Unchangeable {
     Daemon {
         /// The key.
         key: &'static str,
-        /// What holds.
+        /// The present value.
         before: String,
-        /// What the file says.
+        /// The value in the file.
         after: String,
     },
-    /// A cache device comes or goes.
+    /// A cache device is added or removed.
     #[error(
-        "the cache device {device} is {what}; cache devices do not change while the daemon runs: change the file back, or stop \
-         the daemon and start it again"
+        "the cache device {device} is {what}; cache devices do not change while the daemon runs: restore \
+         the file, or stop the daemon and start it again"
     )]
     CacheDevice {
         /// Its path.
@@ -51,9 +51,9 @@ pub enum Unchangeable {
         device: String,
         /// The key.
         key: &'static str,
-        /// What holds.
+        /// The present value.
         before: String,
-        /// What the file says.
+        /// The value in the file.
         after: String,
     },
     /// A cache device has another size.
@@ -92,17 +92,17 @@ pub enum Unchangeable {
         volume: String,
         /// The key.
         key: &'static str,
-        /// What holds.
+        /// The present value.
         before: String,
-        /// What the file says.
+        /// The value in the file.
         after: String,
     },
-    /// A volume comes with an origin that is served.
+    /// A volume is added, but its origin is already served.
     #[error(transparent)]
     Taken(#[from] Taken),
 }
 
-/// What must change for what is served to be what is wanted, in the order of the file; what goes comes first.
+/// The changes from the served plan to the wanted one, in the order of the file; removals are first.
 ///
 /// # Errors
 /// The first thing that cannot change.
@@ -159,7 +159,7 @@ struct Change {
     after: String,
 }
 
-/// What is different between the same keys, served and wanted.
+/// The differences between the same keys, served and wanted.
 fn changes(served: Vec<Setting>, wanted: Vec<Setting>) -> impl Iterator<Item = Change> {
     let both = served.into_iter().zip(wanted).filter(|(served, wanted)| served != wanted);
     both.map(|(served, wanted)| Change { key: wanted.key, before: served.value, after: wanted.value })
@@ -232,7 +232,7 @@ fn added(served: &ServePlan, cache: &CacheSpec, volume: &VolumeSpec) -> Result<P
 
 fn volume_difference(served: &VolumeSpec, wanted: &VolumeSpec) -> Result<Vec<PlanChange>, Unchangeable> {
     let volume = &wanted.name;
-    // A block device comes or goes; one that stays is as it was made.
+    // A block device is added or removed; a device that stays keeps its properties.
     let device_stays = served.frontends.has_host_device() == wanted.frontends.has_host_device();
     let stays = |change: &Change| device_stays || !ublk::KEYS.contains(&change.key);
     if let Some(Change { key, before, after }) = changes(served.fixed(), wanted.fixed()).find(stays) {
@@ -273,13 +273,13 @@ mod tests {
     }
 
     #[test]
-    fn the_same_file_is_no_difference_however_its_keys_stand() {
+    fn the_order_of_keys_is_no_difference() {
         assert_eq!(told(FILE), [""; 0]);
         assert_eq!(told(&FILE.replace("name = \"a\"\n", "mode = \"wt\"\nname = \"a\"\n")), [""; 0]);
     }
 
     #[test]
-    fn settings_places_and_volumes_are_told_with_what_was_and_what_comes() {
+    fn differences_have_the_old_and_the_new_value() {
         let wanted = FILE.replace("name = \"a\"\n", "name = \"c\"\n").replace("/dev/a", "/dev/c");
         let wanted = wanted.replace(
             "nbd = [\"unix:/run/b.sock\"]",
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_of_a_cache_device_are_told_by_its_path() {
+    fn settings_of_a_cache_device_are_listed_by_its_path() {
         let keys = "device = \"/dev/fast\"\nwrite-budget = \"50G/day\"\nendurance = \"600TBW\"";
         let expected =
             ["/dev/fast: write-budget not set -> 50 GiB/day", "/dev/fast: endurance not set -> 600TBW"];
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stays_is_refused_with_what_it_is_here_and_there() {
+    fn fixed_settings_are_refused_with_both_values() {
         let with = |from: &str, to: &str| refused(&FILE.replace(from, to));
         let origin = with("/dev/b\"", "/dev/x\"");
         assert!(
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_device_comes_and_goes_and_one_that_stays_is_as_it_was_made() {
+    fn a_block_device_is_added_or_removed_but_never_changed() {
         let with = FILE.replace("name = \"b\"", "name = \"b\"\nublk = true\nublk-depth = 16");
         assert_eq!(told(&with), ["b: block device (ublk) added"]);
         let back = difference(&plan(&with), &plan(FILE)).unwrap();

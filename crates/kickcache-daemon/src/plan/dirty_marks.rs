@@ -6,17 +6,17 @@ use std::str::FromStr;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
-/// Percent of what a volume may have of the log: that is the whole cache device for a volume alone, and at least its share of
-/// half of it beside others.
+/// Percent of a volume's share of the log: for a single volume that is the whole cache device; otherwise at
+/// least its share of one half.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct DirtyMark(u16);
 
 impl DirtyMark {
-    /// The least that can be asked for.
+    /// The smallest allowed value.
     pub const LEAST: u16 = 1;
     /// The most: reclaim needs the rest.
     pub const MOST: u16 = 90;
-    /// The limit, if nobody names one.
+    /// The default limit.
     pub const LIMIT: DirtyMark = DirtyMark(70);
 
     fn part(self) -> Part {
@@ -24,10 +24,10 @@ impl DirtyMark {
     }
 }
 
-/// The marks of a volume; those that were not named follow the one above them.
+/// The marks of a volume; a missing one follows from the next higher one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DirtyMarks {
-    /// Writeback begins here, even beside requests of clients.
+    /// Writeback begins here, even during requests of clients.
     pub low: Option<DirtyMark>,
     /// Writeback runs at full speed from here on.
     pub high: Option<DirtyMark>,
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_mark_is_refused_in_a_sentence() {
+    fn an_invalid_mark_is_refused_with_a_sentence() {
         for text in ["", "0", "0%", "91%", "100%", "-1", "70.5%", "70 %", "half"] {
             let error = text.parse::<DirtyMark>().unwrap_err();
             let sentence =

@@ -1,4 +1,4 @@
-//! How much may be written to a device in its life, as its maker says it.
+//! The bytes that a device can be written in its life, in the notation of its maker.
 
 use std::fmt;
 use std::num::NonZeroU64;
@@ -30,7 +30,7 @@ impl FromStr for Endurance {
         }
         let size = text.strip_suffix(['W', 'w']).unwrap_or(text);
         let size: Size = size.parse().map_err(|error| format!("{error}; an endurance is such as 600TBW"))?;
-        let nothing = || format!("`{text}` is nothing; an endurance is such as 600TBW");
+        let nothing = || format!("`{text}` is 0; an endurance is such as 600TBW");
         NonZeroU64::new(size.bytes()).map(Endurance).ok_or_else(nothing)
     }
 }
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_endurance_is_read_as_makers_say_it() {
+    fn an_endurance_is_parsed_in_the_notation_of_makers() {
         let bytes = |text: &str| text.parse::<Endurance>().map(Endurance::bytes);
         assert_eq!(
             ["600TBW", "600TB", "1T"].map(bytes),

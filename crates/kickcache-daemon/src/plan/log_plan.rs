@@ -1,11 +1,11 @@
-//! What the daemon writes to its log, and how.
+//! The content and the format of the daemon's log.
 
 /// How the log is kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LogPlan {
     /// How its lines look.
     pub format: LogFormat,
-    /// What is left out.
+    /// The least important level that is logged.
     pub level: LogLevel,
 }
 
@@ -13,10 +13,10 @@ pub struct LogPlan {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, clap::ValueEnum, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LogFormat {
-    /// Sentences; fields of the journal where that is standard error
+    /// Sentences, or fields of the journal if that is standard error
     #[default]
     Text,
-    /// An object of JSON a line
+    /// One JSON object a line
     Json,
 }
 
@@ -31,6 +31,6 @@ pub enum LogLevel {
     /// Something changed
     #[default]
     Info,
-    /// Everything
+    /// All messages
     Debug,
 }

@@ -19,7 +19,7 @@ pub enum MetricsAddressError {
         "`{0}` is not an address for metrics; write tcp:127.0.0.1:PORT or unix:PATH, such as tcp:127.0.0.1:9469"
     )]
     Unknown(String),
-    /// One of the kinds, with a mistake.
+    /// An address of a known kind, with a mistake.
     #[error(transparent)]
     Address(AddressError),
 }
@@ -28,7 +28,7 @@ impl MetricsAddress {
     /// Reads an address.
     ///
     /// # Errors
-    /// Says what was found and what was expected.
+    /// Names the text found and the expected form.
     pub fn parse(text: &OsStr) -> Result<MetricsAddress, MetricsAddressError> {
         NbdAddress::parse(text).map(MetricsAddress).map_err(|error| match error {
             AddressError::Unknown(found) => MetricsAddressError::Unknown(found),
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_address_is_refused_with_a_sentence() {
+    fn an_invalid_address_is_refused_with_a_sentence() {
         let refused = |text: &str| MetricsAddress::parse(OsStr::new(text)).unwrap_err().to_string();
         let unknown = "`9469` is not an address for metrics; write tcp:127.0.0.1:PORT or unix:PATH, such as tcp:127.0.0.1:9469";
         assert_eq!(refused("9469"), unknown);

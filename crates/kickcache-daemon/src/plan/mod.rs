@@ -1,4 +1,4 @@
-//! What a daemon shall serve: the one form that flags and configuration files turn into, and its checks.
+//! The configuration of a daemon: the common form of flags and configuration files, and its checks.
 
 pub mod address;
 pub mod cache_spec;
@@ -48,7 +48,7 @@ pub use crate::plan::exposure::Exposure;
 
 pub use crate::plan::check::{PlanError, check_cache_size};
 
-/// Everything that `kickcache serve` was told.
+/// The configuration of `kickcache serve`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ServePlan {
     /// Path of the control socket.
@@ -59,7 +59,7 @@ pub struct ServePlan {
     pub log: LogPlan,
     /// The state directory, if the user named one.
     pub state: Option<PathBuf>,
-    /// The user that a daemon which root started goes on as.
+    /// The user account of a daemon that root started.
     pub user: Option<UserSpec>,
     /// Devices that may be opened later although that user may not.
     pub may_open: Vec<PathBuf>,

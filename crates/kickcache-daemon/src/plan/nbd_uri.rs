@@ -1,7 +1,7 @@
 //! Where a remote origin is: an export of an NBD server, as `nbd://HOST[:PORT]/EXPORT` or
 //! `nbd+unix:///EXPORT?socket=PATH`; with TLS `nbds://` and `nbds+unix://`.
 //!
-//! The forms are those of <https://github.com/NetworkBlockDevice/nbd/blob/master/doc/uri.md>.
+//! The forms are defined in <https://github.com/NetworkBlockDevice/nbd/blob/master/doc/uri.md>.
 
 use std::collections::BTreeSet;
 use std::fmt::{self, Write as _};
@@ -31,7 +31,7 @@ pub struct NbdUri {
     tls: Option<UriTls>,
 }
 
-/// What a URI says of TLS.
+/// The TLS parameters of a URI.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 struct UriTls {
     /// The folder of certificates: `tls-certificates=DIR`.
@@ -58,7 +58,7 @@ pub enum UriError {
     Wrong {
         /// The text.
         text: String,
-        /// What is wrong.
+        /// The defect.
         what: &'static str,
     },
     /// A socket path that the kernel does not take.
@@ -82,7 +82,7 @@ impl NbdUri {
     /// Reads a URI.
     ///
     /// # Errors
-    /// Says what was found and what was expected.
+    /// Names the text found and the expected form.
     pub fn parse(text: &str) -> Result<NbdUri, UriError> {
         let (scheme, rest) = text.split_once("://").ok_or_else(|| UriError::Unknown(text.into()))?;
         let scheme = scheme.to_ascii_lowercase();
@@ -98,11 +98,9 @@ impl NbdUri {
         let Query { tls, socket: rest } = Query::read(tls, query).map_err(wrong)?;
         let address = match (scheme, rest.as_deref()) {
             ("nbd", None) => tcp(host).ok_or_else(|| wrong("write nbd://HOST:PORT/EXPORT"))?,
-            ("nbd", Some(_)) if tls.is_none() => return Err(wrong("nothing may stand behind a ?")),
+            ("nbd", Some(_)) if tls.is_none() => return Err(wrong("no parameters may follow a ?")),
             ("nbd", Some(_)) => {
-                return Err(wrong(
-                    "nothing but tls-certificates=DIR and tls-hostname=NAME may stand behind the ?",
-                ));
+                return Err(wrong("only tls-certificates=DIR and tls-hostname=NAME may follow the ?"));
             }
             ("nbd+unix", Some(query)) if host.is_empty() => NbdAddress::Unix(socket(query).map_err(wrong)?),
             ("nbd+unix", _) => return Err(wrong("write nbd+unix:///EXPORT?socket=PATH")),
@@ -120,8 +118,8 @@ impl NbdUri {
         Ok(uri)
     }
 
-    /// What a cache device recognises the export by: the URI, with the socket's path free of links and `..`, and without what it says
-    /// of certificates, which may move.
+    /// The identity of the export on a cache device: the URI, with the socket's path free of links and `..`,
+    /// and without its certificate parameters, which may change.
     pub fn identity(&self) -> String {
         let name = self.plain_name();
         match &self.address {
@@ -158,10 +156,10 @@ impl NbdUri {
         names.into_iter().filter(|name| *name != self.identity()).collect()
     }
 
-    /// What its server's certificate is judged by, with the files as they are now; `None` without TLS.
+    /// The configuration for verifying its server's certificate, with the present files; `None` without TLS.
     ///
     /// # Errors
-    /// Names the file, and what is wrong with it.
+    /// Names the file and its defect.
     pub fn client_tls(&self) -> Result<Option<ClientTls>, TlsError> {
         let Some(tls) = &self.tls else { return Ok(None) };
         let folder = tls.certificates.as_deref().unwrap_or_else(|| Path::new(CERTIFICATES));
@@ -172,7 +170,7 @@ impl NbdUri {
         ClientTls::open(folder, host).map(Some)
     }
 
-    /// The same without what it says of certificates.
+    /// The same without its certificate parameters.
     fn plain_name(&self) -> NbdUri {
         NbdUri { tls: self.tls.as_ref().map(|_| UriTls::default()), ..self.clone() }
     }
@@ -239,10 +237,10 @@ impl fmt::Display for NbdUri {
     }
 }
 
-/// What stands behind the `?` of a URI.
+/// The part behind the `?` of a URI.
 struct Query {
     tls: Option<UriTls>,
-    /// What is not about TLS.
+    /// The parameters that do not concern TLS.
     socket: Option<String>,
 }
 
@@ -271,7 +269,7 @@ impl Query {
 /// The path of a socket, from the part of a URI behind the `?`.
 fn socket(query: &str) -> Result<PathBuf, &'static str> {
     if query.contains('&') {
-        return Err("nothing but socket=PATH may stand behind the ?, and an & of a path is written %26");
+        return Err("only socket=PATH may follow the ?, and an & of a path is written %26");
     }
     let path = query.strip_prefix("socket=").ok_or("write nbd+unix:///EXPORT?socket=PATH")?;
     let path = PathBuf::from(decode(path)?);
@@ -299,7 +297,7 @@ fn decode(text: &str) -> Result<String, &'static str> {
         let digits = rest.get(..2).filter(|digits| digits.iter().all(u8::is_ascii_hexdigit));
         let digits = digits.and_then(|digits| std::str::from_utf8(digits).ok());
         let byte = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
-        bytes.push(byte.ok_or("behind a % stand two hexadecimal digits")?);
+        bytes.push(byte.ok_or("a % must precede two hexadecimal digits")?);
         left = &rest[2..];
     }
     let text = String::from_utf8(bytes).map_err(|_| "names and paths must be UTF-8")?;
@@ -317,7 +315,7 @@ fn encode_bytes(bytes: &[u8]) -> String {
         if is_plain(byte) {
             out.push(char::from(byte));
         } else {
-            // A string takes everything.
+            // Writing to a string cannot fail.
             let _ = write!(out, "%{byte:02X}");
         }
     }
@@ -355,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_export_is_told() {
+    fn an_invalid_export_is_reported() {
         let cases = [
             ("http://store/vm1", "is no NBD export"),
             ("nbds://store/vm1?tls-certificates=tls", "from the root"),
@@ -407,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_is_known_by_its_addresses_too_and_with_tls_as_without() {
+    fn a_host_is_identified_by_its_addresses_despite_tls() {
         let all = |text: &str| NbdUri::parse(text).unwrap().other_identities();
         let others = |text: &str| {
             let mut names = all(text);

@@ -1,16 +1,17 @@
-//! What the user says about an origin.
+//! The user's claims about an origin.
 
-/// What the user says about an origin, beyond what the devices tell. Without a word it must be as the cache device knows it.
+/// The user's claims about an origin, beyond the information from the devices. Without a claim it must match
+/// the cache device's record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct OriginClaims {
     /// The same data under another path or on another device.
     pub moved: bool,
-    /// Somebody wrote to it while it was detached: clean blocks are worthless. Refused while blocks are dirty.
+    /// It was written to while it was detached: clean blocks are stale. Refused while blocks are dirty.
     pub changed: bool,
-    /// It was extended while nobody served it.
+    /// It was extended while no daemon served it.
     pub grown: bool,
     /// It may be a cache device itself, which writes destroy.
     pub forced: bool,
-    /// It cannot be flushed, and need not be: what it was given counts as durable.
+    /// It cannot be flushed, and need not be: its writes count as durable on completion.
     pub flushless: bool,
 }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(tag = "change", rename_all = "kebab-case")]
 pub enum PlanChange {
-    /// A volume comes.
+    /// A volume is added.
     VolumeAdded {
         /// Its name.
         volume: String,
@@ -17,7 +17,7 @@ pub enum PlanChange {
         /// The cache device.
         cache: String,
     },
-    /// A volume goes.
+    /// A volume is removed.
     VolumeRemoved {
         /// Its name.
         volume: String,
@@ -30,9 +30,9 @@ pub enum PlanChange {
         cache: String,
         /// The key.
         key: String,
-        /// What holds.
+        /// The present value.
         before: String,
-        /// What shall hold.
+        /// The new value.
         after: String,
     },
     /// A key of a volume has another value.
@@ -41,9 +41,9 @@ pub enum PlanChange {
         volume: String,
         /// The key.
         key: String,
-        /// What holds.
+        /// The present value.
         before: String,
-        /// What shall hold.
+        /// The new value.
         after: String,
     },
     /// Clients find a volume at one more place.

@@ -96,7 +96,7 @@ impl<'de> Deserialize<'de> for RequestRate {
                 RequestRate::new(&number.to_string(), u64::try_from(number).ok()).map_err(E::custom)
             }
 
-            // Configuration files give the one, the control socket the other.
+            // Configuration files have one form, the control socket the other.
             fn visit_u64<E: serde::de::Error>(self, number: u64) -> Result<RequestRate, E> {
                 RequestRate::new(&number.to_string(), Some(number)).map_err(E::custom)
             }
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_rate_is_refused_in_a_sentence() {
+    fn an_invalid_rate_is_refused_with_a_sentence() {
         for text in ["", "0", "-1", "1.5", "200/s", "100000001", "off"] {
             let error = text.parse::<RequestRate>().unwrap_err();
             assert!(error.starts_with(&format!("`{text}` is no number of requests")), "{error}");

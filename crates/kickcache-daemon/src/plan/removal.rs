@@ -1,4 +1,4 @@
-//! What may be lost when a volume is served no longer, and what is in the way of that.
+//! The allowed losses and the obstacles when a volume is removed.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use kickcache_units::{are, counted};
 
 use crate::plan::frontends::Sessions;
 
-/// What becomes of the clients of a volume that is to go.
+/// The treatment of the clients of a volume that is being removed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Clients {
     /// The volume stays while it has any.
@@ -15,7 +15,7 @@ pub enum Clients {
     Disconnected,
 }
 
-/// What becomes of the dirty blocks of a volume that is to go.
+/// The treatment of the dirty blocks of a volume that is being removed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DirtyFate {
     /// They are written back before.
@@ -24,7 +24,7 @@ pub enum DirtyFate {
     Abandoned,
 }
 
-/// Why a volume stays that is the only one of a cache device.
+/// The reason why the only volume of a cache device cannot be removed.
 pub fn only_volume(cache: &Path) -> String {
     let cache = cache.display();
     format!("it is the only volume of {cache}, which is served as long as its daemon runs; stop that instead")
@@ -36,7 +36,7 @@ pub fn in_use(volume: &str, sessions: Sessions, clients: Clients) -> Option<Stri
     let is_in_the_way = connected > 0 && clients == Clients::Respected;
     is_in_the_way.then(|| {
         format!(
-            "{} {} connected; disconnect that, or say `kickcache remove {volume} --disconnect`",
+            "{} {} connected; disconnect that, or use `kickcache remove {volume} --disconnect`",
             counted(connected, "client"),
             are(connected)
         )

@@ -9,10 +9,10 @@ use kickcache_units::Size;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
-/// A part of what a cache device holds, or a size.
+/// A share of a cache device's capacity, or a size.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Room {
-    /// Of what it holds, 1 to 100.
+    /// Percent of the capacity, 1 to 100.
     Percent(u16),
     /// At least [`Room::LEAST`].
     Size(Size),
@@ -32,7 +32,7 @@ impl Room {
         }
     }
 
-    /// As a configuration file says it, to the byte.
+    /// The form in a configuration file, exact to the byte.
     pub fn key(self) -> String {
         match self {
             Room::Percent(percent) => format!("{percent}%"),
@@ -40,7 +40,7 @@ impl Room {
         }
     }
 
-    /// Whether it is more than another one, whatever the cache device holds.
+    /// Whether it is more than another one for every cache device.
     fn is_always_above(self, other: Room) -> bool {
         match (self, other) {
             (Room::Percent(own), Room::Percent(other)) => own > other,
@@ -86,12 +86,12 @@ impl<'de> Deserialize<'de> for Room {
     }
 }
 
-/// What a volume has at least, and at most.
+/// The reservation and the limit of a volume.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct RoomBounds {
-    /// What others do not take from it.
+    /// The space reserved for the volume.
     pub min: Option<Room>,
-    /// What it does not exceed.
+    /// The limit of the volume.
     pub max: Option<Room>,
 }
 
@@ -112,7 +112,7 @@ pub(crate) fn min_above_max(min: &dyn fmt::Display, max: &dyn fmt::Display) -> S
     format!("room-min is {min} and room-max {max}; the minimum must be at most the maximum")
 }
 
-/// Checks the minimums of the volumes of one cache device that are parts of it.
+/// Checks the reservations, given in percent, of the volumes of one cache device.
 ///
 /// # Errors
 /// A sentence, if they are more than there can be.
@@ -126,8 +126,8 @@ pub(super) fn check_sum(minimums: impl Iterator<Item = Option<Room>>) -> Result<
         return Ok(());
     }
     Err(format!(
-        "the room-min of its volumes are {sum}% in all, and more than {ROOM_PERCENT_MAX}% cannot be promised: what is read and \
-         written needs room to come in; lower them"
+        "the room-min of its volumes are {sum}% in total, but at most {ROOM_PERCENT_MAX}% can be \
+         reserved: fills and writes need free space; lower them"
     ))
 }
 
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_room_is_refused_in_a_sentence() {
+    fn an_invalid_room_is_refused_with_a_sentence() {
         for text in ["", "0%", "101%", "-1%", "2.5%", "%", "20", "4095", "many", "-1M"] {
             let error = text.parse::<Room>().unwrap_err();
             assert!(error.contains("; write ") || error.contains("20%"), "{text}: {error}");
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_minimum_is_no_more_than_the_maximum_where_both_can_be_compared() {
+    fn a_comparable_minimum_is_at_most_the_maximum() {
         let check = |min, max| RoomBounds { min: Some(room(min)), max: Some(room(max)) }.check();
         assert_eq!(check("20%", "20%"), Ok(()));
         assert_eq!(check("20%", "1M"), Ok(()));

@@ -5,7 +5,7 @@ use crate::plan::cache_spec::CacheSpec;
 use crate::plan::span::show_span;
 use crate::plan::volume_spec::VolumeSpec;
 
-/// A key of the configuration file, and what it says.
+/// A key of the configuration file, and its value.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Setting {
     pub(super) key: &'static str,
@@ -23,7 +23,7 @@ impl Setting {
 }
 
 impl CacheSpec {
-    /// What may change while it is used.
+    /// Settings that may change while it is in use.
     pub(super) fn changeable(&self) -> Vec<Setting> {
         vec![
             Setting::optional("write-budget", self.write_budget.as_ref()),
@@ -31,14 +31,14 @@ impl CacheSpec {
         ]
     }
 
-    /// What stays while it is used.
+    /// Settings that are fixed while it is in use.
     pub(super) fn fixed(&self) -> Vec<Setting> {
         vec![Setting::new("discard", &self.discard)]
     }
 }
 
 impl VolumeSpec {
-    /// What may change while it is served.
+    /// Settings that may change while it is served.
     pub(super) fn changeable(&self) -> Vec<Setting> {
         vec![
             Setting::new("mode", &self.mode.as_str()),
@@ -59,7 +59,7 @@ impl VolumeSpec {
         ]
     }
 
-    /// What stays while it is served.
+    /// Settings that are fixed while it is served.
     pub(super) fn fixed(&self) -> Vec<Setting> {
         let ublk = self.frontends.ublk;
         let clients = self.frontends.nbd.allowed_clients().iter().map(ToString::to_string);
@@ -81,7 +81,7 @@ impl VolumeSpec {
         ]
     }
 
-    /// Where clients find it, of what may change while it is served.
+    /// The addresses that may change while it is served.
     pub(super) fn places(&self) -> Vec<String> {
         let served_by = self.served_by();
         let nbd = served_by.nbd.addresses().iter().map(|address| format!("nbd {address}"));

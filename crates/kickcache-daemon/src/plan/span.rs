@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// Reads a number with `ms`, `s`, `m`, `min` or `h` behind it; a number alone is one of seconds.
+/// Parses a number followed by `ms`, `s`, `m`, `min` or `h`; a number without a unit is in seconds.
 pub(super) fn parse_span(text: &str) -> Option<Duration> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let count: u64 = digits.parse().ok()?;
@@ -32,7 +32,7 @@ pub fn parse_idle_time(text: &str) -> Result<Duration, String> {
     span.ok_or_else(|| format!("`{text}` is no idle time; write 10ms to 24h, such as 500ms, 5s or 2m"))
 }
 
-/// Reads for how long clients may save what a cap leaves them.
+/// Parses how long unused quota accumulates.
 ///
 /// # Errors
 /// If it is not 10ms to 1h.

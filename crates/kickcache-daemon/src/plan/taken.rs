@@ -16,11 +16,11 @@ pub enum Taken {
          (`kickcache remove {by}`)"
     )]
     Origin {
-        /// The volume that comes.
+        /// The volume to be added.
         volume: String,
         /// Its origin.
         origin: String,
-        /// Whose it is.
+        /// The owner of the address or origin.
         by: String,
     },
     /// As a cache device.
@@ -28,7 +28,7 @@ pub enum Taken {
         "volume {volume}: its origin {origin} is the cache device {device} of this daemon; name another one"
     )]
     CacheDevice {
-        /// The volume that comes.
+        /// The volume to be added.
         volume: String,
         /// Its origin.
         origin: String,
@@ -50,7 +50,7 @@ pub enum Taken {
 /// Refuses an origin that this daemon serves under any name, links and loop devices too, and a serial number of another volume.
 ///
 /// # Errors
-/// What it is here.
+/// The present use in this daemon.
 pub fn check_free(served: &ServePlan, wanted: &VolumeSpec) -> Result<(), Taken> {
     let (volume, origin) = (wanted.name.clone(), wanted.origin.to_string());
     let is_path = |path: &Path| wanted.origin.path().is_some_and(|own| check_distinct([path, own]).is_err());

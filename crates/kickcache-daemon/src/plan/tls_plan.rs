@@ -1,4 +1,4 @@
-//! TLS for NBD clients, as flags and configuration files say it.
+//! TLS for NBD clients, as configured by flags and configuration files.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use crate::plan::exposure::Exposure;
 
-/// Whether NBD clients may or must speak TLS.
+/// Whether NBD clients may or must use TLS.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, clap::ValueEnum, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TlsWord {
@@ -54,10 +54,10 @@ pub enum VerifyPeerWord {
     Off,
 }
 
-/// What was said about TLS.
+/// The TLS configuration.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct TlsPlan {
-    /// Whether clients may or must speak it.
+    /// Whether clients may or must use it.
     pub tls: TlsWord,
     /// The folder with the certificates.
     pub certificates: Option<PathBuf>,
@@ -75,12 +75,12 @@ impl TlsPlan {
         }
     }
 
-    /// Whether nobody gets anything without a certificate.
+    /// Whether every client needs a certificate.
     pub fn is_authenticated(&self) -> bool {
         self.tls == TlsWord::Require && self.verify_peer == VerifyPeerWord::On
     }
 
-    /// Who may reach NBD over TCP, if `exposure` is what was said.
+    /// The clients that may reach NBD over TCP, for a configured `exposure`.
     pub fn exposure(&self, exposure: Exposure) -> Exposure {
         match exposure {
             Exposure::LocalOnly if self.is_authenticated() => Exposure::Authenticated,
@@ -91,7 +91,7 @@ impl TlsPlan {
     /// Reads the certificates, if there is TLS.
     ///
     /// # Errors
-    /// Names the file, and what is wrong with it.
+    /// Names the file and its defect.
     pub fn open(&self) -> Result<Option<ServerCertificates>, TlsError> {
         let Some(folder) = self.certificates.as_deref().filter(|_| self.tls != TlsWord::Off) else {
             return Ok(None);
@@ -103,17 +103,17 @@ impl TlsPlan {
         ServerCertificates::open(folder, check).map(Some)
     }
 
-    /// Refuses what cannot be.
+    /// Refuses impossible combinations.
     pub(super) fn check(&self) -> Result<(), &'static str> {
         match (self.tls, &self.certificates, self.verify_peer) {
             (TlsWord::On | TlsWord::Require, None, _) => Err(
                 "tls needs certificates; name their folder with --tls-certificates (tls-certificates = \"/etc/kickcache/tls\"), see docs/how-to/tls.md",
             ),
             (TlsWord::Off, Some(_), _) => Err(
-                "there is a folder of certificates and no TLS; say --tls=require (tls = \"require\"), or leave the folder out",
+                "there is a folder of certificates but no TLS; use --tls=require (tls = \"require\"), or omit the folder",
             ),
             (TlsWord::Off, None, VerifyPeerWord::Off) => Err(
-                "tls-verify-peer is about clients with TLS, and there is none; say --tls=require (tls = \"require\"), or leave it out",
+                "tls-verify-peer is about clients with TLS, but TLS is off; use --tls=require (tls = \"require\"), or omit it",
             ),
             (TlsWord::On | TlsWord::Require, Some(_), _) | (TlsWord::Off, None, VerifyPeerWord::On) => Ok(()),
         }

@@ -1,4 +1,4 @@
-//! The user that a daemon goes on as: `NAME` or `NAME:GROUP`.
+//! The user account of a daemon: `NAME` or `NAME:GROUP`.
 
 use std::fmt;
 use std::str::FromStr;

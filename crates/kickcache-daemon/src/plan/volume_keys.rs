@@ -1,4 +1,4 @@
-//! The keys of a volume in a configuration file: its own and those of the front ends stand in one table.
+//! The keys of a volume in a configuration file: its own keys and those of the front ends share one table.
 
 use std::fmt;
 
@@ -8,8 +8,8 @@ use serde::forward_to_deserialize_any;
 
 use crate::plan::frontends::FrontendSpecs;
 
-/// Reads a struct from a table that has the keys of front ends as well: those go to the front ends. Serde's `flatten` does
-/// not know which keys it must refuse, and loses the lines of what is wrong.
+/// Reads a struct from a table that has the keys of front ends as well, which are passed to the front ends.
+/// Serde's `flatten` cannot refuse unknown keys, and loses the lines of errors.
 pub(super) struct VolumeTable<'a, D> {
     table: D,
     frontends: &'a mut FrontendSpecs,
@@ -62,7 +62,7 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for TableVisitor<'_, V> {
     }
 }
 
-/// The volume's own part of a table; on the way, front ends take what is theirs.
+/// The volume's own part of a table; keys of front ends are passed to them on the way.
 struct OwnKeys<'a, A> {
     map: A,
     own: &'static [&'static str],
@@ -88,7 +88,7 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for OwnKeys<'_, A> {
     }
 }
 
-/// A key of the volume or of a front end; others are refused, where they stand.
+/// A key of the volume or of a front end; others are refused, with their line.
 struct KnownKey {
     own: &'static [&'static str],
 }

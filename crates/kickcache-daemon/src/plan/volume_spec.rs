@@ -32,7 +32,7 @@ pub enum DirtyLoss {
     /// The volume is refused.
     #[default]
     Refused,
-    /// The user goes on without them.
+    /// The user accepts their loss.
     Accepted,
 }
 
@@ -40,7 +40,7 @@ pub enum DirtyLoss {
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(remote = "Self", rename_all = "kebab-case")]
 pub struct VolumeSpec {
-    /// Its name on the cache device, unique in the daemon; NBD clients ask for it.
+    /// Its name on the cache device, unique in the daemon; NBD clients request it.
     pub name: String,
     /// The slow device.
     #[serde(deserialize_with = "origin")]
@@ -60,10 +60,10 @@ pub struct VolumeSpec {
     /// Upper bound of the fill window.
     #[serde(default = "fill_window_max")]
     pub fill_window_max: Size,
-    /// How much of the log its dirty blocks fill before they are written back beside requests of clients.
+    /// The share of the log above which its dirty blocks are written back during requests of clients.
     #[serde(default)]
     pub dirty_low: Option<DirtyMark>,
-    /// How much of the log they fill before that goes at full speed.
+    /// The share of the log above which writeback runs at full speed.
     #[serde(default)]
     pub dirty_high: Option<DirtyMark>,
     /// How much of the log they may fill.
@@ -84,19 +84,19 @@ pub struct VolumeSpec {
     /// How many requests a second.
     #[serde(default)]
     pub client_iops: Option<RequestRate>,
-    /// How much of both they may save: what they did not use for so long.
+    /// How long unused quota of both accumulates.
     #[serde(default = "default_burst", deserialize_with = "burst")]
     pub client_burst: Duration,
     /// How much of its cache device others do not take from it.
     #[serde(default)]
     pub room_min: Option<Room>,
-    /// How much of it the volume does not exceed, but for what its origin lacks.
+    /// The limit of the volume in the cache; dirty blocks do not count.
     #[serde(default)]
     pub room_max: Option<Room>,
     /// Whether clients may write; if not, the origin is opened read-only.
     #[serde(default, rename = "read-only", deserialize_with = "access")]
     pub access: AccessMode,
-    /// What the user says about the origin.
+    /// The user's claims about the origin.
     #[serde(default, rename = "origin-no-flush", deserialize_with = "claims")]
     pub claims: OriginClaims,
     /// Whether dirty blocks may be lost.
@@ -113,7 +113,7 @@ pub struct VolumeSpec {
 impl<'de> Deserialize<'de> for VolumeSpec {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<VolumeSpec, D::Error> {
         let mut frontends = FrontendSpecs::default();
-        // What serde derives, for `remote = "Self"` makes it a function of the type.
+        // The derived implementation, which `remote = "Self"` turns into a function of the type.
         let own = VolumeSpec::deserialize(VolumeTable::new(deserializer, &mut frontends))?;
         Ok(VolumeSpec { frontends, ..own })
     }
@@ -149,7 +149,7 @@ impl VolumeSpec {
         }
     }
 
-    /// How clients reach it: as it was said, or else over NBD below the runtime directory.
+    /// The addresses for clients: as configured, or else NBD in the runtime directory.
     pub fn served_by(&self) -> FrontendSpecs {
         self.frontends.or_default(&self.name)
     }
@@ -183,12 +183,12 @@ impl VolumeSpec {
         DirtyMarks { low: self.dirty_low, high: self.dirty_high, limit: self.dirty_limit }
     }
 
-    /// What it has of its cache device at least, and at most.
+    /// Its reservation and its limit on the cache device.
     pub const fn room(&self) -> RoomBounds {
         RoomBounds { min: self.room_min, max: self.room_max }
     }
 
-    /// What its clients may ask for.
+    /// The caps of its clients.
     pub fn client_cap(&self) -> ClientCap {
         let rate = RateCap {
             bytes: self.client_bandwidth.map(ByteRate::per_second),
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_virtual_machine_s_volume_has_no_nbd_unless_it_is_named() {
+    fn a_vhost_user_volume_has_nbd_only_if_named() {
         let mut spec = VolumeSpec::new("v", OriginSource::Path("/dev/sdb".into()));
         let addresses = |spec: &VolumeSpec| spec.served_by().nbd.addresses().to_vec();
         assert_eq!(addresses(&spec), [default_nbd("v")]);

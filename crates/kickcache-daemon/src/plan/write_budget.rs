@@ -1,4 +1,4 @@
-//! What may be written to a cache device, as people write it.
+//! The limit of bytes written to a cache device, in the user's notation.
 
 use std::fmt;
 use std::num::NonZeroU64;
@@ -17,7 +17,7 @@ pub enum WriteBudget {
     DriveWrites(u64),
 }
 
-/// What a budget is for.
+/// The period of a budget.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Period {
     /// An hour.
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn budgets_are_told_as_they_are_read() {
+    fn budgets_are_printed_as_they_are_parsed() {
         for text in ["50G/day", "2G/hour", "350G/week", "0.5dwpd", "3dwpd"] {
             let budget: WriteBudget = text.parse().unwrap();
             assert_eq!(budget.to_string().replace(" GiB", "G"), text);
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_budget_is_refused_in_a_sentence() {
+    fn an_invalid_budget_is_refused_with_a_sentence() {
         for text in ["", "50G", "50G/month", "off", "-1G/day", "1x/day"] {
             assert!(text.parse::<WriteBudget>().unwrap_err().ends_with("such as 0.5dwpd"), "{text}");
         }

@@ -1,27 +1,27 @@
-//! One access as the loop notes it: when, what and where, never the contents.
+//! One access as the loop records it: time, type and place, never the data.
 
 use kickcache_engine::request::{Durability, Operation};
 use kickcache_engine::units::ByteExtent;
 
 /// Words of a noted access.
 pub(crate) const WORDS: usize = 3;
-/// Bytes of it on the wire.
+/// Its bytes on the wire.
 pub(crate) const BYTES: usize = 8 * WORDS;
-/// Where the length stands in the third word; below it are kind and durability.
+/// The position of the length in the third word; below it are kind and durability.
 const LENGTH_SHIFT: u32 = 8;
 const KIND: u64 = 0b111;
 const DURABLE: u64 = 1 << 3;
 /// The kind of a gap.
 const GAP: u64 = 7;
 
-/// What an access does.
+/// The type of an access.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AccessKind {
     /// It reads.
     Read,
     /// It writes.
     Write,
-    /// It makes what was written before durable.
+    /// It makes earlier writes durable.
     Flush,
     /// It gives space back.
     Discard,
@@ -34,7 +34,7 @@ pub enum AccessKind {
 pub struct NotedAccess {
     /// Nanoseconds since the recording began.
     pub at: u64,
-    /// What it does.
+    /// The type of the access.
     pub kind: AccessKind,
     /// FUA, of writes and zeroes.
     pub durability: Durability,
@@ -42,7 +42,7 @@ pub struct NotedAccess {
     pub extent: ByteExtent,
 }
 
-/// What a recording holds.
+/// An entry of a recording.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Noted {
     /// An access.
@@ -52,7 +52,7 @@ pub enum Noted {
 }
 
 impl NotedAccess {
-    /// What a request is in a recording; nothing if it moves no data of a client's and makes none durable.
+    /// The recorded form of a request; `None` if it neither moves data of a client nor makes any durable.
     pub(crate) fn of(at: u64, operation: Operation, extent: ByteExtent) -> Option<NotedAccess> {
         let (kind, durability) = match operation {
             Operation::Read => (AccessKind::Read, Durability::Volatile),
@@ -78,7 +78,7 @@ impl Noted {
         }
     }
 
-    /// What the words say; `None` if another version of the program has written them.
+    /// The content of the words; `None` if another version of the program wrote them.
     pub(crate) fn of_words([at, start, rest]: [u64; WORDS]) -> Option<Noted> {
         if rest & KIND == GAP {
             return Some(Noted::Gap(start));
@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_noted_comes_back() {
+    fn an_encoded_access_is_decoded_unchanged() {
         let zeroes = Operation::WriteZeroes { unmap: Unmap::Allow, durability: Durability::Durable };
         let operations = [
             Operation::Read,

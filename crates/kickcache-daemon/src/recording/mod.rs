@@ -1,8 +1,9 @@
-//! What a volume is asked for, on its way from the loop to whoever records it.
+//! The requests of a volume, passed from the loop to a recording client.
 //!
-//! The loop notes an access by three stores into a ring of fixed size ([`ring`]); a thread takes them out and sends them over
-//! the control connection in parcels ([`parcel`]). Nobody waits: when the ring is full, accesses are lost and counted. What
-//! becomes of them, a file with a limit on a disk with room, is the affair of the command at the other end.
+//! The loop records an access by three stores into a ring of fixed size ([`ring`]); a thread takes the
+//! accesses out and sends them over the control connection in parcels ([`parcel`]). Neither thread waits:
+//! when the ring is full, accesses are lost and counted. The command at the other end writes the file, with a
+//! size limit and a check of the free disk space.
 
 pub mod access;
 pub mod parcel;

@@ -1,7 +1,7 @@
-//! What goes over the control connection once a recording has begun: parcels of noted accesses, little-endian.
+//! The format of a recording on the control connection: parcels of recorded accesses, little-endian.
 //!
-//! A parcel is a head of 16 bytes (count, 1 in the last one, accesses lost so far) and 24 bytes for each access. An empty one
-//! says that the daemon lives.
+//! A parcel is a head of 16 bytes (count, 1 in the last one, accesses lost so far) and 24 bytes for each
+//! access. An empty one shows that the daemon is alive.
 
 use crate::recording::access::{BYTES, Noted, WORDS};
 use crate::recording::ring::Recording;
@@ -11,7 +11,7 @@ const HEAD_BYTES: usize = 16;
 /// Accesses of a parcel at most.
 pub(crate) const COUNT_MAX: u64 = 4_096;
 
-/// Whether more parcels come.
+/// Whether more parcels follow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum More {
     /// They do.
@@ -20,23 +20,23 @@ pub enum More {
     No,
 }
 
-/// What came of a recording.
+/// A part of a recording.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Parcel {
     /// Accesses, and gaps between them.
     pub noted: Vec<Noted>,
     /// Accesses lost since the recording began, those in gaps included.
     pub lost: u64,
-    /// Whether more comes.
+    /// Whether more parcels follow.
     pub more: More,
 }
 
-/// Bytes that are no parcel: another version of the program speaks.
+/// Bytes that are no parcel: another version of the program sent them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("the daemon sent what is no part of a recording; is it another version of kickcache?")]
+#[error("the daemon sent bytes that are not part of a recording; is it another version of kickcache?")]
 pub struct NoParcel;
 
-/// Puts what is noted into a parcel; gives how much that is.
+/// Packs recorded accesses into a parcel; returns their number.
 pub(crate) fn pack(recording: &mut Recording, more: More, bytes: &mut Vec<u8>) -> u64 {
     bytes.clear();
     bytes.resize(HEAD_BYTES, 0);
@@ -50,7 +50,7 @@ pub(crate) fn pack(recording: &mut Recording, more: More, bytes: &mut Vec<u8>) -
 }
 
 impl Parcel {
-    /// Takes a parcel off the front of what came; `None` if it is not all there.
+    /// Takes a parcel off the front of the received bytes; `None` if it is incomplete.
     pub(crate) fn take(bytes: &mut Vec<u8>) -> Result<Option<Parcel>, NoParcel> {
         let Some(head) = bytes.get(..HEAD_BYTES) else { return Ok(None) };
         let word = |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);

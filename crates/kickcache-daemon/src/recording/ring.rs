@@ -1,4 +1,5 @@
-//! A ring of noted accesses with one thread at each end. Neither waits for the other, and nothing is allocated after the start.
+//! A ring of recorded accesses with one thread at each end. Neither waits for the other, and no memory is
+//! allocated after the start.
 //!
 //! Invariants: `taken <= noted <= taken + SLOT_COUNT`; a slot is written only while `noted - taken < SLOT_COUNT`, and read only
 //! below `noted`, so that no slot is written and read at once.
@@ -21,11 +22,11 @@ struct Ring {
     slots: Box<[[AtomicU64; WORDS]]>,
     /// Accesses that were put in, gaps included.
     noted: Apart,
-    /// Those of them that were taken out.
+    /// The number of accesses taken out.
     taken: Apart,
     /// Accesses that found no room.
     lost: Apart,
-    /// Nothing more comes.
+    /// No more accesses follow.
     is_ended: AtomicBool,
 }
 
@@ -39,7 +40,8 @@ pub(crate) struct Recorder {
     gap: u64,
 }
 
-/// The other end of a recording: whoever has it gets what is noted. The recording ends when it is dropped.
+/// The other end of a recording: its owner takes the recorded accesses. The recording ends when it is
+/// dropped.
 pub struct Recording {
     ring: Arc<Ring>,
     taken: u64,
@@ -85,7 +87,7 @@ impl Recorder {
         self.ring.noted.0.store(self.noted, Ordering::Release);
     }
 
-    /// Whether somebody has the other end still.
+    /// Whether the other end still exists.
     pub(crate) fn is_wanted(&self) -> bool {
         Arc::strong_count(&self.ring) > 1
     }
@@ -112,7 +114,7 @@ impl Drop for Recorder {
 }
 
 impl Recording {
-    /// Takes what was noted, at most `count_max`, and gives the words of each.
+    /// Takes recorded accesses, at most `count_max`, and passes the words of each.
     pub(crate) fn take(&mut self, count_max: u64, mut each: impl FnMut([u64; WORDS])) -> u64 {
         let noted = self.ring.noted.0.load(Ordering::Acquire);
         let count = (noted - self.taken).min(count_max);
@@ -130,12 +132,12 @@ impl Recording {
         self.ring.lost.0.load(Ordering::Relaxed)
     }
 
-    /// Whether nothing more comes; what is in the ring can still be taken.
+    /// Whether no more accesses follow; those in the ring can still be taken.
     pub(crate) fn is_ended(&self) -> bool {
         self.ring.is_ended.load(Ordering::Acquire)
     }
 
-    /// What is called when this end is dropped.
+    /// Sets the callback for the drop of this end.
     pub(crate) fn on_end(&mut self, call: impl FnOnce() + Send + 'static) {
         self.on_end = Some(Box::new(call));
     }
@@ -187,12 +189,12 @@ mod tests {
     }
 
     #[test]
-    fn a_full_ring_loses_and_says_where() {
+    fn a_full_ring_loses_records_and_marks_the_place() {
         let Ends { mut recorder, mut recording } = ring();
         (0..SLOT_COUNT + 3).for_each(|at| recorder.note(access(at)));
         assert_eq!(recording.lost(), 3);
         assert_eq!(taken(&mut recording, 1), [Noted::Access(access(0))]);
-        // Room for one is too little for the gap and what is behind it.
+        // Room for one entry is too little for the gap and the access behind it.
         recorder.note(access(1));
         assert_eq!(recording.lost(), 4);
         assert_eq!(taken(&mut recording, SLOT_COUNT).len() as u64, SLOT_COUNT - 1);

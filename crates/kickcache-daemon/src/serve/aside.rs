@@ -14,7 +14,7 @@ use crate::driver::executor::{Driver, DriverSettings, Medium, NamedMedium};
 use crate::driver::io_engine::IoEngine;
 use crate::serve::error::ServeError;
 
-/// What an engine is made of.
+/// The parts of a standby engine.
 pub(crate) struct Aside<'a> {
     pub(crate) clock: Clock,
     pub(crate) io_engine: IoEngine,
@@ -32,11 +32,11 @@ pub(crate) struct Recovered {
     pub(crate) cache: Option<BlockFile>,
 }
 
-/// Bytes of requests, of which there are none.
+/// The bound of a request's bytes; this engine has no requests.
 const REQUEST_BYTES_MAX: usize = 1 << 20;
 
 impl Aside<'_> {
-    /// Runs the engine until it could serve. What it wants to submit then, it submits where it serves.
+    /// Runs the engine until it could serve. Its later submissions are made where it serves.
     ///
     /// # Errors
     /// If its log cannot be read back.

@@ -1,4 +1,4 @@
-//! Somebody who waits for an answer, but not for ever.
+//! A caller that waits for an answer, with a time limit.
 
 use std::sync::mpsc::Sender;
 
@@ -6,10 +6,10 @@ use kickcache_engine::time::{Duration, Instant};
 
 use crate::serve::error::ServeError;
 
-/// How long whoever asks waits for a device: less than a client waits for its answer.
+/// How long a caller waits for a device: less than a client waits for its answer.
 const ANSWER_MAX: Duration = Duration::from_millis(8_000);
 
-/// Who waits, if somebody does.
+/// The waiting caller, if there is one.
 pub(crate) struct Asker<T>(Option<Waiting<T>>);
 
 struct Waiting<T> {
@@ -18,12 +18,12 @@ struct Waiting<T> {
 }
 
 impl<T> Asker<T> {
-    /// Nobody.
+    /// No caller.
     pub(crate) const fn nobody() -> Asker<T> {
         Asker(None)
     }
 
-    /// Somebody waits from now on.
+    /// A caller waits from now on.
     pub(crate) fn wait(&mut self, now: Instant, answer: Sender<Result<T, ServeError>>) {
         self.0 = Some(Waiting { answer, until: now.plus(ANSWER_MAX) });
     }
@@ -33,10 +33,10 @@ impl<T> Asker<T> {
         self.0.is_none()
     }
 
-    /// Tells whoever asked, if nobody told it yet.
+    /// Answers the caller, if it was not answered yet.
     pub(crate) fn answer(&mut self, result: Result<T, ServeError>) {
         if let Some(waiting) = self.0.take() {
-            // An asker that is gone needs no answer.
+            // A caller that has left needs no answer.
             let _ = waiting.answer.send(result);
         }
     }
@@ -46,7 +46,7 @@ impl<T> Asker<T> {
         self.0.as_ref().map(|waiting| waiting.until)
     }
 
-    /// Whether somebody has waited long enough.
+    /// Whether the caller has waited for the time limit.
     pub(crate) fn is_overdue(&self, now: Instant) -> bool {
         self.poll_timeout().is_some_and(|until| until <= now)
     }

@@ -1,4 +1,4 @@
-//! Work that may wait for a disk as long as that pleases, done by threads of its own: the loop takes what came of it.
+//! Work that may wait for a disk without limit, done by separate threads; the loop takes the results.
 
 use std::io;
 use std::sync::Arc;
@@ -7,7 +7,8 @@ use std::thread;
 
 use crate::wakeup::Wakeup;
 
-/// Where results of one kind come back. Threads are not waited for when it is dropped: their disk may hang.
+/// The channel for results of one kind. It does not wait for its threads when it is dropped: their disk may
+/// hang.
 pub(crate) struct Background<T> {
     sender: Sender<T>,
     results: Receiver<T>,
@@ -24,11 +25,11 @@ impl<T: Send + 'static> Background<T> {
     /// Begins work on a thread of its own.
     ///
     /// # Errors
-    /// If the system has no thread left; nothing was done then.
+    /// If the system has no thread left; the work was not done then.
     pub(crate) fn begin(&self, work: impl FnOnce() -> T + Send + 'static) -> io::Result<()> {
         let (sender, wakeup) = (self.sender.clone(), Arc::clone(&self.wakeup));
         let work = move || {
-            // Nobody may be left to take it.
+            // The receiver may be dropped.
             let _ = sender.send(work());
             wakeup.ring();
         };

@@ -1,4 +1,5 @@
-//! A cache device that somebody asked to use more bytes: extended, looked at and noted by threads, as each step may wait for it.
+//! The growth of a cache device on request: it is extended, checked and recorded by threads, as each step may
+//! wait for it.
 
 use std::io;
 use std::sync::Arc;
@@ -14,14 +15,14 @@ use crate::serve::control::CacheGrown;
 use crate::serve::error::ServeError;
 use crate::wakeup::Wakeup;
 
-/// Who asked.
+/// The caller.
 pub(crate) type GrowthAnswer = Sender<Result<CacheGrown, ServeError>>;
 
-/// The growth of the cache device, if it is under way.
+/// The growth of the cache device, if it is in progress.
 pub(crate) struct CacheGrowth {
     background: Background<GrowthOutcome>,
     step: Option<GrowthStep>,
-    /// Who waits for what comes of the look.
+    /// The caller that waits for the check.
     pub(crate) asker: Asker<CacheGrown>,
 }
 
@@ -36,16 +37,16 @@ pub(crate) enum GrowthStep {
     Storing(Extended),
 }
 
-/// What came of a step.
+/// The result of a step.
 pub(crate) enum GrowthOutcome {
-    /// What the device can grow to; `None` if it uses all of it already.
+    /// The possible size of the device; `None` if the device is fully used already.
     Looked(Result<Option<Extended>, ServeError>),
     /// The superblock, written or not.
     Stored(Box<Superblock>, Result<(), ServeError>),
 }
 
 impl CacheGrowth {
-    /// Nothing is under way.
+    /// No growth is in progress.
     pub(crate) fn new(wakeup: Arc<Wakeup>) -> CacheGrowth {
         CacheGrowth { background: Background::new(wakeup), step: None, asker: Asker::nobody() }
     }
@@ -108,12 +109,12 @@ impl CacheGrowth {
         Ok(())
     }
 
-    /// What came of the step that ended.
+    /// The result of the step that ended.
     pub(crate) fn poll(&self) -> Option<GrowthOutcome> {
         self.background.poll()
     }
 
-    /// Nothing is under way any more.
+    /// The growth has ended.
     pub(crate) fn end(&mut self) {
         self.step = None;
     }

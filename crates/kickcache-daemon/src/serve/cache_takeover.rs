@@ -30,16 +30,17 @@ use crate::state::StateError;
 use crate::wakeup::Wakeup;
 use crate::whole_path::shown_path;
 
-/// Time between two looks at what it waits for.
+/// Time between two checks of its conditions.
 const LOOK_PAUSE: Duration = Duration::from_millis(1);
 
-/// The same while what is in flight on a device that was given up may take long.
+/// The same while I/O in flight on an abandoned device may take long.
 const QUIET_PAUSE: Duration = Duration::from_millis(20);
 
-/// Looks at a part that is copied and that nobody waits for: some drives stand still for longer than clients wait.
+/// The most checks of a part being copied without a waiting client: some drives pause for longer than clients
+/// wait.
 const COPY_LOOKS_MAX: u32 = 60;
 
-/// Who asked.
+/// The caller.
 pub(crate) type TakeoverAnswer = Sender<Result<TakeoverBegun, ServeError>>;
 
 /// The two devices, for threads.
@@ -47,7 +48,7 @@ pub(crate) type TakeoverAnswer = Sender<Result<TakeoverBegun, ServeError>>;
 pub(crate) struct Pair {
     pub(crate) old: Arc<BlockFile>,
     pub(crate) new: Arc<BlockFile>,
-    /// What the old one says of the new one.
+    /// The old device's record of the new one.
     pub(crate) called: Other,
 }
 
@@ -58,15 +59,15 @@ pub(crate) struct CacheTakeover {
     pub(crate) step: Option<TakeoverStep>,
     /// While the cache device is copied.
     pub(crate) mirror: Option<Mirror>,
-    /// Where the cache device is by now, for other threads.
+    /// The path of the present cache device, for other threads.
     pub(crate) device: Arc<Mutex<PathBuf>>,
-    /// What the new device is called, from the first moment on.
+    /// The name of the new device, from the first moment on.
     pub(crate) with: Option<String>,
     /// When it was ordered.
     pub(crate) given: OrderTime,
     /// Once it was made ready.
     pub(crate) pair: Option<Pair>,
-    /// What came of the last one, if it was given up.
+    /// The reason for abandoning the last takeover, if it failed.
     pub(crate) failure: Option<String>,
     /// Whether one has taken over.
     pub(crate) is_done: bool,
@@ -76,15 +77,15 @@ pub(crate) struct CacheTakeover {
     is_at_new: Arc<AtomicBool>,
     /// Steps that threads have ended.
     ends: u64,
-    /// With what clients wait for on the new device.
+    /// Patience with the I/O on the new device that clients wait for.
     twins: Patience,
-    /// With the part that is copied, for which clients wait.
+    /// Patience with the part being copied, while clients wait.
     part: Patience,
-    /// With the same, if nobody waits for it.
+    /// The same, without waiting clients.
     copy: Patience,
-    /// With what a stop waits for.
+    /// Patience with the steps that a stop waits for.
     stop: Patience,
-    /// Who waits until the copy begins, as long as that takes.
+    /// The caller that waits until the copy begins, without a limit.
     pub(crate) asker: Option<TakeoverAnswer>,
 }
 
@@ -93,7 +94,7 @@ pub(crate) struct CacheTakeover {
 pub(crate) enum TakeoverStep {
     /// The new device is made ready.
     Preparing,
-    /// The old device is to say that another one is made.
+    /// The old device records that a successor is being made.
     Announcing,
     /// Parts are copied, the next one from then on.
     Copying(Instant),
@@ -101,28 +102,29 @@ pub(crate) enum TakeoverStep {
     Flushing,
     /// The superblocks are to be written, from then on.
     Sealed(Instant),
-    /// The state directory is told.
+    /// The state directory records it.
     Recording,
-    /// A stop came before it could be noted: both devices get everything until its end, and the next start goes by their superblocks.
+    /// The stop began before the takeover could be recorded: both devices get all writes until its end, and
+    /// the next start decides by their superblocks.
     Unnoted,
-    /// Until nothing is in flight.
+    /// Until no I/O is in flight.
     Parting,
-    /// The new device is let go of.
+    /// The new device is released.
     GivenUp(Afterwards),
-    /// The old device is to say nothing of it any more.
+    /// The old device's record of the new one is removed.
     Forgetting,
 }
 
-/// What becomes of a takeover that was given up.
+/// The future of an abandoned takeover.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Afterwards {
-    /// The next start begins it anew.
+    /// The next start begins it again.
     Resumed,
-    /// Nobody does.
+    /// It is not begun again.
     Forgotten,
 }
 
-/// What came of a step.
+/// The result of a step.
 pub(crate) enum TakeoverOutcome {
     /// The new device.
     Prepared(Result<Successor, ServeError>),
@@ -132,14 +134,14 @@ pub(crate) enum TakeoverOutcome {
     Copied(Result<(), ServeError>, Duration),
     /// The new device was flushed.
     Flushed(Result<(), ServeError>),
-    /// What the new device's superblock says.
+    /// The content of the new device's superblock.
     Noted(Result<Box<Superblock>, ServeError>),
-    /// What that says, and whether the state directory knows of it.
+    /// The same, and whether the state directory has recorded it.
     Recorded(Box<Superblock>, Result<(), StateError>),
 }
 
 impl CacheTakeover {
-    /// Nothing is under way.
+    /// No takeover is in progress.
     pub(crate) fn new(wakeup: Arc<Wakeup>, device: PathBuf) -> CacheTakeover {
         CacheTakeover {
             background: Background::new(wakeup),
@@ -162,7 +164,8 @@ impl CacheTakeover {
         }
     }
 
-    /// Whether the superblock is being written, or nobody else may write it any more: the old device may say that it was replaced.
+    /// Whether the superblock is being written, or must not be written by other code any more: the old device
+    /// may be marked as replaced.
     pub(crate) fn is_storing(&self) -> bool {
         match self.step {
             Some(TakeoverStep::Announcing | TakeoverStep::Forgetting) => self.is_busy,
@@ -178,7 +181,8 @@ impl CacheTakeover {
         }
     }
 
-    /// Whether the superblocks are nobody's to write until the next start: the old device may say that it was replaced.
+    /// Whether the superblocks must not be written until the next start: the old device may be marked as
+    /// replaced.
     pub(crate) fn is_unnoted(&self) -> bool {
         self.step == Some(TakeoverStep::Unnoted)
     }
@@ -210,10 +214,10 @@ impl CacheTakeover {
         Ok(())
     }
 
-    /// Tells whoever asked, if nobody told it yet.
+    /// Answers the caller, if it was not answered yet.
     pub(crate) fn answer(&mut self, result: Result<TakeoverBegun, ServeError>) {
         if let Some(asker) = self.asker.take() {
-            // An asker that is gone needs no answer.
+            // A caller that has left needs no answer.
             let _ = asker.send(result);
         }
     }
@@ -231,7 +235,7 @@ impl CacheTakeover {
         }
     }
 
-    /// The old device says that another one is made.
+    /// The old device records that a successor is being made.
     ///
     /// # Errors
     /// If there is no thread for it.
@@ -240,7 +244,7 @@ impl CacheTakeover {
         self.store(pair, superblock.with_takeover(begun))
     }
 
-    /// The old device says nothing of another one any more.
+    /// The old device's record of a successor is removed.
     ///
     /// # Errors
     /// If there is no thread for it.
@@ -295,7 +299,7 @@ impl CacheTakeover {
         })
     }
 
-    /// Tells the state directory which device is the cache, by the superblock of that.
+    /// Records in the state directory which device is the cache, by that device's superblock.
     ///
     /// # Errors
     /// If there is no thread for it.
@@ -330,7 +334,7 @@ impl CacheTakeover {
         Ok(())
     }
 
-    /// What came of the step that ended.
+    /// The result of the step that ended.
     pub(crate) fn poll(&mut self) -> Option<TakeoverOutcome> {
         let outcome = self.background.poll()?;
         self.is_busy = false;
@@ -356,8 +360,9 @@ impl CacheTakeover {
         self.waits_for_part() || self.mirror_with_new().and_then(Mirror::waits_for_new).is_some()
     }
 
-    /// Why the new device is not waited for any more, if it is not: clients wait for it alone and it has completed nothing for long, or
-    /// a part is not copied for longer. It may be given up before the old one says that it was replaced.
+    /// The reason to stop waiting for the new device, if there is one: clients wait for it alone and it has
+    /// completed no operation for long, or a part is not copied for an even longer time. It may be given up
+    /// before the old device is marked as replaced.
     pub(crate) fn why_given_up(&mut self, now: Instant) -> Option<String> {
         let mirror = self.mirror_with_new();
         let waits_for_part = self.waits_for_part();
@@ -368,11 +373,11 @@ impl CacheTakeover {
         let with = self.with.as_deref().unwrap_or_default();
         if is_twin_late || is_part_late {
             return Some(format!(
-                "{with} has completed nothing for {PATIENCE_SECONDS} s, and clients waited for it"
+                "{with} has completed no operation for {PATIENCE_SECONDS} s, and clients waited for it"
             ));
         }
         is_copy_late.then(|| {
-            format!("a part has not been copied to {with} for {COPY_LOOKS_MAX} s; one of the two hangs")
+            format!("a part has not been copied to {with} for {COPY_LOOKS_MAX} s; either device hangs")
         })
     }
 
@@ -382,7 +387,7 @@ impl CacheTakeover {
         self.stop.is_over(now, waited_for)
     }
 
-    /// When it is to be looked at again if nothing happens: what it waits for is often the end of something else.
+    /// The time of the next check if no event occurs: its conditions often change with other events.
     pub(crate) fn poll_timeout(&self, now: Instant) -> Option<Instant> {
         let soon = now.plus(LOOK_PAUSE);
         let patience = earlier(self.twins.poll_timeout(), self.part.poll_timeout());
@@ -401,7 +406,7 @@ impl CacheTakeover {
         }
     }
 
-    /// Nothing is under way any more.
+    /// The takeover has ended.
     pub(crate) fn end(&mut self) {
         (self.step, self.with, self.pair) = (None, None, None);
     }

@@ -10,10 +10,10 @@ use crate::serve::rate_limit::{Held, HeldBack, LINES_MAX, RateLimit, SPAN};
 /// A kind of line. A front end has one for each that its clients can provoke, and for each volume that it is about.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Complaint {
-    /// The stable name of what happened.
+    /// The stable name of the event.
     event: &'static str,
     level: Level,
-    /// What was held back, for the line that says how often; `{}` stands for the name of the volume.
+    /// The line for suppressed complaints, with their number; `{}` is the name of the volume.
     summary: &'static str,
     /// The volume's index.
     volume: Option<usize>,
@@ -21,10 +21,10 @@ pub(crate) struct Complaint {
 
 /// A request that there was no memory for.
 pub(crate) const NO_MEMORY: Complaint =
-    Complaint::new("no_memory", Level::ERROR, "requests failed for want of memory");
+    Complaint::new("no_memory", Level::ERROR, "requests failed because memory is short");
 
 impl Complaint {
-    /// A kind of line by its event, and what is said of those that were held back.
+    /// A kind of line by its event, and the summary of suppressed lines.
     pub(crate) const fn new(event: &'static str, level: Level, summary: &'static str) -> Complaint {
         Complaint { event, level, summary, volume: None }
     }
@@ -35,7 +35,7 @@ impl Complaint {
     }
 }
 
-/// What was said recently, and what was held back.
+/// Recent complaints, and suppressed ones.
 pub(crate) struct Complaints(RateLimit<Complaint>);
 
 impl Default for Complaints {
@@ -63,7 +63,7 @@ impl Complaints {
         }
     }
 
-    /// Says what was held back until the end.
+    /// Logs the complaints suppressed until the end.
     pub(crate) fn tell_all_held_back<'a>(&mut self, now: Instant, name: impl Fn(usize) -> &'a str) {
         for HeldBack { kind: complaint, held } in self.0.end(now) {
             tell(complaint, held, &name);

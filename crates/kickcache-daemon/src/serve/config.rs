@@ -16,7 +16,7 @@ use crate::plan::tls_plan::TlsPlan;
 use crate::serve::stop_wish::StopWish;
 use crate::state::StateStore;
 
-/// Everything that a server needs to start.
+/// The parameters of a server's start.
 pub struct ServerConfig {
     /// The cache device with its volumes, at least one.
     pub cache: CacheSpec,
@@ -32,21 +32,21 @@ pub struct ServerConfig {
     pub exposure: Exposure,
     /// TLS for NBD clients.
     pub tls: TlsPlan,
-    /// Where it is kept what must be known when the cache device is missing.
+    /// The directory of the records that are needed if the cache device is missing.
     pub state: StatePlace,
     /// Sockets that the process was started with, for the first volume.
     pub inherited: InheritedSockets,
     /// The control socket of the daemon, if it has one: messages name it.
     pub control: Option<PathBuf>,
-    /// Blocks on a cache device that is only written back of which the origins have newer data.
+    /// Blocks on a cache device being only drained for which the origins have newer data.
     pub overtaken: Vec<BlockKey>,
     /// Ends a start that waits for a server.
     pub stop_wish: StopWish,
 }
 
 impl ServerConfig {
-    /// Volumes behind a cache device, served by what fits the machine until the handle stops the server; TCP on
-    /// loopback only.
+    /// Volumes on a cache device, with defaults that suit the machine, until the handle stops the server; TCP
+    /// on loopback only.
     pub fn new(cache: CacheSpec) -> ServerConfig {
         let memory = PayloadMemory::new(MemoryLimit::default().bytes(), cache.volumes.len());
         ServerConfig {
@@ -78,7 +78,7 @@ pub struct InheritedSockets {
 /// Where it is kept which cache device an origin was served with, and whether that is out of service.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum StatePlace {
-    /// Nowhere; for servers that nobody depends on.
+    /// No directory; for servers in tests and benches.
     #[default]
     NotKept,
     /// In this directory.

@@ -1,4 +1,4 @@
-//! What other threads ask of the event loop.
+//! Requests of other threads to the event loop.
 
 use std::path::PathBuf;
 use std::sync::mpsc::Sender;
@@ -25,37 +25,37 @@ use crate::serve::takeover_order::TakeoverOrder;
 use crate::serve::times::Activity;
 pub use crate::serve::volume_info::VolumeInfo;
 
-/// A command to the event loop; the answer goes back through the sender in it.
+/// A command to the event loop; its answer is sent through the sender in it.
 pub(crate) enum Control {
     Status(Sender<ServerStatus>),
     Sample(Sender<ServerSample>),
     Beat(Sender<Beat>),
     SetMode(String, Mode, Sender<Result<(), ServeError>>),
-    /// Other modes and policies for some volumes, all of them or none.
+    /// Change modes and policies of some volumes, all or none.
     ChangeSettings(Vec<NamedSettings>, Sender<Result<(), ServeError>>),
     /// Another write budget for the cache device, or none.
     SetWriteBudget(Option<WriteBudget>, Sender<Result<(), ServeError>>),
     Drain(String, Sender<Result<(), ServeError>>),
-    /// Keep nothing that is read of a volume for this long.
+    /// Stop caching reads of a volume for this long.
     PauseCaching(String, Duration, Sender<Result<(), ServeError>>),
     Resize(String, Sender<Result<Resized, ServeError>>),
-    /// Use more of the cache device: this many bytes of a file, or all that there are.
+    /// Use more of the cache device: this many bytes of a file, or the whole device.
     Grow(Option<u64>, Sender<Result<CacheGrown, ServeError>>),
-    /// What is to grow, if nothing is in the way of that.
+    /// Take the lease for a growth, if there is no obstacle.
     ToGrow(Sender<Result<Lease, ServeError>>),
-    /// What is to be replaced, if nothing is in the way of that.
+    /// Take the lease for a replacement, if there is no obstacle.
     ToReplace(Sender<Result<Lease, ServeError>>),
     /// Another device is to take over from the cache device.
     TakeOver(TakeoverOrder, Sender<Result<TakeoverBegun, ServeError>>),
     Record(String, Recorder, Sender<Result<Recorded, ServeError>>),
-    /// A volume comes or goes.
+    /// Add or remove a volume.
     Membership(MembershipOrder),
     /// Another engine, perhaps.
     Engine(EngineOrder),
     /// Recordings have ended at their other end.
     EndRecordings,
     Stop,
-    /// Stop, and wait no longer for what the log has named.
+    /// Stop, without waiting further for the devices that the log has named.
     Insist,
 }
 
@@ -64,13 +64,13 @@ pub(crate) enum Control {
 pub struct NamedSettings {
     /// Its name.
     pub volume: String,
-    /// What shall hold; the id in it is overwritten.
+    /// The new settings; the id in it is overwritten.
     pub settings: VolumeSettings,
-    /// What its clients may ask for.
+    /// The caps of its clients.
     pub client_cap: ClientCap,
 }
 
-/// What is recorded, and since when.
+/// A running recording, and its start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Recorded {
     /// Bytes of the volume.
@@ -79,7 +79,7 @@ pub struct Recorded {
     pub started: SystemTime,
 }
 
-/// What came of a look at the size of an origin.
+/// The result of a check of an origin's size.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Resized {
     /// Bytes from here on.
@@ -88,7 +88,7 @@ pub struct Resized {
     pub growth: Growth,
 }
 
-/// What a cache device that grows will use.
+/// The future size of a growing cache device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CacheGrown {
     /// Bytes that it uses until then.
@@ -108,14 +108,14 @@ pub struct TakeoverBegun {
     pub bytes: u64,
 }
 
-/// What is done for a device that is going to take over.
+/// The step of a device that is to take over.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TakeoverStage {
     /// It is made ready to be copied to.
     Preparing,
     /// The cache device is copied to it.
     Copying,
-    /// It has everything; that is noted, and it is put in the cache device's place.
+    /// The copy is complete; this is recorded, and the device becomes the cache device.
     TakingOver,
 }
 
@@ -124,7 +124,7 @@ pub enum TakeoverStage {
 pub struct TakeoverProgress {
     /// Where it is.
     pub with: String,
-    /// What is done for it.
+    /// The present step.
     pub stage: TakeoverStage,
     /// Bytes that have been copied.
     pub copied: u64,
@@ -141,12 +141,12 @@ pub enum Growth {
     Unchanged,
 }
 
-/// A volume that is not served, and of which the cache holds what its origin lacks.
+/// An unserved volume for which the cache holds blocks that its origin lacks.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Orphan {
     /// Its name.
     pub name: String,
-    /// By what its origin is recognised.
+    /// The identity of its origin.
     pub origin: String,
     /// Blocks that the origin lacks, or has not flushed.
     pub blocks: u64,
@@ -172,31 +172,31 @@ pub struct ServerStatus {
     pub io_engine: IoEngine,
     /// The engine's state and counters.
     pub engine: Status,
-    /// What was written to the cache device, and may be.
+    /// Bytes written to the cache device, and its budget.
     pub wear: Wear,
     /// Bytes of the cache device that are used.
     pub cache_size: u64,
-    /// Bytes of it that are going to be used, while it grows.
+    /// Bytes that will be in use after the growth in progress.
     pub growing_to: Option<u64>,
     /// The device that is going to take over from it.
     pub takeover: Option<TakeoverProgress>,
-    /// Why the last one that was to did not, unless another one is to since.
+    /// The reason why the last replacement failed, unless there is a new one.
     pub takeover_failure: Option<String>,
     /// Whether the cache device took over since the start.
     pub has_taken_over: bool,
-    /// What is wrong with the cache device.
+    /// The problem of the cache device.
     pub cache_trouble: Trouble,
     /// The volumes, in the order of the configuration.
     pub volumes: Vec<VolumeInfo>,
-    /// Volumes that are not served, and of which the cache holds what their origins lack.
+    /// Unserved volumes for which the cache holds blocks that their origins lack.
     pub orphans: Vec<Orphan>,
-    /// What is wrong with their origins, in the same order.
+    /// The problems of their origins, in the same order.
     pub origin_troubles: Vec<Trouble>,
     /// How long their requests took, in the same order.
     pub activities: Vec<Activities>,
-    /// What LRU caches of other sizes would have hit, in the same order.
+    /// The hit ratios of LRU caches of other sizes, in the same order.
     pub curves: Vec<Option<HitRatioCurve>>,
-    /// What the stop waits for, if one was begun.
+    /// The device that the stop waits for, during a stop.
     pub awaited: Option<String>,
     /// The errors of all devices by kind.
     pub faults: Vec<FaultCount>,
@@ -208,24 +208,24 @@ pub struct ServerStatus {
     pub tls_failure: Option<String>,
     /// Sessions of clients with each volume, in the same order.
     pub sessions: Vec<Sessions>,
-    /// What their clients may ask for, in the same order.
+    /// The caps of their clients, in the same order.
     pub client_caps: Vec<ClientCap>,
     /// Requests of theirs that waited for that, in the same order.
     pub held_requests: Vec<u64>,
-    /// Recordings of what they are asked for, in the same order.
+    /// The number of running recordings, in the same order.
     pub recordings: Vec<usize>,
     /// Where they are served, in the same order.
     pub served_at: Vec<ServedAt>,
 }
 
-/// State of a server for metrics: what takes the loop long is left out, and comes in turns.
+/// State of a server for metrics: expensive parts are omitted, and returned in turns.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ServerSample {
     /// The state; its activities are empty, and there is the curve of one volume, another one each time.
     pub status: ServerStatus,
     /// How long requests took, in the order of the volumes.
     pub latencies: Vec<Latencies>,
-    /// For how long the loop did nothing else.
+    /// How long the loop was occupied by it.
     pub pause: Duration,
 }
 
@@ -234,11 +234,11 @@ pub struct ServerSample {
 pub struct Beat {
     /// Volumes that it serves.
     pub volumes: usize,
-    /// What their origins lack.
+    /// Bytes that their origins lack.
     pub dirty_bytes: u64,
     /// Whether its cache device is in service.
     pub health: CacheHealth,
-    /// What the stop waits for, if one was begun.
+    /// The device that the stop waits for, during a stop.
     pub awaited: Option<String>,
 }
 
@@ -251,12 +251,12 @@ pub struct Activities {
     pub recent: Activity,
 }
 
-/// What is wrong with a device.
+/// The problem of a device.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Trouble {
     /// Its errors, if it had any.
     pub errors: Option<Errors>,
-    /// For how long it has completed nothing of what it owes, if that is long.
+    /// How long it has completed no outstanding operation, if that is long.
     pub silent: Option<Duration>,
     /// Since when and why the server behind it has been away, if it is.
     pub away: Option<Away>,
@@ -278,7 +278,7 @@ pub struct Errors {
 pub struct FaultCount {
     /// The device.
     pub device: Device,
-    /// What it was asked for.
+    /// The failed operation.
     pub operation: &'static str,
     /// How that ended.
     pub cause: Cause,

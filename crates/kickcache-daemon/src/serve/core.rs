@@ -1,4 +1,4 @@
-//! What the loop and its front ends share: the engine, the devices, and the requests in flight.
+//! The parts that the loop and its front ends share: the engine, the devices, and the requests in flight.
 
 use std::collections::VecDeque;
 
@@ -23,7 +23,7 @@ use crate::serve::times::{Class, Times};
 /// How long no connection is accepted after the process ran out of descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
 
-/// What the loop and its front ends share.
+/// The parts that the loop and its front ends share.
 pub(crate) struct Core<E> {
     pub(crate) clock: Clock,
     /// The time of this turn of the loop.
@@ -42,11 +42,11 @@ pub(crate) struct Core<E> {
     pub(crate) curves: Curves,
     /// Requests that are too early for the caps of their volumes.
     pub(crate) throttles: Throttles<Begun>,
-    /// Requests that wait while the engine gives way to another one.
+    /// Requests that wait while the engine is being replaced.
     on_hold: Option<VecDeque<Begun>>,
     /// When connections are accepted again.
     pub(crate) accept_again: Option<Instant>,
-    /// Of the payload that goes to the engine next.
+    /// Checksums of the next payload for the engine.
     checksums: Vec<Checksum>,
 }
 
@@ -55,7 +55,7 @@ pub(crate) struct Core<E> {
 pub(crate) enum LoopPhase {
     /// Serving.
     Serving,
-    /// Requests in flight come to their end.
+    /// Requests in flight complete.
     Finishing,
     /// The engine stops.
     Stopping,
@@ -63,13 +63,13 @@ pub(crate) enum LoopPhase {
     Goodbye(Instant),
 }
 
-/// A request on its way to the engine, and what comes back with its reply.
+/// A request before it reaches the engine, and the data that its reply needs.
 pub(crate) struct Begun {
     asked: Asked,
     pending: Pending,
 }
 
-/// What a front end asks of the engine; the payload of a write stands in the buffers already.
+/// A front end's request to the engine; the payload of a write is in the buffers already.
 #[derive(Clone, Copy)]
 pub(crate) struct Asked {
     pub(crate) id: RequestId,
@@ -79,7 +79,7 @@ pub(crate) struct Asked {
 }
 
 impl<E: CacheEngine> Core<E> {
-    /// Nothing is in flight, and nobody has been served.
+    /// No request is in flight, and none has been served.
     pub(crate) fn new(
         clock: Clock,
         engine: E,
@@ -108,7 +108,7 @@ impl<E: CacheEngine> Core<E> {
         }
     }
 
-    /// Whether new requests are taken.
+    /// Whether new requests are accepted.
     pub(crate) fn is_serving(&self) -> bool {
         self.stage == LoopPhase::Serving
     }
@@ -146,7 +146,8 @@ impl<E: CacheEngine> Core<E> {
         std::mem::replace(&mut self.missed, Duration::from_nanos(0))
     }
 
-    /// Gives a request to the engine, now or when the cap of its volume lets it go; what is pending comes back with its reply.
+    /// Passes a request to the engine, now or when the cap of its volume permits; its reply contains
+    /// `pending`.
     pub(crate) fn begin(&mut self, asked: &Asked, pending: Pending) {
         let begun = Begun { asked: *asked, pending };
         if !self.is_serving() {
@@ -158,7 +159,7 @@ impl<E: CacheEngine> Core<E> {
         }
     }
 
-    /// Gives the engine what waited for a cap and is due; once nobody is served any more, all that waits.
+    /// Passes due requests that waited for a cap to the engine; at a stop, all that wait.
     pub(crate) fn begin_due(&mut self) {
         let is_serving = self.is_serving();
         while let Some(begun) =
@@ -168,7 +169,7 @@ impl<E: CacheEngine> Core<E> {
         }
     }
 
-    /// Drops what waits for a cap and nobody waits for any more.
+    /// Drops requests that wait for a cap and whose clients have gone.
     pub(crate) fn drop_held(&mut self, is_unwanted: impl Fn(&Pending) -> bool) {
         let mut unwanted = self.throttles.take_out(|begun| is_unwanted(&begun.pending));
         if let Some(on_hold) = &mut self.on_hold {
@@ -182,12 +183,12 @@ impl<E: CacheEngine> Core<E> {
         }
     }
 
-    /// From here on the engine is given nothing.
+    /// From here on no request is passed to the engine.
     pub(crate) fn hold(&mut self) {
         self.on_hold.get_or_insert_default();
     }
 
-    /// It is given what waits, and all that comes.
+    /// Passes the waiting requests to the engine, and all later ones.
     pub(crate) fn let_go(&mut self) {
         for begun in self.on_hold.take().into_iter().flatten() {
             self.hand_over(begun);
@@ -236,7 +237,7 @@ impl<E: CacheEngine> Core<E> {
     }
 }
 
-/// A span of the standard library as one of the engine's.
+/// A span of the standard library as a span of the engine.
 pub(crate) fn engine_span(span: std::time::Duration) -> Duration {
     Duration::from_nanos(u64::try_from(span.as_nanos()).unwrap_or(u64::MAX))
 }

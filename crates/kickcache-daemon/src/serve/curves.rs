@@ -24,8 +24,8 @@ impl Curves {
         self.volumes[at] = Some(Box::new(LruSampler::new(SAMPLES)));
     }
 
-    /// Takes a request in. The curve is about reads; a write brings its blocks to the front of the LRU cache, as it brings
-    /// them into ours. What is discarded, or becomes zeroes, is no use of a block.
+    /// Counts a request. The curve is about reads; a write moves its blocks to the front of the LRU cache, as
+    /// it caches them in ours. A discard or write-zeroes is no use of a block.
     #[inline]
     pub(crate) fn note(&mut self, volume: VolumeId, operation: Operation, extent: ByteExtent) {
         let Some(Some(sampler)) = self.volumes.get_mut(usize::from(volume.get())) else { return };

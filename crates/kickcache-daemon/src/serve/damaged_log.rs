@@ -1,4 +1,4 @@
-//! What to do about a cache device of which a part of the log is not what it was.
+//! The remedy for a cache device with a damaged part of the log.
 
 use std::path::Path;
 
@@ -24,7 +24,7 @@ pub fn damaged_log(error: &Error, path: &Path, state: &StatePlace) -> Option<Str
     };
     let check = || ShellCommand::new("check").path(path);
     Some(format!(
-        "{again}see what is left ({}), and go on with that ({}): its help says what may come back older then",
+        "{again}check the findings ({}), and repair it with the intact part ({}): its help explains which data may be older then",
         check().state(state),
         check().word("--repair").word("--accept-older").state(state)
     ))
@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_damaged_log_is_told_with_its_device_and_the_state_directory() {
+    fn a_damaged_log_is_reported_with_device_and_state_directory() {
         let state = StatePlace::Directory("/srv/notes".into());
         let rotted = Error::Rotted { what: "a batch header".into() };
         let said = damaged_log(&rotted, Path::new("/dev/fast"), &state).unwrap();

@@ -1,8 +1,9 @@
-//! The engine behind the front ends gives way to another one while volumes are served: to one without a cache, where the cache device
-//! is left out, or to one with an empty cache device, where one is taken in. Orders to the loop; what may wait for a device is done
-//! between them by the thread of whoever asks ([`crate::serve::leaving_out`], [`crate::serve::taking_in`]).
+//! Replaces the engine behind the front ends while volumes are served: by an engine without a cache, if the
+//! cache device is taken out of use, or by one with an empty cache device, if one is put into use. This
+//! module has the orders to the loop; steps that may wait for a device are done between the orders by the
+//! caller's thread ([`crate::serve::leaving_out`], [`crate::serve::taking_in`]).
 //!
-//! New requests wait for the moment in which nothing is in flight.
+//! New requests wait for the moment in which no request is in flight.
 
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -22,14 +23,14 @@ use crate::serve::volume_info::VolumeInfo;
 
 /// How long new requests wait at most; then the engine stays.
 const QUIET_MAX: Duration = Duration::from_millis(5_000);
-/// Time between two looks at what it waits for.
+/// Time between two checks of its conditions.
 const LOOK_PAUSE: Duration = Duration::from_millis(1);
 
 /// An order to the loop about its engine.
 pub(crate) enum EngineOrder {
-    /// Tell what there is.
+    /// Return the present state.
     Look(Sender<Result<Behind, ServeError>>),
-    /// The same, and change nothing of it until [`EngineOrder::Change`] or [`EngineOrder::Stay`].
+    /// The same, and keep it unchanged until [`EngineOrder::Change`] or [`EngineOrder::Stay`].
     Begin(Sender<Result<Behind, ServeError>>),
     /// Have another engine in the place of this one.
     Change(Box<Other>, Sender<Result<Former, ServeError>>),
@@ -37,13 +38,13 @@ pub(crate) enum EngineOrder {
     Stay(Sender<()>),
 }
 
-/// How the loop is asked.
+/// The interface for orders to the loop.
 pub(crate) trait AskEngine {
-    /// Gives an order, and waits for what comes of it.
+    /// Sends an order, and waits for its result.
     fn ask_engine<T>(&self, order: impl FnOnce(Sender<T>) -> EngineOrder) -> Result<T, ServeError>;
 }
 
-/// What is behind the front ends.
+/// The engine and devices behind the front ends.
 pub(crate) struct Behind {
     pub(crate) superblock: Superblock,
     pub(crate) cache: CacheUse,
@@ -51,7 +52,8 @@ pub(crate) struct Behind {
     /// How devices are driven.
     pub(crate) io_engine: IoEngine,
     pub(crate) volumes: Vec<VolumeInfo>,
-    /// What the cache device has that the origins lack, or have not flushed, of volumes that are served or not.
+    /// Blocks on the cache device that the origins lack, or have not flushed, for served and unserved
+    /// volumes.
     pub(crate) unclean: Vec<Unclean>,
     /// Origins that are files or block devices.
     pub(crate) origins: Vec<Arc<BlockFile>>,
@@ -73,40 +75,40 @@ pub struct Unclean {
     pub volume: String,
     /// How many.
     pub blocks: u64,
-    /// Whether it is served: else nobody writes them back.
+    /// Whether it is served: otherwise its blocks are not written back.
     pub is_served: bool,
 }
 
-/// Another engine, which has read its log back and submitted nothing since.
+/// Another engine, which has recovered its log and has not submitted anything since.
 pub(crate) struct Other {
     pub(crate) engine: Engine,
     pub(crate) superblock: Superblock,
     pub(crate) kind: OtherKind,
 }
 
-/// What is behind it.
+/// The devices of the new engine.
 pub(crate) enum OtherKind {
     /// No cache device.
     WithoutCache(DirtyFate),
-    /// This one, and what is noted of it.
+    /// This cache device, and its records.
     WithCache(BlockFile, Arc<Notes>),
 }
 
-/// What is behind the front ends no more.
+/// The devices of the old engine.
 pub(crate) struct Former {
-    /// What was given up.
+    /// The abandoned blocks.
     pub(crate) lost: Vec<Unclean>,
     /// The cache device, which is closed when this is dropped.
     pub(crate) _cache: Parted,
 }
 
-/// Whether the engine is to give way.
+/// Whether the engine is to be replaced.
 #[derive(Default)]
 pub(crate) enum EngineLease {
     /// It is not.
     #[default]
     None,
-    /// Somebody prepares another one.
+    /// A caller prepares another engine.
     Prepared,
     /// Requests wait for that.
     Changing(EngineChange),
@@ -118,7 +120,7 @@ impl EngineLease {
         !matches!(self, EngineLease::None)
     }
 
-    /// What is under way.
+    /// The change in progress.
     pub(crate) fn change(&mut self) -> Option<&mut EngineChange> {
         match self {
             EngineLease::Changing(change) => Some(change),
@@ -126,7 +128,7 @@ impl EngineLease {
         }
     }
 
-    /// When the loop must turn for it: what it waits for is often the end of something else.
+    /// The time of the next turn of the loop for it: its conditions often change with other events.
     pub(crate) fn poll_timeout(&self, now: Instant) -> Option<Instant> {
         match self {
             EngineLease::Changing(_) => Some(now.plus(LOOK_PAUSE)),
@@ -135,7 +137,7 @@ impl EngineLease {
     }
 }
 
-/// A change under way.
+/// A change in progress.
 pub(crate) struct EngineChange {
     pub(crate) other: Box<Other>,
     pub(crate) step: EngineStep,
@@ -148,11 +150,11 @@ pub(crate) struct EngineChange {
 /// How far it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum EngineStep {
-    /// Requests come to their end, and origins get everything.
+    /// Requests complete, and origins get all data.
     Quieting,
     /// It is put on record that the cache device is out of service.
     Recording,
-    /// Nothing is to be in flight.
+    /// No request may be in flight.
     Parting,
 }
 
@@ -174,7 +176,7 @@ impl EngineChange {
         now >= self.begun.plus(QUIET_MAX)
     }
 
-    /// The next step, and how long the one before it took.
+    /// Begins the next step; returns the time of the previous one.
     pub(crate) fn go_on(&mut self, now: Instant, step: EngineStep) -> Duration {
         self.step = step;
         let took = now.since(self.step_begun);

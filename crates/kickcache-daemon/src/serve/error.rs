@@ -11,7 +11,7 @@ use crate::serve::config::StatePlace;
 use crate::serve::damaged_log::damaged_log;
 use crate::shell_command::Flag;
 
-/// An error of serving: a sentence that says what was found, what was expected and what to do.
+/// An error of serving: a sentence with the problem found, the expectation and the remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     /// A device cannot be opened.
@@ -30,7 +30,7 @@ pub enum ServeError {
     Cache {
         /// The cache device.
         path: PathBuf,
-        /// What was found and what to do.
+        /// The problem and the remedy.
         what: String,
     },
     /// A device has not answered for a while; the operation ends when it does.
@@ -41,31 +41,31 @@ pub enum ServeError {
         /// The step that waits, and the result to expect.
         what: String,
     },
-    /// Nothing can be noted in the state directory, of no cache device.
+    /// No record can be written to the state directory, for any cache device.
     #[error("{path}: {what}")]
     Unnoted {
         /// The cache device that was about to be served.
         path: PathBuf,
-        /// What was found and what to do.
+        /// The problem and the remedy.
         what: String,
     },
     /// The cache device cannot be read or written.
-    #[error("{path}: cannot {action}: {source}; see what the kernel says of it (dmesg); a start goes on without it with {}",
+    #[error("{path}: cannot {action}: {source}; see the kernel's messages (dmesg); to start without it, use {}",
         Flag::new("--without-cache", path.as_os_str()))]
     CacheIo {
         /// The cache device.
         path: PathBuf,
-        /// What was tried.
+        /// The attempted operation.
         action: &'static str,
         /// Why it failed.
         source: io::Error,
     },
     /// A device that is to take over cannot be read or written; it is no cache device yet.
-    #[error("{path}: cannot {action}: {source}; see what the kernel says of it (dmesg)")]
+    #[error("{path}: cannot {action}: {source}; see the kernel's messages (dmesg)")]
     Successor {
         /// The device.
         path: PathBuf,
-        /// What was tried.
+        /// The attempted operation.
         action: &'static str,
         /// Why it failed.
         source: io::Error,
@@ -75,7 +75,7 @@ pub enum ServeError {
     Volume {
         /// Its name.
         name: String,
-        /// What was found, expected and what to do.
+        /// The problem, the expectation and the remedy.
         what: String,
     },
     /// Several volumes do not fit to their origins.
@@ -86,7 +86,7 @@ pub enum ServeError {
     Origin {
         /// The volume's name.
         name: String,
-        /// What was found, expected and what to do.
+        /// The problem, the expectation and the remedy.
         source: OpenError,
     },
     /// An address cannot be served.
@@ -100,10 +100,10 @@ pub enum ServeError {
     /// TLS cannot be served.
     #[error("cannot serve NBD with TLS: {0}")]
     Tls(#[from] TlsError),
-    /// The system refused something that the server cannot do without.
+    /// The system refused a resource that the server needs.
     #[error("cannot {action}: {source}")]
     System {
-        /// What was tried.
+        /// The attempted operation.
         action: &'static str,
         /// Why it failed.
         source: io::Error,
@@ -111,7 +111,7 @@ pub enum ServeError {
     /// A stop was cut short.
     #[error("{what}")]
     GivenUp {
-        /// What it did not wait for, and what that means.
+        /// The device that it did not wait for, and the consequence.
         what: String,
     },
     /// It ended cleanly, with blocks on a cache device out of service alone, or with dirty blocks that are lost.
@@ -131,7 +131,7 @@ pub enum ServeError {
 pub struct RefusedVolume {
     /// Its name.
     pub name: String,
-    /// What was found, expected and what to do.
+    /// The problem, the expectation and the remedy.
     pub what: String,
 }
 
@@ -161,7 +161,7 @@ impl ServeError {
         }
     }
 
-    /// That the engine refuses a cache device, with the commands that go on with what is left of a damaged log.
+    /// The engine's refusal of a cache device, with the commands that use the intact part of a damaged log.
     pub(crate) fn of_engine(path: &Path, source: Error, state: &StatePlace) -> ServeError {
         match damaged_log(&source, path, state) {
             Some(next) => ServeError::Cache { path: path.into(), what: format!("{source}; {next}") },

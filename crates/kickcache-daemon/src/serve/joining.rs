@@ -1,4 +1,4 @@
-//! A volume comes while its server serves others: the part that is not the loop's, and may wait.
+//! Adding a volume to a running server: the steps outside of the loop, which may wait.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -28,7 +28,7 @@ use crate::serve::unserved::{Finding, warn_of_no_proof};
 use crate::shell_command::ShellCommand;
 use crate::state::uuid_text;
 
-/// What a volume that comes has in common with those that are served.
+/// The parameters that a new volume shares with the served ones.
 #[derive(Clone)]
 pub(crate) struct Surroundings {
     /// The cache device.
@@ -39,14 +39,13 @@ pub(crate) struct Surroundings {
     pub(crate) stop_wish: StopWish,
 }
 
-/// A volume that was looked at and can be served; nothing was changed for it but that its sockets are open, and
-/// its block device is made.
+/// A checked volume that can be served; so far only its sockets are open and its block device is created.
 pub struct ReadyVolume {
     volume: OpenVolume,
     places: OpenPlaces,
 }
 
-/// Opens a volume and finds what can be wrong with it, as a start would.
+/// Opens a volume and checks it, as a start would.
 pub(crate) fn prepare(
     asked: &impl AskLoop,
     spec: &VolumeSpec,
@@ -76,7 +75,8 @@ fn check_apart(spec: &VolumeSpec, members: &Members) -> Result<(), ServeError> {
     spec.origin.path().map_or(Ok(()), |path| check_path(path, &own).map_err(refuse))
 }
 
-/// What the cache device holds of it from earlier must be of this origin, and may not be dirty behind one that takes no writes.
+/// Earlier blocks of the volume on the cache device must be of this origin, and must not be dirty if the origin
+/// takes no writes.
 fn compare(
     asked: &impl AskLoop,
     volume: &mut OpenVolume,
@@ -93,7 +93,7 @@ fn compare(
     };
     if volume.access == AccessMode::ReadOnly && held.not_clean > 0 {
         return Err(refuse(format!(
-            "the cache holds {} of it that its origin lacks; serve it writable and drain it before serving it read-only",
+            "the cache holds {} that its origin lacks; serve it writable and drain it before serving it read-only",
             counted(held.not_clean, "dirty block")
         )));
     }
@@ -113,8 +113,9 @@ fn confirm(volume: &mut OpenVolume, held: &Held, cache: &Path, state: &StatePlac
         Finding::Changed(why) => {
             let detach = ShellCommand::new("detach").path(cache).word(&volume.name).state(state);
             return Err(refuse(format!(
-                "its origin was changed while it was not served ({why}), and {} of it {} cached; stop the daemon, and start it \
-                 with this volume, which drops the clean blocks, or run {detach}",
+                "its origin was changed while it was not served ({why}), and {} of its blocks {} cached; \
+                 stop the daemon, and start it with this volume, which drops the clean blocks, or run \
+                 {detach}",
                 counted(held.cached, "block"),
                 are(held.cached)
             )));
@@ -127,7 +128,7 @@ fn confirm(volume: &mut OpenVolume, held: &Held, cache: &Path, state: &StatePlac
     Ok(())
 }
 
-/// Has a volume served that is ready: its name first, durably, then what is noted of it, then by the loop.
+/// Serves a prepared volume: its name is stored first, durably, then its records, then the loop serves it.
 pub(crate) fn join(
     asked: &impl AskLoop,
     ready: ReadyVolume,
@@ -142,7 +143,7 @@ pub(crate) fn join(
     let recorded = recorded.and_then(|()| {
         let noted =
             notes.map_or(Ok(()), |notes| notes.join(volume.settings.volume, &candidate(&volume, &held)));
-        // Its name does no harm where nothing is cached of it, and goes all the same.
+        // A name without cached blocks is harmless, but is removed nevertheless.
         noted.inspect_err(|_| drop(store_superblock(&cache, &mut held.clone())))
     });
     if let Err(error) = recorded {

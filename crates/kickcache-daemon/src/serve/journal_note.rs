@@ -1,5 +1,5 @@
-//! What the superblock shall know of the journal once the engine has stopped, on its way there: written by a thread, as the
-//! cache device may not answer.
+//! Writes the journal's end to the superblock once the engine has stopped, in a thread, as the cache device
+//! may not respond.
 
 use std::io;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ pub(crate) struct JournalNote {
 }
 
 impl JournalNote {
-    /// Nothing is written.
+    /// No write is in progress.
     pub(crate) fn new(wakeup: Arc<Wakeup>) -> JournalNote {
         JournalNote { background: Background::new(wakeup), is_storing: false }
     }
@@ -39,7 +39,7 @@ impl JournalNote {
         self.is_storing
     }
 
-    /// What came of it.
+    /// The result of the write.
     pub(crate) fn poll(&mut self) -> Option<Result<(), ServeError>> {
         let stored = self.background.poll()?;
         self.is_storing = false;

@@ -1,4 +1,5 @@
-//! A file that shall become a cache device, and is known as an origin: blank as it may be, it is somebody's disk.
+//! A file that is to become a cache device, but is recorded as an origin: even if blank, it is a volume's
+//! disk.
 
 use std::path::Path;
 
@@ -7,24 +8,24 @@ use crate::serve::config::StatePlace;
 use crate::serve::error::ServeError;
 use crate::shell_command::ShellCommand;
 
-/// Refuses to format what is noted as the origin of a volume. What does not exist is nobody's.
+/// Refuses to format the recorded origin of a volume. A missing file is not refused.
 ///
 /// # Errors
-/// [`ServeError::Cache`], whose sentence names the volume and its cache device.
+/// [`ServeError::Cache`]; its sentence names the volume and its cache device.
 pub fn check_no_origin(place: &StatePlace, path: &Path) -> Result<(), ServeError> {
     let (Some(store), Ok(identity)) = (place.store(), identity_of(path)) else { return Ok(()) };
     let what = match store.origin(&identity) {
         Ok(None) => return Ok(()),
         Ok(Some(record)) => format!(
-            "it is recorded as the origin of {}, which was served with {}; choose another one, or, if that volume is given up",
+            "it is recorded as the origin of {}, which was served with {}; choose another device, or, if that volume is given up",
             record.volume,
             record.cache_path.display()
         ),
         Err(error) => format!(
-            "it is unknown whether it is the origin of a volume: {error}, or choose another one, or, if that volume is given up"
+            "it is unknown whether it is the origin of a volume: {error}, or choose another device, or, if that volume is given up"
         ),
     };
     let format = ShellCommand::new("format").word("--force").path(path).state(place);
-    let what = format!("{what}, say so ({format}), which destroys what is there");
+    let what = format!("{what}, format it explicitly ({format}), which destroys its contents");
     Err(ServeError::Cache { path: path.into(), what })
 }

@@ -1,10 +1,10 @@
-//! What others than the loop know of a volume.
+//! The properties of a volume that other threads than the loop need.
 
 use crate::driver::device::AccessMode;
 use crate::serve::served_volumes::Volume;
 use crate::serve::volume_identity::VolumeIdentity;
 
-/// What others than the loop know of a volume.
+/// The properties of a volume that other threads than the loop need.
 #[derive(Clone, Debug)]
 pub(crate) struct KnownVolume {
     /// By which it is known again after a restart.

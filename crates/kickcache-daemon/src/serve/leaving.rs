@@ -1,4 +1,4 @@
-//! A volume on its way out of the loop.
+//! The removal of a volume from the loop.
 
 use std::sync::mpsc::Sender;
 
@@ -9,17 +9,18 @@ use crate::plan::removal::DirtyFate;
 use crate::serve::error::ServeError;
 use crate::serve::membership::Left;
 
-/// How long it may take until nothing of it is in flight and all is written back; then it stays.
+/// How long it may take until no request of the volume is in flight and all blocks are written back; otherwise it
+/// stays.
 const QUIET_MAX: Duration = Duration::from_millis(5_000);
-/// How long before that an origin that does not answer is given up, if what it lacks is abandoned.
+/// How long before that an unresponsive origin is abandoned, if the user accepts the loss of its blocks.
 const GIVE_UP_BEFORE: Duration = Duration::from_millis(3_000);
-/// How often that is looked at, if nothing happens.
+/// The interval of checks if no event occurs.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// Who asked.
+/// The caller.
 pub(crate) type Answer = Sender<Result<Left, ServeError>>;
 
-/// A volume on its way out.
+/// A volume that is being removed.
 pub(crate) struct Leaving {
     pub(crate) id: VolumeId,
     /// Its index.
@@ -37,13 +38,13 @@ pub(crate) struct Leaving {
 /// How far it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum LeavingStep {
-    /// Its clients have their replies, its origin everything.
+    /// Clients get their replies, the origin gets all data.
     Quieting,
-    /// Its blocks are forgotten, from here on.
+    /// Its blocks are dropped, from here on.
     Forgetting(Location),
     /// That becomes durable.
     Sealing,
-    /// Whoever asked writes the superblock.
+    /// The caller writes the superblock.
     Recording,
 }
 
@@ -70,7 +71,8 @@ impl Leaving {
         }
     }
 
-    /// Whether its origin need not be waited for any more, for the first time: what it lacks is abandoned, and it does not answer.
+    /// Whether its origin need not be waited for any more, for the first time: the blocks that it lacks are
+    /// abandoned, and it does not respond.
     pub(crate) fn gives_up(&mut self, now: Instant) -> bool {
         let is_late = now.plus(GIVE_UP_BEFORE) >= self.until;
         let gives_up = is_late && self.dirty == DirtyFate::Abandoned && !self.has_given_up;

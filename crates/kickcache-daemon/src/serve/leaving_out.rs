@@ -19,7 +19,7 @@ use crate::serve::error::ServeError;
 use crate::serve::joining::Surroundings;
 use crate::serve::notes::Notes;
 
-/// Refuses what is in the way of that; gives what is to be written back.
+/// Refuses if there is an obstacle; returns the blocks to be written back.
 pub(crate) fn check(
     asked: &impl AskEngine,
     around: &Surroundings,
@@ -39,8 +39,8 @@ fn refuse(around: &Surroundings, behind: &Behind, fate: DirtyFate) -> Result<(),
     let orphan = behind.unclean.iter().find(|unclean| !unclean.is_served);
     if let (Some(Unclean { volume, blocks, .. }), DirtyFate::WrittenBack) = (orphan, fate) {
         let what = format!(
-            "{blocks} of its blocks are dirty on {}, and it is not served, so that nobody writes them back; serve it (`kickcache add`), \
-             or say --abandon-dirty",
+            "{blocks} of its blocks are dirty on {}, and it is not served, so that they are not written \
+             back; serve it (`kickcache add`), or use --abandon-dirty",
             around.cache.display()
         );
         return Err(ServeError::Volume { name: volume.clone(), what });
@@ -48,7 +48,8 @@ fn refuse(around: &Surroundings, behind: &Behind, fate: DirtyFate) -> Result<(),
     Ok(())
 }
 
-/// Has an engine without a cache in the place of the one with the device; gives what was given up. The device is closed then.
+/// Replaces the engine with the device by one without a cache; returns the blocks given up. The device is
+/// closed then.
 pub(crate) fn leave_out(
     asked: &impl AskEngine,
     around: &Surroundings,
@@ -75,7 +76,7 @@ pub(crate) fn leave_out(
             "the state directory does not record that the cache device is left out, which the device itself does: {error}"
         );
     }
-    // Closes it: whoever reads that it is left out can pull it.
+    // Closes it before the result is reported: the user may then remove the drive.
     drop(cache);
     Ok(lost)
 }
@@ -117,7 +118,7 @@ pub(crate) fn records(behind: &Behind) -> Vec<VolumeRecord> {
     served.collect()
 }
 
-/// What shall hold for the volumes that are served.
+/// The new settings of the served volumes.
 pub(crate) fn volume_settings(behind: &Behind, settings: &[NamedSettings]) -> Vec<VolumeSettings> {
     let settings = settings.iter().filter_map(|named| {
         let volume = behind.volumes.iter().find(|volume| volume.name == named.volume)?;

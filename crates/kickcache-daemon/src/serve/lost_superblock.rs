@@ -1,4 +1,5 @@
-//! A device that is no cache device, at a path where one was that may hold dirty blocks: its superblock is damaged, say.
+//! A device that is not a cache device, at a path with a recorded cache device that may hold dirty blocks:
+//! its superblock may be damaged.
 
 use std::path::Path;
 
@@ -7,20 +8,22 @@ use crate::shell_command::{Flag, ShellCommand};
 use crate::state::OriginRecord;
 use crate::whole_path::whole_path;
 
-/// What is noted of the cache device that was at a path, if it may hold dirty blocks, and what to do; `None` if there was none.
+/// The record of the cache device that was at a path, if it may hold dirty blocks, and the remedy; `None` if
+/// there is no such record.
 pub fn lost_superblock(path: &Path, state: &StatePlace) -> Option<String> {
     let names = noted_dirty(path, state)?;
     let format = ShellCommand::new("format").word("--force").path(path).state(state);
     Some(format!(
-        "by the state directory, a cache device was here that may hold blocks which the origins of {names} lack: both copies of \
-         its superblock are damaged, or something else was written over it; keep it, or a copy, and bring back a copy of it \
-         from before, if there is one; to go on without these blocks, serve with another cache device and {}; {format} \
-         makes it one again, and destroys them",
+        "the state directory records a cache device here that may hold blocks which the origins of \
+         {names} lack: both copies of its superblock are damaged, or it was overwritten; keep it, or a \
+         copy, and restore an earlier copy, if there is one; to serve without these blocks, use another \
+         cache device and {}; {format} makes it a cache device again, and destroys them",
         Flag::new("--new-cache", "NEW".as_ref())
     ))
 }
 
-/// The names of the volumes whose origins may lack what the cache device at a path holds, as it is noted; `None` if there are none.
+/// The names of the volumes with origins that may lack blocks of the cache device at a path, by the records;
+/// `None` if there are none.
 pub fn noted_dirty(path: &Path, state: &StatePlace) -> Option<String> {
     let noted = state.store()?.origins().ok()?.records;
     let whole = whole_path(path);

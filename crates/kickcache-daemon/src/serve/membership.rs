@@ -1,8 +1,9 @@
-//! A volume that comes or goes while its server serves others: orders to the loop. What may wait for a device or for another
-//! machine is done between them by the thread of whoever asks ([`crate::serve::joining`], [`crate::serve::parting`]).
+//! Adding and removing a volume while its server serves others: orders to the loop. Steps that may wait for a
+//! device or for another machine are done between the orders by the caller's thread
+//! ([`crate::serve::joining`], [`crate::serve::parting`]).
 //!
-//! One at a time changes the superblock: who has a [`Lease`] writes it, and the loop takes over what was written when the lease
-//! ends.
+//! Only one caller at a time changes the superblock: the owner of a [`Lease`] writes it, and the loop takes
+//! over the written copy when the lease ends.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -24,9 +25,9 @@ use crate::serve::known_volume::KnownVolume;
 use crate::serve::open_volume::OpenVolume;
 use crate::serve::served_volumes::Volume;
 
-/// An order to the loop about who is served.
+/// An order to the loop about the served volumes.
 pub(crate) enum MembershipOrder {
-    /// Tell who is.
+    /// Return the served volumes.
     Members(Sender<Result<Members, ServeError>>),
     /// Some clean blocks of a volume of the cache device that is not served, and how many it has that are not clean.
     Held(VolumeId, Sender<Held>),
@@ -34,17 +35,17 @@ pub(crate) enum MembershipOrder {
     Lease(Sender<Result<Lease, ServeError>>),
     /// I have written it, if there is one.
     EndLease(Option<Box<Superblock>>, Sender<()>),
-    /// Serve a volume, whose superblock was written: that ends the lease.
+    /// Serve a volume; its superblock was written, and the lease ends.
     Join(Box<Joining>, Sender<Result<(), ServeError>>),
     /// Let go of a volume; if that is done there is a lease.
     Leave(LeaveOrder, Sender<Result<Left, ServeError>>),
-    /// The superblock without it was written, or could not be: forget it. That ends the lease.
+    /// The superblock without it was written, or the write failed: drop it. That ends the lease.
     EndLeave(Option<Box<Superblock>>, Sender<GoneVolume>),
     /// Serve a volume at other places.
     ChangePlaces(Box<PlaceOrder>, Sender<Result<(), ServeError>>),
 }
 
-/// Who is served, and with what.
+/// The served volumes and their parameters.
 pub(crate) struct Members {
     pub(crate) superblock: Superblock,
     pub(crate) cache: Arc<BlockFile>,
@@ -71,7 +72,7 @@ pub(crate) struct Member {
     pub(crate) block_device: Option<PathBuf>,
 }
 
-/// What the cache device has of a volume that is not served.
+/// The blocks on the cache device of an unserved volume.
 pub(crate) struct Held {
     pub(crate) cached: u64,
     pub(crate) not_clean: u64,
@@ -79,9 +80,9 @@ pub(crate) struct Held {
     pub(crate) samples: Vec<Sample>,
 }
 
-/// Who has this writes the superblock, and nobody else does.
+/// The exclusive right to write the superblock.
 pub(crate) struct Lease {
-    /// As it stands on the device.
+    /// As on the device.
     pub(crate) superblock: Superblock,
     pub(crate) cache: Arc<BlockFile>,
 }
@@ -94,7 +95,7 @@ pub(crate) struct Joining {
     pub(crate) exposure: Exposure,
 }
 
-/// Which volume is to go, and what may be lost with it.
+/// The volume to remove, and the blocks that may be lost with it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct LeaveOrder {
     pub(crate) name: String,
@@ -102,7 +103,7 @@ pub(crate) struct LeaveOrder {
     pub(crate) dirty: DirtyFate,
 }
 
-/// A volume of which nothing is left in the cache, durably.
+/// A volume without any block in the cache, durably.
 pub(crate) struct Left {
     pub(crate) id: VolumeId,
     /// Blocks that the origin lacks.
@@ -110,13 +111,13 @@ pub(crate) struct Left {
     pub(crate) lease: Lease,
 }
 
-/// A volume that is gone from the loop; its device is closed when this is dropped.
+/// A volume that was removed from the loop; its device is closed when this is dropped.
 pub(crate) struct GoneVolume {
     pub(crate) _volume: Option<Volume>,
     pub(crate) _device: Parted,
 }
 
-/// Places that a volume comes to, and those that it leaves.
+/// Addresses that a volume gains, and addresses that it loses.
 pub(crate) struct PlaceOrder {
     pub(crate) name: String,
     pub(crate) added: OpenPlaces,
@@ -128,7 +129,7 @@ pub(crate) struct PlaceOrder {
     pub(crate) exposure: Exposure,
 }
 
-/// What becomes of a place.
+/// The change of an address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum PlaceFate {
     Stays,

@@ -1,4 +1,5 @@
-//! A cache device that may hold blocks which an origin lacks, while another one is about to be used: what is said of it.
+//! Messages about a cache device that may hold blocks which an origin lacks, while another one is about to be
+//! used.
 
 use std::os::unix::fs::{FileExt, FileTypeExt};
 use std::path::Path;
@@ -14,8 +15,8 @@ use crate::whole_path::whole_path;
 
 /// Why a cache device is not accepted for an origin, and what to do, as a sentence.
 ///
-/// `chosen` is the cache device that is about to be used, `go_on` the flag that accepts the loss. A drain is named only if the
-/// missed device stands where it was.
+/// `chosen` is the cache device that is about to be used, `go_on` the flag that accepts the loss. A drain is
+/// recommended only if the missed device is at its recorded path.
 pub fn sentence(record: &OriginRecord, chosen: &str, go_on: &Flag, place: &StatePlace) -> String {
     let (before, origin) = (record.cache_path.display(), &record.identity);
     let noted = format!(
@@ -26,22 +27,22 @@ pub fn sentence(record: &OriginRecord, chosen: &str, go_on: &Flag, place: &State
         Standing::There => {
             let drain = ShellCommand::drain_offline(&record.volume, &record.cache_path).state(place);
             format!(
-                "{noted}; write back what it holds ({drain}), serve the volume with that one, or say {go_on} to go on without \
-                 what it holds"
+                "{noted}; write its blocks back ({drain}), serve the volume with that device, or use \
+                 {go_on} to serve it without them"
             )
         }
         Standing::Replaced(found) => format!(
-            "{noted}; the cache device that is at {before} now is another one (uuid {found}); if the first one is elsewhere, \
-             serve the volume with it, or say {go_on} to go on without what it holds"
+            "{noted}; the cache device at {before} is now a different one (uuid {found}); if the first \
+             one is elsewhere, serve the volume with it, or use {go_on} to serve it without its blocks"
         ),
         Standing::Absent => format!(
-            "{noted}; that one cannot be read there: bring it back (is its file system mounted? was it moved?) and serve the \
-             volume with it, or say {go_on} to go on without what it holds"
+            "{noted}; it cannot be read there: restore it (is its file system mounted? was it moved?) \
+             and serve the volume with it, or use {go_on} to serve it without its blocks"
         ),
     }
 }
 
-/// Whether a noted cache device stands where it was.
+/// Whether a recorded cache device is at its path.
 enum Standing {
     There,
     /// Another one does, with this uuid.
@@ -58,17 +59,17 @@ fn standing(record: &OriginRecord) -> Standing {
     }
 }
 
-/// The uuid of the cache device at a path, if there is one that can be read.
+/// The uuid of the cache device at a path, if it is readable.
 pub fn uuid_at(path: &Path) -> Option<String> {
     superblock_at(path).map(|found| uuid_text(found.uuid))
 }
 
-/// The superblock of the cache device at a path, if there is one that can be read and may be served.
+/// The superblock of the cache device at a path, if it is readable and may be served.
 pub(crate) fn superblock_at(path: &Path) -> Option<Superblock> {
     any_superblock_at(path).filter(|found| !found.takeover.is_barred())
 }
 
-/// The same, also of one that must not be served.
+/// The same, also of a device that must not be served.
 pub(crate) fn any_superblock_at(path: &Path) -> Option<Superblock> {
     let kind = access::metadata(path).ok()?.file_type();
     if !kind.is_file() && !kind.is_block_device() {
@@ -89,12 +90,12 @@ pub fn new_cache(device: &Path) -> Flag {
     Flag::new("--new-cache", whole_path(device).as_os_str())
 }
 
-/// The flag of `kickcache serve` that loses what is dirty of a volume.
+/// The flag of `kickcache serve` that accepts the loss of a volume's dirty blocks.
 pub fn lose_dirty(volume: &str) -> Flag {
     Flag::new("--lose-dirty", volume.as_ref())
 }
 
-/// The flag of `kickcache serve` that takes an origin for the one that the cache device knows.
+/// The flag of `kickcache serve` that accepts an origin as the recorded origin of the cache device.
 pub fn origin_moved(volume: &str) -> Flag {
     Flag::new("--origin-moved", volume.as_ref())
 }

@@ -1,8 +1,9 @@
 //! Serving: one thread with engine, driver and front ends.
 //!
-//! [`config`] says what to serve; [`prepare`] opens it, `startup` makes a loop of it, `event_loop` runs, and [`server`] is what
-//! the rest of the program sees. `core` is what the loop shares with its front ends, which are in `frontend`. [`notes`],
-//! [`overtaken`], [`older_copy`] and [`cache_device`] are about what stands on devices and in the state directory before anybody is served.
+//! [`config`] has the parameters; [`prepare`] opens the devices, `startup` makes a loop, `event_loop` runs
+//! it, and [`server`] is the interface for the rest of the program. The loop shares `core` with its front
+//! ends, which are in `frontend`. [`notes`], [`overtaken`], [`older_copy`] and [`cache_device`] handle the
+//! state on devices and in the state directory before any volume is served.
 
 mod aside;
 mod asker;

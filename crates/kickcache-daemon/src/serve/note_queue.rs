@@ -18,13 +18,13 @@ pub(crate) struct NoteQueue {
     background: Background<()>,
     waiting: VecDeque<Note>,
     is_busy: bool,
-    /// Which notes of the cache device's wear come when.
+    /// The schedule of wear records of the cache device.
     pub(crate) wear: WearNotes,
 }
 
-/// What is to be noted.
+/// The content of a record.
 pub(crate) enum Note {
-    /// Whether a volume's origin has everything.
+    /// Whether a volume's origin is complete.
     Completeness(VolumeId, Completeness),
     /// Which blocks are newest on a cache device out of service.
     Newest {
@@ -35,12 +35,12 @@ pub(crate) enum Note {
     },
     /// An origin that was written by this daemon alone until its stop.
     Stop(VolumeId, Arc<BlockFile>),
-    /// What was written to the cache device lately.
+    /// Recent writes to the cache device.
     Wear(WearNote),
 }
 
 impl NoteQueue {
-    /// Nothing to note.
+    /// No pending record.
     pub(crate) fn new(wakeup: Arc<Wakeup>) -> NoteQueue {
         let background = Background::new(wakeup);
         NoteQueue { background, waiting: VecDeque::new(), is_busy: false, wear: WearNotes::default() }
@@ -57,7 +57,7 @@ impl NoteQueue {
         self.go_on(notes);
     }
 
-    /// Takes in what ended, and goes on with what waits.
+    /// Handles ended records, and starts waiting ones.
     pub(crate) fn go_on(&mut self, notes: &Arc<Notes>) {
         while self.background.poll().is_some() {
             self.is_busy = false;

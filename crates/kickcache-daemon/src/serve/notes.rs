@@ -1,5 +1,5 @@
-//! What is noted in the state directory while volumes are served: which cache device each origin has, whether that may hold
-//! blocks which the origin lacks, and whether it is out of service.
+//! The records in the state directory while volumes are served: the cache device of each origin, whether it
+//! may hold blocks which the origin lacks, and whether it is out of service.
 //!
 //! Over 500 lines because all records of a server are kept under one lock.
 
@@ -27,36 +27,36 @@ use crate::whole_path::whole_path;
 /// The number of a cache device's first start: it is formatted with 1.
 pub(crate) const FIRST_START: u64 = 2;
 
-/// The notes of a server. Shared with those who hold its handle.
+/// The records of a server. Shared with the holders of its handle.
 pub(crate) struct Notes {
     store: Option<Result<StateStore, StateError>>,
-    /// Another one may take over. Held while its record is replaced: what somebody else notes in there stays. Where both are held,
-    /// `volumes` comes first.
+    /// Another device may take over. The lock is held while its record is replaced, so that changes of other
+    /// threads are kept. If both locks are held, `volumes` is locked first.
     cache: Arc<Mutex<CacheRecord>>,
-    /// What was noted of the cache device before.
+    /// The previous record of the cache device.
     cache_before: Option<CacheRecord>,
     volumes: Mutex<Vec<Noted>>,
-    /// Whether the start before this one was noted here.
+    /// Whether the previous start was recorded here.
     is_last: bool,
-    /// All volumes of the cache device, for who notes that it is out of service.
+    /// All volumes of the cache device, for the record that it is out of service.
     names: Names,
 }
 
-/// The names of volumes by their numbers; they come and go.
+/// The names of volumes by their numbers; volumes are added and removed.
 type Names = Arc<KnownNames>;
 
-/// What is noted of a volume.
+/// The record of a volume.
 struct Noted {
     id: VolumeId,
     name: String,
     identity: String,
     completeness: Completeness,
-    /// What the note says of that: it could not be replaced if it says something else.
+    /// The value in the record: if it differs, the record could not be replaced.
     is_noted_dirty: bool,
     file: Option<FileIdentity>,
     /// Set at a clean stop.
     stopped: Option<FileStamp>,
-    /// What was noted before.
+    /// The previous record.
     before: Option<OriginRecord>,
 }
 
@@ -69,17 +69,17 @@ pub(crate) struct Candidate<'a> {
     pub(crate) holdings: Holdings,
 }
 
-/// What a cache device may hold of a volume before it is served.
+/// The blocks that a cache device may hold of a volume before it is served.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Holdings {
     /// It does not know the volume.
     Nothing,
-    /// What it got in its earlier starts.
+    /// Blocks of its earlier starts.
     Earlier,
 }
 
 impl Candidate<'_> {
-    /// Whether the origin may come to lack what was acknowledged.
+    /// Whether the origin may lack acknowledged writes in future.
     fn writes_back(&self) -> bool {
         self.mode == Mode::WriteBack && self.access == AccessMode::ReadWrite
     }
@@ -92,7 +92,7 @@ pub struct Chosen<'a> {
     pub path: &'a Path,
     /// `None` if it is going to be formatted.
     pub uuid: Option<[u8; 16]>,
-    /// Whether it may take the place of one that may hold dirty blocks.
+    /// Whether it may replace a device that may hold dirty blocks.
     pub replacement: Replacement,
 }
 
@@ -155,21 +155,22 @@ pub(crate) fn check(
     ServeError::refusing(origins.iter().filter(is_missed).map(refuse).collect())
 }
 
-/// Says why an origin is refused whose note cannot be read: any cache device may be the one that it was served with, and
-/// dirty.
+/// The reason to refuse an origin whose record is unreadable: the origin may have been served with any cache
+/// device, which may be dirty.
 ///
 /// # Errors
-/// The sentence that says so.
+/// A sentence with the reason.
 pub fn check_readable(store: &StateStore, chosen: Chosen<'_>, identity: &str) -> Result<(), String> {
     match (store.origin(identity), chosen.replacement) {
         (Ok(_), _) => Ok(()),
         (Err(error @ StateError::Newer { .. }), _) => Err(error.to_string()),
         (Err(_), Replacement::Accept) => Ok(()),
-        // Nothing is known of any origin, which is told once.
+        // No record of any origin is readable, which is reported once.
         (Err(_), Replacement::Refuse) if store.origins().is_err() => Ok(()),
         (Err(error), Replacement::Refuse) => Err(format!(
-            "it is unknown which cache device its origin was served with last, and whether that holds blocks that the origin \
-             lacks: {error}, or say {} to go on without what another one holds",
+            "it is unknown with which cache device its origin was last served, and whether that holds \
+             blocks that the origin lacks: {error}, or use {} to serve it without the blocks on another \
+             device",
             new_cache(chosen.path)
         )),
     }
@@ -179,23 +180,23 @@ pub fn check_readable(store: &StateStore, chosen: Chosen<'_>, identity: &str) ->
 fn unnoted(place: &StatePlace, cache: &Path, error: &StateError) -> ServeError {
     let way_on = match place {
         StatePlace::Directory(directory) => format!(
-            "make room in {directory} and make it writable, or give another directory with --state, with a copy of what is in \
-             this one",
+            "make room in {directory} and make it writable, or give another directory with --state, with \
+             a copy of the files in this one",
             directory = directory.display()
         ),
         StatePlace::Missing | StatePlace::NotKept => "give a directory with --state".into(),
     };
     let what = format!(
-        "{error}; nothing is served without a record of it, as an older copy of the cache device would pass for this \
-         one afterwards: {way_on}"
+        "{error}; no volume is served without a record, because an older copy of the cache device could \
+         not be detected afterwards: {way_on}"
     );
     ServeError::Unnoted { path: cache.into(), what }
 }
 
 fn untrusted(name: &str, error: &StateError) -> ServeError {
     let what = format!(
-        "{error}; write-back needs a directory to record that the cache device holds what the origin lacks: give one with \
-         --state, or serve in another mode"
+        "{error}; write-back needs a directory to record that the cache device holds blocks that the \
+         origin lacks: give one with --state, or serve in another mode"
     );
     ServeError::Volume { name: name.into(), what }
 }
@@ -211,12 +212,14 @@ impl Notes {
         let known = store.as_ref().and_then(|store| store.as_ref().ok());
         let cache = CacheRecord::new(superblock, path.into());
         let cache_before = known.and_then(|store| store.cache(&cache.uuid).ok()?);
-        // Else it was served elsewhere since, and may have become dirty there. The log says so when it was read.
+        // Otherwise it was served elsewhere since, and may have become dirty there. The log mentioned it when
+        // the record was read.
         if known.is_some() && cache_before.is_none() && cache.starts > FIRST_START {
             tracing::warn!(
                 event = "record_missing",
-                "{} was served before, and the state directory has no record of it: if another directory has, stop, and name \
-                 that with --state; else an older copy is not detected",
+                "{} was served before, and the state directory has no record for it: if another \
+                 directory has one, stop, and name that with --state; otherwise an older copy is not \
+                 detected",
                 path.display()
             );
         }
@@ -231,12 +234,12 @@ impl Notes {
         Ok(notes)
     }
 
-    /// What is to be noted of a volume that is about to be served.
+    /// The new record of a volume that is about to be served.
     fn noted(&self, id: VolumeId, volume: &Candidate<'_>) -> Noted {
         let known = self.store.as_ref().and_then(|store| store.as_ref().ok());
         let before = known.and_then(|store| store.origin(volume.identity).ok()?);
         let (cache, is_last) = (self.cache(), &self.is_last);
-        // What is complete as of a start that failed has no note of that start.
+        // The completeness is as of a failed start, which left no record of its own.
         let just_before =
             CompleteCache { cache_uuid: cache.uuid.clone(), starts: cache.starts.saturating_sub(1) };
         let is_own = |record: &&OriginRecord| {
@@ -262,7 +265,7 @@ impl Notes {
         }
     }
 
-    /// Notes a volume that comes while others are served, durably, before it is.
+    /// Records a volume that is added to a running server, durably, before it is served.
     pub(crate) fn join(&self, id: VolumeId, volume: &Candidate<'_>) -> Result<(), ServeError> {
         let noted = self.noted(id, volume);
         let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
@@ -276,7 +279,7 @@ impl Notes {
         Ok(())
     }
 
-    /// It does not come after all: what was noted before is noted again.
+    /// The volume was not added after all: its previous record is restored.
     pub(crate) fn undo_join(&self, id: VolumeId) {
         let noted = self.take(id);
         let (Some(noted), Some(Ok(store))) = (noted, &self.store) else { return };
@@ -289,8 +292,8 @@ impl Notes {
         }
     }
 
-    /// A volume is gone from the cache device, and its origin has everything: as after a detach. That it was served with this
-    /// device stays: what another one holds of it is old.
+    /// A volume was removed from the cache device, and its origin is complete: as after a detach. The record
+    /// that it was served with this device stays: its blocks on other devices are stale.
     ///
     /// # Errors
     /// A sentence; the note calls it dirty perhaps.
@@ -301,12 +304,14 @@ impl Notes {
         self.keep(store, &Noted { completeness: Completeness::Complete, ..noted })
     }
 
-    /// Another device, with this superblock, has taken over from the cache device: its number, so that whatever is a copy of the old one
-    /// is an older copy, and where it is. Before anything is acknowledged that it alone has, and once the old one says so: until
-    /// then that is the cache, with its own number.
+    /// Another device, with this superblock, has taken over from the cache device: records its number, so
+    /// that every copy of the old device is an older copy, and its path. This is done before any acknowledged
+    /// write is on the new device alone, and after the old one is marked as replaced: until then the old
+    /// device is the cache, with its own number.
     ///
     /// # Errors
-    /// A sentence; the record of the cache device says what it said, or that of an origin has the old device's path.
+    /// A sentence; either the record of the cache device is unchanged, or that of an origin has the old
+    /// device's path.
     pub(crate) fn take_over(&self, superblock: &Superblock, path: &Path) -> Result<(), StateError> {
         let mut volumes = self.lock();
         let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
@@ -331,11 +336,11 @@ impl Notes {
         Ok(())
     }
 
-    /// The cache device is left out: what it holds is old from here on, and the origins have everything, or what they lack was given
-    /// up. Nothing more is noted by these notes.
+    /// The cache device is out of use: its blocks are stale from here on, and the origins are complete, or
+    /// the user accepted the loss. These records are not written any more.
     ///
     /// # Errors
-    /// A sentence; the device itself says the same.
+    /// A sentence; the device itself has the same mark.
     pub(crate) fn leave_out(&self) -> Result<(), StateError> {
         let Some(Ok(store)) = &self.store else { return Ok(()) };
         let mut volumes = self.lock();
@@ -362,7 +367,8 @@ impl Notes {
         Some(volumes.remove(index))
     }
 
-    /// Keeps the number of the start, and then what it is about. What was kept is undone if that fails midway.
+    /// Writes the number of the start, and then the records of the volumes. If that fails midway, it restores
+    /// the previous records.
     fn keep_all(&self) -> Result<(), StateError> {
         let Some(Ok(store)) = &self.store else { return Ok(()) };
         store.keep_cache(&self.cache())?;
@@ -370,7 +376,7 @@ impl Notes {
         kept.inspect_err(|_| self.undo())
     }
 
-    /// The start failed, and served nobody: what was noted before is noted again.
+    /// The start failed, and no volume was served: the previous records are restored.
     pub(crate) fn undo(&self) {
         let Some(Ok(store)) = &self.store else { return };
         let cache = self.cache();
@@ -415,7 +421,8 @@ impl Notes {
         kept
     }
 
-    /// Notes whether the origin of a volume has everything: it may be dirty, or it has no dirty block and no way to get any.
+    /// Records whether the origin of a volume is complete: it may be dirty, or it has no dirty block and
+    /// cannot get any.
     pub(crate) fn note_completeness(&self, id: VolumeId, completeness: Completeness) {
         let Some(Ok(store)) = &self.store else { return };
         let mut volumes = self.lock();
@@ -470,7 +477,7 @@ impl Notes {
         store.forget_origin(&older)
     }
 
-    /// Who notes that the cache device is out of service.
+    /// The writer of the record that the cache device is out of service.
     pub(crate) fn keeper(&self) -> Option<KeepNote> {
         let Some(Ok(store)) = &self.store else { return None };
         let (store, cache) = (store.clone(), Arc::clone(&self.cache));
@@ -491,8 +498,9 @@ impl Notes {
         }))
     }
 
-    /// Notes which blocks are still newest on a cache device out of service: its daemon ends, and nobody knows it after that.
-    /// `known` are all volumes of the device, of which any may need it if nothing was noted before.
+    /// Records which blocks are still the newest on a cache device out of service, because this information
+    /// ends with the daemon. `known` are all volumes of the device, each of which may need it if there is no
+    /// earlier record.
     pub(crate) fn note_newest(&self, newest: Vec<NewestBlocks>, known: Vec<String>) {
         let Some(Ok(store)) = &self.store else { return };
         let cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
@@ -541,7 +549,7 @@ impl Notes {
     }
 }
 
-/// Notes that a cache device is out of service, since now or since it was noted first.
+/// Records that a cache device is out of service, since now or since its first such record.
 pub(crate) fn keep_out_of_service(
     store: &StateStore,
     cache: &CacheRecord,
@@ -565,7 +573,7 @@ mod tests {
     use super::*;
     use crate::serve::older_copy::older_copy;
 
-    /// What is noted of a volume when a start begins, by the starts and the dirtiness that were noted before.
+    /// The record of a volume when a start begins, from the starts and the dirtiness recorded before.
     fn noted(before: Option<(u64, Completeness)>, starts: u64, holdings: Holdings) -> bool {
         let folder = tempfile::tempdir().unwrap();
         let (place, store) = (StatePlace::Directory(folder.path().into()), StateStore::new(folder.path()));
@@ -589,7 +597,7 @@ mod tests {
 
     /// Until the log was read: a crash before that must not leave a note that all is on the origin.
     #[test]
-    fn what_a_device_got_where_nobody_noted_it_may_be_dirty() {
+    fn blocks_written_without_records_may_be_dirty() {
         assert!(!noted(None, 2, Holdings::Nothing));
         assert!(noted(None, 2, Holdings::Earlier));
         assert!(!noted(Some((4, Completeness::Complete)), 5, Holdings::Earlier));
@@ -597,7 +605,7 @@ mod tests {
         assert!(noted(Some((4, Completeness::Complete)), 6, Holdings::Earlier));
     }
 
-    /// As [`noted`] has it: a volume that is served, and what it is noted by.
+    /// For [`noted`]: a served volume, and its records.
     fn served(place: &StatePlace, superblock: &Superblock) -> Notes {
         let (mode, access) = (Mode::WriteThrough, AccessMode::ReadWrite);
         let holdings = Holdings::Nothing;
@@ -607,7 +615,7 @@ mod tests {
 
     /// Before its first start, so that copies of the old one are older ones at once.
     #[test]
-    fn a_device_that_takes_over_is_noted_with_its_number_and_its_path() {
+    fn a_successor_is_recorded_with_its_number_and_path() {
         let folder = tempfile::tempdir().unwrap();
         let (place, store) = (StatePlace::Directory(folder.path().into()), StateStore::new(folder.path()));
         let old = Superblock { starts: 5, ..Superblock::new([7; 16], 8 << 20).unwrap() };
@@ -626,13 +634,13 @@ mod tests {
         assert_eq!((copy.found, copy.noted, copy.newer), (5, 6, Some("/new".into())));
         assert!(older_copy(&place, &new, Path::new("/new")).is_none());
         let record = store.cache(&cache.uuid).unwrap().unwrap();
-        assert!(record.out_of_service.is_some(), "what somebody else noted stays");
+        assert!(record.out_of_service.is_some(), "the record of another writer stays");
         let path = |name: &str| store.origin(name).unwrap().unwrap().cache_path;
         assert_eq!(["file:/o", "file:/not-served"].map(path), [Path::new("/new"); 2]);
         assert_eq!(path("file:/of-another"), Path::new("/old"));
         assert!(store.origin("file:/o").unwrap().unwrap().is_complete(&new));
 
-        // And what is noted later.
+        // A later record.
         store.remove_cache(&cache.uuid).unwrap();
         notes.keeper().unwrap()(VolumeSet::default());
         notes.note_completeness(VolumeId::new(0), Completeness::MayBeDirty);
@@ -644,7 +652,7 @@ mod tests {
     }
 
     #[test]
-    fn a_takeover_that_cannot_be_noted_is_told_and_the_new_device_goes_on() {
+    fn an_unrecorded_takeover_is_reported_and_continues() {
         let folder = tempfile::tempdir().unwrap();
         let directory = folder.path().join("state");
         let place = StatePlace::Directory(directory.clone());
@@ -661,9 +669,9 @@ mod tests {
         assert_eq!((record.may_be_dirty, &*record.cache_path), (true, Path::new("/new")));
     }
 
-    /// What could not be noted is not taken for noted by those who need it to be.
+    /// Callers that need a record detect that it could not be written.
     #[test]
-    fn write_back_is_refused_until_its_note_stands() {
+    fn write_back_waits_for_its_durable_record() {
         let folder = tempfile::tempdir().unwrap();
         let directory = folder.path().join("state");
         let place = StatePlace::Directory(directory.clone());

@@ -1,4 +1,4 @@
-//! A cache device that is older than what is noted of it: a snapshot that was restored, or a copy from before its last start.
+//! A cache device that is older than its record: a restored snapshot, or a copy from before its last start.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -10,20 +10,20 @@ use crate::shell_command::ShellCommand;
 use crate::state::{CacheRecord, uuid_text};
 use crate::whole_path::{real_path, whole_path};
 
-/// An older copy of a cache device: what was written since is not on it.
+/// An older copy of a cache device: later writes are not on it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OlderCopy {
     /// Where it is.
     pub path: PathBuf,
-    /// Where that is noted, for commands.
+    /// The place of the record, for commands.
     pub state: StatePlace,
     /// Its volumes, by name.
     pub volumes: Vec<String>,
     /// The number of its last start.
     pub found: u64,
-    /// The number of the last start that is noted.
+    /// The number of the last recorded start.
     pub noted: u64,
-    /// Where that is noted.
+    /// The file of the record.
     pub note: PathBuf,
     /// Where the newer one was, if that is not here.
     pub newer: Option<PathBuf>,
@@ -37,7 +37,10 @@ impl fmt::Display for OlderCopy {
         let back = match drains.as_slice() {
             [] => String::new(),
             some => {
-                format!("write back what is dirty here over what the origin has ({}) and ", some.join("; "))
+                format!(
+                    "write the dirty blocks here back over the data of the origin ({}) and",
+                    some.join("; ")
+                )
             }
         };
         let newer = match newer {
@@ -55,7 +58,7 @@ impl fmt::Display for OlderCopy {
     }
 }
 
-/// Whether a cache device is older than what is noted of it; `None` if nothing is noted, or it carries no number.
+/// Whether a cache device is older than its record; `None` if it has no record, or no number.
 pub fn older_copy(place: &StatePlace, superblock: &Superblock, path: &Path) -> Option<OlderCopy> {
     let record = record_of(place, superblock)?;
     let (found, noted) = (superblock.starts, record.starts);
@@ -68,18 +71,18 @@ pub fn older_copy(place: &StatePlace, superblock: &Superblock, path: &Path) -> O
     Some(OlderCopy { path: path.into(), state: place.clone(), volumes, found, noted, note, newer })
 }
 
-/// What is noted of a cache device.
+/// The record of a cache device.
 pub(crate) fn record_of(place: &StatePlace, superblock: &Superblock) -> Option<CacheRecord> {
-    // A note that cannot be read may say that it is out of service, and is refused as such.
+    // An unreadable record may belong to a device out of service, and is refused as such.
     place.store()?.cache(&uuid_text(superblock.uuid)).ok().flatten()
 }
 
-/// The number of the last start of a cache device that is noted; 0 if none is.
+/// The number of the last recorded start of a cache device; 0 without a record.
 pub(crate) fn noted_start(place: &StatePlace, superblock: &Superblock) -> u64 {
     record_of(place, superblock).map_or(0, |record| record.starts)
 }
 
-/// Where a cache device was that is noted, if that is not at `path`.
+/// The recorded path of a cache device, if it differs from `path`.
 pub(crate) fn elsewhere(record: CacheRecord, path: &Path) -> Option<PathBuf> {
     Some(record.path).filter(|noted| *noted != real_path(path) && *noted != whole_path(path))
 }
@@ -89,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_copy_without_volumes_has_nothing_to_write_back() {
+    fn a_copy_without_volumes_has_no_dirty_blocks() {
         let copy = |volumes: &[&str]| OlderCopy {
             path: "/c".into(),
             state: StatePlace::Directory("/s".into()),

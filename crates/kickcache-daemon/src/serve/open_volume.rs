@@ -1,4 +1,4 @@
-//! A volume whose origin was opened, before it is served.
+//! A volume with its opened origin, before it is served.
 
 use kickcache_engine::config::VolumeSettings;
 use kickcache_engine::device::Device;
@@ -19,7 +19,7 @@ use crate::serve::volume_identity::VolumeIdentity;
 use crate::serve::volume_info::VolumeInfo;
 use crate::state::OriginLock;
 
-/// An origin that was opened, with what was said about it.
+/// An opened origin, with the user's claims about it.
 pub(crate) struct OpenVolume {
     pub(crate) name: String,
     pub(crate) origin: Origin,
@@ -29,7 +29,7 @@ pub(crate) struct OpenVolume {
     pub(crate) identity: String,
     /// Checks that need the cached blocks.
     pub(crate) check: OriginCheck,
-    /// The volume, with what is known of it from earlier.
+    /// The volume, with its earlier identities.
     pub(crate) known_as: VolumeIdentity,
     pub(crate) settings: VolumeSettings,
     pub(crate) client_cap: ClientCap,
@@ -43,11 +43,11 @@ pub(crate) struct OpenVolume {
 
 /// A volume as it is served.
 pub(crate) struct Served {
-    /// What the loop knows of it.
+    /// The volume's data in the loop.
     pub(crate) volume: Volume,
-    /// What the driver has of it.
+    /// The volume's data in the driver.
     pub(crate) medium: NamedMedium,
-    /// What its clients may ask for.
+    /// The caps of its clients.
     pub(crate) client_cap: ClientCap,
 }
 

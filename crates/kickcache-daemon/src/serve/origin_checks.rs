@@ -20,7 +20,7 @@ use crate::shell_command::ShellCommand;
 /// The checks of the origin of a volume.
 pub(super) struct VolumeCheck {
     pub(super) volume: VolumeId,
-    /// Whether the user says so.
+    /// Whether the user claims so.
     pub(super) is_changed: bool,
     check: OriginCheck,
 }
@@ -88,7 +88,7 @@ impl EventLoop<Engine> {
         let name = self.name_of(volume);
         let drain = ShellCommand::drain_older(&name, &self.cache, &self.commands.state);
         format!(
-            "the cache holds {} for it; write back what is dirty into the changed origin ({drain}), or lose it ({})",
+            "the cache holds {} for it; write the dirty blocks back into the changed origin ({drain}), or lose them ({})",
             counted(dirty, "dirty block"),
             self.commands.detach(&self.cache, &name).word("--lose-dirty")
         )
@@ -106,7 +106,7 @@ impl EventLoop<Engine> {
             }
         }
         if self.core.engine.status().health != CacheHealth::Good {
-            let what = "it failed while it was written".into();
+            let what = "it failed during a write".into();
             return Err(ServeError::Cache { path: self.cache.clone(), what });
         }
         Ok(())

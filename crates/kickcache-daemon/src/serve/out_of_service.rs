@@ -1,11 +1,11 @@
-//! How far the log has told of a cache device that is out of service.
+//! The progress of log messages about a cache device out of service.
 
 use kickcache_engine::stats::Record;
 
-/// What the log was told.
+/// The messages logged so far.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum OutOfService {
-    /// Nothing.
+    /// None.
     Untold,
     /// That it is, and that this is on record there.
     Told(Record),

@@ -1,5 +1,5 @@
-//! Whether an origin has gone on without a cache device: served with another one or with none, changed, or replaced by another file.
-//! What the cache device holds of it is old then.
+//! Whether an origin was used without this cache device since: served with another one or with none, changed,
+//! or replaced by another file. The blocks of the origin on the cache device are stale then.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -44,12 +44,12 @@ impl fmt::Display for ServedSince {
 }
 
 impl ServedSince {
-    /// What else can be done than to lose the dirty blocks of a volume or to write them over what the origin has, to follow
-    /// "; ".
+    /// A third remedy, besides losing the dirty blocks of a volume and writing them over the data of the
+    /// origin, to follow "; ".
     pub fn other_way(&self, volume: &str) -> String {
         match self {
             ServedSince::Replaced => format!(
-                "bring the file back that was there, or say {} if this one has the same content; else ",
+                "restore the previous file, or use {} if this one has the same content; otherwise",
                 origin_moved(volume)
             ),
             ServedSince::Changed => {
@@ -60,24 +60,24 @@ impl ServedSince {
     }
 }
 
-/// Whether the user says that an origin is the one that the cache device knows, whatever it looks like.
+/// Whether the user claims that an origin is the recorded one, even with another identity.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Sameness {
-    /// Nothing was said.
+    /// No claim was made.
     Unsaid,
     /// It is.
     Said,
 }
 
 impl Sameness {
-    /// What a user says of an origin.
+    /// The user's claim about an origin.
     pub(crate) fn of(claims: OriginClaims) -> Sameness {
         if claims.moved { Sameness::Said } else { Sameness::Unsaid }
     }
 }
 
-/// How an origin was served since; `None` if everything that was written to it passed the cache device, as far as anybody
-/// knows.
+/// How an origin was served since; `None` if all writes to it passed the cache device, as far as the records
+/// show.
 pub(crate) fn served_since(
     place: &StatePlace,
     uuid: &str,
@@ -90,7 +90,7 @@ pub(crate) fn served_since(
         Ok(Some(record)) if record.is_current(uuid) => passed_by(&record, sameness),
         Ok(Some(record)) if record.written_without => Some(ServedSince::Without),
         Ok(Some(record)) => Some(ServedSince::With(record.cache_path)),
-        // Without a directory nothing is known of any origin, which the start says.
+        // Without a directory no record of any origin exists, which the start reports.
         Err(_) if store.origins().is_err() => None,
         Err(_) => Some(ServedSince::Unknown),
     }
@@ -115,10 +115,10 @@ fn is_replaced(record: &OriginRecord) -> bool {
     matches!((before, now), (Some(before), Some(now)) if !now.is_same(before))
 }
 
-/// What is noted of an origin, if another cache device than this one may hold blocks which it lacks.
+/// The record of an origin, if another cache device than this one may hold blocks which it lacks.
 ///
 /// # Errors
-/// If its note cannot be read: nobody can say that there is none.
+/// If its record is unreadable: such a device may exist.
 pub fn missed(
     place: &StatePlace,
     uuid: Option<&str>,
@@ -133,7 +133,7 @@ pub fn missed(
 /// Notes, durably, that an origin is going to be written without the cache device that it was served with.
 ///
 /// # Errors
-/// If that cannot be noted, and the note that stands there says something else.
+/// If the record cannot be written, and the present one differs.
 pub(crate) fn note_written_without(
     place: &StatePlace,
     identity: &str,
@@ -149,8 +149,8 @@ pub(crate) fn note_written_without(
         Err(error) if before.is_none() => {
             tracing::warn!(
                 event = "record_failed",
-                "{error}: no record says that {identity} is served without a cache device; if one holds blocks of it, \
-                 detach it there"
+                "{error}: no record exists that {identity} is served without a cache device; if a device \
+                 holds blocks of it, detach it there"
             );
             Ok(())
         }

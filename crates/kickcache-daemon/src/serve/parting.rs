@@ -1,4 +1,4 @@
-//! A volume goes while its server serves others: the part that is not the loop's.
+//! Removing a volume while its server serves others: the steps outside of the loop.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,23 +9,23 @@ use crate::serve::frontend::{check_unused, wait_until_gone};
 use crate::serve::membership::{LeaveOrder, Left, Members, MembershipOrder};
 use crate::serve::notes::Notes;
 
-/// A volume that is gone.
+/// A removed volume.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PartedVolume {
     /// Blocks that its origin lacks, as they were to be abandoned.
     pub lost_blocks: u64,
 }
 
-/// How the loop is asked.
+/// The interface for orders to the loop.
 pub(crate) trait AskLoop {
-    /// Gives an order, and waits for what comes of it.
+    /// Sends an order, and waits for its result.
     fn ask<T>(
         &self,
         order: impl FnOnce(std::sync::mpsc::Sender<T>) -> MembershipOrder,
     ) -> Result<T, ServeError>;
 }
 
-/// Refuses a volume that is a block device which somebody has open; gives the device.
+/// Refuses a volume while another process has its block device open; returns the device.
 fn check_device(asked: &impl AskLoop, name: &str) -> Result<Option<PathBuf>, ServeError> {
     let members: Members = asked.ask(MembershipOrder::Members)??;
     let device = members.member(name).and_then(|member| member.block_device.clone());
@@ -34,10 +34,10 @@ fn check_device(asked: &impl AskLoop, name: &str) -> Result<Option<PathBuf>, Ser
     Ok(device)
 }
 
-/// Lets go of a volume: its blocks first, durably, then its name, then what is noted of it.
+/// Removes a volume: its blocks first, durably, then its name, then its records.
 ///
 /// # Errors
-/// It stays, and nothing of it has changed; or, if the cache device fails, it is gone from the loop alone.
+/// The volume stays unchanged; or, if the cache device fails, it is removed from the loop only.
 pub(crate) fn part(
     asked: &impl AskLoop,
     order: LeaveOrder,
@@ -50,14 +50,14 @@ pub(crate) fn part(
     let stored = store_superblock(&lease.cache, &mut lease.superblock);
     let superblock = stored.is_ok().then(|| Box::new(lease.superblock));
     let gone = asked.ask(|answer| MembershipOrder::EndLeave(superblock, answer))?;
-    // Closes the origin: whoever reads that the volume is gone can open it.
+    // Closes the origin: after the report that the volume is removed, a user can open it.
     drop(gone);
     if let Some(path) = device {
         wait_until_gone(&path);
     }
     let noted = notes.map_or(Ok(()), |notes| notes.part(id));
     if let Err(error) = noted {
-        tracing::warn!(event = "record_failed", "cannot record that {name} is gone: {error}");
+        tracing::warn!(event = "record_failed", "cannot record the removal of {name}: {error}");
     }
     stored.map_err(|error| {
         let what = format!("it is not served any more, but its name stays on the cache device: {error}");

@@ -1,15 +1,16 @@
-//! How long somebody waits for a device that completes nothing.
+//! How long a caller waits for a device that completes no operation.
 
 use kickcache_engine::time::{Duration, Instant};
 
 /// Time between two looks.
 const LOOK_EVERY: Duration = Duration::from_millis(1_000);
-/// This many looks without an end are too many: a little less than what makes a device silent.
+/// The most checks without progress: a little less than the time that makes a device silent.
 const LOOKS_MAX: u32 = 9;
 /// That, for people.
 pub(crate) const PATIENCE_SECONDS: u64 = 9;
 
-/// Looks that found nothing new. They are counted, and not the time: a device is not silent because this process was stopped.
+/// Counts checks without progress. Time is not used, because a device is not silent while this process was
+/// stopped.
 pub(crate) struct Patience {
     looks_max: u32,
     look_at: Option<Instant>,
@@ -24,12 +25,13 @@ impl Default for Patience {
 }
 
 impl Patience {
-    /// One that lasts for this many looks.
+    /// A patience of this many checks.
     pub(crate) fn of_looks(looks_max: u32) -> Patience {
         Patience { looks_max, look_at: None, looks: 0, ends: 0 }
     }
 
-    /// Takes how much the device has completed so far, if somebody waits for it; `true` once that is too long.
+    /// Takes the device's number of completed operations, if a caller waits for it; `true` once that is too
+    /// long.
     pub(crate) fn is_over(&mut self, now: Instant, waited_for: Option<u64>) -> bool {
         let Some(ends) = waited_for else {
             *self = Patience::of_looks(self.looks_max);
@@ -49,7 +51,7 @@ impl Patience {
         self.looks >= self.looks_max
     }
 
-    /// When to look, if nothing happens before.
+    /// The time of the next check, if no event occurs before.
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
         self.look_at
     }
@@ -64,12 +66,12 @@ mod tests {
     }
 
     #[test]
-    fn it_is_over_after_some_looks_that_found_nothing_new() {
+    fn patience_ends_after_some_checks_without_progress() {
         let mut patience = Patience::default();
         assert!((1..=9).all(|second| !patience.is_over(at(second), Some(4))));
         assert_eq!(patience.poll_timeout(), Some(at(10)));
         assert!(patience.is_over(at(10), Some(4)));
-        // Something came, and nobody waited.
+        // An operation completed, and no caller waited.
         assert!(!patience.is_over(at(11), Some(5)) && !patience.is_over(at(12), None));
         assert_eq!(patience.poll_timeout(), None);
         assert!((13..=21).all(|second| !patience.is_over(at(second), Some(5))));
@@ -77,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_was_stopped_calls_nobody_silent() {
+    fn a_stopped_process_reports_no_silent_device() {
         let mut patience = Patience::default();
         assert!(!patience.is_over(at(1), Some(0)) && !patience.is_over(at(100), Some(0)));
         assert!(!patience.is_over(at(100), Some(0)), "one look, and not a hundred");

@@ -1,4 +1,5 @@
-//! Other places for a volume that is served: sockets are opened, and block devices made, before the loop is asked.
+//! A change of the addresses of a served volume: sockets are opened, and block devices created, before the
+//! order to the loop.
 
 use crate::plan::Exposure;
 use crate::plan::address::NbdAddress;
@@ -21,7 +22,7 @@ pub struct ReadyPlaces {
 }
 
 impl ReadyPlaces {
-    /// Opens what `wanted` has and `before` does not.
+    /// Opens the addresses in `wanted` that are not in `before`.
     pub(crate) fn prepare(
         asked: &impl AskLoop,
         before: &VolumeSpec,

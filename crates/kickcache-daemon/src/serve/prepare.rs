@@ -1,5 +1,4 @@
-//! Cache device and origins, opened and brought together: everything that can be wrong is found before anything is
-//! formatted.
+//! Opening and matching the cache device and origins: all errors are found before any device is formatted.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -43,13 +42,13 @@ pub(crate) struct Prepared {
     pub(crate) superblock: Superblock,
     pub(crate) cache: Medium,
     pub(crate) volumes: Vec<OpenVolume>,
-    /// What is undone if the start fails after all.
+    /// Changes that are undone if the start fails.
     pub(crate) made: Made,
-    /// What is noted of the volumes, if the cache device is in service.
+    /// The records of the volumes, if the cache device is in service.
     pub(crate) notes: Option<Arc<Notes>>,
 }
 
-/// Refuses what can be refused before any device is touched.
+/// Refuses errors that can be found before any device is opened.
 pub(crate) fn check(config: &ServerConfig) -> Result<(), ServeError> {
     if config.cache.volumes.is_empty() {
         let what = "no volume is configured; name an origin at least".into();
@@ -131,7 +130,7 @@ impl Looked {
             volume.settings.volume = cache.attach(facts(volume, state))?;
             volume.known_as.cache = Some(uuid_text(cache.superblock.uuid));
         }
-        // One that is out of service may take no writes at all.
+        // A device out of service may not accept writes.
         let mut notes = None;
         let path = cache.file.path().to_path_buf();
         if spec.service == CacheService::InService {
@@ -148,8 +147,8 @@ impl Looked {
     }
 }
 
-/// Finds what can be wrong with the volumes of a cache device whatever becomes of that, and changes nothing: before anything of it
-/// is dropped or lost.
+/// Checks the volumes of a cache device without that device, and changes nothing: before any of its blocks
+/// are dropped or lost.
 ///
 /// # Errors
 /// As the start would.
@@ -157,11 +156,11 @@ pub fn rehearse_volumes(config: &ServerConfig) -> Result<(), ServeError> {
     check(config)?;
     let look = || open_left(config).map(drop);
     let has_server = config.cache.volumes.iter().any(|volume| volume.origin.has_server());
-    // Of a server it says that it waits for it.
+    // The wait for a server is logged.
     if has_server { look() } else { quietly(look) }
 }
 
-/// Finds what can be wrong with a cache device and its volumes, and changes nothing.
+/// Checks a cache device and its volumes, without a change.
 ///
 /// # Errors
 /// As the start would.
@@ -170,17 +169,17 @@ pub fn rehearse(config: &ServerConfig) -> Result<(), ServeError> {
     quietly(|| Looked::look(config).map(drop))
 }
 
-/// Opens the origin of a volume as a start would, and lets go of it.
+/// Opens the origin of a volume as a start would, and closes it again.
 ///
 /// # Errors
-/// [`ServeError::Origin`] or [`ServeError::Volume`], or [`ServeError::Stopped`] if a stop was asked for.
+/// [`ServeError::Origin`] or [`ServeError::Volume`], or [`ServeError::Stopped`] after a stop request.
 pub fn check_origin(spec: &VolumeSpec, wish: &StopWish) -> Result<(), ServeError> {
     let open = || open_volume(spec, wish).map(drop);
-    // Of a server it says that it waits for it.
+    // The wait for a server is logged.
     if spec.origin.has_server() { open() } else { quietly(open) }
 }
 
-/// Looks at what a start will look at again: that one warns of what it finds.
+/// Runs a check that a start repeats later: warnings are left to that start.
 fn quietly<T>(look: impl FnOnce() -> T) -> T {
     tracing::subscriber::with_default(NoSubscriber::new(), look)
 }
@@ -190,7 +189,7 @@ impl Prepared {
         Looked::look(config)?.make(&config.cache, &config.state)
     }
 
-    /// The same with a cache device that keeps nothing and is never stored to.
+    /// The same with an empty stand-in for a cache device, which is never written.
     pub(crate) fn without_cache(config: &ServerConfig) -> Result<Prepared, ServeError> {
         let (path, state) = (config.cache.device.clone(), &config.state);
         let refuse = |source| ServeError::Engine { path: path.clone(), source };
@@ -208,7 +207,7 @@ impl Prepared {
     }
 }
 
-/// Opens volumes without their cache device, which may be gone.
+/// Opens volumes without their cache device, which may be missing.
 fn open_left(config: &ServerConfig) -> Result<Vec<OpenVolume>, ServeError> {
     let ServerConfig { cache, state, .. } = config;
     let mut volumes = open_volumes(config, None)?;
@@ -231,7 +230,7 @@ fn open_left(config: &ServerConfig) -> Result<Vec<OpenVolume>, ServeError> {
     Ok(volumes)
 }
 
-/// The uuid of a cache device that cannot be read, as it is noted of a volume that it had.
+/// The uuid of an unreadable cache device, from the record of a volume that it had.
 fn noted_uuid(device: &Path, name: &str, state: &StatePlace) -> Option<String> {
     let noted = state.store()?.origins().ok()?.records;
     let device = whole_path(device);
@@ -239,7 +238,7 @@ fn noted_uuid(device: &Path, name: &str, state: &StatePlace) -> Option<String> {
     noted.into_iter().find(is_meant).map(|record| record.cache_uuid).filter(|uuid| !uuid.is_empty())
 }
 
-/// What is noted of a volume.
+/// The state of a volume for its record.
 pub(crate) fn candidate<'a>(volume: &'a OpenVolume, held: &Superblock) -> Candidate<'a> {
     Candidate {
         name: &volume.name,
@@ -250,7 +249,7 @@ pub(crate) fn candidate<'a>(volume: &'a OpenVolume, held: &Superblock) -> Candid
     }
 }
 
-/// Refuses a cache device that is out of service: what it holds is older than what the origins have.
+/// Refuses a cache device out of service: its blocks are older than the data of the origins.
 fn check_service(device: &CacheDevice, cache: &CacheSpec, state: &StatePlace) -> Result<(), ServeError> {
     let refuse =
         |error: StateError| ServeError::Cache { path: cache.device.clone(), what: error.to_string() };
@@ -261,18 +260,18 @@ fn check_service(device: &CacheDevice, cache: &CacheSpec, state: &StatePlace) ->
     if let Some(copy) = older_copy(state, &device.superblock, &cache.device) {
         return Err(ServeError::Cache { path: cache.device.clone(), what: copy.to_string() });
     }
-    // That it is noted says enough.
+    // The record alone suffices.
     if noted.incomplete.is_none() && device.service()? == ServiceMark::InService {
         return Ok(());
     }
-    let out = "it is out of service, and what it holds is old; format it before it is used again".to_owned();
+    let out = "it is out of service, and its blocks are stale; format it before it is used again".to_owned();
     let what = noted
         .doubt
         .map_or(out, |doubt| format!("it is unknown whether it was taken out of service: {doubt}"));
     Err(ServeError::Cache { path: cache.device.clone(), what })
 }
 
-/// Refuses a volume whose blocks on the cache device are old, because its origin was served past it.
+/// Refuses a volume if its blocks on the cache device are stale, because its origin was served without it.
 fn check_current(
     superblock: &Superblock,
     path: &Path,
@@ -288,14 +287,14 @@ fn check_current(
     let Some(since) = since else { return Ok(()) };
     let detach = ShellCommand::new("detach").path(path).word(name).state(state);
     let what = format!(
-        "{since} since {} had it, and what that holds of it may be stale; {}drop it ({detach})",
+        "{since} since {} had it, and its blocks there may be stale; {}drop it ({detach})",
         path.display(),
         since.other_way(name)
     );
     Err(ServeError::Volume { name: name.clone(), what })
 }
 
-/// What the state directory says of a cache device.
+/// The record of a cache device in the state directory.
 #[derive(Debug, Default)]
 pub struct NotedService {
     /// The volumes that may need it, if it is out of service.
@@ -304,8 +303,8 @@ pub struct NotedService {
     pub doubt: Option<StateError>,
 }
 
-/// Looks whether a cache device is noted as out of service. A note that cannot be read may say that it is, and that every
-/// volume needs it.
+/// Checks whether a cache device is recorded as out of service. An unreadable record counts as such, with
+/// every volume needing it.
 ///
 /// # Errors
 /// If the note is from a later version.
@@ -339,8 +338,8 @@ fn knows(superblock: &Superblock, volume: &OpenVolume) -> Acquaintance {
     }
 }
 
-/// Refuses an origin that is a cache device, when it is attached for the first time. Of one that is known a guest may have
-/// written such bytes, which must keep nobody from starting.
+/// Refuses an origin that is a cache device, when it is attached for the first time. On a known origin a
+/// guest may have written such bytes, which must not prevent a start.
 fn check_no_cache(volume: &OpenVolume, acquaintance: Acquaintance) -> Result<(), ServeError> {
     let unreadable =
         |error: ServeError| ServeError::Volume { name: volume.name.clone(), what: error.to_string() };
@@ -357,8 +356,8 @@ fn check_no_cache(volume: &OpenVolume, acquaintance: Acquaintance) -> Result<(),
         return Ok(());
     }
     let what = format!(
-        "its origin {identity} is a kickcache cache device, which writes would destroy; give the right origin (were cache and \
-         origin swapped?), or say --force-origin if it shall be one"
+        "its origin {identity} is a kickcache cache device, which writes would destroy; give the right \
+         origin (were cache and origin swapped?), or use --force-origin to use it as an origin"
     );
     Err(ServeError::Volume { name: volume.name.clone(), what })
 }
@@ -381,7 +380,7 @@ fn check_left_behind(
     frontend::check_left_behind(spec, &volume.known_as, other.first())
 }
 
-/// Names a swapped pair for what it is.
+/// Detects that cache and origin were swapped.
 fn swapped(error: ServeError, cache: &Path, volumes: Vec<OpenVolume>) -> ServeError {
     let is_cache = |volume: &OpenVolume| volume.origin.carries_superblock().unwrap_or(false);
     match volumes.into_iter().find(is_cache) {
@@ -396,7 +395,7 @@ fn swapped(error: ServeError, cache: &Path, volumes: Vec<OpenVolume>) -> ServeEr
     }
 }
 
-/// Opens the origin of a volume that comes while others are served, and keeps others from serving it.
+/// Opens the origin of a volume that is added to a running server, and locks it.
 pub(crate) fn open_held(
     spec: &VolumeSpec,
     state: &StatePlace,
@@ -410,7 +409,7 @@ pub(crate) fn open_held(
     Ok(OpenVolume { locks, ..opened })
 }
 
-/// Finds what can be wrong with a volume that comes while others are served, behind a cache device that is in service.
+/// Checks a volume that is added to a running server with a cache device in service.
 pub(crate) fn check_late(
     volume: &mut OpenVolume,
     spec: &VolumeSpec,

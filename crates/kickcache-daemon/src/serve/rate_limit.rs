@@ -1,7 +1,7 @@
-//! A limit for lines of the log that somebody else can provoke: a few of each kind in a span, then how many more there
-//! were.
+//! A limit for log lines that other parties can provoke: a few of each kind in an interval, then the number
+//! of suppressed ones.
 //!
-//! Kinds are the caller's: a few for each volume or device, never what a stranger chooses.
+//! The caller defines the kinds: a few for each volume or device, never a value that a stranger chooses.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,12 +13,12 @@ use kickcache_units::show_count;
 pub(crate) const SPAN: Duration = Duration::from_millis(60_000);
 pub(crate) const LINES_MAX: u32 = 5;
 
-/// Says of each line whether it may be written, and counts those that may not.
+/// Decides for each line whether it may be written, and counts suppressed lines.
 pub(crate) struct RateLimit<K> {
     lines_max: u32,
     span: Duration,
     kinds: BTreeMap<K, Kind>,
-    /// When the first span is over in which something was held back: asked for at each turn of the loop.
+    /// The end of the first interval with suppressed lines: checked at each turn of the loop.
     next: Option<Instant>,
 }
 
@@ -56,7 +56,7 @@ impl<K: Ord + Clone> RateLimit<K> {
             Some(entry) => entry,
             None => self.kinds.entry(kind.clone()).or_insert(fresh),
         };
-        // What was held back is told before a new span begins.
+        // Suppressed lines are reported before a new interval begins.
         if entry.held == 0 && entry.began.plus(self.span) <= now {
             *entry = Kind { began: now, said: 0, held: 0 };
         }
@@ -69,7 +69,7 @@ impl<K: Ord + Clone> RateLimit<K> {
         false
     }
 
-    /// A kind whose span is over, and what was held back of it; the next line begins a new span.
+    /// A kind at the end of its interval, and its suppressed lines; the next line begins a new interval.
     pub(crate) fn poll_held(&mut self, now: Instant) -> Option<HeldBack<K>> {
         self.next.filter(|next| *next <= now)?;
         let is_due = |entry: &Kind| entry.held > 0 && entry.began.plus(self.span) <= now;
@@ -85,7 +85,7 @@ impl<K: Ord + Clone> RateLimit<K> {
         self.next
     }
 
-    /// All that is held back, due or not: nobody will tell it later.
+    /// All suppressed lines, due or not: this is the last report.
     pub(crate) fn end(&mut self, now: Instant) -> impl Iterator<Item = HeldBack<K>> + use<K> {
         self.next = None;
         let kinds = std::mem::take(&mut self.kinds).into_iter();
@@ -94,7 +94,7 @@ impl<K: Ord + Clone> RateLimit<K> {
             .map(move |(kind, entry)| HeldBack { held: entry.told(now), kind })
     }
 
-    /// All that is held back of the kinds that are meant, due or not: they are not told again.
+    /// All suppressed lines of the selected kinds, due or not: they are not reported again.
     pub(crate) fn end_of(&mut self, now: Instant, is_meant: impl Fn(&K) -> bool) -> Vec<HeldBack<K>> {
         let kinds = std::mem::take(&mut self.kinds).into_iter();
         let (ended, kept): (BTreeMap<K, Kind>, BTreeMap<K, Kind>) =
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_held_back_of_some_kinds_can_be_told_early() {
+    fn suppressed_lines_of_some_kinds_can_be_reported_early() {
         let mut limit = limit();
         for kind in ["a", "b"] {
             while limit.allows(at(1), &kind) {}
@@ -172,10 +172,10 @@ mod tests {
     }
 
     #[test]
-    fn a_new_span_begins_when_the_old_one_is_told() {
+    fn a_report_begins_a_new_interval() {
         let mut limit = limit();
         assert_eq!(said(&mut limit, at(0), "x", 6), 5);
-        assert_eq!(said(&mut limit, at(61), "x", 6), 0, "the first span was not told yet");
+        assert_eq!(said(&mut limit, at(61), "x", 6), 0, "the first interval was not reported yet");
         assert_eq!(
             limit.poll_held(at(62)).unwrap().held,
             Held { count: 7, span: Duration::from_millis(62_000) }
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_span_in_which_nothing_was_held_back_ends_unsaid() {
+    fn an_interval_without_suppression_is_not_reported() {
         let mut limit = limit();
         assert_eq!(said(&mut limit, at(0), "x", 5), 5);
         assert_eq!((limit.poll_held(at(60)), limit.poll_timeout()), (None, None));
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn in_the_end_all_is_told() {
+    fn all_suppressed_lines_are_reported_at_the_end() {
         let mut limit = limit();
         said(&mut limit, at(0), "x", 6);
         said(&mut limit, at(0), "y", 5);

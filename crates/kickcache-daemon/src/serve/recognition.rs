@@ -72,8 +72,8 @@ impl Doubt {
         let confirm = Flag::new("--origin-is", self.path.as_os_str());
         if let Some(difference) = compared.difference() {
             return Err(format!(
-                "its origin {path} is another disk, or was changed: {difference}; give the disk that was served, or say \
-                 --origin-changed, which drops the cached blocks"
+                "its origin {path} is another disk, or was changed: {difference}; give the previous \
+                 disk, or use --origin-changed, which drops the cached blocks"
             ));
         }
         if cached == 0 || self.sameness == Sameness::Said {
@@ -82,16 +82,17 @@ impl Doubt {
         let blocks = counted(cached, "block");
         if let Some(peer) = self.peers.first() {
             return Err(format!(
-                "{blocks} of it {} cached, and its origin {path} may be another disk: it has no identity of its own, and {} has the \
-                 same size; say {confirm} if it is the disk that was served",
+                "{blocks} of it {} cached, and its origin {path} may be another disk: it has no identity \
+                 of its own, and {} has the same size; use {confirm} if it is the previous disk",
                 are(cached),
                 peer.display()
             ));
         }
         if compared.count < SAMPLES_MIN {
             return Err(format!(
-                "{blocks} of it {} cached, and its origin {path} may be another disk: it has no identity of its own, and only {} \
-                 could be compared, of {SAMPLES_MIN} that are needed; say {confirm} if it is the disk that was served",
+                "{blocks} of it {} cached, and its origin {path} may be another disk: it has no identity \
+                 of its own, and only {} could be compared, of {SAMPLES_MIN} that are needed; use \
+                 {confirm} if it is the previous disk",
                 are(cached),
                 counted(compared.count as u64, "clean block")
             ));

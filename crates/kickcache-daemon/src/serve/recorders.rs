@@ -1,4 +1,4 @@
-//! The recordings of a loop: each notes what one volume is asked for.
+//! The recordings of a loop: each records the requests of one volume.
 
 use kickcache_engine::request::Operation;
 use kickcache_engine::time::Instant;
@@ -31,17 +31,17 @@ impl Recorders {
         has_room
     }
 
-    /// Forgets those that have ended at their other end.
+    /// Drops recordings with a closed other end.
     pub(crate) fn sweep(&mut self) {
         self.0.retain(|entry| entry.recorder.is_wanted());
     }
 
-    /// Ends those of a volume that goes.
+    /// Ends the recordings of a volume that is removed.
     pub(crate) fn end(&mut self, volume: VolumeId) {
         self.0.retain(|entry| entry.volume != volume);
     }
 
-    /// Those of a volume that run.
+    /// The number of running recordings of a volume.
     pub(crate) fn count(&self, volume: VolumeId) -> usize {
         self.0.iter().filter(|entry| entry.volume == volume && entry.recorder.is_wanted()).count()
     }

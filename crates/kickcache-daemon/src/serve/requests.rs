@@ -1,4 +1,4 @@
-//! Requests in flight in the engine, and whose they are: one table for all front ends.
+//! Requests in flight in the engine, and their front ends: one table for all front ends.
 
 use kickcache_engine::request::{Operation, RequestId};
 use kickcache_engine::time::Instant;
@@ -11,9 +11,9 @@ use crate::serve::frontend::kinds::Pending;
 pub(crate) struct InFlight {
     pub(crate) volume: VolumeId,
     pub(crate) operation: Operation,
-    /// Of a read or write, those that are read or written.
+    /// The bytes of a read or write.
     pub(crate) bytes: u64,
-    /// When it went to the engine.
+    /// The time at which it was passed to the engine.
     pub(crate) begun: Instant,
     pub(crate) pending: Pending,
 }
@@ -37,7 +37,7 @@ impl Requests {
     }
 
     /// # Panics
-    /// If the engine answers a request twice, or one that nobody sent.
+    /// If the engine answers a request twice, or an unknown one.
     pub(crate) fn remove(&mut self, id: RequestId) -> InFlight {
         let request = self.slots.get_mut(index(id)).and_then(Option::take);
         self.count -= 1;

@@ -1,4 +1,4 @@
-//! Sizes of origins that somebody asked to be taken over: looked at and noted by threads, as each step may wait for a device.
+//! New sizes of origins, on request: read and recorded by threads, as each step may wait for a device.
 //!
 //! A size is looked at first, then written to the superblock; of several that wait for that, one at a time.
 
@@ -17,13 +17,13 @@ use crate::serve::control::Resized;
 use crate::serve::error::ServeError;
 use crate::wakeup::Wakeup;
 
-/// How long whoever asks waits for devices: less than a client waits for its answer.
+/// How long a caller waits for devices: less than a client waits for its answer.
 const ANSWER_MAX: Duration = Duration::from_millis(8_000);
 
-/// Who asked.
+/// The caller.
 pub(crate) type Answer = Sender<Result<Resized, ServeError>>;
 
-/// The sizes that are under way, one a volume.
+/// The resizes in progress, one a volume.
 pub(crate) struct Resizes {
     background: Background<Outcome>,
     under_way: Vec<Resize>,
@@ -36,7 +36,7 @@ pub(crate) struct Grown {
     pub(crate) size: u64,
 }
 
-/// A size on its way from an origin to the superblock.
+/// A size between an origin and the superblock.
 struct Resize {
     volume: VolumeId,
     step: Step,
@@ -48,7 +48,7 @@ struct Resize {
 /// How far a size is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Step {
-    /// The origin is asked.
+    /// The origin's size is being read.
     Looking,
     /// The superblock is being written for another volume.
     Waiting(u64),
@@ -56,7 +56,7 @@ pub(crate) enum Step {
     Storing(u64),
 }
 
-/// What came of a step.
+/// The result of a step.
 pub(crate) enum Outcome {
     /// Bytes of an origin.
     Looked(VolumeId, io::Result<u64>),
@@ -64,7 +64,7 @@ pub(crate) enum Outcome {
     Stored(VolumeId, Box<Superblock>, Result<(), ServeError>),
 }
 
-/// Somebody who has waited long enough.
+/// A caller that has waited for the time limit.
 pub(crate) struct Overdue {
     pub(crate) volume: VolumeId,
     pub(crate) step: Step,
@@ -72,12 +72,12 @@ pub(crate) struct Overdue {
 }
 
 impl Resizes {
-    /// None under way.
+    /// None in progress.
     pub(crate) fn new(wakeup: Arc<Wakeup>) -> Resizes {
         Resizes { background: Background::new(wakeup), under_way: Vec::new() }
     }
 
-    /// Whether a volume's size is on its way.
+    /// Whether a resize of a volume is in progress.
     pub(crate) fn has(&self, volume: VolumeId) -> bool {
         self.under_way.iter().any(|resize| resize.volume == volume)
     }
@@ -155,16 +155,16 @@ impl Resizes {
         Ok(())
     }
 
-    /// What came of the next step that ended.
+    /// The result of the next step that ended.
     pub(crate) fn poll(&self) -> Option<Outcome> {
         self.background.poll()
     }
 
-    /// A volume is done with; whoever asked is told, if nobody told it yet.
+    /// Ends the resize of a volume; the caller is answered, if it was not answered yet.
     pub(crate) fn end(&mut self, volume: VolumeId, result: Result<Resized, ServeError>) {
         let Some(index) = self.under_way.iter().position(|resize| resize.volume == volume) else { return };
         if let Some(answer) = self.under_way.remove(index).answer {
-            // An asker that is gone needs no answer.
+            // A caller that has left needs no answer.
             let _ = answer.send(result);
         }
     }
@@ -174,7 +174,7 @@ impl Resizes {
         self.under_way.iter().filter(|resize| resize.answer.is_some()).map(|resize| resize.until).min()
     }
 
-    /// Somebody who has waited long enough; the size goes on its way without an asker.
+    /// A caller that has waited for the time limit; the resize continues without it.
     pub(crate) fn poll_overdue(&mut self, now: Instant) -> Option<Overdue> {
         let is_due = |resize: &&mut Resize| resize.answer.is_some() && resize.until <= now;
         let resize = self.under_way.iter_mut().find(is_due)?;

@@ -37,8 +37,8 @@ pub(crate) fn check_rooms(
         return Ok(());
     }
     let what = format!(
-        "the room-min of its volumes are {} in all, and it can promise {} ({ROOM_PERCENT_MAX} % of what it holds); lower them, or \
-         take a larger cache device",
+        "the room-min of its volumes are {} in total, but at most {} can be reserved ({ROOM_PERCENT_MAX} \
+         % of its capacity); lower them, or use a larger cache device",
         show_bytes(sum.saturating_mul(BLOCK_SIZE)),
         show(most)
     );
@@ -57,14 +57,14 @@ mod tests {
     }
 
     #[test]
-    fn rooms_are_held_against_what_the_device_holds() {
+    fn reservations_are_compared_with_the_capacity() {
         let geometry = Geometry::for_device(1 << 30).unwrap();
         let check = |volumes: &[VolumeSpec]| {
             check_rooms(Path::new("/c"), &geometry, volumes).map_err(|error| error.to_string())
         };
         assert_eq!(check(&[volume("a", "40%", ""), volume("b", "300M", "2T")]), Ok(()));
         let error = check(&[volume("a", "40%", ""), volume("b", "500M", "")]).unwrap_err();
-        assert!(error.contains("/c") && error.contains("80 % of what it holds"), "{error}");
+        assert!(error.contains("/c") && error.contains("80 % of its capacity"), "{error}");
         let error = check(&[volume("a", "500M", "20%")]).unwrap_err();
         assert!(error.contains("the minimum must be at most the maximum"), "{error}");
         assert!(check(&[volume("a", "16777215T", ""), volume("b", "16777215T", "")]).is_err());

@@ -34,7 +34,7 @@ impl ServedVolumes {
         self.iter().count()
     }
 
-    /// All of them.
+    /// All volumes.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Volume> {
         self.0.iter().flatten()
     }
@@ -54,13 +54,13 @@ impl ServedVolumes {
         self.indices().find(|index| self[*index].info.name == name)
     }
 
-    /// The name at an index; `?` if nothing is there any more.
+    /// The name at an index; `?` if the volume was removed.
     pub(crate) fn name(&self, index: usize) -> &str {
         let found = self.0.get(index).and_then(Option::as_ref);
         found.map_or("?", |volume| &volume.info.name)
     }
 
-    /// A volume that comes; gives its index.
+    /// Adds a volume; returns its index.
     pub(crate) fn insert(&mut self, volume: Volume) -> usize {
         match self.0.iter().position(Option::is_none) {
             Some(free) => {
@@ -74,7 +74,7 @@ impl ServedVolumes {
         }
     }
 
-    /// A volume that goes: nobody names its index from here on.
+    /// Removes a volume: its index is unused from here on.
     pub(crate) fn remove(&mut self, index: usize) -> Option<Volume> {
         self.0.get_mut(index)?.take()
     }

@@ -1,4 +1,4 @@
-//! A server as the rest of the program sees it: started, asked, stopped.
+//! The server's interface for the rest of the program: start, requests, stop.
 
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
@@ -54,7 +54,7 @@ impl Server {
     /// Starts a server on a thread of its own; returns when it listens.
     ///
     /// # Errors
-    /// [`ServeError`], whose sentence says what to do.
+    /// [`ServeError`]; its sentence has the remedy.
     pub fn start(config: ServerConfig) -> Result<ServerHandle, ServeError> {
         let wakeup = Arc::new(Wakeup::new().map_err(ServeError::system("make an event descriptor"))?);
         let (sender, control) = mpsc::channel();
@@ -91,7 +91,7 @@ fn run(
     tell: &Sender<Told>,
 ) -> Result<Vec<Unclean>, ServeError> {
     let mut event_loop = startup::start(config, control, wakeup)?;
-    // The starter waits for this; if it does not, nothing is lost.
+    // The starter waits for this; a failed send is harmless.
     let _ =
         tell.send(Told { notes: event_loop.notes.clone(), device: Arc::clone(&event_loop.takeover.device) });
     let end = event_loop.run();
@@ -102,13 +102,13 @@ fn run(
     end
 }
 
-/// What a loop that is ready tells its starter.
+/// The message of a ready loop to its starter.
 struct Told {
     notes: Option<Arc<Notes>>,
     device: Arc<Mutex<PathBuf>>,
 }
 
-/// A running server. Clones speak to the same one; it stops when the last is dropped.
+/// A running server. Clones refer to the same server; it stops when the last is dropped.
 #[derive(Clone)]
 pub struct ServerHandle {
     shared: Arc<Shared>,
@@ -131,20 +131,20 @@ struct Link {
 
 /// A recording that has begun.
 pub struct RecordingBegun {
-    /// Of what.
+    /// The recorded volume.
     pub recorded: Recorded,
     /// Its requests.
     pub recording: Recording,
 }
 
-/// What a loop that is asked whether it turns has to say.
+/// The answer of a loop to a check that it runs.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Pulse {
     /// It does.
     Turns(Beat),
     /// It does not answer within [`SAMPLE_MAX`].
     Silent,
-    /// It has ended, with an error or as it was told.
+    /// It has ended, with an error or on request.
     Ended,
 }
 
@@ -157,7 +157,7 @@ impl ServerHandle {
         self.ask(Control::Status)
     }
 
-    /// State and counters for metrics, which the loop is asked for often.
+    /// State and counters for metrics, which are requested often.
     ///
     /// # Errors
     /// [`ServeError::Stopped`], also if the loop does not answer within [`SAMPLE_MAX`].
@@ -167,7 +167,7 @@ impl ServerHandle {
         answered.recv_timeout(SAMPLE_MAX).map_err(|_| ServeError::Stopped)
     }
 
-    /// Whether the loop turns, and in short how it goes.
+    /// Whether the loop runs, and its state in short.
     pub fn pulse(&self) -> Pulse {
         let (answer, answered) = mpsc::channel();
         if self.send(Control::Beat(answer)).is_err() {
@@ -192,7 +192,7 @@ impl ServerHandle {
         self.ask(|answer| Control::SetMode(volume.into(), mode, answer))?
     }
 
-    /// Changes modes and policies of volumes, all of them or none.
+    /// Changes modes and policies of volumes, all or none.
     ///
     /// # Errors
     /// As [`ServerHandle::set_mode`].
@@ -212,7 +212,7 @@ impl ServerHandle {
         self.ask(|answer| Control::SetWriteBudget(budget, answer))?
     }
 
-    /// Keeps nothing that is read of a volume for a while; no time ends that.
+    /// Stops caching reads of a volume for a time; a zero time ends the pause.
     ///
     /// # Errors
     /// If no volume has the name, or [`ServeError::Stopped`].
@@ -220,7 +220,7 @@ impl ServerHandle {
         self.ask(|answer| Control::PauseCaching(volume.into(), engine_span(span), answer))?
     }
 
-    /// Opens a volume that is to be served beside the others, and finds what can be wrong with it. Waits as long as a start does.
+    /// Opens and checks a volume that is to be added. Waits as long as a start does.
     ///
     /// # Errors
     /// As a start would; or the cache device is not in service, or [`ServeError::Stopped`].
@@ -240,12 +240,12 @@ impl ServerHandle {
     /// Has a volume served that is ready.
     ///
     /// # Errors
-    /// It is not served, and nothing is left of it.
+    /// The volume is not served and leaves no trace.
     pub fn join_volume(&self, ready: ReadyVolume) -> Result<(), ServeError> {
         joining::join(self, ready, &self.surroundings(), self.notes().as_ref())
     }
 
-    /// Lets go of a volume, of which nothing is left on the cache device then. Waits 5 s at most for its clients and its origin.
+    /// Removes a volume and its blocks from the cache device. Waits 5 s at most for its clients and its origin.
     ///
     /// # Errors
     /// It stays as it is: it has clients or dirty blocks, or is the last one.
@@ -279,7 +279,7 @@ impl ServerHandle {
         AskLoop::ask(self, |answer| MembershipOrder::ChangePlaces(Box::new(ready.into_order()), answer))?
     }
 
-    /// Begins to write all dirty data of a volume back; done when its status says 0 dirty and 0 unflushed blocks.
+    /// Begins to write back all dirty data of a volume, until its status has 0 dirty and 0 unflushed blocks.
     ///
     /// # Errors
     /// If no volume has the name, or [`ServeError::Stopped`].
@@ -296,8 +296,8 @@ impl ServerHandle {
         self.ask(|answer| Control::Resize(volume.into(), answer))?
     }
 
-    /// Begins to use more of the cache device: this many bytes of a cache file, which is extended, or all that there are. Waits for the
-    /// device for 8 s at most. The status says when it is done.
+    /// Begins to use more of the cache device: this many bytes of a cache file, which is extended, or the
+    /// whole device. Waits for the device for 8 s at most. The status shows the completion.
     ///
     /// # Errors
     /// If it cannot grow like this, does not answer in time, or [`ServeError::Stopped`].
@@ -305,10 +305,10 @@ impl ServerHandle {
         self.ask(|answer| Control::Grow(size, answer))?
     }
 
-    /// Finds what can be wrong with that, and changes nothing.
+    /// Checks for obstacles, without a change.
     ///
     /// # Errors
-    /// As [`ServerHandle::grow`], as far as can be told before it is tried.
+    /// As [`ServerHandle::grow`], for errors that can be detected in advance.
     pub fn check_growth(&self, size: Option<u64>) -> Result<CacheGrown, ServeError> {
         let Lease { superblock, cache } = self.ask(Control::ToGrow)??;
         let before = superblock.geometry.device_size;
@@ -317,8 +317,8 @@ impl ServerHandle {
         Ok(CacheGrown { before, size: wanted.unwrap_or(before), growth })
     }
 
-    /// Begins to copy the cache device to another one, which takes over then. Waits until that is ready, as long as it takes. The
-    /// status says how far it is. `check` finds what else is in the way, on a thread that may wait for the device.
+    /// Begins to copy the cache device to another one, which then takes over. Waits without a limit until it is
+    /// ready; the status shows the progress. `check` looks for further obstacles, on a thread that may wait.
     ///
     /// # Errors
     /// Of `check`; if the other one cannot take over, or [`ServeError::Stopped`].
@@ -330,7 +330,7 @@ impl ServerHandle {
         self.ask(|answer| Control::TakeOver(TakeoverOrder::now(spec, check), answer))?
     }
 
-    /// Goes on with what began before the start, if the other one is what it was to be by then. If not, the status says why.
+    /// Continues an earlier replacement if the other device is as expected; if not, the status has the reason.
     ///
     /// # Errors
     /// As [`ServerHandle::take_over`].
@@ -339,10 +339,10 @@ impl ServerHandle {
         self.ask(|answer| Control::TakeOver(order, answer))?
     }
 
-    /// Finds what can be wrong with that, and changes nothing.
+    /// Checks for obstacles, without a change.
     ///
     /// # Errors
-    /// As [`ServerHandle::take_over`], as far as can be told before it is tried.
+    /// As [`ServerHandle::take_over`], for errors that can be detected in advance.
     pub fn check_takeover(&self, spec: &SuccessorSpec) -> Result<TakeoverBegun, ServeError> {
         let Lease { superblock, cache } = self.ask(Control::ToReplace)??;
         spec.check(&cache, &superblock, &self.shared.surroundings.state)?;
@@ -350,19 +350,21 @@ impl ServerHandle {
         Ok(TakeoverBegun { with, bytes: superblock.geometry.log().length })
     }
 
-    /// Finds what is in the way of leaving the cache device out, and changes nothing. Gives what is to be written back before.
+    /// Checks for obstacles to taking the device out of use. Returns the blocks to be written back before.
     ///
     /// # Errors
-    /// It is left out already, grows or is being replaced; it has blocks of volumes that nobody writes back; or [`ServeError::Stopped`].
+    /// It is out of use already, grows or is being replaced; it has blocks of unserved volumes, which are not
+    /// written back; or [`ServeError::Stopped`].
     pub fn check_leaving_out(&self, dirty: DirtyFate) -> Result<Vec<Unclean>, ServeError> {
         leaving_out::check(self, &self.surroundings(), dirty)
     }
 
-    /// Leaves the cache device out: the volumes are served from their origins alone, with these settings, and the device is closed. Gives
-    /// what was given up. New requests wait for 5 s at most until nothing is in flight.
+    /// Takes the cache device out of use: the volumes are served from their origins alone, with these
+    /// settings, and the device is closed. Returns the blocks given up. New requests wait for 5 s at most
+    /// until no request is in flight.
     ///
     /// # Errors
-    /// As [`ServerHandle::check_leaving_out`]; or what is in flight does not end. The device stays.
+    /// As [`ServerHandle::check_leaving_out`]; or requests in flight do not end. The device stays in use.
     pub fn leave_out(
         &self,
         dirty: DirtyFate,
@@ -374,7 +376,7 @@ impl ServerHandle {
         Ok(lost)
     }
 
-    /// Finds what is in the way of taking a cache device of this many bytes in, and changes nothing.
+    /// Checks for obstacles to putting a cache device of this many bytes into use, without a change.
     ///
     /// # Errors
     /// There is one, or not enough room for the volumes; or [`ServeError::Stopped`].
@@ -417,7 +419,7 @@ impl ServerHandle {
         self.shared.device.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Records what a volume is asked for, until the recording is dropped or the server stops.
+    /// Records the requests of a volume, until the recording is dropped or the server stops.
     ///
     /// # Errors
     /// If no volume has the name, there are as many recordings as may be, or [`ServeError::Stopped`].
@@ -426,7 +428,7 @@ impl ServerHandle {
         let shared = Arc::downgrade(&self.shared);
         recording.on_end(move || {
             if let Some(shared) = shared.upgrade() {
-                // A server that has stopped records nothing.
+                // A stopped server has no recordings.
                 let _ = ServerHandle { shared }.send(Control::EndRecordings);
             }
         });
@@ -440,8 +442,8 @@ impl ServerHandle {
         let _ = self.send(Control::Stop);
     }
 
-    /// As [`ServerHandle::stop`]; one that has taken long, as the log said, ends without what it waits for: the cache device
-    /// is as after `kill -9` then, and [`ServerHandle::join`] gives an error.
+    /// As [`ServerHandle::stop`]; a stop that has taken long, according to the log, ends without waiting
+    /// further: the cache device is as after `kill -9` then, and [`ServerHandle::join`] returns an error.
     pub fn insist(&self) {
         // A server that has stopped needs no second command.
         let _ = self.send(Control::Insist);
@@ -450,7 +452,7 @@ impl ServerHandle {
     /// Waits for the end of the server and returns the dirty blocks on the cache device. Only the first caller gets them, or the error.
     ///
     /// # Errors
-    /// What ended the server, if it was not a stop.
+    /// The error that ended the server, unless it was stopped.
     ///
     /// # Panics
     /// If the server's thread panicked.

@@ -135,7 +135,7 @@ fn open_driver(
 }
 
 impl<E: CacheEngine> EventLoop<E> {
-    /// A read-only origin cannot take what the cache holds for it.
+    /// A read-only origin cannot receive the dirty blocks of the cache.
     fn check_read_only(&self) -> Result<(), ServeError> {
         let status = self.core.engine.status();
         for volume in self.core.volumes.iter().filter(|volume| volume.info.read_only) {
@@ -143,7 +143,7 @@ impl<E: CacheEngine> EventLoop<E> {
             let dirty = found.map_or(0, |found| found.dirty_blocks);
             if dirty > 0 {
                 let what = format!(
-                    "the cache holds {} of it that its origin lacks; serve it writable and drain it before serving it read-only",
+                    "the cache holds {} that its origin lacks; serve it writable and drain it before serving it read-only",
                     counted(dirty, "dirty block")
                 );
                 return Err(ServeError::Volume { name: volume.info.name.clone(), what });
@@ -186,7 +186,7 @@ impl EventLoop<Engine> {
         Ok(())
     }
 
-    /// Checks what the cache holds against what was said about the origins.
+    /// Compares the cache's blocks with the user's claims about the origins.
     fn check_cached(&mut self, checks: &[VolumeCheck], stale: &[VolumeId]) -> Result<(), ServeError> {
         let blocks: u64 = self.core.engine.status().volumes.iter().map(|volume| volume.cached_blocks).sum();
         tracing::info!(
@@ -203,7 +203,7 @@ impl EventLoop<Engine> {
     }
 }
 
-/// What the loop and the driver have of all volumes.
+/// The loop's and the driver's parts of all volumes.
 #[derive(Default)]
 struct AllServed {
     volumes: Vec<Volume>,

@@ -1,14 +1,14 @@
-//! How long a stop waits: for as long as it takes, unless somebody insists who was told for whom.
+//! How long a stop waits: without limit, unless a user insists after the log named the awaited device.
 
 use kickcache_engine::time::{Duration, Instant};
 
-/// How often the log says what a stop waits for.
+/// The interval of log messages about the awaited device.
 const TELL_EVERY: Duration = Duration::from_millis(10_000);
 
 /// The wait of a stop.
 #[derive(Default)]
 pub(crate) struct StopWait {
-    /// When the log says what it waits for.
+    /// The time of the next log message.
     tell: Option<Instant>,
     state: WaitState,
 }
@@ -16,10 +16,10 @@ pub(crate) struct StopWait {
 /// Whether it waits for as long as it takes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 enum WaitState {
-    /// It does, and nobody was told for whom.
+    /// It waits, and the log has not named the device.
     #[default]
     Untold,
-    /// It does, and the log says for whom: whoever insists knows what that means.
+    /// It waits, and the log has named the device: a user who insists can judge the consequence.
     Told,
     /// It does not.
     Ended,
@@ -36,7 +36,7 @@ impl StopWait {
         self.tell
     }
 
-    /// Whether the log must say what the stop waits for, which the caller does.
+    /// Whether the caller must log now which device the stop waits for.
     pub(crate) fn poll(&mut self, now: Instant) -> bool {
         if self.tell.is_none_or(|due| due > now) {
             return false;
@@ -46,7 +46,7 @@ impl StopWait {
         true
     }
 
-    /// Ends the wait if the log has said for whom it is; gives whether it is over.
+    /// Ends the wait if the log has named the device; returns whether it has ended.
     pub(crate) fn end(&mut self) -> bool {
         if self.state == WaitState::Told {
             self.state = WaitState::Ended;
@@ -54,7 +54,7 @@ impl StopWait {
         self.is_ended()
     }
 
-    /// Whether nobody is waited for any more.
+    /// Whether the wait has ended.
     pub(crate) fn is_ended(&self) -> bool {
         self.state == WaitState::Ended
     }

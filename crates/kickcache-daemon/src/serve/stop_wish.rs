@@ -1,4 +1,4 @@
-//! A stop that is asked for while a start goes on, which looks for it where it waits for somebody else.
+//! A stop request during a start, which checks for it wherever it waits for a device or server.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub struct StopWish(Arc<AtomicBool>);
 
 impl StopWish {
-    /// A stop is asked for.
+    /// A stop is requested.
     pub fn raise(&self) {
         self.0.store(true, Ordering::Release);
     }

@@ -19,7 +19,7 @@ use crate::state::CacheRecord;
 /// Longest chain of devices that took over from one another.
 const LENGTH_MAX: usize = 64;
 
-/// What a name of a cache device leads to.
+/// The devices that the name of a cache device leads to.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Followed {
     /// The device that is the cache.
@@ -38,15 +38,15 @@ struct Link {
     is_to_complete: bool,
 }
 
-/// A device, and what it says or is to say.
+/// A device, and its present or intended superblock.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct At {
     path: PathBuf,
     superblock: Superblock,
 }
 
-/// Looks which device is the cache, and changes nothing. Where that cannot be told it is the one that was named, which whoever opens
-/// it refuses with a sentence.
+/// Finds the device that is the cache, without a change. If this is unclear, it is the named device, which is
+/// refused with a sentence when it is opened.
 pub fn follow(named: &Path) -> Followed {
     let mut followed = Followed { device: named.into(), successor: None, links: Vec::new() };
     while followed.links.len() < LENGTH_MAX {
@@ -54,7 +54,7 @@ pub fn follow(named: &Path) -> Followed {
         let Some(other) = superblock.takeover.other() else { break };
         let path = PathBuf::from(&other.path);
         if matches!(superblock.takeover, Takeover::Begun(_)) {
-            // Whether it is there, and still the same, is told by whoever goes on with it.
+            // The code that continues the replacement checks whether it exists and is unchanged.
             followed.successor = Some(path);
             break;
         }
@@ -90,7 +90,7 @@ pub fn follow(named: &Path) -> Followed {
     followed
 }
 
-/// Refuses a device that a cache device says is made for it, and that is gone, or something else by now.
+/// Refuses a device that a cache device records as its future successor, and that is missing or has changed.
 ///
 /// # Errors
 /// Which of the two.
@@ -100,10 +100,10 @@ pub(crate) fn check_awaited(device: &Path, with: &Path) -> Result<(), ServeError
     let found = match &new {
         Some(new) if old.is_none_or(|old| is_awaited(old, new)) => return Ok(()),
         None if !access::exists(with) => "it is not there any more",
-        Some(_) | None => "it is something else by now",
+        Some(_) | None => "it is another device now",
     };
     let what = format!(
-        "it was to take over from {}, and {found}; bring it back before the next start, or begin anew (`kickcache replace`)",
+        "it was to take over from {}, and {found}; restore it before the next start, or begin again (`kickcache replace`)",
         device.display()
     );
     Err(ServeError::Cache { path: with.into(), what })
@@ -121,8 +121,8 @@ impl Link {
         Some(Link { old, new: At { superblock, ..new }, is_to_complete })
     }
 
-    /// Refuses a new device that does not know that it took over, although it is on record that it did: the one that did was complete
-    /// before that, and this is a copy from when it was copied to.
+    /// Refuses a new device without a mark of its takeover, although the takeover is on record: the true
+    /// successor was complete before that, and this is an earlier copy.
     fn check_no_copy(&self, place: &StatePlace) -> Result<(), ServeError> {
         let Link { old, new, is_to_complete } = self;
         if !is_to_complete {
@@ -131,17 +131,18 @@ impl Link {
         let has_taken_over = |record: &CacheRecord| record.starts >= new.superblock.starts;
         let Some(record) = record_of(place, &new.superblock).filter(has_taken_over) else { return Ok(()) };
         let right = match elsewhere(record, &new.path) {
-            None => "bring back what was there".to_owned(),
+            None => "restore the previous device".to_owned(),
             Some(right) => format!("name {}, which did, or bring it back", right.display()),
         };
         let what = format!(
-            "this is a copy of the device that took over from {}, made before it did: what was written since is not on it; {right}",
+            "this is a copy of the device that took over from {}, made before the takeover: later writes are not on it; {right}",
             old.path.display()
         );
         Err(ServeError::Cache { path: new.path.clone(), what })
     }
 
-    /// What a dead process wrote may be lost yet: both superblocks are written again, durably, the old one first.
+    /// The writes of a killed process may not be durable: both superblocks are written again, durably, the
+    /// old one first.
     fn make_durable(&self) -> Result<(), ServeError> {
         for At { path, superblock } in [&self.old, &self.new] {
             let file = BlockFile::open(path, AccessMode::ReadWrite, Emptiness::Refused)?;
@@ -151,7 +152,7 @@ impl Link {
     }
 }
 
-/// Has a cache device of a plan be the one that is the cache.
+/// Sets the cache device of a plan to the device that is the cache.
 ///
 /// # Errors
 /// If that cannot be made durable, or it is a copy from before it took over.
@@ -165,7 +166,7 @@ pub fn find_cache(cache: &mut CacheSpec, state: &StatePlace) -> Result<(), Serve
     if device != cache.device {
         tracing::info!(
             event = "cache_successor",
-            "{} is the cache device, and not {}, as their superblocks say",
+            "{} is the cache device, and not {}, according to their superblocks",
             device.display(),
             cache.device.display()
         );
@@ -218,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn until_the_old_device_says_that_it_was_replaced_it_is_the_cache_whichever_is_named() {
+    fn the_old_device_stays_the_cache_until_its_replacement_mark() {
         let two = Two::new();
         Two::write(&two.old, &superblock().with_takeover(Takeover::Begun(Two::other(&two.new))));
         Two::write(&two.new, &superblock().with_takeover(Takeover::Incomplete(Two::other(&two.old))));
@@ -229,14 +230,14 @@ mod tests {
         assert!(check_awaited(&two.old, &two.new).is_ok());
         let refused = || check_awaited(&two.old, &two.new).unwrap_err().to_string();
         std::fs::write(&two.new, b"something else").unwrap();
-        assert!(refused().contains("it is something else by now"), "{}", refused());
+        assert!(refused().contains("it is another device now"), "{}", refused());
         std::fs::remove_file(&two.new).unwrap();
         assert!(refused().contains("it is not there any more"), "{}", refused());
-        assert_eq!(follow(&two.old).successor, Some(two.new.clone()), "which is told");
+        assert_eq!(follow(&two.old).successor, Some(two.new.clone()), "which is reported");
     }
 
     #[test]
-    fn a_device_that_was_replaced_leads_to_the_other_one_which_is_complete_then() {
+    fn a_replaced_device_leads_to_its_complete_successor() {
         let two = Two::new();
         let replaced = superblock().with_takeover(Takeover::Replaced(Two::other(&two.new)));
         let incomplete = superblock().with_takeover(Takeover::Incomplete(Two::other(&two.old)));
@@ -257,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_of_the_new_device_from_before_it_took_over_is_refused_once_that_is_on_record() {
+    fn an_early_copy_of_the_successor_is_refused() {
         let two = Two::new();
         let state = two.old.with_file_name("state");
         let (store, place) = (StateStore::new(&state), StatePlace::Directory(state));
@@ -270,7 +271,7 @@ mod tests {
             assert!(refused.ends_with("name /right, which did, or bring it back"), "{refused}");
         }
         let found = any_superblock_at(&two.new).unwrap();
-        assert!(matches!(found.takeover, Takeover::Incomplete(_)), "nothing is changed");
+        assert!(matches!(found.takeover, Takeover::Incomplete(_)), "the mark is unchanged");
         // Cut off before that was on record, it is the device itself.
         store.keep_cache(&CacheRecord::new(&superblock(), two.old.clone())).unwrap();
         find_cache(&mut CacheSpec::new(&two.old, Vec::new()), &place).unwrap();

@@ -7,7 +7,7 @@ use crate::serve::cache_device::successor::SuccessorSpec;
 use crate::serve::error::ServeError;
 use crate::serve::succession::check_awaited;
 
-/// Finds what else is in the way of a device, which may wait for it.
+/// Checks a device for further obstacles, which may wait for it.
 type DeviceCheck = Box<dyn FnOnce() -> Result<(), ServeError> + Send>;
 
 /// An order.
@@ -17,17 +17,17 @@ pub(crate) struct TakeoverOrder {
     pub(crate) given: OrderTime,
 }
 
-/// When it was given.
+/// The time of the order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum OrderTime {
     /// While the server runs.
     Now,
-    /// Before its start, which goes on with it.
+    /// Before its start, which continues it.
     Earlier,
 }
 
 impl TakeoverOrder {
-    /// One of now. `check` is called on a thread that may wait for the device.
+    /// An order of the running daemon. `check` is called on a thread that may wait for the device.
     pub(crate) fn now(
         spec: SuccessorSpec,
         check: impl FnOnce() -> Result<(), ServeError> + Send + 'static,
@@ -35,7 +35,7 @@ impl TakeoverOrder {
         TakeoverOrder { spec, check: Box::new(check), given: OrderTime::Now }
     }
 
-    /// That which `device` says was given before the start.
+    /// An order of an earlier daemon, by the record on `device`.
     pub(crate) fn earlier(device: PathBuf, with: PathBuf) -> TakeoverOrder {
         let spec = SuccessorSpec { path: with.clone(), size: None, overwrite: Overwrite::Refuse };
         let check = Box::new(move || check_awaited(&device, &with));

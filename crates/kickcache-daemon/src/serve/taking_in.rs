@@ -1,4 +1,4 @@
-//! A cache device is taken in while volumes are served without one: the part that is not the loop's.
+//! Putting a cache device into use while volumes are served without one: the steps outside of the loop.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -20,17 +20,17 @@ use crate::serve::notes::{Candidate, Holdings, Notes};
 use crate::serve::older_copy::noted_start;
 use crate::serve::rooms::check_rooms;
 
-/// What is to be behind a new cache device.
+/// The volumes of a new cache device.
 pub struct TakenIn<'a> {
     /// The volumes, as they are served.
     pub volumes: &'a [VolumeSpec],
-    /// What shall hold for them.
+    /// Their new settings.
     pub settings: &'a [NamedSettings],
-    /// Whether segments that hold nothing are discarded.
+    /// Whether free segments are discarded.
     pub freed_segments: FreedSegments,
 }
 
-/// Refuses what is in the way of that.
+/// Refuses if there is an obstacle.
 pub(crate) fn check(asked: &impl AskEngine, around: &Surroundings) -> Result<(), ServeError> {
     refuse(around, &asked.ask_engine(EngineOrder::Look)??)
 }
@@ -45,7 +45,8 @@ fn refuse(around: &Surroundings, behind: &Behind) -> Result<(), ServeError> {
     }
 }
 
-/// Has an engine with a new cache device in the place of the one without. `format` makes the device, or opens one that was made.
+/// Replaces the engine without a cache by one with a new cache device. `format` creates the device, or opens
+/// an existing one.
 pub(crate) fn take_in(
     asked: &impl AskEngine,
     around: &Surroundings,
@@ -72,7 +73,7 @@ pub(crate) fn take_in(
     Ok(notes)
 }
 
-/// What is to serve.
+/// The prepared engine.
 struct Ready {
     other: Other,
     notes: Arc<Notes>,
@@ -104,10 +105,8 @@ fn prepare(
         path: &path,
     };
     let Recovered { engine, cache } = aside.recover(Medium::File(file))?;
-    let file = cache.ok_or_else(|| ServeError::Cache {
-        path: path.clone(),
-        what: "somebody else still uses it".into(),
-    })?;
+    let file =
+        cache.ok_or_else(|| ServeError::Cache { path: path.clone(), what: "it has another owner".into() })?;
     let notes = note(around, behind, &volumes, &superblock, &path)?;
     let kind = OtherKind::WithCache(file, Arc::clone(&notes));
     Ok(Ready { other: Other { engine, superblock, kind }, notes })

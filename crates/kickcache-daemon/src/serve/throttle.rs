@@ -1,7 +1,8 @@
-//! Caps on what clients of a volume may ask for: what is too early waits here, in its order, on its way to the engine.
+//! Caps on the requests of a volume's clients: early requests wait here, in their order, before they reach
+//! the engine.
 //!
-//! Flushes pass: a client that wants something durable has the answer to its write already. Discards and writes of zeroes count as
-//! requests, and not by their bytes: nobody moves these.
+//! Flushes pass: a client that needs durability already has the reply to its write. Discards and writes of
+//! zeroes count as requests, not by their bytes, as no data is moved.
 
 use std::collections::VecDeque;
 
@@ -13,7 +14,7 @@ use kickcache_engine::units::VolumeId;
 
 use crate::plan::client_cap::ClientCap;
 
-/// What of a request counts.
+/// The cost of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Weight {
     pub(crate) operation: Operation,
@@ -33,9 +34,9 @@ impl Weight {
     }
 }
 
-/// The caps of all volumes, and what waits for them.
+/// The caps of all volumes, and the requests that wait for them.
 pub(crate) struct Throttles<T> {
-    /// By the number of the volume; nothing where there is no cap.
+    /// By the number of the volume; `None` without a cap.
     by_volume: Vec<Option<Throttle<T>>>,
     /// Requests that had to wait so far, by the number of the volume.
     held_total: [u64; VOLUME_COUNT_MAX],
@@ -44,7 +45,7 @@ pub(crate) struct Throttles<T> {
 struct Throttle<T> {
     cap: ClientCap,
     used: RateUse,
-    /// Nothing waits while the volume leaves.
+    /// Requests do not wait while the volume is being removed.
     is_open: bool,
     waiting: VecDeque<Held<T>>,
 }
@@ -61,7 +62,7 @@ impl<T> Default for Throttles<T> {
 }
 
 impl<T> Throttles<T> {
-    /// From here on a volume has this cap. What waits goes on waiting, and is due at once if there is none.
+    /// From here on a volume has this cap. Waiting requests stay, and are due at once if there is no cap.
     pub(crate) fn set(&mut self, volume: VolumeId, cap: ClientCap) {
         let index = usize::from(volume.get());
         if self.by_volume.len() <= index {
@@ -82,7 +83,7 @@ impl<T> Throttles<T> {
         }
     }
 
-    /// From here on nothing of a volume waits: it leaves.
+    /// From here on no request of a volume waits, because it is being removed.
     pub(crate) fn open(&mut self, volume: VolumeId) {
         self.find_mut(volume).into_iter().for_each(|throttle| throttle.is_open = true);
     }
@@ -92,7 +93,7 @@ impl<T> Throttles<T> {
         self.find_mut(volume).into_iter().for_each(|throttle| throttle.is_open = false);
     }
 
-    /// It is gone.
+    /// The volume was removed.
     pub(crate) fn remove(&mut self, volume: VolumeId) {
         self.by_volume.get_mut(usize::from(volume.get())).into_iter().for_each(|throttle| *throttle = None);
         self.held_total[usize::from(volume.get())] = 0;
@@ -128,7 +129,7 @@ impl<T> Throttles<T> {
         None
     }
 
-    /// The next request whose time has come.
+    /// The next request that is due.
     pub(crate) fn take_due(&mut self, now: Instant) -> Option<T> {
         self.by_volume.iter_mut().flatten().find_map(|throttle| {
             if throttle.ready_at() > now {
@@ -146,7 +147,7 @@ impl<T> Throttles<T> {
         all.find_map(|throttle| throttle.waiting.pop_front()).map(|held| held.request)
     }
 
-    /// What waits and is not wanted any more.
+    /// Removes waiting requests that are not wanted any more.
     pub(crate) fn take_out(&mut self, is_unwanted: impl Fn(&T) -> bool) -> Vec<T> {
         let mut unwanted = Vec::new();
         for throttle in self.by_volume.iter_mut().flatten().filter(|throttle| !throttle.waiting.is_empty()) {
@@ -200,7 +201,7 @@ mod tests {
         Instant::from_nanos(millis * 1_000_000)
     }
 
-    /// How many of a hundred requests, asked for at once, begin within this many milliseconds.
+    /// The number of a hundred simultaneous requests that begin within this many milliseconds.
     fn begun(throttles: &mut Throttles<u64>, weight: Weight, millis: u64) -> usize {
         let passed =
             (0..100).filter(|number| throttles.pass(at(0), CAPPED, weight, *number).is_some()).count();
@@ -213,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_burst_begins_at_once_and_the_rest_at_its_rate_and_in_order() {
+    fn a_burst_starts_at_once_and_the_rest_is_paced() {
         assert_eq!(begun(&mut throttles(0, 10), READ, 0), 11);
         assert_eq!(begun(&mut throttles(0, 10), READ, 5_000), 61);
         assert_eq!(begun(&mut throttles(40_960, 0), READ, 5_000), 61, "ten of 4 KiB a second");
@@ -223,11 +224,11 @@ mod tests {
     }
 
     #[test]
-    fn flushes_pass_and_discards_weigh_nothing_but_a_request() {
+    fn flushes_pass_and_discards_count_as_one_request() {
         let mut bytes = throttles(4096, 0);
         assert_eq!(begun(&mut bytes, READ, 0), 2);
         let flush = Weight { operation: Operation::Flush, bytes: 0 };
-        assert_eq!(bytes.pass(at(0), CAPPED, flush, 7), Some(7), "beside what waits");
+        assert_eq!(bytes.pass(at(0), CAPPED, flush, 7), Some(7), "with other requests waiting");
         let long = |operation| Weight { operation, bytes: 1 << 40 };
         assert_eq!(begun(&mut throttles(4096, 0), long(Operation::Discard), 0), 100);
         let (unmap, durability) = (Unmap::Allow, Durability::Volatile);
@@ -236,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn other_volumes_do_not_wait_and_a_stop_lets_all_go() {
+    fn other_volumes_do_not_wait_and_a_stop_releases_all() {
         let mut throttles = throttles(0, 1);
         begun(&mut throttles, READ, 0);
         assert_eq!(throttles.pass(at(0), VolumeId::new(0), READ, 7), Some(7));
@@ -245,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_waits_for_is_taken_out_and_the_rest_keeps_its_order() {
+    fn abandoned_requests_are_removed_and_the_rest_keep_their_order() {
         let mut throttles = throttles(0, 1);
         begun(&mut throttles, READ, 0);
         assert_eq!(throttles.take_out(|number| number % 2 == 0).len(), 49);
@@ -254,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cap_that_is_taken_away_lets_go_what_waited_for_it() {
+    fn removing_a_cap_releases_its_waiting_requests() {
         let mut throttles = throttles(0, 1);
         begun(&mut throttles, READ, 0);
         assert!(throttles.take_due(at(0)).is_none());

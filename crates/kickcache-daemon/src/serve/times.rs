@@ -7,20 +7,20 @@ use kickcache_engine::units::VolumeId;
 
 use crate::latency::{Latencies, LatencyHistogram};
 
-/// Times below are all the same; so are those above.
+/// Shorter times count as this one; longer times as the maximum.
 const NANOS_MIN: u64 = 1_000;
 const NANOS_MAX: u64 = 600_000_000_000;
 /// Two digits of every time are kept.
 const DIGITS: u8 = 2;
-/// What is recent: between one and two such spans.
+/// The length of an interval; "recent" is between one and two intervals.
 pub(crate) const SPAN: Duration = Duration::from_millis(30_000);
 
-/// What a request was, as far as its time is concerned.
+/// The class of a request for its time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Class {
     /// A read that the cache served alone.
     Hit,
-    /// A read that the origin was asked for.
+    /// A read that used the origin.
     Miss,
     /// A write.
     Write,
@@ -62,20 +62,20 @@ impl Times {
 pub(crate) struct VolumeTimes {
     classes: [Kept; 4],
     began: Instant,
-    /// When the span before the one under way began.
+    /// The start of the interval before the present one.
     recent_since: Instant,
     span_since: Instant,
     turn_at: Instant,
 }
 
-/// What requests of some time did, and how long they took.
+/// The requests of a period, and their times.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Activity {
     /// For how long this was looked at.
     pub span: Duration,
     /// Reads that the cache served alone.
     pub hits: Took,
-    /// Reads that the origin was asked for.
+    /// Reads that used the origin.
     pub misses: Took,
     /// Writes.
     pub writes: Took,
@@ -88,7 +88,7 @@ pub struct Activity {
 pub struct Took {
     /// How many.
     pub count: u64,
-    /// Bytes of them.
+    /// Bytes of the requests.
     pub bytes: u64,
     /// Their time on average.
     pub mean: Duration,
@@ -157,12 +157,13 @@ impl VolumeTimes {
     }
 }
 
-/// What is kept of a class: all but the span under way, the span before that one, and the one under way.
+/// The data of a class: the sum of all completed intervals, the previous interval, and the present one.
 struct Kept {
     all: Sum<u64>,
     before: Sum<u32>,
     span: Sum<u32>,
-    /// All of them in few buckets, which a scrape of metrics copies: to add spans up then takes the loop half a millisecond.
+    /// All times in few buckets, which a scrape of metrics copies: adding intervals up would take the loop
+    /// half a millisecond.
     latency: LatencyHistogram,
 }
 
@@ -256,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_of_late_forgets_and_the_whole_does_not() {
+    fn recent_times_expire_and_total_times_do_not() {
         let mut times = times();
         let write = |times: &mut VolumeTimes, now, took| {
             times.note(now, Class::Write, 4096, Duration::from_micros(took));
@@ -271,13 +272,13 @@ mod tests {
         let all = times.since_start(at(80_000)).writes;
         assert_eq!((all.count, all.mean), (3, Duration::from_micros(400)));
         assert!(close(all.p99, Duration::from_micros(900)));
-        // Nothing for an hour: recently there was nothing, whoever asks first.
+        // No request for an hour: recent counts are then zero for every caller.
         let idle = times.recent(at(3_600_000)).writes.count + times.recent(at(3_700_000)).writes.count;
         assert_eq!((idle, times.recent(at(3_700_000)).writes.count), (1, 0));
     }
 
     #[test]
-    fn buckets_hold_what_was_noted_in_all_spans() {
+    fn buckets_contain_the_times_of_all_intervals() {
         let mut times = times();
         for (seconds, micros) in [(2, 45), (40, 60), (41, 700), (200, 60)] {
             times.note(at(seconds * 1_000), Class::Flush, 0, Duration::from_micros(micros));

@@ -1,4 +1,4 @@
-//! Errors and silences of devices: how many, which was the last, and what the log is told of them.
+//! Errors and silences of devices: their number, the last one, and their log messages.
 
 use std::collections::BTreeMap;
 
@@ -10,14 +10,14 @@ use crate::driver::fault::{Cause, Fault};
 use crate::serve::control::FaultCount;
 use crate::serve::rate_limit::{HeldBack, RateLimit, SPAN};
 
-/// A device is silent that owes something and has completed nothing for so long.
+/// A device with outstanding operations is silent if it has completed none for this long.
 pub(crate) const SILENT_MIN: Duration = Duration::from_millis(10_000);
 /// How often all this is looked at while something is in flight.
 const LOOK_EVERY: Duration = Duration::from_millis(1_000);
 
 /// Errors and silences of the devices of a server.
 pub(crate) struct Troubles {
-    /// The first of each kind is told at once, the others are counted.
+    /// The first of each kind is logged at once, the others are counted.
     limit: RateLimit<FaultKind>,
     tallies: Vec<(Device, Tally)>,
     counts: BTreeMap<FaultKind, u64>,
@@ -34,11 +34,11 @@ pub(crate) struct Tally {
     pub(crate) count: u64,
     /// The last one.
     pub(crate) last: Fault,
-    /// When it came.
+    /// The time of its arrival.
     pub(crate) at: Instant,
 }
 
-/// Errors that are told together.
+/// Errors that share a log message.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct FaultKind {
     pub(crate) device: Device,
@@ -71,7 +71,7 @@ impl Troubles {
         }
     }
 
-    /// Takes an error in; `true` if the log is to tell of it at once.
+    /// Counts an error; `true` if it is to be logged at once.
     pub(crate) fn note(&mut self, now: Instant, fault: Fault) -> bool {
         match self.tallies.iter_mut().find(|(device, _)| *device == fault.device) {
             Some((_, tally)) => *tally = Tally { count: tally.count + 1, last: fault, at: now },
@@ -82,24 +82,24 @@ impl Troubles {
         self.limit.allows(now, &kind)
     }
 
-    /// A device goes, and another one may come in its place.
+    /// A device is removed, and another one may take its place.
     pub(crate) fn forget(&mut self, device: Device) {
         self.tallies.retain(|(known, _)| *known != device);
         self.counts.retain(|kind, _| kind.device != device);
         self.silent.retain(|(known, _)| *known != device);
     }
 
-    /// Errors of a kind that were only counted, and are to be told.
+    /// Errors of a kind that were only counted, and are due to be logged.
     pub(crate) fn poll_held(&mut self, now: Instant) -> Option<HeldBack<FaultKind>> {
         self.limit.poll_held(now)
     }
 
-    /// All that was only counted.
+    /// All errors that were only counted.
     pub(crate) fn end(&mut self, now: Instant) -> impl Iterator<Item = HeldBack<FaultKind>> + use<> {
         self.limit.end(now)
     }
 
-    /// What was only counted of a device that is about to go.
+    /// Counted errors of a device that is about to be removed.
     pub(crate) fn end_of(&mut self, now: Instant, device: Device) -> Vec<HeldBack<FaultKind>> {
         self.limit.end_of(now, |kind| kind.device == device)
     }
@@ -118,7 +118,7 @@ impl Troubles {
         self.counts.iter().map(count).collect()
     }
 
-    /// A device completed something: there may be damage to tell of, also if nothing happens after it.
+    /// A device completed an operation: there may be damage to log, even without a further event.
     pub(crate) fn see_work(&mut self) {
         self.has_work = true;
     }
@@ -133,7 +133,7 @@ impl Troubles {
         is_due
     }
 
-    /// Compares how silent a device is with what was told.
+    /// Compares the silence of a device with the logged one.
     pub(crate) fn hear(&mut self, now: Instant, device: Device, since: Option<Instant>) -> Option<Silence> {
         let told = self.silent.iter().position(|(known, _)| *known == device);
         let silent = since.filter(|since| now.since(*since) >= SILENT_MIN);
@@ -150,7 +150,7 @@ impl Troubles {
         }
     }
 
-    /// When to look, if nothing happens before.
+    /// The time of the next check, if no event occurs before.
     pub(crate) fn poll_timeout(&self, in_flight: usize) -> Option<Instant> {
         let waits = in_flight > 0 || self.has_work || !self.silent.is_empty();
         earlier(waits.then_some(self.look_at), self.limit.poll_timeout().map(|at| at.max(self.look_at)))
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_of_each_kind_is_told_at_once_and_the_others_are_counted() {
+    fn the_first_of_each_kind_is_reported_and_others_counted() {
         let mut troubles = Troubles::new();
         assert!(troubles.note(at(1), fault("read", 0, 5)));
         assert!((2..30).all(|second| !troubles.note(at(second), fault("read", second, 5))));
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_silence_is_told_when_it_is_long_and_when_it_ends() {
+    fn a_long_silence_and_its_end_are_reported() {
         let mut troubles = Troubles::new();
         let mut hear = |now, since| troubles.hear(at(now), Device::Cache, since);
         assert_eq!(hear(12, Some(at(3))), None);

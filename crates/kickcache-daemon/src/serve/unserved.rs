@@ -1,5 +1,5 @@
-//! Whether cached blocks are those of an origin whose last stop has no record: after a kill or a power cut it may have been changed
-//! while it was not served.
+//! Whether cached blocks belong to an origin without a record of its last stop: after a kill or a power cut
+//! it may have been changed while it was not served.
 //!
 //! A clean stop records size and times of a file ([`crate::serve::overtaken`]). Block devices have none, and are not covered.
 

@@ -1,8 +1,8 @@
-//! What is fixed about a volume while it is served.
+//! The properties of a volume that are fixed while it is served.
 
 use kickcache_engine::units::VolumeId;
 
-/// What is fixed about a volume.
+/// The fixed properties of a volume.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct VolumeInfo {
     /// Its name.
@@ -11,7 +11,7 @@ pub struct VolumeInfo {
     pub id: VolumeId,
     /// Bytes.
     pub size: u64,
-    /// What the cache device recognises the origin by.
+    /// The origin's identity on the cache device.
     pub origin: String,
     /// Whether clients may only read.
     pub read_only: bool,

@@ -1,4 +1,5 @@
-//! What was written to the cache device lately, noted for the next start: a write budget's day does not begin anew with the daemon.
+//! Recent writes to the cache device, recorded for the next start: the day of a write budget continues across
+//! restarts.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,27 +10,27 @@ use kickcache_engine::time::{Duration, Instant};
 use crate::serve::notes::Notes;
 use crate::state::WearRecord;
 
-/// A kill loses what was counted in such a span at most.
+/// A kill loses at most the counts of this interval.
 const NOTE_EVERY: Duration = Duration::from_millis(60_000);
 
-/// When it is noted next.
+/// The time of the next record.
 #[derive(Default)]
 pub(crate) struct WearNotes {
     due: Instant,
     /// Bytes of a day, as noted last.
     noted: u64,
-    /// Whether it was told that nothing can be noted.
+    /// Whether the log has reported that no record can be written.
     is_unkept: Arc<AtomicBool>,
 }
 
-/// What is to be noted.
+/// The content of the record.
 pub(crate) struct WearNote {
     history: WearHistory,
     is_unkept: Arc<AtomicBool>,
 }
 
 impl WearNotes {
-    /// When [`WearNotes::is_due`] says so.
+    /// The time at which [`WearNotes::is_due`] becomes true.
     pub(crate) fn poll_timeout(&self) -> Instant {
         self.due
     }
@@ -43,7 +44,7 @@ impl WearNotes {
         is_due
     }
 
-    /// What is to be noted of a history, if that is something new.
+    /// The record of a history, if it has changed.
     pub(crate) fn learn(&mut self, history: WearHistory) -> Option<WearNote> {
         let written = history.slots.iter().map(|slot| slot.written).sum();
         let is_new = std::mem::replace(&mut self.noted, written) != written;
@@ -52,7 +53,7 @@ impl WearNotes {
 }
 
 impl WearNote {
-    /// Keeps it. That this fails is told once.
+    /// Writes the record. A failure is logged once.
     pub(crate) fn keep(&self, notes: &Notes) {
         let Some(store) = notes.store() else { return };
         let kept = store.keep_wear(&WearRecord::new(&notes.cache().uuid, &self.history));
@@ -60,19 +61,19 @@ impl WearNote {
         if let (Err(error), false) = (kept, was_told) {
             tracing::warn!(
                 event = "record_failed",
-                "cannot record what was written to the cache device in the last day; it counts as nothing after the next start: \
-                 {error}"
+                "cannot record the bytes written to the cache device in the last day; they are not \
+                 counted after the next start: {error}"
             );
         }
     }
 }
 
-/// What was noted before this start.
+/// The record from before this start.
 pub(crate) fn noted_wear(notes: &Notes) -> Option<WearRecord> {
     notes.store()?.wear(&notes.cache().uuid).unwrap_or_else(|error| {
         tracing::warn!(
             event = "record_unreadable",
-            "what was written to the cache device in the last day counts as nothing: {error}"
+            "the bytes written to the cache device in the last day are not counted: {error}"
         );
         None
     })
@@ -85,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_written_is_noted_once_a_minute() {
+    fn written_bytes_are_recorded_once_a_minute() {
         let at = |seconds: u64| Instant::from_nanos(seconds * 1_000_000_000);
         let history =
             |written| WearHistory { slots: vec![WearSlot { written, wanted: 0 }], ..WearHistory::default() };

@@ -1,4 +1,4 @@
-//! What tells a file from another one that took its path.
+//! The identity that distinguishes a file from a later file at the same path.
 
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
@@ -9,11 +9,11 @@ use serde::{Deserialize, Serialize};
 use crate::driver::device::identity::file_of_identity;
 use crate::driver::rights::access;
 
-/// A file: no other one that was ever at its path has both of these. Numbers of file systems are left out, as they change when
-/// the machine starts.
+/// A file: no other file that was ever at its path has both of these numbers. Device numbers of file systems
+/// are omitted, as they change at a reboot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct FileIdentity {
-    /// Its number in its file system; 0 where the file system gives a file another one when it is mounted anew.
+    /// Its number in its file system; 0 if the file system assigns new numbers at each mount.
     pub inode: u64,
     /// When it was made, in nanoseconds since 1970.
     pub born_ns: u64,
@@ -38,7 +38,7 @@ impl FileIdentity {
         Some(FileIdentity { inode, born_ns: u64::try_from(born.as_nanos()).ok()? })
     }
 
-    /// Whether it is the same file as one that was noted; where either number is made up, the time tells.
+    /// Whether it is the recorded file; if either number is synthetic, the time decides.
     pub fn is_same(self, noted: FileIdentity) -> bool {
         let is_unknown = self.inode == 0 || noted.inode == 0;
         self.born_ns == noted.born_ns && (is_unknown || self.inode == noted.inode)
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_number_that_is_made_up_tells_no_file_from_another() {
+    fn a_synthetic_inode_number_identifies_no_file() {
         let file = |inode, born_ns| FileIdentity { inode, born_ns };
         assert!(file(7, 1).is_same(file(7, 1)));
         assert!(!file(8, 1).is_same(file(7, 1)), "made in the same tick of the clock");

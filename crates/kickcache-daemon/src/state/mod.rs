@@ -1,8 +1,8 @@
-//! The state directory: what must be known when a cache device is missing or cannot be read.
+//! The state directory: records that are needed when a cache device is missing or unreadable.
 //!
-//! One file an origin says which cache device it was served with, and whether that may hold blocks which the origin lacks.
-//! One file a cache device says whether it is out of service, and another one what was written to it lately. Files are JSON, replaced whole and synced. An export that is
-//! served has a lock.
+//! One file for each origin records the cache device that it was served with, and whether that may hold
+//! blocks which the origin lacks. One file for each cache device records whether it is out of service, and
+//! another one its recent writes. Files are JSON, replaced whole and synced. A served export has a lock.
 
 mod file_identity;
 mod file_stamp;
@@ -30,13 +30,13 @@ pub const STATE_VARIABLE: &str = "KICKCACHE_STATE";
 /// The state directory of a daemon that the system started.
 const SYSTEM_STATE: &str = "/var/lib/kickcache";
 
-/// The state directory when nobody names one: `$KICKCACHE_STATE`, /var/lib/kickcache for root, or
+/// The default state directory: `$KICKCACHE_STATE`, /var/lib/kickcache for root, or
 /// `$XDG_STATE_HOME/kickcache`, or `~/.local/state/kickcache`. `None` if there is no home.
 pub fn default_directory() -> Option<PathBuf> {
     from_environment(STATE_VARIABLE).or_else(usual_directory)
 }
 
-/// The same where nobody set `$KICKCACHE_STATE`, as in the shell where somebody types what a message says.
+/// The same without `$KICKCACHE_STATE`, as in a shell in which a user types a recommended command.
 pub(crate) fn usual_directory() -> Option<PathBuf> {
     if rustix::process::geteuid().is_root() {
         return Some(SYSTEM_STATE.into());

@@ -1,4 +1,5 @@
-//! One daemon at a time serves an export: the server of a remote origin keeps nobody out, so a lock here does.
+//! One daemon at a time serves an export: the server of a remote origin does not lock it, so a lock here
+//! does.
 
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io;
@@ -15,7 +16,8 @@ pub struct OriginLock {
 }
 
 impl OriginLock {
-    /// Takes the lock on a file, which is made if need be and stays; `None` if somebody else has it. Those who only read share it.
+    /// Takes the lock on a file, which is created if needed and stays; `None` if another process has it.
+    /// Read-only users share it.
     pub(super) fn take(path: &Path, access: AccessMode) -> io::Result<Option<OriginLock>> {
         if let Some(directory) = path.parent() {
             DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
@@ -33,7 +35,7 @@ impl OriginLock {
     }
 }
 
-/// Follows no link: the directory may be another user's than the one that runs this.
+/// Links are not followed: the directory may belong to another user than this process.
 fn open(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).mode(0o600).custom_flags(libc::O_NOFOLLOW);

@@ -1,4 +1,4 @@
-//! Notes belong to whom the state directory belongs to.
+//! Records belong to the owner of the state directory.
 
 use std::fs::File;
 use std::io;

@@ -1,4 +1,4 @@
-//! What stands in the files of the state directory.
+//! The contents of the files of the state directory.
 
 use std::path::PathBuf;
 
@@ -17,7 +17,7 @@ pub(super) const VERSION: u32 = 1;
 pub struct OriginRecord {
     /// Version of the file.
     pub version: u32,
-    /// What the cache device recognises it by.
+    /// The origin's identity on the cache device.
     pub identity: String,
     /// The volume that it was served as.
     pub volume: String,
@@ -27,17 +27,18 @@ pub struct OriginRecord {
     pub cache_path: PathBuf,
     /// Whether that may hold blocks which the origin lacks.
     pub may_be_dirty: bool,
-    /// Which file that was; `None` for block devices, and where the file system does not tell.
+    /// The file of the origin; `None` for block devices, and if the file system has no such identity.
     #[serde(default)]
     pub file: Option<FileIdentity>,
     /// Size and times of a file at its last clean stop; `None` while it is served, after a kill, and for block devices.
     #[serde(default)]
     pub stopped: Option<FileStamp>,
-    /// Whether it may have been written without that since: what any cache device holds of it is old.
+    /// Whether it may have been written without that cache device since: its blocks on any cache device are
+    /// stale.
     #[serde(default)]
     pub written_without: bool,
-    /// Cache devices on which nothing was acknowledged that the origin lacked, when each was last served with it. What they
-    /// call dirty is so after a crash alone.
+    /// Cache devices that were complete when each was last served with the origin: the origin had all
+    /// acknowledged writes. Their blocks are dirty only because of a crash.
     #[serde(default)]
     pub complete: Vec<CompleteCache>,
     /// The uuids of other cache devices that it was served with, the last one first.
@@ -50,7 +51,7 @@ pub struct OriginRecord {
 pub struct CompleteCache {
     /// Drawn when it was formatted.
     pub cache_uuid: String,
-    /// The number of that start: what it got in a later one, on another host, is not meant.
+    /// The number of that start: writes of a later start, on another host, are not covered.
     pub starts: u64,
 }
 
@@ -66,8 +67,8 @@ pub struct CacheRecord {
     pub uuid: String,
     /// Where it was.
     pub path: PathBuf,
-    /// The number of its last start, as it stands in its superblock: a device with a lower one is an older copy. 0 if that is
-    /// not known.
+    /// The number of its last start, as in its superblock: a device with a lower one is an older copy. 0 if
+    /// it is unknown.
     #[serde(default)]
     pub starts: u64,
     /// Whether it must not be used any more.
@@ -75,20 +76,22 @@ pub struct CacheRecord {
     pub out_of_service: Option<OutOfService>,
 }
 
-/// A cache device that went out of service.
+/// A cache device out of service.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct OutOfService {
-    /// When that was noted, in seconds since 1970.
+    /// The time of the first record, in seconds since 1970.
     pub since: u64,
     /// The volumes that may have dirty blocks which are on it alone.
     pub incomplete: Vec<String>,
-    /// What was still newest there when its daemon stopped. Of other volumes, and after a kill, nobody knows.
+    /// The blocks that were still the newest there when its daemon stopped. For other volumes, and after a
+    /// kill, they are unknown.
     #[serde(default)]
     pub newest: Vec<NewestBlocks>,
 }
 
 impl OutOfService {
-    /// The same with what a daemon knows at its end. What is known of volumes that it did not serve still holds.
+    /// The same with the information of a daemon at its end. Information on volumes that it did not serve
+    /// stays valid.
     #[must_use]
     pub fn with_newest(mut self, known: Vec<NewestBlocks>) -> OutOfService {
         self.newest.retain(|earlier| known.iter().all(|blocks| blocks.volume != earlier.volume));
@@ -97,7 +100,8 @@ impl OutOfService {
     }
 }
 
-/// Blocks of a volume of which a cache device out of service has the newest data; its others were written on the origin since.
+/// Blocks of a volume for which a cache device out of service has the newest data; its others were written on
+/// the origin since.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct NewestBlocks {
     /// The name of the volume.
@@ -106,12 +110,12 @@ pub struct NewestBlocks {
     pub extents: Vec<Extent>,
 }
 
-/// Whether an origin has everything that was acknowledged.
+/// Whether an origin has all acknowledged writes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Completeness {
-    /// It has, whatever becomes of the cache device.
+    /// It has, independent of the cache device.
     Complete,
-    /// Dirty blocks may stand on the cache device alone.
+    /// Dirty blocks may be on the cache device alone.
     MayBeDirty,
 }
 
@@ -142,7 +146,7 @@ impl OriginRecord {
         }
     }
 
-    /// The same with what an earlier record says of other cache devices.
+    /// The same with an earlier record's information on other cache devices.
     #[must_use]
     pub fn after(mut self, before: &OriginRecord) -> OriginRecord {
         let others = before.complete.iter().filter(|cache| cache.cache_uuid != self.cache_uuid);
@@ -153,7 +157,8 @@ impl OriginRecord {
         self
     }
 
-    /// The same after a start of a cache device in which nothing was acknowledged: if that was complete before, it still is.
+    /// The same after a start of a cache device without acknowledged writes: if the device was complete
+    /// before, it still is.
     #[must_use]
     pub fn after_failed_start(mut self, cache: &CacheRecord) -> OriginRecord {
         let is_meant =
@@ -184,7 +189,8 @@ impl OriginRecord {
         self.volume == other.volume && self.cache_uuid == other.cache_uuid
     }
 
-    /// Whether all that was acknowledged on a cache device, as its superblock is now, is on the origin, or something newer.
+    /// Whether the origin has all writes acknowledged on a cache device, by its present superblock, or newer
+    /// ones.
     pub fn is_complete(&self, superblock: &Superblock) -> bool {
         let meant = CompleteCache { cache_uuid: uuid_text(superblock.uuid), starts: superblock.starts };
         self.complete.contains(&meant)
@@ -195,7 +201,7 @@ impl OriginRecord {
         self.cache_uuid == uuid || self.earlier.iter().any(|earlier| earlier == uuid)
     }
 
-    /// Whether everything that was written to the origin passed the cache device with this uuid.
+    /// Whether all writes to the origin passed the cache device with this uuid.
     pub fn is_current(&self, uuid: &str) -> bool {
         self.cache_uuid == uuid && !self.written_without
     }

@@ -1,6 +1,7 @@
 //! The files of a state directory, by their names.
 //!
-//! Invariant: [`StateFile::ALL`] has every file that this program makes there. Whatever enumerates a state directory uses it.
+//! Invariant: [`StateFile::ALL`] has every file that this program creates there. All code that enumerates a
+//! state directory uses it.
 
 use std::ffi::OsStr;
 
@@ -20,7 +21,7 @@ pub enum StateFile {
 }
 
 impl StateFile {
-    /// All of them.
+    /// All files.
     pub const ALL: [StateFile; 5] = [
         StateFile::OriginRecord,
         StateFile::OriginLock,

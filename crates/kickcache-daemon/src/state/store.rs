@@ -1,4 +1,5 @@
-//! Reads and writes the files of a state directory: each is replaced whole, and durable before anybody goes on.
+//! Reads and writes the files of a state directory: each is replaced whole, and durable before the caller
+//! continues.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -17,16 +18,16 @@ use crate::driver::device::AccessMode;
 use crate::driver::device::identity::{OlderIdentity, older_identities};
 use crate::places;
 
-/// What every version of a file has.
+/// The fields that every version of a file has.
 #[derive(Deserialize)]
 struct Versioned {
     version: u32,
 }
 
-/// Bytes of a file at most: many times what the longest has.
+/// The most bytes of a file: many times the length of the longest.
 const LENGTH_MAX: u64 = 1 << 20;
 
-/// Bytes of a name in the name of a file; the checksum behind it tells origins apart.
+/// Bytes of a name in the name of a file; the checksum behind it distinguishes origins.
 const NAME_BYTES_MAX: usize = 64;
 
 /// Why the state directory cannot be used.
@@ -35,25 +36,25 @@ pub enum StateError {
     /// The system refused.
     #[error("cannot {action} {path}: {source}")]
     Io {
-        /// What was tried.
+        /// The attempted operation.
         action: &'static str,
         /// The file or directory.
         path: PathBuf,
         /// Why.
         source: io::Error,
     },
-    /// It is not what this program writes.
-    #[error("{path}: {what}; remove this file if nothing in it is needed")]
+    /// It has another content than this program writes.
+    #[error("{path}: {what}; remove this file if its content is not needed")]
     Content {
         /// The file.
         path: PathBuf,
-        /// What was found.
+        /// The content found.
         what: String,
     },
     /// It is from a later version.
     #[error(
-        "{path}: a newer kickcache wrote it (version {found}, this one reads version {VERSION}); use the newer one, or \
-         remove the file if nothing in it is needed"
+        "{path}: a newer kickcache wrote it (version {found}, this one reads version {VERSION}); use the \
+         newer one, or remove the file if its content is not needed"
     )]
     Newer {
         /// The file.
@@ -61,7 +62,7 @@ pub enum StateError {
         /// Its version.
         found: u32,
     },
-    /// A place where nothing is made.
+    /// A place where no file may be created.
     #[error("{path}: {what}")]
     Place {
         /// The directory.
@@ -75,7 +76,7 @@ pub enum StateError {
 }
 
 impl StateError {
-    /// Whether it concerns the whole directory, not one note: it is full, say, or read-only.
+    /// Whether it concerns the whole directory, not one record: for example, it is full or read-only.
     pub fn is_of_directory(&self) -> bool {
         match self {
             StateError::Io { action, path, .. } => *action != "read" || path.is_dir(),
@@ -85,10 +86,10 @@ impl StateError {
     }
 }
 
-/// What is known of all origins.
+/// The records of all origins.
 #[derive(Debug, Default)]
 pub struct Origins {
-    /// Those whose notes can be read.
+    /// The readable records.
     pub records: Vec<OriginRecord>,
     /// Notes that cannot be read, each by its error.
     pub unreadable: Vec<StateError>,
@@ -166,7 +167,7 @@ impl StateStore {
         Ok(origins)
     }
 
-    /// What is known of a cache device.
+    /// The record of a cache device.
     ///
     /// # Errors
     /// If the file is there and cannot be read.
@@ -190,7 +191,7 @@ impl StateStore {
         self.replace(&self.cache_path(&record.uuid), record)
     }
 
-    /// What was written to a cache device before its last end.
+    /// The writes to a cache device before its last end.
     ///
     /// # Errors
     /// If the file is there and cannot be read.
@@ -230,8 +231,8 @@ impl StateStore {
         Ok(())
     }
 
-    /// Forgets a cache device, and that origins may lack what it held; that they were served with it stays: what another
-    /// one holds of them is old, and so is a copy of this one.
+    /// Removes the record of a cache device, and that origins may lack its blocks. The record that they were
+    /// served with it stays: their blocks on another device, or on a copy of this one, are stale.
     ///
     /// # Errors
     /// If a record cannot be replaced or removed.
@@ -249,17 +250,22 @@ impl StateStore {
         }
     }
 
-    /// Where the record of an origin is.
+    /// Where the record of an origin is, also one of an older version's identity.
     pub fn origin_note(&self, identity: &str) -> PathBuf {
-        self.origin_path(identity)
+        let path = self.origin_path(identity);
+        if path.exists() {
+            return path;
+        }
+        let older = older_identities(identity).into_iter().map(|older| self.origin_path(&older.identity));
+        older.into_iter().find(|older| older.exists()).unwrap_or(path)
     }
 
-    /// Where the record of a cache device stands.
+    /// The path of a cache device's record.
     pub fn cache_note(&self, uuid: &str) -> PathBuf {
         self.cache_path(uuid)
     }
 
-    /// Removes the record of a cache device, and nothing else.
+    /// Removes the record of a cache device only.
     ///
     /// # Errors
     /// If it cannot be removed.
@@ -267,12 +273,12 @@ impl StateStore {
         self.remove(&self.cache_path(uuid))
     }
 
-    /// Where the lock of an origin stands.
+    /// The path of an origin's lock.
     pub fn origin_lock_path(&self, identity: &str) -> PathBuf {
         self.path(StateFile::OriginLock, &origin_key(identity))
     }
 
-    /// Takes the lock of an origin; `None` if somebody else serves it.
+    /// Takes the lock of an origin; `None` if another process serves it.
     ///
     /// # Errors
     /// If there can be none.
@@ -343,13 +349,13 @@ fn origin_key(identity: &str) -> String {
     format!("{name}-{sum:016x}")
 }
 
-/// Whether there is nothing, be it that the directory is none.
+/// Whether the file does not exist, or the directory is not one.
 fn is_absent(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
-/// The bytes of a file. The directory may be another user's: what is no file is not opened for long, nor a link followed, nor more read
-/// than this program writes.
+/// The bytes of a file. The directory may belong to another user: a special file is not opened, a link is not
+/// followed, and no more is read than this program writes.
 fn read_file(path: &Path) -> Result<Option<Vec<u8>>, StateError> {
     let fail = |source| StateError::Io { action: "read", path: path.into(), source };
     let mut options = OpenOptions::new();

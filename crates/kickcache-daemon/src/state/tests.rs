@@ -44,7 +44,7 @@ fn records_read_back_as_written() {
 }
 
 #[test]
-fn what_a_daemon_did_not_serve_stays_as_an_earlier_one_knew_it() {
+fn records_of_unserved_volumes_stay_unchanged() {
     let blocks = |volume: &str, start| NewestBlocks {
         volume: volume.into(),
         extents: vec![Extent { start, length: 4096 }],
@@ -82,7 +82,7 @@ fn a_damaged_note_hides_no_other() {
 }
 
 #[test]
-fn what_is_no_note_is_not_read_whoever_put_it_there() {
+fn a_file_that_is_no_record_is_not_read() {
     let (folder, store) = store();
     store.keep_cache(&cache()).unwrap();
     let path = store.directory().join("cache-a5a5a5a5-a5a5-a5a5-a5a5-a5a5a5a5a5a5.json");
@@ -102,7 +102,7 @@ fn what_is_no_note_is_not_read_whoever_put_it_there() {
 }
 
 #[test]
-fn a_cache_device_is_current_only_if_it_saw_every_write() {
+fn a_cache_device_is_current_only_with_all_writes() {
     let record = OriginRecord::new("file:/o", "v", &cache(), Completeness::Complete);
     assert!(record.is_current(&cache().uuid) && !record.is_current("another"));
     assert!(!OriginRecord { written_without: true, ..record }.is_current(&cache().uuid));
@@ -110,7 +110,7 @@ fn a_cache_device_is_current_only_if_it_saw_every_write() {
 }
 
 #[test]
-fn nothing_but_whole_records_is_left_in_the_directory() {
+fn only_complete_records_are_left_in_the_directory() {
     let (_folder, store) = store();
     (0..3).for_each(|_| store.keep_cache(&cache()).unwrap());
     let names: Vec<_> =
@@ -119,7 +119,7 @@ fn nothing_but_whole_records_is_left_in_the_directory() {
 }
 
 #[test]
-fn what_cannot_be_understood_is_refused_and_not_taken_for_nothing() {
+fn an_unreadable_record_is_refused_and_not_ignored() {
     let (_folder, store) = store();
     store.keep_cache(&cache()).unwrap();
     let path = store.directory().join("cache-a5a5a5a5-a5a5-a5a5-a5a5-a5a5a5a5a5a5.json");
@@ -145,7 +145,7 @@ fn a_directory_that_cannot_be_made_is_named() {
 }
 
 #[test]
-fn what_was_written_lately_is_kept_until_its_device_is_forgotten() {
+fn recent_writes_are_kept_until_their_device_is_removed() {
     let (_folder, store) = store();
     let slots = vec![WearSlot { written: 4096, wanted: 1 }, WearSlot { written: 0, wanted: 2 }];
     let history = WearHistory { slots, credit: -7, counted: EngineDuration::from_millis(90_000) };

@@ -1,4 +1,4 @@
-//! What was written to a cache device lately, for its next start.
+//! Recent writes to a cache device, for its next start.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -12,7 +12,7 @@ use super::record::VERSION;
 const SLOT_SECONDS: u64 = 900;
 const DAY_SECONDS: u64 = 86_400;
 
-/// What was written to a cache device in a day.
+/// The writes to a cache device in a day.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct WearRecord {
     /// Version of the file.

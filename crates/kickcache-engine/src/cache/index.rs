@@ -458,7 +458,7 @@ mod tests {
     }
 
     #[test]
-    fn look_ups_stay_short_in_a_nearly_full_table_that_changes_all_the_time() {
+    fn lookups_stay_short_in_a_full_changing_table() {
         let count = 24_000;
         let mut slots = Slots::new(count);
         let mut index = Index::new(count);
@@ -561,7 +561,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_index_grows_in_many_steps_and_loses_nothing() {
+    fn a_full_index_grows_in_steps_without_loss() {
         let (old, count) = (300_000, 650_000);
         let mut slots = Slots::new(old);
         let mut index = Index::new(old);

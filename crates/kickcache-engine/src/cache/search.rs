@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_extent_costs_the_segments_that_hold_blocks_of_its_volume() {
+    fn a_long_extent_costs_only_segments_of_its_volume() {
         let mut cache = cache();
         let (all, a_segment) = (cache.segments().count(), cache.geometry().batch_blocks());
         for segment in 0..all {
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_search_ends_at_once_when_nothing_of_the_volume_is_left() {
+    fn a_search_ends_at_once_without_blocks_of_the_volume() {
         let mut cache = cache();
         put(&mut cache, key(VOLUME, 1), (0, 0));
         cache.begin_search(ID, VOLUME, extent(0, 1 << 30));
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_that_is_moved_to_where_the_search_has_been_is_found() {
+    fn a_block_moved_behind_the_search_is_found() {
         let mut cache = cache();
         for block in 0..8 {
             put(&mut cache, key(VOLUME, block), (4 + u32::try_from(block).unwrap(), 0));

@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn slots_keep_what_they_hold_when_there_are_more() {
+    fn slots_keep_their_values_when_the_table_grows() {
         let mut slots = Slots::new(10);
         let key = |number: u32| BlockKey::new(VolumeId::new(1), BlockIndex::new(number.into()));
         let fill = |slots: &mut Slots, places: core::ops::Range<u32>| {

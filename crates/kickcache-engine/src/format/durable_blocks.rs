@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn of_too_many_the_last_are_told() {
+    fn the_last_of_too_many_extents_are_kept() {
         let blocks = DurableBlocks { first: 5, end: (1 << 24) + 100 };
         let mut writer = Writer::new(*b"KICKTEST", 64);
         blocks.put(&mut writer);
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn what_says_more_than_there_can_be_is_not_whole() {
+    fn an_impossible_count_is_not_whole() {
         let mut writer = Writer::new(*b"KICKTEST", 64);
         writer.put_u24(9);
         writer.put_u64(8);

@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_layout_of_fewer_segments_is_taken_as_it_was_formatted() {
+    fn a_layout_with_fewer_segments_is_used_as_formatted() {
         let before = Geometry::with_segments(1 << 30, 4 << 20);
         assert!(before.check().is_ok() && before.with_size(2 << 30).check().is_ok(), "{before:?}");
         for segment_size in [64 << 10, 2 << 20, 8 << 20] {

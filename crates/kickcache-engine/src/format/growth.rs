@@ -87,7 +87,7 @@ mod tests {
     use crate::format::journal::chunk_count;
 
     #[test]
-    fn a_device_that_has_grown_keeps_its_journal_and_its_segments() {
+    fn a_grown_device_keeps_its_journal_and_segments() {
         let formatted = Geometry::for_device(1 << 30).unwrap();
         let three = grown(&formatted, 3 << 30).unwrap();
         assert_eq!((three.device_size, three.formatted_size), (3 << 30, 1 << 30));
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_grows_by_a_segment_at_least_and_never_shrinks() {
+    fn a_device_grows_by_whole_segments_and_never_shrinks() {
         let geometry = Geometry::for_device(1 << 30).unwrap();
         assert!(grown(&geometry, (1 << 30) - 1).is_err());
         assert!(grown(&geometry, (1 << 30) + 4096).is_err());

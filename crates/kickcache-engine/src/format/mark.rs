@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn only_two_whole_marks_say_in_service() {
+    fn only_two_whole_marks_mean_in_service() {
         let good = ServiceMark::InService.encode(UUID);
         let marked = out(&[1, 15]).encode(UUID);
         assert_eq!(read(&good, &good), ServiceMark::InService);
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn of_two_marks_the_one_that_names_fewer_volumes_is_the_newer_one() {
+    fn of_two_marks_the_newer_names_fewer_volumes() {
         assert_eq!(read(&out(&[0, 2]).encode(UUID), &out(&[2]).encode(UUID)), out(&[2]));
         assert_eq!(read(&out(&[]).encode(UUID), &out(&[2]).encode(UUID)), out(&[]));
     }

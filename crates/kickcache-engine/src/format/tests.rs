@@ -115,7 +115,7 @@ fn chunk() -> JournalBlock {
 }
 
 #[test]
-fn an_image_says_what_must_be_there() {
+fn an_image_has_its_required_parts() {
     let JournalBody::Chunk(Chunk { segments, .. }) = chunk().body else { panic!("a chunk") };
     // The blocks 0 to 8 live, and nine are written.
     let image = &segments[0];
@@ -149,17 +149,17 @@ fn check_decoder<T: PartialEq + core::fmt::Debug>(
 }
 
 #[test]
-fn batch_header_survives_the_trip_and_nothing_else_does() {
+fn a_batch_header_is_decoded_unchanged_or_refused() {
     check_decoder(&header().encode(), &header(), BatchHeader::decode);
 }
 
 #[test]
-fn summary_survives_the_trip_and_nothing_else_does() {
+fn a_summary_is_decoded_unchanged_or_refused() {
     check_decoder(&summary().encode(&geometry()), &summary(), |bytes| Summary::decode(bytes, &geometry()));
 }
 
 #[test]
-fn journal_blocks_survive_the_trip_and_nothing_else_does() {
+fn journal_blocks_are_decoded_unchanged_or_refused() {
     check_decoder(&records().encode(), &records(), |bytes| JournalBlock::decode(bytes, &geometry()));
     check_decoder(&chunk().encode(), &chunk(), |bytes| JournalBlock::decode(bytes, &geometry()));
 }
@@ -178,7 +178,7 @@ fn superblock_survives_the_trip_and_either_copy_will_do() {
 
 /// Programs from before 2026-11-24 left zeroes where these say which blocks of the journal were durable.
 #[test]
-fn structures_that_say_nothing_of_the_journal_are_read() {
+fn structures_without_a_journal_position_are_read() {
     let with_zeroes = |mut bytes: Vec<u8>, places: Range<usize>| {
         bytes[places].fill(0);
         bytes[8..12].fill(0);
@@ -224,7 +224,7 @@ fn superblock_errors_are_sentences() {
 }
 
 #[test]
-fn a_superblock_of_version_1_is_read_and_one_of_the_next_is_refused() {
+fn version_1_superblocks_are_read_and_later_ones_refused() {
     let of_version = |version: u8| {
         let mut bytes = superblock().encode();
         bytes[12] = version;
@@ -275,7 +275,7 @@ fn grown_superblock() -> Superblock {
 }
 
 #[test]
-fn a_superblock_of_a_device_that_has_grown_has_a_version_of_its_own() {
+fn a_superblock_of_a_grown_device_has_its_own_version() {
     let grown = grown_superblock();
     let bytes = grown.encode();
     assert_eq!((grown.version, bytes[12]), (FORMAT_VERSION_GROWN, 3), "older programs refuse it");
@@ -308,7 +308,7 @@ fn replaced_superblock() -> Superblock {
 }
 
 #[test]
-fn a_device_that_must_not_be_served_says_so_to_older_programs_too() {
+fn older_programs_refuse_a_device_that_must_not_serve() {
     let incomplete = grown_superblock().with_takeover(Takeover::Incomplete(other("/dev/old")));
     for (barred, size) in [(replaced_superblock(), 8 << 20), (incomplete, 16 << 20)] {
         let bytes = barred.encode();
@@ -328,7 +328,7 @@ fn a_device_that_must_not_be_served_says_so_to_older_programs_too() {
 }
 
 #[test]
-fn one_of_two_devices_is_the_cache_and_only_of_one_replacement() {
+fn one_of_two_devices_is_the_cache_after_one_replacement() {
     let old = superblock().with_takeover(Takeover::Begun(other("/dev/new")));
     let incomplete = superblock().with_takeover(Takeover::Incomplete(other("/dev/old")));
     let replaced = replaced_superblock();

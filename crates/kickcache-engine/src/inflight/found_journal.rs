@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hole_is_lost_if_it_was_durable_and_else_a_torn_write() {
+    fn a_hole_is_a_loss_if_durable_or_else_torn() {
         let blocks = || [0, 1, 3, 4].map(|number| (number, gone(10 + number)));
         assert_eq!(lost(&mut found(blocks()), 0..2), None);
         assert_eq!(lost(&mut found(blocks()), 0..3), Some(2));
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_durable_behind_the_newest_block_is_lost() {
+    fn durable_blocks_behind_the_newest_one_are_lost() {
         let blocks = || [0, 1].map(|number| (number, gone(10 + number)));
         assert_eq!(lost(&mut found(blocks()), 0..2), None);
         assert_eq!(lost(&mut found(blocks()), 0..3), Some(2));
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_in_front_of_the_newest_whole_checkpoint_is_missed() {
+    fn blocks_before_the_newest_checkpoint_are_not_missed() {
         let count = u64::from(chunk_count(&geometry()));
         let blocks = || checkpoint(20, 5).into_iter().chain([(5 + count, gone(21))]);
         let mut journal = found(blocks());

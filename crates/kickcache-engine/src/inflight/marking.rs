@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn both_marks_or_the_host_keep_the_record_and_one_mark_alone_does_not() {
+    fn the_record_needs_both_marks_or_the_host() {
         let mut marking = Marking { patience_until: Some(Instant::ZERO), ..Marking::default() };
         told(&mut marking.copies[0], Ok(()));
         assert_eq!((marking.is_recorded(), marking.record()), (false, Record::Pending));
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_keeper_is_told_again_when_the_volumes_are_others_but_not_while_it_is_being_told_or_just_failed() {
+    fn a_keeper_gets_each_change_of_volumes_once() {
         let (none, one) = (VolumeSet::default(), [VolumeId::new(3)].into_iter().collect());
         let mut keeper = Keeper::default();
         assert!(keeper.wants(none));

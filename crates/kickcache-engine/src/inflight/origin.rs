@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_read_of_an_extent_is_behind_what_was_asked_for_before_it() {
+    fn the_last_read_of_an_extent_follows_earlier_requests() {
         let mut queue = OriginQueue::new();
         queue.enqueue(ask(0, OriginAccess::Read));
         let first = queue.enqueue(ask(0, OriginAccess::Write));
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wider_read_stops_at_the_writes_beside_what_is_wanted() {
+    fn a_wider_read_ends_at_neighbouring_writes() {
         let mut queue = OriginQueue::new();
         let (wanted, window) = (blocks(5, 1), blocks(0, 16));
         queue.enqueue(ask(4096, OriginAccess::Read));
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn of_writes_that_wait_for_their_turn_at_the_same_bytes_the_last_stands_for_all() {
+    fn the_last_waiting_write_replaces_earlier_ones_of_its_bytes() {
         use Durability::{Durable, Volatile};
         let mut queue = OriginQueue::new();
         let mut tickets = alloc::vec![write(&mut queue, 1, blocks(0, 1), Volatile)];
@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_stands_for_no_other_that_has_more_bytes_or_waits_apart_from_it() {
+    fn a_write_replaces_no_larger_or_separate_write() {
         let alone = |number| Some((number, Vec::new(), Durability::Volatile));
         let cases: [fn(&mut OriginQueue); 4] = [
             |queue| _ = write(queue, 2, blocks(1, 1), Durability::Volatile),

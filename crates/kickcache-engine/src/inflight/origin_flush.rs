@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_that_no_client_saw_is_told_to_one_of_them() {
+    fn a_failure_without_a_witness_is_reported_to_one_client() {
         let mut flush = failed(|flush| flush.on_client_write(Instant::ZERO));
         assert!(flush.take_unreported());
         assert!(!flush.take_unreported());
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_that_gathers_behind_a_flush_makes_another_one_due() {
+    fn a_block_gathered_behind_a_flush_needs_another_one() {
         let mut flush = OriginFlush::default();
         flush.on_write(Instant::ZERO);
         flush.want();
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flush_that_a_restart_overtook_makes_nothing_clean() {
+    fn a_flush_overtaken_by_a_restart_cleans_no_blocks() {
         let mut flush = OriginFlush::default();
         let cache = Cache::new(Geometry::for_device(8 << 20).unwrap());
         let copy = |block| {
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_for_the_next_flush_is_told_of_this_one() {
+    fn waiters_for_the_next_flush_get_this_result() {
         let slot = RequestSlot;
         let mut flush = OriginFlush::default();
         flush.on_client_write(Instant::ZERO);
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_that_concerns_no_client_is_not_told_and_leaves_no_debt() {
+    fn a_failure_without_clients_is_dropped() {
         let mut flush = failed(|flush| flush.on_write(Instant::ZERO));
         assert!(!flush.owes_clients());
         assert!(!flush.take_unreported());
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn what_ended_while_a_flush_was_in_flight_that_failed_is_lost_with_it() {
+    fn writes_that_end_during_a_failed_flush_are_lost() {
         let mut flush = OriginFlush::default();
         flush.on_write(Instant::ZERO);
         flush.want();

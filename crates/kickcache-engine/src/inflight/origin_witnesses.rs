@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_counts_from_the_flush_on_that_was_submitted_after_it() {
+    fn a_block_counts_from_the_next_submitted_flush() {
         let mut witnesses = OriginWitnesses::default();
         witnesses.add(BlockIndex::new(1));
         witnesses.begin_flush();
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_flushed_is_forgotten_with_the_server() {
+    fn unflushed_blocks_are_dropped_with_the_server() {
         let mut witnesses = OriginWitnesses::default();
         witnesses.add_durable(BlockIndex::new(7));
         witnesses.add(BlockIndex::new(1));

@@ -77,7 +77,7 @@ mod tests {
     use crate::units::VolumeId;
 
     #[test]
-    fn a_device_is_silent_from_its_last_completion_on_while_it_owes_something() {
+    fn a_device_is_silent_since_its_last_completion() {
         let mut pulses = Pulses::default();
         let (at, origin) = (Instant::from_nanos, Device::Origin(VolumeId::new(15)));
         let id = PulseId::of(Some(origin));

@@ -179,7 +179,7 @@ mod tests {
     use crate::units::BLOCK_SIZE;
 
     #[test]
-    fn a_write_ends_with_an_error_if_the_origin_let_go_of_its_part_before_it_was_answered() {
+    fn a_write_fails_if_the_origin_released_an_unanswered_part() {
         let mut requests = Requests::new();
         let mut insert = |volume, part| {
             let extent = ByteExtent { start: 0, length: BLOCK_SIZE };

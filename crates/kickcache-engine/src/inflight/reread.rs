@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stretch_is_whole_when_the_last_of_its_blocks_ended_with_zeroes_where_nothing_can_be_read() {
+    fn a_stretch_ends_with_its_last_block_and_zeroes() {
         let mut rereads = Rereads::default();
         rereads.add(Part::Journal, ByteExtent { start: 8192, length: 2 * BLOCK_SIZE });
         rereads.add(Part::Segment(SegmentIndex::new(3)), ByteExtent { start: 0, length: BLOCK_SIZE });
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_of_which_too_many_reads_fail_has_more_than_a_bad_spot() {
+    fn too_many_failed_reads_are_more_than_a_bad_spot() {
         let mut rereads = Rereads::default();
         assert!((0..FAILED_READS_MAX).all(|_| rereads.count_failed()));
         assert!(!rereads.count_failed());

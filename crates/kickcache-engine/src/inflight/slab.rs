@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_number_is_given_again_only_once_its_value_is_gone() {
+    fn a_number_is_reused_only_after_its_removal() {
         let mut slab = Slab::new();
         let numbers = [1, 2, 3].map(|value| slab.insert(value));
         assert_eq!(slab.remove(numbers[1]), Some(2));

@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_completion_finds_its_purpose_also_where_another_one_had_its_place() {
+    fn a_completion_finds_its_purpose_in_a_reused_slot() {
         let mut submissions = Submissions::new();
         let flush = || DeviceOperation::Flush { device: Device::Cache };
         let mut submit = |purpose| {
@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "a submission completes once")]
-    fn a_completion_of_what_completed_before_is_refused() {
+    fn a_second_completion_is_refused() {
         let mut submissions = Submissions::new();
         let flush = || DeviceOperation::Flush { device: Device::Cache };
         submissions.add(Instant::ZERO, PulseId::CACHE, Purpose::CacheFlush, flush());

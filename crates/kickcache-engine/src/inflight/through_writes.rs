@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn what_becomes_of_a_copy_is_known_of_writes_through_the_log_alone() {
+    fn copies_are_tracked_only_for_writes_through_the_log() {
         for (route, expected) in [(Route::LogThrough, Some(IfRefused::Forgotten)), (Route::Log, None)] {
             let (requests, cache, _) = logged(route);
             assert_eq!(requests.written_through(&cache, cache.copy_at(KEY, PLACE)), expected);
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_over_a_block_that_the_origin_took_stays_unless_a_read_waits_behind_it() {
+    fn an_overwritten_origin_block_stays_unless_a_read_waits() {
         let block = |number| BlockKey::new(VOLUME, BlockIndex::new(number));
         let cases = [
             (Route::LogThrough, 0, false, IfRefused::StaysUnflushed),
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_that_reclaim_carried_on_is_still_the_write_s() {
+    fn a_copy_moved_by_reclaim_still_belongs_to_its_write() {
         let (mut requests, mut cache, slot) = logged(Route::LogThrough);
         let (before, next) = (cache.copy_at(KEY, PLACE), Location::new(20));
         cache.insert(KEY, next, Checksum::new(0), SlotState::Dirty);

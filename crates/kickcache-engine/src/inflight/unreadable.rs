@@ -66,7 +66,7 @@ mod tests {
     use crate::units::{BlockIndex, Location, VolumeId};
 
     #[test]
-    fn a_doubtful_block_is_tried_again_after_a_pause_and_a_device_that_reads_nothing_when_it_was_probed() {
+    fn doubtful_blocks_and_dead_devices_are_retried_after_a_pause() {
         let at = |millis: u64| Instant::ZERO.plus(Duration::from_millis(millis));
         let mut unreadable = Unreadable::default();
         assert!(unreadable.is_empty() && unreadable.retry_at(at(0)).is_none());

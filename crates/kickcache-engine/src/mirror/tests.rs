@@ -52,7 +52,7 @@ fn copy_all(mirror: &mut Mirror) {
 }
 
 #[test]
-fn what_was_copied_is_written_to_both() {
+fn copied_parts_are_written_to_both_devices() {
     let mut mirror = mirror();
     assert_eq!(mirror.poll_copy(), Some(ByteExtent { start: MIB, length: MIB }));
     mirror.handle_copied();
@@ -71,7 +71,7 @@ fn what_was_copied_is_written_to_both() {
 }
 
 #[test]
-fn a_part_is_copied_while_nothing_is_written_there() {
+fn a_part_is_copied_while_it_has_no_writes() {
     let mut mirror = mirror();
     mirror.handle_submission(write(1, 2 * MIB - 4096));
     assert_eq!(sides(&mut mirror), [Side::Old]);
@@ -97,7 +97,7 @@ fn writes_from_before_it_began_are_waited_for() {
 }
 
 #[test]
-fn a_new_device_that_fails_does_no_harm_until_it_is_sealed() {
+fn a_failed_new_device_is_harmless_until_sealed() {
     let mut mirror = mirror();
     copy_all(&mut mirror);
     mirror.handle_submission(flush(1));
@@ -150,7 +150,7 @@ fn a_device_that_failed_is_not_sealed() {
 }
 
 #[test]
-fn a_new_device_that_does_not_answer_is_waited_for_no_longer_and_its_late_ends_are_nobodys() {
+fn a_silent_new_device_is_dropped_with_its_late_completions() {
     let mut mirror = mirror();
     assert!(mirror.poll_copy().is_some());
     mirror.handle_copied();
@@ -182,7 +182,7 @@ fn a_new_device_that_does_not_answer_is_waited_for_no_longer_and_its_late_ends_a
 }
 
 #[test]
-fn what_waits_for_a_part_of_a_device_that_does_not_answer_goes_on() {
+fn requests_waiting_for_a_silent_device_continue() {
     let mut mirror = mirror();
     assert!(mirror.poll_copy().is_some());
     mirror.handle_submission(write(1, MIB));
@@ -194,7 +194,7 @@ fn what_waits_for_a_part_of_a_device_that_does_not_answer_goes_on() {
 }
 
 #[test]
-fn what_was_not_sent_to_a_device_that_does_not_answer_is_not_sent_any_more() {
+fn unsent_writes_to_a_silent_device_are_dropped() {
     let mut mirror = mirror();
     assert!(mirror.poll_copy().is_some());
     mirror.handle_submission(write(1, MIB));

@@ -216,7 +216,7 @@ mod tests {
     use crate::scene::Scene;
 
     #[test]
-    fn places_that_may_still_be_written_count_as_live_until_nothing_is_written_any_more() {
+    fn slots_that_may_be_written_count_as_live() {
         let mut scene = Scene::new(Mode::WriteBack);
         scene.write(8192, 4096).0.unwrap();
         let (state, location) = (&scene.engine.state, scene.location(8192));
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_ends_in_front_of_a_batch_that_may_still_change() {
+    fn written_slots_end_before_a_changeable_batch() {
         let mut scene = Scene::new(Mode::WriteBack);
         scene.write(8192, 4096).0.unwrap();
         let (landed, image_of) = (scene.location(8192), |scene: &Scene, location| {
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_thing_that_a_stop_writes_is_a_checkpoint_and_its_flush() {
+    fn a_stop_ends_with_a_checkpoint_and_its_flush() {
         let mut scene = Scene::new(Mode::WriteBack);
         scene.write(8192, 4096).0.unwrap();
         let seen = scene.stop();
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn a_checkpoint_of_two_chunks_takes_them_one_after_the_other() {
+    fn a_checkpoint_writes_two_chunks_in_order() {
         use crate::blank_device;
         use crate::config::EngineSettings;
         use crate::device::Completion;

@@ -124,7 +124,7 @@ mod tests {
     use crate::units::VolumeId;
 
     #[test]
-    fn partial_blocks_at_the_ends_keep_their_data_and_what_is_forgotten_is_so_before_the_origin_is_asked() {
+    fn partial_blocks_keep_data_and_whole_ones_drop_first() {
         let mut scene = Scene::new(Mode::WriteBack);
         [0, 8192, 16384].into_iter().for_each(|start| scene.write(start, 4096).0.unwrap());
         let (result, seen) = scene.ask(Operation::Discard, 100, 20_000);
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn an_origin_that_cannot_discard_keeps_its_data_and_one_that_fails_is_told() {
+    fn an_origin_without_discard_keeps_data_and_errors_are_reported() {
         for (error, result) in [(DeviceError::Unsupported, Ok(())), (DeviceError::Io, Err(Errno::Io))] {
             let mut scene = Scene::new(Mode::WriteBack);
             scene.fail("origin discard", error);
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn however_many_discards_come_in_a_turn_their_searches_have_one_slice() {
+    fn searches_of_many_discards_share_one_slice() {
         let mut scene = with_cached_blocks();
         scene.engine.state.searching = Searching::new(320);
         scene.now = scene.now.plus(Duration::from_millis(1));
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_read_while_a_discard_goes_on_is_as_before_or_as_after() {
+    fn a_read_during_a_discard_returns_old_or_new_data() {
         let mut scene = with_cached_blocks();
         slow_down(&mut scene);
         scene.begin(Operation::Discard, 0, 1 << 30);
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_to_an_extent_waits_until_a_discard_has_been_through_the_cache() {
+    fn a_write_waits_until_a_discard_has_searched_the_cache() {
         let mut scene = with_cached_blocks();
         slow_down(&mut scene);
         scene.begin(Operation::Discard, 0, 1 << 30);
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn dirty_blocks_are_there_again_if_a_discard_cannot_be_recorded() {
+    fn dirty_blocks_return_if_a_discard_cannot_be_recorded() {
         let mut scene = with_cached_blocks();
         slow_down(&mut scene);
         scene.begin(Operation::Discard, 0, 1 << 30);

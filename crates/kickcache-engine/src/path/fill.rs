@@ -247,14 +247,14 @@ mod tests {
     use crate::scene::Scene;
 
     #[test]
-    fn a_miss_brings_its_neighbours_in_and_the_next_read_is_a_hit() {
+    fn a_miss_fills_its_neighbours_for_the_next_read() {
         let mut scene = Scene::new(Mode::WriteThrough);
         assert_eq!(scene.read(4096, 4096).1[0], "origin read 0+65536");
         assert_eq!(scene.read(8192, 4096).1, ["cache read 4096"]);
     }
 
     #[test]
-    fn a_fill_that_failed_fails_its_reader_and_leaves_nothing_behind() {
+    fn a_failed_fill_fails_its_reader_and_leaves_no_blocks() {
         let mut scene = Scene::new(Mode::WriteThrough);
         scene.fail("origin read", DeviceError::Io);
         assert_eq!(scene.read(4096, 4096).0, Err(Errno::Io));

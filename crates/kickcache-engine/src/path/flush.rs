@@ -181,7 +181,7 @@ mod tests {
     use crate::time::Duration;
 
     #[test]
-    fn a_flush_is_of_the_devices_that_hold_what_was_written() {
+    fn a_flush_goes_to_the_devices_with_written_data() {
         let cases: [(Mode, &[&str]); 3] = [
             (Mode::WriteThrough, &["cache flush", "origin flush"]),
             (Mode::WriteBack, &["cache flush"]),
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flush_that_the_origin_refused_is_told() {
+    fn a_refused_origin_flush_is_reported() {
         let mut scene = Scene::new(Mode::WriteThrough);
         scene.write(8192, 4096).0.unwrap();
         scene.fail("origin flush", DeviceError::Io);
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_drain_ends_when_the_records_of_it_are_durable() {
+    fn a_drain_ends_when_its_records_are_durable() {
         let mut scene = Scene::new(Mode::WriteBack);
         scene.write(8192, 4096).0.unwrap();
         let is_draining = |scene: &Scene| scene.engine.status().volumes[0].is_draining;
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_clean_is_on_record_after_a_while_once() {
+    fn clean_blocks_are_recorded_once_after_a_delay() {
         let mut scene = Scene::new(Mode::WriteThrough);
         scene.write(8192, 4096).0.unwrap();
         let records = |seen: &[String]| seen.iter().filter(|line| *line == "cache log 0").count();
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clients_flush_needs_no_origin_that_owes_the_client_nothing() {
+    fn a_client_flush_skips_an_origin_without_its_writes() {
         let mut scene = unflushed();
         scene.write(16384, 4096).0.unwrap();
         let is_asked = |(result, seen): (_, Vec<String>)| (result, seen.contains(&"origin flush".into()));
@@ -286,7 +286,7 @@ mod tests {
 
     /// The block rests in the log for ever, and writeback tries again every second.
     #[test]
-    fn an_origin_is_flushed_beside_a_block_that_cannot_become_durable() {
+    fn an_origin_is_flushed_despite_a_failed_block() {
         let mut scene = Scene::new(Mode::WriteBack);
         scene.write(8192, 4096).0.unwrap();
         scene.fail("cache flush", DeviceError::Io);
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_cache_device_in_service_a_clients_flush_waits_for_what_was_written_back() {
+    fn out_of_service_a_client_flush_waits_for_writeback() {
         let mut scene = unflushed();
         scene.engine.state.take_out_of_service();
         scene.begin(Operation::Flush, 0, 0);
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_durable_at_the_origin_when_it_ended_needs_no_flush() {
+    fn writes_durable_on_completion_need_no_flush() {
         for (origin, expected) in [(OriginKind::Remote, None), (OriginKind::Local, Some("origin flush"))] {
             for operation in [
                 Operation::Write(Durability::Volatile),
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn an_origin_that_refused_a_flush_is_left_alone_for_a_second_whoever_wants_room() {
+    fn a_failed_origin_flush_is_not_repeated_within_a_second() {
         let mut scene = Scene::new(Mode::WriteBack);
         scene.write(8192, 4096).0.unwrap();
         scene.fail("origin flush", DeviceError::Io);
@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_restarted_origin_had_not_flushed_is_written_to_it_again() {
+    fn unflushed_writes_are_repeated_after_an_origin_restart() {
         let mut scene = Scene::with_origin(OriginKind::Remote, Mode::WriteBack);
         scene.write(8192, 4096).0.unwrap();
         scene.hold("origin flush");
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn the_answer_to_a_flush_before_the_restart_proves_nothing_after_it() {
+    fn a_flush_reply_from_before_the_restart_does_not_count() {
         let mut scene = Scene::with_origin(OriginKind::Remote, Mode::WriteBack);
         scene.write(8192, 4096).0.unwrap();
         scene.hold("origin flush");
@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_copy_in_the_log_is_durable_at_a_remote_origin_when_it_ends() {
+    fn writes_without_a_log_copy_are_durable_on_completion() {
         for mode in [Mode::WriteThrough, Mode::WriteAround, Mode::Bypass] {
             let mut scene = Scene::with_origin(OriginKind::Remote, mode);
             let seen = scene.write(8192, 4096).1;

@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn new_segments_are_used_when_the_superblock_is_durable_and_not_before() {
+    fn new_segments_are_used_once_the_superblock_is_durable() {
         let mut scene = Scene::new(Mode::WriteBack);
         let blocks = |range: core::ops::Range<u64>| range.map(|number| number * 65_536);
         blocks(0..100).for_each(|at| scene.write(at, 4096).0.unwrap());
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn an_engine_grows_again_and_by_what_the_journal_allows() {
+    fn an_engine_grows_again_within_its_journal() {
         let mut scene = Scene::new(Mode::WriteBack);
         let most = crate::format::growth::size_max(&grown(32 << 20).geometry);
         for size in [17 << 20, 40 << 20, most] {
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_growth_is_refused_beside_another_one_and_out_of_service() {
+    fn a_growth_is_refused_during_another_or_out_of_service() {
         let mut scene = Scene::new(Mode::WriteBack);
         let superblock = grown(32 << 20);
         prepare(&mut scene, &superblock);
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_growth_waits_until_the_journal_has_room_for_larger_checkpoints() {
+    fn a_growth_waits_for_journal_space() {
         let mut scene = Scene::new(Mode::WriteBack);
         scene.engine.state.device.journal.fill();
         scene.hold("cache flush");

@@ -212,7 +212,7 @@ mod tests {
     use crate::stats::CacheHealth;
 
     #[test]
-    fn what_a_failed_batch_held_is_written_again_in_another_segment() {
+    fn blocks_of_a_failed_batch_are_written_in_another_segment() {
         let mut scene = Scene::new(Mode::WriteBack);
         scene.write(0, 4096).0.unwrap();
         let before = scene.engine.state.cache.segment_of(scene.location(0));
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cache_device_whose_batches_fail_again_and_again_takes_nothing_new() {
+    fn a_cache_device_with_repeated_batch_failures_gets_no_writes() {
         let mut scene = Scene::new(Mode::WriteBack);
         scene.fail_times(7, "cache log 4096", DeviceError::Io);
         assert_eq!(scene.write(8192, 4096).0, Ok(()));
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flush_that_failed_is_told_and_makes_nothing_durable() {
+    fn a_failed_flush_is_reported_and_makes_no_write_durable() {
         let mut scene = Scene::new(Mode::WriteBack);
         scene.write(8192, 4096).0.unwrap();
         scene.fail("cache flush", DeviceError::Io);

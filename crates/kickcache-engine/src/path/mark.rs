@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_volume_is_complete_after_a_flush_that_began_out_of_service() {
+    fn a_volume_is_complete_after_a_flush_out_of_service() {
         let mut scene = Scene::new(Mode::WriteBack);
         scene.write(0, 4096).0.unwrap();
         scene.hold("origin flush");
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_durable_write_past_the_cache_device_is_flushed_as_well() {
+    fn a_durable_write_past_the_cache_device_is_flushed_too() {
         let mut scene = left_out_with_a_dirty_block();
         scene.begin(Operation::Write(Durability::Durable), 0, 4096);
         assert_eq!((scene.take_reply(), scene.not_clean()), (Some(Ok(())), (0, 0)));
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cache_device_that_fails_is_marked_before_a_write_goes_past_it() {
+    fn a_failed_cache_device_is_marked_before_writes_bypass_it() {
         let mut scene = Scene::new(Mode::WriteThrough);
         scene.fail("cache log", DeviceError::Io);
         let (result, seen) = scene.write(8192, 4096);

@@ -207,7 +207,7 @@ mod tests {
     use crate::units::VolumeId;
 
     #[test]
-    fn the_rest_of_an_unreadable_copy_comes_from_a_remote_origin_only_once_that_has_flushed() {
+    fn a_partial_block_waits_for_the_remote_flush() {
         for restarts in [false, true] {
             let mut scene = Scene::with_origin(OriginKind::Remote, Mode::WriteBack);
             scene.write(8192, 4096).0.unwrap();
@@ -226,8 +226,7 @@ mod tests {
 
     /// An origin that refuses what is on its way to it lacks what was acknowledged before.
     #[test]
-    fn out_of_service_the_rest_of_what_only_the_log_has_comes_from_there_whatever_is_on_its_way_to_the_origin()
-     {
+    fn an_out_of_service_block_is_completed_from_the_log() {
         for (written, expected) in [(true, "cache read 4096"), (false, "origin read 8192+4096")] {
             let mut scene = Scene::new(if written { Mode::WriteBack } else { Mode::WriteThrough });
             if written {
@@ -245,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_of_a_block_is_merged_with_the_rest_of_it_from_where_that_is() {
+    fn a_partial_block_is_merged_with_its_present_rest() {
         let mut scene = Scene::new(Mode::WriteBack);
         assert_eq!(scene.write(8192 + 512, 1000).1, ["origin read 8192+4096", "cache log 4096"]);
         assert_eq!(scene.write(8192, 512).1, ["cache read 4096", "cache log 4096"]);

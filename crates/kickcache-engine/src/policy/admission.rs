@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_blocks_wait_where_newcomers_earn_next_to_nothing() {
+    fn unknown_blocks_wait_where_new_ones_rarely_hit() {
         assert_eq!(choose(&strict(), Some(Noted::Lately)), Verdict::Promote);
         assert_eq!(choose(&strict(), Some(Noted::LongAgo)), Verdict::Remember);
     }
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sudden_change_ends_the_wait_and_old_blocks_prove_nothing() {
+    fn a_sudden_change_ends_the_wait() {
         let mut gate = strict();
         gate.open(Sequence::new(8), gate.asked);
         assert_eq!(choose(&gate, None), Verdict::Promote);

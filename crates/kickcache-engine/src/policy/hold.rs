@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn main_is_not_held_for_a_loop_that_fits_nor_for_skewed_reads() {
+    fn main_is_not_frozen_for_fitting_loops_or_skewed_reads() {
         let mut hold = Hold::new(CAPACITY);
         read(&mut hold, looped(CAPACITY * 8 / 10, 8));
         assert!(!hold.is_on());
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn main_is_not_held_for_a_loop_that_is_read_ahead() {
+    fn main_is_not_frozen_for_a_loop_with_read_ahead() {
         let mut hold = Hold::new(CAPACITY);
         for block in looped(2 * CAPACITY, 8) {
             let key = BlockKey::new(VolumeId::new(3), BlockIndex::new(block));
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn what_main_was_held_for_is_stale_when_other_blocks_are_used() {
+    fn a_frozen_main_turns_stale_when_other_blocks_are_used() {
         let mut hold = held();
         assert!(!hold.take_stale());
         read(&mut hold, skewed(CAPACITY, 1 << 30, 2 * CAPACITY));
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn main_is_gone_round_while_five_caches_are_asked_for() {
+    fn main_is_walked_once_during_five_cache_sizes() {
         let mut hold = held();
         let (mut looks, mut turns) = (0, 0);
         hold.take_turns();
@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn room_is_made_ahead_for_a_segment_and_taken_by_whole_misses() {
+    fn room_for_a_segment_is_made_ahead_for_whole_misses() {
         let mut hold = held();
         assert!(hold.wants_room(100) && !hold.takes_in(1, 1, 1));
         hold.on_room(50);
@@ -402,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn one_miss_in_many_is_taken_in_with_all_that_is_read_for_it() {
+    fn one_miss_in_many_is_admitted_with_its_read_ahead() {
         let mut hold = held();
         hold.on_room(1_000);
         let mut taken = |filled| (0..2_800).filter(|_| hold.takes_in(1, 0, filled)).count();
@@ -411,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn miniatures_take_less_than_a_byte_a_block_and_do_not_grow() {
+    fn miniatures_use_less_than_a_byte_per_block() {
         for capacity in [4_096, 100_000, 131_072, 200_000, 16 << 20] {
             let hold = Hold::new(capacity);
             assert!(hold.memory_bytes() < capacity, "{} of {capacity}", hold.memory_bytes());

@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_older_than_a_minute_is_forgotten() {
+    fn times_older_than_a_minute_expire() {
         let mut latencies = Latencies::new();
         let at = |seconds| Instant::from_nanos(seconds * SECOND);
         (0..100).for_each(|_| latencies.add(at(30), 8_000_000, 1));

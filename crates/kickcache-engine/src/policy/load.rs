@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_with_a_cap_does_no_more_with_more_in_flight() {
+    fn a_capped_device_does_no_more_at_greater_depth() {
         let mut load = Load::default();
         let now = serve(&mut load, 0, 4, |_| 400);
         serve(&mut load, now, 32, |_| 400);
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_that_serves_all_at_once_is_not_at_its_limit() {
+    fn a_device_without_a_queue_is_below_its_limit() {
         let mut load = Load::default();
         let now = serve(&mut load, 0, 4, |depth| 2_000 / depth);
         serve(&mut load, now, 32, |depth| 2_000 / depth);
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_stands_still_makes_no_backlog() {
+    fn a_stopped_clock_makes_no_backlog() {
         let mut load = Load::default();
         for number in 0..1_000 {
             let at = Instant::from_nanos(number * 100_000);

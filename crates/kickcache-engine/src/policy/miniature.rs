@@ -464,7 +464,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_taken_in() {
+    fn written_blocks_are_admitted() {
         let mut miniature = Miniature::new(1_000, Intake::Often);
         (0..1_000).for_each(|number| {
             miniature.access(print(number), Use::Read);
@@ -474,7 +474,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_back_before_as_much_as_there_is_room_for_is_soon() {
+    fn a_return_within_the_capacity_is_soon() {
         for (others, found) in [(900, Found::Soon), (1_100, Found::Late)] {
             let mut miniature = Miniature::new(1_000, Intake::All);
             (0..2).for_each(|_| {
@@ -488,7 +488,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cleared_is_empty_and_takes_everything_in() {
+    fn a_cleared_miniature_admits_every_block() {
         let mut miniature = Miniature::new(500, Intake::Often);
         last_pass(&mut miniature, 1_000, 3);
         assert!(miniature.is_full());
@@ -499,7 +499,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_and_chains_agree_and_the_memory_stays_as_it_is() {
+    fn lists_and_chains_agree_and_memory_is_constant() {
         let mut miniature = Miniature::new(300, Intake::All);
         let memory = miniature.memory_bytes();
         for round in 0..20_000_u32 {
@@ -525,7 +525,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_used_seldom_makes_room_for_a_loop_that_is_mixed_with_it() {
+    fn rarely_used_blocks_make_room_for_a_mixed_loop() {
         let reads = 80_000;
         // The best set is the hot tenth, which takes 400 blocks and is 45 % of the reads, and 600 of the loop.
         let best = f64::from(reads / 2) * (0.455 + 0.5 * 600.0 / 1_500.0);

@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn only_random_reads_tell_how_long_they_take() {
+    fn only_random_reads_give_the_latency() {
         let mut origin = OriginLoad::default();
         read(&mut origin, 0, 1, 4096);
         assert_eq!(origin.random_read(at(1)), None, "near the beginning");
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_random_read_takes_beside_writeback_is_not_known() {
+    fn random_reads_during_writeback_give_no_latency() {
         let mut origin = OriginLoad::default();
         read(&mut origin, 0, 4, 100 << 20);
         origin.begin_writeback(at(10), BLOCK_SIZE);
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_small_read_costs_is_seen_of_an_origin_at_its_limit() {
+    fn the_cost_of_small_reads_is_measured_at_the_limit() {
         let mut origin = OriginLoad::default();
         crowd(&mut origin, 0, (1, 4_000, 4096));
         assert_eq!(origin.small_read(at(1_000)), None, "one in flight says nothing of what it can do");
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn a_read_is_expected_behind_what_is_written_back() {
+    fn a_read_is_expected_behind_writeback() {
         let mut origin = OriginLoad::default();
         crowd(&mut origin, 0, (1, 500, 4096));
         let alone = origin.expected(4096).unwrap();
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn an_origin_whose_reads_do_not_wait_for_one_another_is_not_at_its_limit() {
+    fn an_origin_without_queueing_is_below_its_limit() {
         let mut origin = OriginLoad::default();
         crowd(&mut origin, 0, (1, 5_000, 4096));
         crowd(&mut origin, 1_000, (2, 2_500, 4096));

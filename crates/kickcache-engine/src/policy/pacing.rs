@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cap_holds_below_the_high_mark_unless_it_is_urgent() {
+    fn a_cap_holds_below_the_high_mark_unless_urgent() {
         let mut pacing = Pacing::new();
         let cap = RateCap { bytes: NonZeroU64::new(1 << 20), requests: None };
         let at = |millis: u64| Instant::from_nanos(millis * 1_000_000);
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn leaves_a_cache_device_that_is_behind_to_hits_between_the_marks() {
+    fn a_slow_cache_device_serves_hits_between_the_marks() {
         let at = |done| CacheWork { is_behind: true, done };
         let view = View { foreground_reads: 0, dirty_share: 300, cache: at(0), ..view() };
         let mut pacing = Pacing::new();

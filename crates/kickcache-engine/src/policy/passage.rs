@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_never_read_again_takes_an_eighth_of_the_cache_and_less_where_it_displaces_hits() {
+    fn unread_streams_get_an_eighth_of_the_cache_or_less() {
         for (hits, share) in [(0, CREDIT_SHARE), (HIT / 4, 4 * CREDIT_SHARE)] {
             let mut passage = Passage::new(CAPACITY);
             assert_eq!(stream(&mut passage, Use::Read, 0..4 * CAPACITY, hits), CAPACITY / share);
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_and_read_back_from_the_cache_goes_on_entering() {
+    fn written_streams_read_back_from_cache_keep_entering() {
         let mut passage = Passage::new(CAPACITY);
         for file in 0..100 {
             let blocks = file * 1_024..(file + 1) * 1_024;
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn what_passed_by_enters_again_once_it_would_have_been_hit_and_not_if_it_came_back_too_late() {
+    fn bypassed_streams_enter_again_once_they_would_hit() {
         for (others, enters) in [(CAPACITY / 2, true), (2 * CAPACITY, false)] {
             let mut passage = Passage::new(CAPACITY);
             stream(&mut passage, Use::Read, 0..CAPACITY, HIT / 4);
@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn room_that_was_never_used_costs_nothing() {
+    fn unused_room_costs_no_hits() {
         let mut passage = Passage::new(CAPACITY);
         for first in (0..CAPACITY).step_by(STRIDE) {
             assert_eq!(passage.choose(piece(Use::Read, first), Displaced::Nothing), Way::Enter);

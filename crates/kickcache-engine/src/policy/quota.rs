@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_volume_may_have_shrinks_with_what_others_took_but_not_below_its_reserve() {
+    fn a_quota_shrinks_with_others_but_not_below_its_reserve() {
         let quota = Quota::new(1_000, volumes(4));
         let own = VolumeId::new(2);
         let allowance = |used: [u64; 4]| quota.allowance(own, |volume| used[usize::from(volume.get())]);
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_a_volume_s_own_nobody_else_takes() {
+    fn reserved_pages_are_not_used_by_others() {
         let own = Reserves::new([(VolumeId::new(1), 600)].into_iter(), 997);
         let quota = Quota::with_own(1_000, volumes(2), own);
         let allowance = |volume, used: u64| quota.allowance(VolumeId::new(volume), |_| used);

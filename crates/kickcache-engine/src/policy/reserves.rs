@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_wanted_in_all_shrinks_to_what_there_is() {
+    fn the_total_of_requests_shrinks_to_the_supply() {
         let volume = VolumeId::new;
         let reserves =
             |wanted: [u64; 2], most| Reserves::new([volume(3), volume(0)].into_iter().zip(wanted), most);

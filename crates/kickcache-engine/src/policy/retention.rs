@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn stale_data_leaves_first_only_while_the_cache_is_used_well() {
+    fn stale_data_is_dropped_first_only_while_hits_are_frequent() {
         let mut retention = Retention::new(1_000);
         let asked = |hits, misses| Asked { hits, misses };
         retention.observe(Work::default(), asked(100, 200));
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lives_in_a_dead_segment_stays_in_its_queue() {
+    fn live_blocks_of_a_dead_segment_stay_in_their_queue() {
         let retention = Retention::new(1_000);
         let judge = |reason, queue, hits| retention.judge(reason, queue, hits);
         assert_eq!(judge(Reason::Dead, Queue::Probation, 1), Judgement::Reinsert(Queue::Probation, 1));

@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn what_returns_at_once_is_kept_out_in_vain_unless_there_are_hits() {
+    fn early_returns_are_excluded_only_if_it_gives_hits() {
         let blocks = || (0..300).map(|number| if number % 2 == 0 { number } else { number % 16 });
         assert_eq!(in_vain(&mut Returns::new(1 << 16), blocks(), 2), 0);
         let mut returns = Returns::new(1 << 16);
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn few_returns_among_many_misses_prove_nothing() {
+    fn few_returns_among_many_misses_are_no_proof() {
         let blocks = (0..30_000).map(|number| if number % 20 == 0 { 1 << 30 } else { number });
         assert_eq!(in_vain(&mut Returns::new(1 << 16), blocks, 30_000), 0);
     }

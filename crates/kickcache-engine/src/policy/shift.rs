@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn misses_prove_nothing() {
+    fn misses_are_no_proof() {
         let mut shift = begun();
         assert_eq!(shift.take_candidate(Asked { hits: 1_100, misses: 1_200 }, 25_600), None);
         assert_eq!(shift.take_candidate(Asked { hits: 1_100, misses: 60_000 }, 25_600), None);
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_have_proved_ends_with_the_candidates() {
+    fn proofs_of_others_end_with_the_candidates() {
         let mut shift = begun();
         let asked = Asked { hits: 1_000, misses: 21_000 };
         assert_eq!(shift.take_candidate(asked, 25_600), None);
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn hits_of_old_blocks_prove_nothing() {
+    fn hits_of_old_blocks_are_no_proof() {
         let mut shift = begun();
         (0..10).for_each(|_| shift.on_old_hit(VolumeId::new(0)));
         assert_eq!(shift.take_candidate(Asked { hits: 1_100, misses: 1_000 }, 25_600), None);

@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn a_few_hundred_blocks_tell_few_extents_from_many() {
+    fn a_few_hundred_blocks_separate_few_extents_from_many() {
         for (extents, distance) in [(256, Distance::Near), (512, Distance::Near), (3_072, Distance::Far)] {
             let mut spread = Spread::new();
             let verdicts: Vec<Distance> = (0..20).map(|_| miss(&mut spread, 256, extents)).collect();
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_slow_origin_fills_in_an_hour_may_be_spread_further() {
+    fn hourly_fills_of_a_slow_origin_may_be_spread_further() {
         let mut spread = Spread::new();
         (0..1_024).for_each(|number| spread.on_miss(Instant::from_nanos((number + 1) * SECOND / 10), 1));
         let most = spread.extents_max(SCALE).now;
@@ -340,14 +340,14 @@ mod tests {
     }
 
     #[test]
-    fn what_was_missed_fast_a_while_ago_does_not_count() {
+    fn old_fast_misses_do_not_count() {
         let mut spread = Spread::new();
         (0..10_000).for_each(|number| spread.on_miss(Instant::from_nanos(number * 1_000), 256));
         assert_eq!(miss(&mut spread, 256, 256), Distance::Near);
     }
 
     #[test]
-    fn a_few_misses_far_between_say_nothing_of_the_origin() {
+    fn a_few_rare_misses_give_no_origin_latency() {
         // What a kernel reads of a new disk to look for partitions.
         let mut spread = Spread::new();
         (0..12).for_each(|number| spread.on_miss(Instant::from_nanos((number + 1) * SECOND / 4), 1));
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rest_says_nothing_of_the_origin() {
+    fn an_idle_time_gives_no_origin_latency() {
         let mut spread = Spread::new();
         assert_eq!(miss(&mut spread, 512, 3_072), Distance::Far);
         spread.on_miss(Instant::from_nanos(spread.pace.last_miss.as_nanos() + 3_600 * SECOND), 1);
@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn who_stands_still_now_and_then_has_no_slow_origin() {
+    fn stalls_of_the_clock_are_no_slow_origin() {
         let mut spread = Spread::new();
         for round in 0..20 {
             assert_eq!(miss(&mut spread, 192, 3_072), Distance::Far, "{round}");
@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn an_origin_that_becomes_slow_is_slow_after_so_many_misses_as_are_remembered() {
+    fn an_origin_becomes_slow_after_its_remembered_misses() {
         let mut spread = Spread::new();
         assert_eq!(miss(&mut spread, 512, 3_072), Distance::Far);
         let mut verdicts = (0..8).map(|_| {
@@ -392,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn a_volume_that_is_small_is_near_and_so_is_all_without_a_clock() {
+    fn small_volumes_and_clockless_ones_are_near() {
         let mut spread = Spread::new();
         (0..512).for_each(|_| spread.on_miss(Instant::ZERO, 1));
         (0..512).for_each(|number| spread.on_first(BlockIndex::new(number * EXTENT_BLOCKS)));
@@ -403,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_seen_can_be_forgotten_all_but_the_last_blocks() {
+    fn all_but_the_last_blocks_can_be_dropped() {
         let mut spread = Spread::new();
         assert_eq!(miss(&mut spread, 512, 3_072), Distance::Far);
         spread.forget_all_but(0);

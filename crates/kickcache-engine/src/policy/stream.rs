@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn interleaved_streams_are_told_apart() {
+    fn interleaved_streams_are_distinguished() {
         let mut streams = Streams::new();
         let mut longest = [0; 3];
         for step in 0..100u64 {

@@ -210,13 +210,13 @@ mod tests {
     }
 
     #[test]
-    fn what_serves_more_is_kept() {
+    fn a_variant_that_serves_more_is_kept() {
         let (with_origin, is_proven) = run(100, 150, 400);
         assert!(is_proven && with_origin > 200, "{with_origin} of 400");
     }
 
     #[test]
-    fn what_comes_when_there_is_no_backlog_is_part_of_no_trial() {
+    fn requests_without_a_backlog_are_no_part_of_a_trial() {
         let (mut trials, mut served) = (Trials::default(), Served::default());
         let mut pass = |trials: &mut Trials, millis: u64, requests: u64| {
             served.requests += requests;
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn what_serves_no_more_takes_few_requests() {
+    fn a_variant_that_serves_no_more_gets_few_requests() {
         let (with_origin, is_proven) = run(100, 102, 400);
         assert!(!is_proven, "2 % more prove nothing");
         assert!(0 < with_origin && with_origin <= 400 / PART + 1, "{with_origin} of 400");

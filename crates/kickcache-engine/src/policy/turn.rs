@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_write_over_a_block_is_a_use_and_the_second_one_takes_it_to_main() {
+    fn the_second_overwrite_of_a_block_moves_it_to_main() {
         let standing = |queue, hits| Standing { queue, hits };
         assert_eq!(written_over(standing(Queue::Probation, 0)), standing(Queue::Probation, 1));
         assert_eq!(written_over(standing(Queue::Probation, 1)), standing(Queue::Main, 0));
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn all_that_is_hot_stays_where_the_cold_is_worth_it() {
+    fn all_hot_blocks_stay_if_the_cold_ones_justify_it() {
         assert!(!is_worth_emptying(0, 0) && !is_worth_emptying(0, 100));
         for cold in 1..=100 {
             assert!(!is_worth_emptying(cold, 100) || carries_all(100 - cold, 100), "{cold}");

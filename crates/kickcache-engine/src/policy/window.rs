@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn is_a_block_where_what_is_asked_for_first_lies_far_apart() {
+    fn is_a_block_for_distant_first_requests() {
         let mut window = FillWindow::new(1 << 20);
         miss(&mut window, 0, 300, false, 3_072);
         assert_eq!(window.bytes(), 4096);
@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn is_not_closed_by_large_requests_nor_by_how_fast_they_came() {
+    fn is_not_closed_by_large_or_fast_requests() {
         let mut window = FillWindow::new(1 << 20);
         for number in 0..300 {
             let extent = ByteExtent { start: (1 << 40) + (number << 20), length: 1 << 20 };
@@ -395,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn is_not_opened_again_by_misses_near_each_other_after_it_read_ahead_in_vain() {
+    fn is_not_reopened_by_near_misses_after_useless_read_ahead() {
         let mut window = FillWindow::new(1 << 20);
         miss(&mut window, 0, 300, false, 256);
         assert_eq!(window.bytes(), 1 << 20);
@@ -407,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn opens_when_other_blocks_miss_than_before_and_once_more_when_there_is_room() {
+    fn opens_when_other_blocks_miss_and_again_with_room() {
         let mut window = FillWindow::new(1 << 20);
         miss(&mut window, 0, 1_024, true, 256);
         assert!(miss(&mut window, 1_024, 512, false, 256));

@@ -16,7 +16,7 @@ fn missing_title(source: &Source) -> Option<String> {
 }
 
 #[test]
-fn every_file_says_what_it_is_for() {
+fn every_file_has_a_header() {
     expect_none(".rs", missing_header);
 }
 

@@ -127,7 +127,7 @@ fn foreign_frontends(source: &Source, rooms: &BTreeSet<&str>) -> Vec<String> {
 }
 
 #[test]
-fn front_ends_and_the_loop_know_one_another_by_the_port() {
+fn front_ends_and_the_loop_share_only_the_port() {
     let sources = sources();
     let rooms = frontends(&sources);
     assert!(rooms.contains("nbd"), "the front ends were not found");
@@ -171,7 +171,7 @@ fn foreign_paths(source: &Source) -> Vec<String> {
 }
 
 #[test]
-fn a_path_names_only_what_is_below_it() {
+fn a_path_names_only_the_paths_below() {
     expect_none(".rs", foreign_paths);
     let names = |path: &str| {
         let code = "use crate::path::write::log;\nuse crate::path::{a, b};\n// crate::path::read\n";
@@ -190,7 +190,7 @@ fn misplaced(source: &Source, names: &[&str], rooms: &[&str], advice: &str) -> V
 }
 
 #[test]
-fn nobody_names_what_is_above() {
+fn no_folder_names_a_higher_one() {
     expect_none(".rs", forbidden_names);
 }
 
@@ -217,7 +217,7 @@ fn forbidden_names_are_found() {
 }
 
 #[test]
-fn what_is_misplaced_is_found() {
+fn misplaced_names_are_found() {
     let cli = source("crates/kickcache/src/cli/a.rs", "unsafe {}\nunsafe_code\n// unsafe\n");
     assert_eq!(misplaced(&cli, &["unsafe"], &UNSAFE_ROOMS, "").len(), 1);
 }

@@ -110,7 +110,7 @@ fn signatures_have_structs() {
 }
 
 #[test]
-fn what_is_left_may_only_become_less() {
+fn the_remaining_list_may_only_shrink() {
     let found =
         |names: &[&str]| names.iter().map(|name| format!("crates/{name}/src/x.rs: y")).collect::<Vec<_>>();
     assert_eq!(differences(&found(&["a", "a", "b"]), &[("a", 2)]), found(&["b"]));

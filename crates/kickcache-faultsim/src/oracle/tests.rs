@@ -24,7 +24,7 @@ fn write(oracle: &mut Oracle, extent: ByteExtent) -> Version {
 }
 
 #[test]
-fn parts_of_a_block_are_judged_alone_once_one_was_written_alone() {
+fn partial_blocks_are_judged_alone_after_a_partial_write() {
     let mut oracle = oracle();
     let first = write(&mut oracle, at(0, 4096));
     let mut data = Payload::stamped(VOLUME, at(0, 4096), first);
@@ -39,7 +39,7 @@ fn parts_of_a_block_are_judged_alone_once_one_was_written_alone() {
 }
 
 #[test]
-fn torn_blocks_are_judged_by_sector_and_torn_sectors_are_reported() {
+fn torn_blocks_are_judged_by_sector_and_reported() {
     let mut oracle = oracle();
     let first = oracle.start_write(VOLUME, at(0, 4096), WriteContent::Stamps).version;
     let mut data = Payload::new(at(0, 4096), |_| Block::Zeroes);

@@ -15,13 +15,13 @@ fn the_same_seed_gives_the_same_run() {
 }
 
 #[test]
-fn a_faultless_stand_in_passes() {
+fn a_faultless_model_passes() {
     let found = finding::<{ Flaw::NONE }>(40);
     assert!(found.is_none(), "{}", found.unwrap());
 }
 
 #[test]
-fn each_flaw_of_the_stand_in_is_found() {
+fn each_flaw_of_the_model_is_found() {
     let found = [
         finding::<{ Flaw::FLUSH_DOES_NOTHING }>(60),
         finding::<{ Flaw::FUA_IGNORED }>(60),
@@ -38,13 +38,13 @@ fn each_flaw_of_the_stand_in_is_found() {
 
 #[test]
 #[ignore = "prints a trace for SEED"]
-fn trace_of_the_stand_in() {
+fn trace_of_the_model() {
     let seed = std::env::var("SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(0);
     println!("{:?}", run_subject::<StandIn<{ Flaw::NONE }>>(seed, PlanKind::Any, Printing::Lines).err());
 }
 
 #[test]
-fn a_client_that_is_due_when_its_volume_has_gone_asks_nothing() {
+fn a_client_of_a_removed_volume_makes_no_request() {
     let mut simulation = Simulation::new(1, PlanKind::Any, Printing::Silent);
     simulation.format::<Engine>().unwrap();
     let mut host = simulation.open::<Engine>(Service::In).unwrap();

@@ -30,7 +30,7 @@ fn with_an_older_copy(seed: u64) -> Stage {
 /// The copy of the block is lost with its batch, and stands in the next one; the segment that it left is opened again; and
 /// the power fails before the next batch is durable.
 #[test]
-fn a_copy_whose_batch_failed_brings_no_older_copy_back() {
+fn a_failed_batch_does_not_restore_an_older_copy() {
     let mut carried = 0;
     for steps in 0..60 {
         let mut stage = with_an_older_copy(steps);

@@ -12,7 +12,7 @@ const RUNS: u64 = 2_000;
 const TIME: Duration = Duration::from_secs(120);
 
 #[test]
-fn seeds_of_this_commit_find_nothing() {
+fn seeds_of_this_commit_find_no_faults() {
     let first = first_seed();
     let deadline = Some(Instant::now() + TIME);
     let plans = PlanKind::Any;

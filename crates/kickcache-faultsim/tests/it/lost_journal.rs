@@ -56,7 +56,7 @@ fn check_refused(stage: &mut Stage, part: &str) {
 }
 
 #[test]
-fn a_journal_of_which_nothing_is_left_is_refused_after_a_kill_and_after_a_stop() {
+fn a_lost_journal_is_refused_after_kill_and_stop() {
     let killed = Stage::dirty_segments();
     let mut stopped = Stage::dirty_segments();
     assert_eq!(stopped.open(), Phase::Running);
@@ -106,7 +106,7 @@ fn first_block(stage: &Stage, segment: u32) -> u64 {
 }
 
 #[test]
-fn a_device_that_goes_is_not_taken_for_one_that_nobody_wrote_to() {
+fn a_lost_device_is_not_treated_as_never_written() {
     check_deaf(|stage| {
         let (device, trouble, from) = (Device::Cache, Trouble::Gone, stage.now());
         let until = from.plus(Duration::from_millis(60_000));
@@ -116,7 +116,7 @@ fn a_device_that_goes_is_not_taken_for_one_that_nobody_wrote_to() {
 
 /// The segments that were used are read last.
 #[test]
-fn a_device_that_fails_half_way_is_not_taken_for_one_that_nobody_wrote_to() {
+fn a_half_failed_device_is_not_treated_as_never_written() {
     for reads in [2, 20, 40] {
         check_deaf(|stage| {
             stage.until(|stage| stage.status().counters.reads >= reads);
@@ -127,7 +127,7 @@ fn a_device_that_fails_half_way_is_not_taken_for_one_that_nobody_wrote_to() {
 }
 
 #[test]
-fn a_device_of_which_no_used_segment_can_be_read_is_not_taken_for_one_that_nobody_wrote_to() {
+fn unreadable_used_segments_are_not_treated_as_never_written() {
     let count = Stage::dirty_segments().geometry().segment_count;
     for unreadable in [0..count / 2, 0..count] {
         check_deaf(|stage| {
@@ -141,7 +141,7 @@ fn a_device_of_which_no_used_segment_can_be_read_is_not_taken_for_one_that_nobod
 
 /// Where a journal says which segments were opened, others may be unreadable.
 #[test]
-fn a_bad_spot_in_a_segment_that_was_never_opened_is_not_in_the_way() {
+fn a_bad_spot_in_a_never_opened_segment_is_tolerated() {
     let mut stage = Stage::dirty_segments();
     let last = first_block(&stage, stage.geometry().segment_count - 1);
     stage.devices.cache.make_unreadable(last);
@@ -150,7 +150,7 @@ fn a_bad_spot_in_a_segment_that_was_never_opened_is_not_in_the_way() {
 }
 
 #[test]
-fn a_new_cache_device_that_nobody_wrote_to_is_not_missed() {
+fn a_new_unwritten_cache_device_is_not_missed() {
     let mut stage = Stage::with(dirty_plan(72), 72);
     for _ in 0..3 {
         assert_eq!(stage.open(), Phase::Running);
@@ -176,7 +176,7 @@ fn a_block_of_the_journal_that_is_missing_is_refused() {
 
 /// Nothing behind it says that it was durable; what it opened does.
 #[test]
-fn the_newest_block_of_the_journal_is_missed_if_it_opened_a_segment() {
+fn a_lost_newest_journal_block_is_detected_by_its_segment() {
     let mut stage = long_life();
     let is_opening = |body: &JournalBody| match body {
         JournalBody::Records(records) => records.iter().any(|record| matches!(record.fact, Fact::Opened(..))),

@@ -67,7 +67,7 @@ fn check_refused(stage: &mut Stage, segment: u32) {
 }
 
 #[test]
-fn a_segment_of_which_nothing_is_left_is_refused_after_a_stop() {
+fn a_lost_segment_is_refused_after_a_stop() {
     let segments = in_use(&stopped());
     assert!(segments.len() > 10, "{segments:?}");
     for (segment, places) in segments {
@@ -93,7 +93,7 @@ fn the_end_of_a_segment_is_missed() {
 }
 
 #[test]
-fn a_segment_is_missed_after_a_kill_too_if_a_checkpoint_knew_it() {
+fn a_checkpoint_reveals_a_lost_segment_after_a_kill() {
     let (segment, places) = in_use(&stopped()).swap_remove(1);
     let mut stage = stopped();
     assert_eq!(stage.open(), Phase::Running);
@@ -105,7 +105,7 @@ fn a_segment_is_missed_after_a_kill_too_if_a_checkpoint_knew_it() {
 
 /// A checkpoint of an older program does not say what was written; that the first block was a header it shows.
 #[test]
-fn a_segment_of_which_nothing_is_left_is_missed_in_a_checkpoint_of_an_older_program() {
+fn a_lost_segment_is_detected_in_an_old_checkpoint() {
     let older = || {
         let mut stage = stopped();
         let (mut block, place) = chunk(&stage);
@@ -128,7 +128,7 @@ fn a_segment_of_which_nothing_is_left_is_missed_in_a_checkpoint_of_an_older_prog
 
 /// What only a torn write can have left is no loss.
 #[test]
-fn what_was_not_durable_is_not_missed() {
+fn undurable_segments_are_not_missed() {
     for seed in 0..20 {
         let mut stage = Stage::with(dirty_plan(seed), seed);
         assert_eq!(stage.open(), Phase::Running);
@@ -152,7 +152,7 @@ fn wipe_all(stage: &mut Stage) {
 }
 
 #[test]
-fn a_device_of_which_only_the_superblocks_are_left_is_refused() {
+fn a_device_with_only_its_superblocks_is_refused() {
     let mut killed = stopped();
     assert_eq!(killed.open(), Phase::Running);
     killed.write(blocks(300, 4), 3).unwrap();

@@ -37,7 +37,7 @@ fn is_out(stage: &Stage) -> bool {
 }
 
 #[test]
-fn a_device_in_service_says_so_and_one_that_is_not_never_again() {
+fn a_device_out_of_service_never_returns_to_service() {
     let mut stage = Stage::new(Mode::WriteThrough, 1);
     stage.write(blocks(0, 8), 2).unwrap();
     stage.drain();
@@ -66,7 +66,7 @@ fn a_device_in_service_says_so_and_one_that_is_not_never_again() {
 
 /// No write is acknowledged that a restart with the same device would undo.
 #[test]
-fn writes_fail_while_nothing_can_be_put_on_record() {
+fn writes_fail_without_any_possible_record() {
     // A mark whose write fails may stand there all the same, and so may a note.
     let records: Vec<_> = (2..60).map(fail_while_nothing_can_be_put_on_record).collect();
     assert!(records.contains(&(ServiceMark::InService, None)), "{records:?}");
@@ -95,7 +95,7 @@ fn fail_while_nothing_can_be_put_on_record(seed: u64) -> (ServiceMark, Option<Vo
 }
 
 #[test]
-fn what_failed_for_want_of_a_record_works_once_there_is_one() {
+fn failed_requests_succeed_once_the_record_exists() {
     let mut stage = Stage::new(Mode::WriteThrough, 3);
     refuse_writes(&mut stage, 10_000);
     for version in 2..40 {
@@ -169,7 +169,7 @@ fn a_volume_is_complete_only_when_its_origin_has_flushed() {
 
 /// What a discard made the cache forget is neither there nor not until that is on record: an error, and no older data.
 #[test]
-fn a_discard_that_cannot_be_put_on_record_leaves_no_older_data_to_read() {
+fn an_unrecorded_discard_reveals_no_older_data() {
     let mut seen = 0;
     for steps in 0..40 {
         let mut stage = Stage::with(plan(Mode::WriteBack, 6), 6 + steps);
@@ -210,7 +210,7 @@ fn write_through_dirty_blocks(stage: &mut Stage, version: u64) {
 
 /// What a write through the log put there is dirty until the origin has it, and lost to nobody: it was not acknowledged.
 #[test]
-fn a_write_on_its_way_through_the_log_is_not_called_lost_with_the_device() {
+fn a_write_in_flight_is_not_lost_with_the_device() {
     let mut stage = Stage::new(Mode::WriteThrough, 7);
     stage.write(blocks(0, 4), 2).unwrap();
     stage.drain();

@@ -25,7 +25,7 @@ fn versions(stage: &mut Stage, count: u64) -> Vec<u64> {
 }
 
 #[test]
-fn a_refused_write_through_the_log_leaves_nothing_dirty_and_stays_forgotten() {
+fn a_refused_write_through_the_log_leaves_no_dirty_blocks() {
     for (trouble, errno) in [(Trouble::Refuses, Errno::Io), (Trouble::Full, Errno::NoSpace)] {
         let mut stage = Stage::new(Mode::WriteThrough, 1);
         stage.write(blocks(0, 8), 2).unwrap();
@@ -43,7 +43,7 @@ fn a_refused_write_through_the_log_leaves_nothing_dirty_and_stays_forgotten() {
 }
 
 #[test]
-fn a_block_that_was_dirty_before_a_refused_write_stays_and_reads_the_same_after_a_restart() {
+fn an_earlier_dirty_block_survives_a_refused_write() {
     let mut stage = Stage::with(dirty_plan(2), 2);
     assert_eq!(stage.open(), Phase::Running);
     stage.write(blocks(0, 4), 2).unwrap();
@@ -62,7 +62,7 @@ fn a_block_that_was_dirty_before_a_refused_write_stays_and_reads_the_same_after_
 /// Past its dirty limit a volume whose origin refuses everything has its errors at once, its dirty blocks can still be
 /// written over, and it fills the log no further.
 #[test]
-fn past_its_limit_a_volume_with_a_refusing_origin_fails_at_once_and_fills_no_more() {
+fn beyond_its_limit_a_refusing_origin_fails_writes_at_once() {
     for trouble in [Trouble::Refuses, Trouble::Full] {
         let mut stage = Stage::new(Mode::WriteBack, 3);
         trouble_at_the_origin(&mut stage, trouble);
@@ -87,7 +87,7 @@ fn past_its_limit_a_volume_with_a_refusing_origin_fails_at_once_and_fills_no_mor
 
 /// Reads beside a write that the origin will refuse see what was there before, or what stays; never what goes again.
 #[test]
-fn what_is_refused_was_never_seen() {
+fn refused_writes_are_never_visible() {
     let mut seen = 0;
     for seed in 0..40 {
         let mut stage = Stage::new(Mode::WriteThrough, seed);

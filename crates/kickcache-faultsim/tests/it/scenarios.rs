@@ -50,7 +50,7 @@ fn a_header_that_outlives_its_data_brings_no_garbage() {
 
 /// ocf#390, #391: a power cut in the middle of a stop.
 #[test]
-fn a_cut_at_any_step_of_a_stop_loses_nothing() {
+fn a_cut_at_any_step_of_a_stop_is_lossless() {
     for steps in 0..60 {
         let mut stage = Stage::new(Mode::WriteBack, steps);
         stage.write(blocks(0, 40), 2).unwrap();
@@ -67,7 +67,7 @@ fn a_cut_at_any_step_of_a_stop_loses_nothing() {
 
 /// ocf#617: the mapping of an earlier cache is taken over by a new one.
 #[test]
-fn a_device_that_is_formatted_again_remembers_nothing() {
+fn a_reformatted_device_has_no_old_blocks() {
     let mut stage = Stage::new(Mode::WriteBack, 1);
     stage.write(blocks(0, 64), 2).unwrap();
     stage.stop();
@@ -131,7 +131,7 @@ fn serving_does_not_write_the_superblock() {
 
 /// The same when a volume is added: the older copy is written and flushed first.
 #[test]
-fn a_superblock_of_two_generations_is_the_old_or_the_new_one() {
+fn a_superblock_of_two_generations_is_either_of_them() {
     for seed in 0..80u64 {
         let mut device = SimulatedDevice::new(8 << 20);
         Engine::format(&mut device, [7; 16], &[8 << 20]).unwrap();
@@ -176,7 +176,7 @@ fn another_format_version_is_refused_by_a_sentence() {
 
 /// ceph#41490: the root pointer is corrupted by updates that race at queue depths above 1.
 #[test]
-fn many_writes_of_the_same_blocks_at_once_leave_one_of_them() {
+fn concurrent_writes_of_the_same_blocks_leave_either() {
     for seed in 0..20 {
         let mut stage = Stage::new(Mode::WriteBack, seed);
         let asked: Vec<_> = (2..34).map(|version| stage.ask(VOLATILE, blocks(0, 4), version)).collect();
@@ -218,7 +218,7 @@ fn the_journal_goes_round_and_is_read_back() {
 /// The newest checkpoint is gone, as on a device that lied about a flush: the journal reaches back to the one before,
 /// and is nearly full.
 #[test]
-fn a_journal_that_lost_its_newest_checkpoint_is_used_or_refused() {
+fn a_journal_without_its_newest_checkpoint_is_used_or_refused() {
     let mut stage = Stage::new(Mode::WriteAround, 31);
     let mut refused = 0;
     for version in 2..120 {
@@ -376,7 +376,7 @@ fn gone_from_now(stage: &Stage, device: Device) -> Vec<Outage> {
 
 /// juicefs#4782, #4870: the disk of the cache fails and all I/O stops.
 #[test]
-fn without_dirty_blocks_a_volume_goes_on_when_the_cache_device_is_gone() {
+fn a_clean_volume_continues_without_its_cache_device() {
     let mut stage = Stage::new(Mode::WriteThrough, 10);
     stage.write(blocks(0, 64), 2).unwrap();
     stage.drain();
@@ -393,7 +393,7 @@ fn without_dirty_blocks_a_volume_goes_on_when_the_cache_device_is_gone() {
 
 /// The other half of the promise: dirty data that cannot be read is an error, never what the origin has.
 #[test]
-fn with_dirty_blocks_reads_of_them_fail_when_the_cache_device_is_gone() {
+fn reads_of_dirty_blocks_fail_without_the_cache_device() {
     let mut stage = Stage::new(Mode::WriteBack, 11);
     stage.write(blocks(0, 8), 2).unwrap();
     let outages = gone_from_now(&stage, Device::Cache);
@@ -404,7 +404,7 @@ fn with_dirty_blocks_reads_of_them_fail_when_the_cache_device_is_gone() {
 
 /// A write of a part of a dirty block is lost on its way into the log: the rest of the block is still there.
 #[test]
-fn a_lost_write_leaves_the_dirty_block_that_it_was_laid_over() {
+fn a_lost_write_leaves_the_overwritten_dirty_block() {
     let mut stage = Stage::new(Mode::WriteBack, 26);
     stage.write(blocks(0, 1), 2).unwrap();
     let cache = Rates { write: 10_000, ..Rates::default() };
@@ -421,7 +421,7 @@ fn a_lost_write_leaves_the_dirty_block_that_it_was_laid_over() {
 /// A write is superseded while it is on its way into the log, and lost; so is what superseded it: it is acknowledged by
 /// neither.
 #[test]
-fn a_lost_write_that_was_superseded_is_acknowledged_only_when_it_is_stored() {
+fn a_superseding_write_is_acknowledged_only_once_stored() {
     let mut stage = Stage::new(Mode::WriteBack, 29);
     let cache = Rates { write: 10_000, ..Rates::default() };
     stage.set_faults(Faults { cache, ..Faults::default() }, Vec::new());
@@ -446,7 +446,7 @@ fn a_lost_write_that_was_superseded_is_acknowledged_only_when_it_is_stored() {
 
 /// The same when the cache device is gone altogether: the rest of the block cannot be had, so that the write fails.
 #[test]
-fn a_part_of_a_dirty_block_cannot_be_written_when_the_cache_device_is_gone() {
+fn a_partial_dirty_block_is_unwritable_without_the_cache_device() {
     let mut stage = Stage::new(Mode::WriteBack, 27);
     stage.write(blocks(0, 1), 2).unwrap();
     let id = stage.ask(VOLATILE, ByteExtent { start: 512, length: 1024 }, 3);
@@ -461,7 +461,7 @@ fn a_part_of_a_dirty_block_cannot_be_written_when_the_cache_device_is_gone() {
 
 /// Two writes of parts of blocks that both want memory when there is none.
 #[test]
-fn writes_that_wait_for_memory_do_not_wake_each_other_for_ever() {
+fn writes_waiting_for_memory_do_not_wake_each_other_forever() {
     let mut plan = plan(Mode::WriteBack, 28);
     plan.settings.pool_pages = 8;
     let mut stage = Stage::with(plan, 28);
@@ -473,7 +473,7 @@ fn writes_that_wait_for_memory_do_not_wake_each_other_for_ever() {
 
 /// A write of 32 MiB may come to a cache of 8 MiB.
 #[test]
-fn a_write_larger_than_the_cache_ends_and_is_all_there() {
+fn a_write_larger_than_the_cache_is_stored_whole() {
     for mode in [Mode::WriteBack, Mode::WriteThrough, Mode::WriteAround] {
         let mut stage = Stage::new(mode, 29);
         stage.write(blocks(3, 40), 2).unwrap();
@@ -489,7 +489,7 @@ fn a_write_larger_than_the_cache_ends_and_is_all_there() {
 
 /// juicefs#5981: a flipped bit is served.
 #[test]
-fn a_flipped_bit_in_a_clean_block_is_healed_from_the_origin() {
+fn a_flipped_bit_in_a_clean_block_is_healed() {
     let mut stage = Stage::new(Mode::WriteThrough, 12);
     stage.write(blocks(0, 32), 2).unwrap();
     stage.drain();
@@ -514,7 +514,7 @@ fn a_flipped_bit_in_a_dirty_block_is_an_error() {
 
 /// A torn write leaves the older copy; rot of what was durable must not, in this life and in the next.
 #[test]
-fn a_dirty_block_that_rotted_after_a_kill_is_an_error_and_never_its_older_copy() {
+fn a_corrupt_dirty_block_after_a_kill_is_an_error() {
     let mut stage = Stage::written_twice(40);
     stage.rot(5, 3);
     for _ in 0..3 {
@@ -538,7 +538,7 @@ fn a_header_that_rotted_after_a_kill_is_refused() {
 }
 
 #[test]
-fn a_clean_block_that_rotted_after_a_kill_is_healed_from_the_origin() {
+fn a_corrupt_clean_block_after_a_kill_is_healed() {
     let mut stage = Stage::with(dirty_plan(41), 41);
     (0..8).for_each(|block| stage.devices.origins[0].prepare(block, &Block::stamp(VOLUME, block, 3)));
     assert_eq!(stage.open(), Phase::Running);
@@ -555,7 +555,7 @@ fn a_clean_block_that_rotted_after_a_kill_is_healed_from_the_origin() {
 
 /// The write failed, and the block was written elsewhere: the damaged copy in the first place is nobody's.
 #[test]
-fn what_a_failed_write_left_is_not_taken_for_rot() {
+fn a_failed_write_is_not_reported_as_corruption() {
     for seed in 0..40 {
         let mut stage = Stage::with(dirty_plan(seed), seed);
         assert_eq!(stage.open(), Phase::Running);
@@ -578,7 +578,7 @@ fn what_a_failed_write_left_is_not_taken_for_rot() {
 /// Data that was written together stands together, across the ends of batches and, up to a 16th of one, of segments: where these are
 /// small, one stretch in eight takes two reads.
 #[test]
-fn what_was_written_together_is_one_read() {
+fn blocks_written_together_are_one_read() {
     assert_eq!(reads_of_1024_stretches(2 << 30), 1_024);
     assert!(reads_of_1024_stretches(512 << 20) <= 1_024 + 1_024 / 8);
 }
@@ -621,7 +621,7 @@ fn writes_go_on_with_a_cache_full_of_damage() {
 /// Found by the simulator, seed 910307945: damage in nearly every segment, and the rest held by the write that waits for
 /// room.
 #[test]
-fn a_write_that_needs_more_than_the_damage_left_goes_past_the_cache() {
+fn a_write_too_large_for_the_damaged_cache_bypasses_it() {
     for left in [8, 60, 120, 240] {
         let mut stage = Stage::with(dirty_plan(30), 30);
         stage.open();
@@ -638,7 +638,7 @@ fn a_write_that_needs_more_than_the_damage_left_goes_past_the_cache() {
 /// Found by the simulator, seed 110005854: writeback carried a clean block along between two dirty ones, over a write that
 /// was on its way past a cache out of service.
 #[test]
-fn writeback_does_not_undo_a_write_past_a_cache_out_of_service() {
+fn writeback_keeps_newer_writes_past_a_failed_cache() {
     for steps in 0..12 {
         let mut stage = Stage::with(dirty_plan(32), steps);
         stage.open();
@@ -685,7 +685,7 @@ fn a_slow_cache_device_stays_in_service() {
 
 /// riffle#591: a full file system below the cache is taken for corruption.
 #[test]
-fn a_full_cache_device_loses_nothing_and_stops_nobody() {
+fn a_full_cache_device_is_lossless_and_does_not_block() {
     for mode in [Mode::WriteThrough, Mode::WriteBack] {
         let mut stage = Stage::new(mode, 15);
         stage.write(blocks(0, 16), 2).unwrap();
@@ -735,7 +735,7 @@ fn a_flush_covers_every_write_that_was_acknowledged_before_it() {
 
 /// A device that fails while the log is read back: nothing is changed, and the next start finds everything.
 #[test]
-fn a_recovery_that_fails_changes_nothing() {
+fn a_failed_recovery_changes_no_data() {
     let mut stage = Stage::new(Mode::WriteBack, 17);
     stage.write(blocks(0, 32), 2).unwrap();
     stage.kill();

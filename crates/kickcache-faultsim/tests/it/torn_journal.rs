@@ -49,7 +49,7 @@ fn with_torn_record() -> (Stage, u64) {
 }
 
 #[test]
-fn a_torn_record_takes_no_effect_after_the_next_torn_write() {
+fn a_torn_record_has_no_effect_after_another_torn_write() {
     let (mut stage, place) = with_torn_record();
     assert_eq!(stage.open(), Phase::Running);
     let mut medium = stage.devices.cache.bytes(blocks(place, 1));
@@ -64,7 +64,7 @@ fn a_torn_record_takes_no_effect_after_the_next_torn_write() {
 }
 
 #[test]
-fn a_cache_device_that_cannot_erase_a_torn_record_goes_out_of_service() {
+fn an_unerasable_torn_record_takes_the_device_out_of_service() {
     let (mut stage, _) = with_torn_record();
     stage.begin_open();
     let cache = Rates { write: 10_000, ..Rates::default() };

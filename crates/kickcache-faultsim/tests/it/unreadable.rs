@@ -73,7 +73,7 @@ fn reclaim_goes_round_a_dirty_block_that_cannot_be_read() {
 }
 
 #[test]
-fn a_drain_leaves_the_block_that_cannot_be_read_and_names_it() {
+fn a_drain_skips_an_unreadable_block_and_names_it() {
     let mut stage = with_bad_spot(500);
     let before = stage.now();
     drain(&mut stage);
@@ -113,7 +113,7 @@ fn a_stop_ends_while_a_block_cannot_be_read() {
 
 /// What stands in one run with a clean block that cannot be read is no error, dirty or not.
 #[test]
-fn a_clean_block_that_cannot_be_read_comes_from_the_origin() {
+fn an_unreadable_clean_block_is_read_from_the_origin() {
     let mut stage = Stage::with(dirty_plan(61), 61);
     stage.open();
     stage.write(blocks(0, 64), 2).unwrap();
@@ -130,7 +130,7 @@ fn a_clean_block_that_cannot_be_read_comes_from_the_origin() {
 
 /// Nothing can be read, and it is not the blocks: none is called damaged, and all are there when the device is.
 #[test]
-fn a_device_that_reads_nothing_for_a_while_loses_nothing() {
+fn a_temporarily_unreadable_device_loses_no_data() {
     let mut stage = Stage::with(dirty_plan(62), 62);
     stage.open();
     stage.write(blocks(0, 1_000), 2).unwrap();

@@ -33,7 +33,7 @@ fn refused(stage: &mut Stage) -> String {
 
 /// Neither the older copy of it nor what the origin has.
 #[test]
-fn a_dirty_block_that_cannot_be_read_is_an_error_and_the_others_are_there() {
+fn only_the_unreadable_dirty_block_is_an_error() {
     let mut stage = Stage::written_twice(40);
     let place = place_of(&stage, 5, 3);
     stage.devices.cache.make_unreadable(place);
@@ -50,7 +50,7 @@ fn a_dirty_block_that_cannot_be_read_is_an_error_and_the_others_are_there() {
 }
 
 #[test]
-fn a_summary_that_cannot_be_read_costs_nothing() {
+fn an_unreadable_summary_costs_no_blocks() {
     let mut stage = Stage::dirty_segments();
     let place = summary(&stage);
     assert!(stage.places(|_, bytes| bytes.starts_with(b"KICKSUMM")).contains(&place));
@@ -63,7 +63,7 @@ fn a_summary_that_cannot_be_read_costs_nothing() {
 
 /// Nobody knows which blocks it named, whether something stands behind it or not.
 #[test]
-fn a_header_that_cannot_be_read_is_refused_until_the_device_does_better_or_a_tool_goes_on() {
+fn an_unreadable_header_is_refused_until_readable_or_repaired() {
     // The first segment is full, and has a summary: the headers of the second are needed.
     for number in [2, 4] {
         let mut stage = Stage::written_twice(40);
@@ -95,7 +95,7 @@ fn a_free_segment_that_cannot_be_read_is_not_missed() {
 }
 
 #[test]
-fn records_that_cannot_be_read_are_refused_where_they_are_needed() {
+fn unreadable_records_are_refused_where_needed() {
     let mut stage = Stage::dirty_segments();
     let geometry = stage.geometry();
     let is_journal = |_, bytes: &[u8]| JournalBlock::decode(bytes, &geometry).is_some();
@@ -126,7 +126,7 @@ fn records_that_cannot_be_read_are_refused_where_they_are_needed() {
 
 /// A device that reads nothing is not asked for each of its blocks.
 #[test]
-fn a_device_of_which_too_much_cannot_be_read_is_refused_soon() {
+fn a_mostly_unreadable_device_is_refused_soon() {
     // The journal has 64 blocks, or 655.
     for size in [8 << 20, 256 << 20] {
         let mut plan = dirty_plan(71);

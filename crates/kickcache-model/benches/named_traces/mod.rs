@@ -1,11 +1,11 @@
-//! The traces that a bench is told.
+//! The traces named on the command line of a bench.
 
 use std::path::{Path, PathBuf};
 
 use kickcache_model::trace_file::folder::files;
 
-/// The trace files among some words, and those of the directories among them, sorted; options are left out. A path that
-/// leads nowhere ends the bench.
+/// The trace files among some arguments, and the files of the directories among them, sorted; options are
+/// skipped. A path that does not exist ends the bench.
 pub(crate) fn named_traces(words: &[String]) -> Vec<PathBuf> {
     let paths = words.iter().filter(|word| !word.starts_with("--")).map(Path::new);
     if let Some(path) = paths.clone().find(|path| !path.exists()) {

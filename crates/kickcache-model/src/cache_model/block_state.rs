@@ -1,4 +1,4 @@
-//! Whether the origin has what a cached block holds.
+//! Whether the origin has the data of a cached block.
 
 /// The state of a cached block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

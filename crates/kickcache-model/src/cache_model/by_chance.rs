@@ -1,7 +1,8 @@
 //! A cache of which only the hit ratio is known: whether a read hits is drawn at random.
 //!
-//! What misses is read from the origin and then written to the cache device; a write goes to the cache device, and to the
-//! origin later, by itself. Leaves out what a real cache does better: it merges writes, reads ahead, and fills in batches.
+//! A miss is read from the origin and then written to the cache device; a write is written to the cache
+//! device, and later to the origin in the background. The model omits the advantages of a real cache: it does
+//! not merge writes, read ahead, or fill in batches.
 
 use kickcache_engine::time::Instant;
 use kickcache_engine::units::BLOCK_SIZE;
@@ -13,16 +14,16 @@ use crate::replay::devices::{Devices, Errand, Place};
 use crate::replay::slots::Slots;
 use crate::workload::Kind;
 
-/// What an operation of a device is for.
+/// The purpose of a device's operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Purpose {
     /// The access ends with it.
     Access(u32),
-    /// The access ends, and what was read is brought in.
+    /// At its end the access ends, and the data read is filled.
     Miss(Demand),
-    /// The access ends, and what was written is written back.
+    /// At its end the access ends, and the data written is written back.
     Logged(Demand),
-    /// Nobody waits.
+    /// Background work: no client waits for it.
     Background,
 }
 

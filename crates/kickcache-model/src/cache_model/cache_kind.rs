@@ -21,7 +21,7 @@ const DM_BLOCK_BYTES: u64 = 64 << 10;
 /// bcache's default.
 const BCACHE_CUTOFF: u64 = 4 << 20;
 
-/// One of the caches that can be simulated.
+/// A cache that can be simulated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CacheKind {
     /// No cache.
@@ -39,7 +39,7 @@ pub enum CacheKind {
     Lru,
 }
 
-/// What is said to kickcache's engine beside sizes and mode; other caches are not told.
+/// Settings of kickcache's engine, in addition to sizes and mode; other caches ignore them.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Tuning {
     /// Sequential streams that pass it by.
@@ -48,7 +48,7 @@ pub struct Tuning {
     pub write_budget: Option<NonZeroU64>,
 }
 
-/// Every name, and what it stands for.
+/// Every name, and the cache that it selects.
 const NAMES: [(&str, CacheKind); 10] = [
     ("none", CacheKind::None),
     ("kickcache", CacheKind::Kickcache(Mode::WriteThrough)),
@@ -75,12 +75,12 @@ impl FromStr for CacheKind {
 }
 
 impl CacheKind {
-    /// What it is called.
+    /// The name of the cache.
     pub fn name(self) -> &'static str {
         NAMES.iter().find(|known| known.1 == self).map_or("another cache", |known| known.0)
     }
 
-    /// About what its largest tables take.
+    /// The approximate bytes of its largest tables.
     fn table_bytes(self, cache_bytes: u64, origin_bytes: u64) -> u64 {
         match self {
             CacheKind::None | CacheKind::Lru => 0,
@@ -159,7 +159,10 @@ mod tests {
                 assert!(sentence.contains("a cache has at most"), "{name}: {sentence}");
             }
         }
-        assert!(CacheKind::None.start(u64::MAX, 1 << 30, 1).is_ok(), "there is none of that size");
+        assert!(
+            CacheKind::None.start(u64::MAX, 1 << 30, 1).is_ok(),
+            "a device needs no memory of the cache's size"
+        );
         let sentence = CacheKind::Bcache { cutoff: 0 }.start(1 << 30, 1 << 60, 1).err().unwrap();
         assert!(sentence.contains("of memory"), "{sentence}");
         assert!("zfs".parse::<CacheKind>().unwrap_err().contains("dm-cache-4.11"));

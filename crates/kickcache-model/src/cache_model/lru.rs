@@ -1,6 +1,7 @@
-//! A reference policy: a cache of 4 KiB blocks that keeps what was used last, and fills just what was asked for.
+//! A reference policy: a cache of 4 KiB blocks that keeps the most recently used blocks, and fills exactly
+//! the requested blocks.
 //!
-//! Leaves out everything that a real cache has to do: no metadata, no log, no cleaning; writes go to both devices.
+//! Omits all other work of a real cache: no metadata, no log, no cleaning; writes are sent to both devices.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +15,7 @@ use crate::replay::devices::{Devices, Errand, Place};
 use crate::replay::slots::Slots;
 use crate::workload::Kind;
 
-/// What an operation of a device is for.
+/// The purpose of a device's operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Purpose {
     Access(u32),

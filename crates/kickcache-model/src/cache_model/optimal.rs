@@ -1,4 +1,4 @@
-//! A bound: the most hits that any cache could have, if it knew what comes (Belady, 1966).
+//! A bound: the most hits of any cache, if it had all future accesses in advance (Belady, 1966).
 //!
 //! Leaves out time: it is a count over a list of blocks, not a cache model.
 
@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Hits of the best possible cache with room for `capacity` blocks.
 pub fn hits(accesses: &[u64], capacity: usize) -> u64 {
     let next = next_uses(accesses);
-    // What is cached, by its next use.
+    // The cached blocks, by their next use.
     let mut cached: BTreeSet<(usize, u64)> = BTreeSet::new();
     let mut hits = 0;
     for (at, block) in accesses.iter().enumerate() {
@@ -24,7 +24,7 @@ pub fn hits(accesses: &[u64], capacity: usize) -> u64 {
     hits
 }
 
-/// For each access, when its block is asked for again; the number of accesses if never.
+/// For each access, the time at which its block is requested again; the number of accesses if never.
 fn next_uses(accesses: &[u64]) -> Vec<usize> {
     let mut next = vec![accesses.len(); accesses.len()];
     let mut seen: BTreeMap<u64, usize> = BTreeMap::new();

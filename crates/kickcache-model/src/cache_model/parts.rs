@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-/// Counts what each access still waits for, and holds the replies.
+/// Counts the outstanding parts of each access, and holds the replies.
 #[derive(Debug, Default)]
 pub(super) struct Parts {
     outstanding: Vec<u32>,

@@ -1,6 +1,6 @@
-//! A cloud disk with a cap on operations and bandwidth: a token bucket that is filled a slice of time at a time. What comes
-//! when it is empty waits for the next slice; what is not used is saved, up to a burst. The published latencies of such
-//! disks lie just below 100 ms when the cap is reached.
+//! A cloud disk with a cap on operations and bandwidth: a token bucket that is filled once in each slice of
+//! time. A request that finds it empty waits for the next slice; unused tokens are saved, up to a burst. The
+//! published latencies of such disks are just below 100 ms when the cap is reached.
 
 use kickcache_engine::time::Instant;
 use kickcache_random::Random;
@@ -10,7 +10,7 @@ use crate::device_model::{
     DeviceModel, Endings, Figures, ModelOperation, ModelRequest, Range, bytes, micros, span,
 };
 
-/// What a capped disk is like.
+/// The parameters of a capped disk.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CloudParameters {
@@ -21,7 +21,7 @@ pub struct CloudParameters {
     /// Length of a slice, in microseconds.
     #[serde(default = "usual_slice")]
     pub slice: f64,
-    /// How much of unused time is saved, in microseconds; a disk at rest has all of it.
+    /// The most unused time that is saved, in microseconds; an idle disk has this full amount.
     #[serde(default)]
     pub burst: f64,
     /// Bytes that count as one operation.
@@ -57,7 +57,7 @@ impl CloudParameters {
         }
     }
 
-    /// What can be wrong with a description.
+    /// The figures of a description that are checked.
     pub(crate) fn figures(&self) -> Figures {
         vec![
             ("iops", self.iops, Range::Positive),
@@ -75,8 +75,8 @@ impl CloudParameters {
 pub struct Cloud {
     parameters: CloudParameters,
     random: Random,
-    /// When the slice begins that lets the next operation pass, and how much of it is used up, in microseconds; less than
-    /// nothing is what was saved.
+    /// The start of the slice in which the next operation can pass, and the part of the slice that is used
+    /// up, in microseconds; a negative value is saved time.
     slice: f64,
     used: f64,
     endings: Endings,
@@ -99,7 +99,7 @@ impl Cloud {
             self.used = (self.used - (current - self.slice)).clamp(-burst, 0.0);
             self.slice = current;
         }
-        // What does not fit is paid from the next slice, so that the rate is exact.
+        // The excess is charged to the next slice, so that the rate is exact.
         if self.used >= slice {
             let full = (self.used / slice).floor() * slice;
             self.slice += full;
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_used_is_saved_up_to_a_burst() {
+    fn unused_tokens_are_saved_up_to_a_burst() {
         let parameters =
             CloudParameters { slice: 10_000.0, burst: 1e6, base: 100.0, ..CloudParameters::capped(1_000.0) };
         let request =

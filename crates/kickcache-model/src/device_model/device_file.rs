@@ -1,4 +1,4 @@
-//! Devices as people describe them: a TOML file with a name and one table that says what kind of device it is.
+//! Descriptions of devices: a TOML file with a name and one table, named after the kind of device.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +10,7 @@ use crate::device_model::remote::{Remote, RemoteParameters};
 use crate::device_model::ssd::{Ssd, SsdParameters};
 use crate::device_model::{DeviceModel, Range};
 
-/// The devices that come with the program: what they are called, and their files.
+/// The devices that are part of the program: their names and their files.
 const BUILT_IN: [(&str, &str); 8] = [
     ("mirrored-5400", include_str!("../../devices/mirrored-5400.toml")),
     ("disk-7200", include_str!("../../devices/disk-7200.toml")),
@@ -44,7 +44,7 @@ struct File {
     remote: Option<RemoteParameters>,
 }
 
-/// What kind of device, and what it is like.
+/// The kind of a device, with its parameters.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum DeviceKind {
     /// A rotating disk.
@@ -62,11 +62,12 @@ pub enum DeviceKind {
 /// A device and its name.
 #[derive(Clone, PartialEq, Debug)]
 pub struct DeviceFile {
-    /// What people call it.
+    /// The displayed name.
     pub name: String,
-    /// Processor time that an access cost who measured it, in microseconds, if it was measured: all else is the device's.
+    /// Processor time that an access cost the measuring program, in microseconds, if it was measured: the
+    /// rest of a latency is the device's.
     pub access_cost: Option<f64>,
-    /// What it is.
+    /// The kind of the device.
     pub kind: DeviceKind,
 }
 
@@ -74,7 +75,7 @@ impl DeviceFile {
     /// Reads the text of a file.
     ///
     /// # Errors
-    /// A sentence that says what is wrong.
+    /// A sentence that names the defect.
     pub fn parse(text: &str) -> Result<DeviceFile, String> {
         let file: File = toml::from_str(text).map_err(|error| sentence(&error, text))?;
         let kinds = [
@@ -101,7 +102,7 @@ impl DeviceFile {
         }
     }
 
-    /// The text of a file that says the same.
+    /// The text of a file with the same content.
     ///
     /// # Panics
     /// Never: numbers and names can be written.
@@ -131,7 +132,7 @@ impl DeviceFile {
     }
 }
 
-/// What the reader of TOML said, in one line.
+/// The error of the TOML reader, in one line.
 fn sentence(error: &toml::de::Error, text: &str) -> String {
     let mut message = error.message().trim().replace('\n', "; ");
     if message.starts_with("unknown field `stall_") {
@@ -163,13 +164,13 @@ impl DeviceKind {
     }
 }
 
-/// A device that comes with the program.
+/// A device that is part of the program.
 pub fn built_in(name: &str) -> Option<DeviceFile> {
     let text = BUILT_IN.iter().find(|device| device.0 == name)?.1;
     Some(DeviceFile::parse(text).expect("a test reads every file"))
 }
 
-/// What the devices are called that come with the program.
+/// The names of the devices that are part of the program.
 pub fn built_in_names() -> impl Iterator<Item = &'static str> {
     BUILT_IN.iter().map(|device| device.0)
 }
@@ -179,7 +180,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_of_an_older_version_is_told_from_a_mistake() {
+    fn an_older_file_version_is_distinguished_from_a_mistake() {
         let error = DeviceFile::parse("name = \"x\"\n[ssd]\nstall_permille = 0\n").unwrap_err();
         assert!(error.starts_with("line 3: an older kickcache wrote this file"), "{error}");
         let error =
@@ -204,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_with_no_kind_or_a_wrong_word_is_refused() {
+    fn a_missing_kind_or_a_wrong_word_is_refused() {
         let sentence = DeviceFile::parse("name = 'x'").unwrap_err();
         assert!(sentence.contains("none of the tables"), "{sentence}");
         let sentence = DeviceFile::parse("name = 'x'\n[ssd]\nspeed = 3").unwrap_err();
@@ -213,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_table_leaves_out_is_as_in_the_textbook() {
+    fn missing_keys_have_the_textbook_values() {
         let device = DeviceFile::parse("name = 'x'\n[disk]\nrpm = 15000").unwrap();
         let textbook = DiskParameters::rpm_7200();
         assert_eq!(device.kind, DeviceKind::Disk(DiskParameters { rpm: 15_000.0, ..textbook }));

@@ -19,7 +19,7 @@ pub(crate) struct Load {
     pub(crate) theta: Option<f64>,
     /// Operations in all.
     pub(crate) count: u64,
-    /// What they do.
+    /// The operation of the requests.
     pub(crate) operation: ModelOperation,
     /// Seed of the offsets.
     pub(crate) seed: u64,
@@ -32,7 +32,7 @@ impl Default for Load {
     }
 }
 
-/// What was measured.
+/// The measured figures.
 #[derive(Clone, Debug)]
 pub(crate) struct Measured {
     /// Operations a second.

@@ -9,8 +9,8 @@ use crate::device_model::disk::Disk;
 use crate::device_model::disk::parameters::DiskParameters;
 use crate::device_model::{DeviceModel, ModelOperation, ModelRequest};
 
-/// A mirror in virtual time: reads go to an idle disk, else to the one whose head is nearest, which
-/// keeps their caches specialised; writes and flushes go to both.
+/// A mirror in virtual time: a read is sent to an idle disk, or else to the disk with the nearest head, which
+/// keeps their caches specialised; writes and flushes are sent to both.
 #[derive(Clone, Debug)]
 pub struct Mirror {
     disks: [Disk; 2],
@@ -39,7 +39,7 @@ impl Mirror {
         self.disks[disk].submit(now, request);
     }
 
-    /// The member whose next event comes first, if it comes by `now`.
+    /// The member with the earliest event, if that is due by `now`.
     fn poll_member(&mut self, now: Instant) -> Option<u64> {
         let due = |disk: &Disk| disk.next_event().filter(|at| *at <= now);
         loop {

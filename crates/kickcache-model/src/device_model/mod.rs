@@ -14,7 +14,7 @@ pub mod ssd;
 
 use kickcache_engine::time::{Duration, Instant};
 
-/// What a device is asked to do.
+/// The operations of a device.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum ModelOperation {
     /// Read.
@@ -23,7 +23,7 @@ pub enum ModelOperation {
     Write,
     /// Write that is on the medium when it ends.
     WriteDurable,
-    /// Bring everything that was acknowledged before onto the medium; offset and length are ignored.
+    /// Move all acknowledged data onto the medium; offset and length are ignored.
     Flush,
 }
 
@@ -40,7 +40,7 @@ pub struct ModelRequest {
     pub token: u64,
 }
 
-/// What a figure of a device may be.
+/// The range of a device's figure.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum Range {
     /// More than 0.
@@ -57,7 +57,7 @@ pub(crate) enum Range {
 pub(crate) type Figures = Vec<(&'static str, f64, Range)>;
 
 impl Range {
-    /// Refuses what no device has, by a sentence.
+    /// Refuses an impossible value with a sentence.
     pub(crate) fn check(self, name: &str, value: f64) -> Result<(), String> {
         let (is_good, expected) = match self {
             Range::Positive => (value > 0.0, "a number above 0".to_owned()),
@@ -78,7 +78,7 @@ pub trait DeviceModel {
     /// Hands an operation in.
     fn submit(&mut self, now: Instant, request: ModelRequest);
 
-    /// When something ends or changes inside, at the latest; `None` if nothing is under way.
+    /// The latest time of the next completion or internal change; `None` if no operation is in flight.
     fn next_event(&self) -> Option<Instant>;
 
     /// The token of an operation that has ended by `now`, in the order of ending. Call until `None`.

@@ -1,4 +1,4 @@
-//! Pauses of all of a device: at times that chance decides, whatever it has to do.
+//! Pauses of the whole device at random times, independent of its load.
 
 use std::collections::VecDeque;
 
@@ -7,7 +7,7 @@ use kickcache_random::Random;
 
 use crate::device_model::span;
 
-/// What decides the pauses beside the seed of the device.
+/// Combined with the seed of the device, the seed of the pauses.
 const SEED: u64 = 0x7061_7573_6573;
 
 /// The pauses of a device.
@@ -17,9 +17,9 @@ pub(crate) struct Pauses {
     every: f64,
     longest: f64,
     random: Random,
-    /// Those that were drawn, from when to when; the last begins after all that was asked for.
+    /// The drawn pauses, each with start and end; the last begins after all requested times.
     drawn: VecDeque<(Instant, Instant)>,
-    /// When the last of them ends.
+    /// When the last pause ends.
     until: Instant,
 }
 
@@ -48,7 +48,7 @@ impl Pauses {
         }
     }
 
-    /// Nothing that is asked for from now on begins before `now`.
+    /// Drops pauses that end by `now`: all later requests begin at `now` or later.
     pub(crate) fn forget(&mut self, now: Instant) {
         while self.drawn.front().is_some_and(|pause| pause.1 <= now) {
             self.drawn.pop_front();
@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_under_way_waits_as_long_as_the_pause_and_what_is_over_does_not() {
+    fn only_operations_in_flight_wait_for_a_pause() {
         let mut pauses = Pauses::new(1_000.0, 100.0, 1);
         pauses.delay(Instant::ZERO, Instant::ZERO);
         let (begins, ends) = pauses.drawn[0];

@@ -12,10 +12,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::device_model::{DeviceModel, Endings, Figures, ModelOperation, ModelRequest, Range, bytes, span};
 
-/// The greatest width that is taken.
+/// The largest width that is accepted.
 const WIDTH_MAX: u32 = 65_536;
 
-/// What a remote device is like. Times are in microseconds.
+/// The parameters of a remote device. Times are in microseconds.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RemoteParameters {
@@ -43,7 +43,7 @@ pub struct RemoteParameters {
 }
 
 impl RemoteParameters {
-    /// What can be wrong with a description.
+    /// The figures of a description that are checked.
     pub(crate) fn figures(&self) -> Figures {
         use Range::{NotNegative, Positive, UpTo};
         vec![
@@ -67,7 +67,7 @@ pub struct Remote {
     parameters: RemoteParameters,
     random: Random,
     wire_free: Instant,
-    /// When each of what it does at the same time is done, as many as its width.
+    /// The completion times of the operations that run in parallel, as many as its width.
     places: BinaryHeap<Reverse<Instant>>,
     endings: Endings,
 }
@@ -79,14 +79,15 @@ impl Remote {
         Remote { parameters, random: Random::new(seed), wire_free: Instant::ZERO, places, endings }
     }
 
-    /// Takes a turn at what all operations share.
+    /// Passes the link that all operations share.
     fn pass_wire(&mut self, now: Instant, length: u64) -> Instant {
         let time = (bytes(length) / self.parameters.bandwidth).max(1e6 / self.parameters.iops);
         self.wire_free = now.max(self.wire_free).plus(span(time));
         self.wire_free
     }
 
-    /// When an operation begins that has passed the wire: when one of those before it ends, if all places are taken.
+    /// The start of an operation that has passed the link: if all places are occupied, the time at which an
+    /// earlier operation ends.
     fn begin(&mut self, passed: Instant) -> Instant {
         let width = usize::try_from(self.parameters.width).unwrap_or(usize::MAX);
         if width == 0 || self.places.len() < width {

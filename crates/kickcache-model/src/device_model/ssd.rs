@@ -1,6 +1,6 @@
-//! A flash disk: a bus that moves one thing at a time, many dies, and a log-normal latency, of which a few are longer than
-//! that. What else is in flight may add to it, and now and then all of the disk pauses, as a virtual one does while its host
-//! is busy.
+//! A flash disk: a bus that carries one transfer at a time, many dies, and a log-normal latency, of which a
+//! few are longer than that. Other operations in flight may add to it. Occasionally the whole disk pauses, as
+//! a virtual disk does while its host is busy.
 //!
 //! Leaves out garbage collection, wear and the difference between a fresh and a full drive: the published
 //! measurements read far more than they write. Long transfers share the bus with short ones in turns.
@@ -18,20 +18,20 @@ use crate::device_model::{DeviceModel, Endings, Figures, ModelOperation, ModelRe
 
 /// Bytes that a transfer moves before another one has its turn.
 const TURN_BYTES: u64 = 64 << 10;
-/// Set in the token of what is written.
+/// Set in the token of a write.
 const WRITTEN: u64 = 1 << 63;
 /// Steps of the table of log-normal factors, in each of two directions.
 const FACTOR_STEPS: u32 = 64;
 
-/// What a flash disk is like. Times are in microseconds.
+/// The parameters of a flash disk. Times are in microseconds.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct SsdParameters {
     /// The controller's time for each command.
     pub command: f64,
-    /// Bytes a microsecond over the bus: with `command`, what limits the rate.
+    /// Bytes a microsecond over the bus; it limits the rate together with `command`.
     pub bandwidth: f64,
-    /// The same for what is written; as that, if it is left out.
+    /// The same for writes; if it is missing, `bandwidth` applies.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub write_bandwidth: Option<f64>,
     /// Dies that work in parallel.
@@ -44,18 +44,20 @@ pub struct SsdParameters {
     pub write_median: f64,
     /// Spread of the logarithm of both.
     pub sigma: f64,
-    /// What each read in flight adds to the time of another operation.
+    /// The time that each read in flight adds to another operation.
     pub crowding: f64,
-    /// What each write in flight adds to it; as a read, if it is left out.
+    /// The time that each write in flight adds to another operation; if it is missing, that of a read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub write_crowding: Option<f64>,
-    /// What each KiB behind the first four of an access, up to 64, adds to what each other one adds to its time.
+    /// The increase of each other operation's addition for each KiB of an access behind the first four, up to
+    /// 64.
     #[serde(skip_serializing_if = "is_zero")]
     pub wide_crowding: f64,
-    /// How much of that reads and writes are to each other: 1 as much as to their own kind, 0 nothing.
+    /// The factor for operations of the other kind, reads against writes: 1 as much as their own kind, 0 no
+    /// effect.
     #[serde(skip_serializing_if = "is_one")]
     pub mixing: f64,
-    /// Accesses of 1,000 that take longer than the log-normal distribution says.
+    /// Accesses of 1,000 that take longer than the log-normal distribution gives.
     pub tail_permille: u64,
     /// How much longer, if they are reads, or if it is left out for writes.
     pub tail_time: f64,
@@ -88,7 +90,7 @@ impl Default for SsdParameters {
 }
 
 impl SsdParameters {
-    /// What can be wrong with a description.
+    /// The figures of a description that are checked.
     pub(crate) fn figures(&self) -> Figures {
         use Range::{Count, NotNegative, Positive, UpTo};
         vec![
@@ -146,7 +148,7 @@ struct Rest {
     token: u64,
     operation: ModelOperation,
     length: u64,
-    /// What comes behind the transfer, in nanoseconds.
+    /// The time after the transfer, in nanoseconds.
     tail: u64,
 }
 
@@ -216,7 +218,7 @@ impl Ssd {
         self.lucks[index]
     }
 
-    /// What an access of the tail takes beside the rest.
+    /// The additional time of an access of the tail.
     fn tail_time(&self, operation: ModelOperation) -> f64 {
         let SsdParameters { tail_time, write_tail_time, .. } = self.parameters;
         if is_written(operation) { write_tail_time.unwrap_or(tail_time) } else { tail_time }
@@ -232,7 +234,7 @@ impl Ssd {
         bytes(length.min(TURN_BYTES)) / bandwidth
     }
 
-    /// What the other operations in flight add to one of this length.
+    /// The time that the other operations in flight add to an operation of this length.
     fn crowd(&self, operation: ModelOperation, length: u64) -> f64 {
         let SsdParameters { crowding, write_crowding, wide_crowding, mixing, .. } = self.parameters;
         let (reads, writes) = (f64::from(self.reads_in_flight), f64::from(self.writes_in_flight));
@@ -362,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn each_other_operation_in_flight_adds_what_crowding_says() {
+    fn each_other_operation_in_flight_adds_the_crowding() {
         let median = |depth: u64| {
             let quick =
                 SsdParameters { command: 0.1, bandwidth: 1e5, dies: 4_096, ..SsdParameters::articles() };
@@ -375,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn wide_accesses_are_crowded_more_and_writes_crowd_reads_as_much_as_mixing_says() {
+    fn wide_accesses_are_crowded_more_and_mixing_scales_writes() {
         let quick = SsdParameters { command: 0.1, bandwidth: 1e5, dies: 4_096, ..SsdParameters::articles() };
         let crowded = SsdParameters { crowding: 12.0, wide_crowding: 1.0, ..quick };
         let time = |parameters: SsdParameters, length: u64, others: ModelOperation| {
@@ -416,7 +418,7 @@ mod tests {
         // Of each 27 ms, 2 are pauses, on average.
         assert!((0.91..0.94).contains(&(with.rate / without.rate)), "{} {}", with.rate, without.rate);
         assert!(with.percentile(50.0) < without.percentile(50.0) * 1.01);
-        // 37 pauses a second, each of them for 8: a part of them in all that is served.
+        // 37 pauses a second, each of 8: they delay a part of all operations that are served.
         let slow = |percent: f64| with.percentile(percent) > 500.0;
         assert!(!slow(99.4) && slow(99.7), "{} {}", with.percentile(99.4), with.percentile(99.7));
         assert!(with.percentile(99.999) < 5_000.0);

@@ -10,17 +10,17 @@ const PASSES: u64 = 20;
 const LEARNING: u64 = 2;
 /// Lengths of loops, in tenths of the cache.
 const TENTHS: [u64; 4] = [11, 15, 20, 40];
-/// A cache with room for more than this part of what a load touches tells little of what it keeps.
+/// A cache with room for more than this share of a load's blocks is too large for a comparison of policies.
 const LARGE: f64 = 0.75;
 /// Different blocks of skewed reads for each of the cache.
 const SKEWED: u64 = 4;
 
-/// What is looked at beside the hits.
+/// The measures of a case, in addition to the hits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Watch {
-    /// Nothing.
+    /// No further measures.
     Nothing,
-    /// The part of the best set of blocks, and what is written.
+    /// The share of the best set of blocks, and the bytes written.
     Loop,
     /// The working set changes at this access: an empty cache begins there.
     Shift {
@@ -32,17 +32,17 @@ pub enum Watch {
 /// A load before a cache.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Case {
-    /// What it is called.
+    /// The displayed name.
     pub name: String,
     /// The load; several cases may share it.
     pub load: Arc<Load>,
-    /// Blocks of it that the cache has room for.
+    /// The capacity of the cache in blocks of the load.
     pub cache_blocks: u64,
     /// The first access that counts, and the first that no longer does.
     pub counted_from: usize,
     /// See there.
     pub counted_until: usize,
-    /// What else is looked at.
+    /// The further measures.
     pub watch: Watch,
 }
 
@@ -63,7 +63,7 @@ impl Case {
         }
     }
 
-    /// The same, unless the cache is so large for the load that it tells nothing.
+    /// The same; `None` if the cache is too large for the load to compare policies.
     pub fn of_size(load: &Arc<Load>, cache_blocks: u64, size: &str) -> Option<Case> {
         let is_large = share(cache_blocks, load.footprint.max(1)) > LARGE;
         (!is_large).then(|| Case::whole(load, cache_blocks, size))
@@ -88,8 +88,8 @@ impl Case {
         cases
     }
 
-    /// Shifts of the working set with a cache of this many blocks: what counts is the third and fourth capacity of
-    /// accesses after them.
+    /// Shifts of the working set with a cache of this many blocks: counting covers the third and fourth
+    /// capacity of accesses after them.
     pub fn shifts(cache_blocks: u64) -> Vec<Case> {
         let skewed = Load::skewed("zipf", cache_blocks * SKEWED, cache_blocks * 12);
         let repeat = |tenths: u64, passes| Load::repeat("loop", cache_blocks * tenths / 10, passes);

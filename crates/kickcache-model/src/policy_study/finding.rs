@@ -1,4 +1,4 @@
-//! What a case of the study gave.
+//! The result of a case of the study.
 
 use kickcache_engine::units::BLOCK_SIZE;
 
@@ -6,7 +6,7 @@ use crate::ratio::{float, share};
 use crate::reference_policy::{Misses, NAMES};
 use crate::untimed::Outcome;
 
-/// What came of a case.
+/// The measures of a case.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Finding {
     /// The engine, in blocks of its volume.
@@ -20,7 +20,7 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// Misses of the engine beyond those of the best reference policy, in points.
+    /// Misses of the engine beyond the misses of the best reference policy, in points.
     pub fn behind_best(&self) -> Option<f64> {
         let misses = self.references?.map(|misses| misses.miss_ratio());
         let best = misses.into_iter().fold(f64::INFINITY, f64::min);

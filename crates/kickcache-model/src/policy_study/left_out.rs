@@ -1,11 +1,12 @@
-//! What a constant is worth on traces that did not choose it: for each trace the others choose a value, and it counts on that one.
+//! The value of a constant on traces that did not choose it: for each trace, the other traces choose a value,
+//! and its effect on that trace counts.
 
 use crate::statistics::mean;
 
 /// Hits and writes of a case with one value of a constant.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Effect {
-    /// Hits, in points of what was asked for.
+    /// Hits, in points of the requested blocks.
     pub hits: f64,
     /// Bytes written for each that entered.
     pub written: f64,
@@ -23,7 +24,7 @@ impl Effect {
 /// A value may cost so much more to write, in bytes for each that entered.
 const WRITTEN_MORE_MAX: f64 = 0.02;
 
-/// What is chosen for each trace by the others.
+/// The values that the other traces choose for each trace.
 #[derive(Clone, PartialEq, Debug)]
 pub struct LeftOut {
     /// The number of the value, trace by trace.
@@ -32,8 +33,9 @@ pub struct LeftOut {
     pub gained: f64,
 }
 
-/// Chooses for each trace, by the cases of the others: of `values`, each with its effect on every case, the one with the most hits
-/// that writes hardly more than the first, which is the one as built. `traces` says whose each case is.
+/// Chooses for each trace, by the cases of the other traces. `values` has the effects of each value on every
+/// case; the first is the present value. The choice is the value with the most hits that writes hardly more
+/// than the present value. `traces` gives the trace of each case.
 ///
 /// # Panics
 /// If there is no value, or a value without an effect for each case.
@@ -71,12 +73,12 @@ mod tests {
         // Of great use for the first trace, and of none for the others.
         let other = effects(&[60.0, 49.0, 49.0], 1.2);
         let found = left_out(&[0, 1, 2], &[&built, &other]);
-        assert_eq!(found.chosen, [0, 1, 1], "the others choose what helps the first");
+        assert_eq!(found.chosen, [0, 1, 1], "the others choose the value that helps the first");
         assert!((found.gained - -2.0 / 3.0).abs() < 1e-9, "{}", found.gained);
     }
 
     #[test]
-    fn what_costs_more_writes_is_not_chosen() {
+    fn a_value_that_costs_more_writes_is_not_chosen() {
         let built = effects(&[50.0, 50.0], 1.2);
         let found = left_out(&[0, 1], &[&built, &effects(&[60.0, 60.0], 1.3)]);
         assert_eq!(found, LeftOut { chosen: vec![0, 0], gained: 0.0 });

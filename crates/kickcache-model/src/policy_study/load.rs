@@ -15,7 +15,7 @@ use crate::zipf::Zipf;
 
 /// Nanoseconds between two accesses that are made.
 const STEP: u64 = 1_000_000;
-/// A trace of which less comes back tells nothing of what a cache keeps.
+/// A trace with a smaller share of repeated accesses cannot compare caches.
 const REPEATED_MIN: f64 = 0.3;
 /// The skew of skewed reads.
 const THETA: f64 = 0.9;
@@ -23,7 +23,7 @@ const THETA: f64 = 0.9;
 /// Accesses in memory.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Load {
-    /// What it is called.
+    /// The displayed name.
     pub name: String,
     /// In their order.
     pub accesses: Vec<PlacedAccess>,
@@ -52,12 +52,12 @@ impl Load {
         })
     }
 
-    /// Whether enough of it comes back to tell what a cache keeps.
+    /// Whether enough accesses repeat to compare policies.
     pub fn tells_something(&self) -> bool {
         self.repeated() >= REPEATED_MIN
     }
 
-    /// The part of what is touched that was touched before.
+    /// The share of accesses to blocks that were accessed before.
     pub fn repeated(&self) -> f64 {
         1.0 - share(self.footprint, self.touches)
     }
@@ -79,7 +79,7 @@ impl Load {
         Load::made(name.into(), (0..length * passes).map(|number| number % length))
     }
 
-    /// The same, every other read a skewed one of as many blocks as `others` says.
+    /// The same, with every other read a skewed one of as many blocks as `others` gives.
     pub fn mixed(name: &str, length: u64, others: u64, passes: u64) -> Load {
         let mut zipf = Zipf::new(others, THETA, 1);
         let mut random = Random::new(2);

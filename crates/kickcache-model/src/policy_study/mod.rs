@@ -1,12 +1,12 @@
-//! The policy study: what the engine keeps beside what policies without a log keep, case by case.
+//! The policy study: the blocks that the engine keeps, compared with policies without a log, case by case.
 //!
-//! A case is a load in memory with a cache before it; hits count from one of its accesses on, so that what happens before a
-//! cache has learned can be left out.
+//! A case is a load in memory with a cache in front; hits count from one of its accesses on, so that the
+//! warm-up of the cache can be excluded.
 //!
 //! * `load`: traces and made loads (loops, skewed reads, both, and one after the other).
 //! * `case`: the cases.
-//! * `finding`: what a case gave.
-//! * `left_out`: what a constant is worth on traces that did not choose it.
+//! * `finding`: the result of a case.
+//! * `left_out`: the value of a constant on traces that did not choose it.
 
 pub mod case;
 pub mod finding;
@@ -26,27 +26,27 @@ use crate::trace_file::survey::blocks;
 use crate::untimed::{Fill, InstantCache, Outcome, Scale, Trial};
 use crate::workload::Kind;
 
-/// What else is run beside the engine.
+/// The other policies that run in comparison.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Beside {
     /// Every reference policy.
     Policies,
-    /// Nothing.
+    /// No others.
     Nothing,
 }
 
 /// How the cases are run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Setup {
-    /// Blocks of the volume that a block of a case stands for.
+    /// Blocks of the volume that a block of a case represents.
     pub scale: Scale,
-    /// What else is run.
+    /// The other policies that run.
     pub beside: Beside,
-    /// What a write to the cache device takes of the time in which accesses come.
+    /// The share of the interval between accesses that a write to the cache device takes.
     pub write_time: Duration,
 }
 
-/// Runs a case; nothing but what is asked for is brought in.
+/// Runs a case; only requested blocks are filled.
 pub fn run(case: &Case, setup: Setup) -> Finding {
     let accesses = &case.load.accesses;
     let references = match setup.beside {
@@ -112,7 +112,7 @@ fn of_policies(accesses: &[PlacedAccess], case: &Case) -> [Misses; reference_pol
     misses
 }
 
-/// Hits in the counted part of the set of blocks that is best for it, if the cache held that and nothing else.
+/// The hits in the counted part for the best fixed set of blocks that fits the cache.
 fn best_static(case: &Case) -> u64 {
     let mut uses = std::collections::HashMap::<u64, u64>::new();
     let counted = &case.load.accesses[case.counted_from..case.counted_until];

@@ -10,7 +10,7 @@ const fn setup(beside: Beside) -> Setup {
 }
 
 #[test]
-fn a_loop_that_fits_is_all_hits_once_it_is_known() {
+fn a_loop_that_fits_always_hits_after_its_first_pass() {
     let load = Arc::new(Load::repeat("loop", 2_000, 5));
     let case = Case { counted_from: 4_000, watch: Watch::Loop, ..Case::whole(&load, 4_096, "all") };
     let found = run(&case, setup(Beside::Policies));
@@ -21,14 +21,14 @@ fn a_loop_that_fits_is_all_hits_once_it_is_known() {
 }
 
 #[test]
-fn the_best_set_of_a_loop_is_as_large_as_the_cache() {
+fn the_best_set_of_a_loop_fills_the_cache() {
     let load = Arc::new(Load::repeat("loop", 1_000, 4));
     let case = Case { counted_from: 1_000, watch: Watch::Loop, ..Case::whole(&load, 250, "a quarter") };
     assert_eq!(best_static(&case), 750);
 }
 
 #[test]
-fn what_comes_after_a_shift_is_on_other_blocks_and_an_empty_cache_begins_there() {
+fn a_shift_uses_other_blocks_and_empties_the_cache() {
     let case = &Case::shifts(1_024)[3];
     let Watch::Shift { at } = case.watch else { panic!("a shift") };
     let block = |number: usize| case.load.accesses[number].extent.start / 4096;

@@ -20,7 +20,7 @@ const FILE_BYTES: u64 = GIB;
 const CACHE_BYTES: u64 = 20 * GIB;
 const ORIGIN_BYTES: u64 = 80 * GIB;
 const COST: Duration = Duration::from_micros(5);
-/// The caches rest between two runs, so that what is dirty is written back.
+/// The caches are idle between two runs, so that dirty blocks are written back.
 const PAUSE: Duration = Duration::from_millis(120_000);
 
 /// One published workload: operations or MiB a second on the slow disk, on the fast disk, and with bcache.
@@ -28,9 +28,9 @@ const PAUSE: Duration = Duration::from_millis(120_000);
 pub struct CloudRow {
     /// Its name.
     pub name: &'static str,
-    /// What was published.
+    /// The published figures.
     pub published: CloudFigures,
-    /// What is asked of kickcache, if anything is.
+    /// The required figure of kickcache, if there is one.
     pub asked: Option<f64>,
     kind: Kind,
     order: Order,
@@ -115,7 +115,7 @@ pub const ROWS: [CloudRow; 6] = [
     },
 ];
 
-/// Whose runs.
+/// The cache of the runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CloudCache {
     /// The slow disk alone.
@@ -129,7 +129,7 @@ pub enum CloudCache {
 }
 
 impl CloudRow {
-    /// What the row counts: operations a second, or MiB a second of long accesses.
+    /// The figure of the row: operations a second, or MiB a second of long accesses.
     pub fn figure(&self, run: &RunResult) -> f64 {
         #[expect(clippy::cast_precision_loss, reason = "a MiB is exact")]
         let mib = MIB as f64;
@@ -138,7 +138,7 @@ impl CloudRow {
 
     fn load(&self) -> Sweep {
         let CloudRow { kind, order, block_bytes, jobs, depth, .. } = *self;
-        // The long accesses have a file of their own, which nobody wrote before.
+        // The long accesses have a file of their own, which no earlier run wrote.
         let start = if order == Order::Sequential { FILE_BYTES } else { 0 };
         Sweep::new(SweepShape { kind, order, block_bytes, start, bytes: FILE_BYTES, jobs, depth })
     }

@@ -4,18 +4,20 @@ use crate::published::cloud::{CloudCache, CloudRow, ROWS};
 use crate::published::experiment::{Charts, ChartsNote, Column, Experiment, Figure, Series, Table};
 use crate::published::simulation::{Outcomes, RunOf, Simulation};
 
-/// What a word must be part of for the table to be meant: its rows are run together or not at all.
+/// The rows of this table are run together or not at all: a word selects the table if it is a part of this
+/// name.
 pub const NAME: &str = "cloud";
 
-/// All of them.
+/// The table with all rows.
 pub fn table() -> Table {
     Table {
         key: "cloud",
         caption: Some("Cloud disks, operations a second or MiB a second:"),
         names: "workload",
         heading: "Cloud disks",
-        note: "Operations a second, of long accesses MiB a second: bcache as published, its model, kickcache, and the \
-               models of the disks alone; ratios are to what was published of bcache.",
+        note: "Operations a second, or MiB a second of long accesses: bcache as published, its model, \
+               kickcache, and the models of the disks alone; ratios are to the published figure of \
+               bcache.",
         series: &[
             Series { name: "bcache, published", key: "published.bcache" },
             Series { name: "bcache, model", key: "models.bcache" },
@@ -33,7 +35,7 @@ fn experiment(row: &'static CloudRow) -> Experiment {
     Experiment {
         name: row.name.into(),
         mark: String::new(),
-        note: row.asked.map_or_else(String::new, |asked| format!("asked of kickcache: {asked:.0}")),
+        note: row.asked.map_or_else(String::new, |asked| format!("required of kickcache: {asked:.0}")),
         run: all.map(Simulation::Cloud).to_vec(),
         charts: Some(Charts {
             title: format!("Cloud disks: {}", row.name),

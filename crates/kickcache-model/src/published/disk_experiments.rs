@@ -8,18 +8,18 @@ use crate::published::simulation::{Outcomes, RunOf, Simulation, describe};
 
 /// Minutes at the end of a run that are shown by themselves.
 const LAST_MINUTES: u64 = 5;
-/// Virtual minutes of a row that ran half a day: its first part is enough to see where it goes.
+/// Virtual minutes of a row that ran half a day: its first part shows the trend.
 const MINUTES_MAX: u64 = 30;
 
-/// All of them.
+/// The table with all rows.
 pub fn table() -> Table {
     Table {
         key: "rows",
         caption: None,
         names: "row",
         heading: "Hard disks behind a cache of 4 GiB",
-        note: "Random reads of 4 KiB a second, and how often that is of what was published; marks stand on a \
-               logarithmic scale. A row's name leads to its charts.",
+        note: "Random reads of 4 KiB a second, and their ratio to the published figure; marks are on a \
+               logarithmic scale. A row's name links to its charts.",
         series: &[
             Series { name: "published", key: "published.iops" },
             Series { name: "model", key: "model.iops" },
@@ -73,7 +73,7 @@ fn columns(row: &Row, minutes: u64, outcomes: &Outcomes) -> Vec<Column> {
     columns
 }
 
-/// The columns that tell how fast something was.
+/// The columns with the measured speed.
 fn measured(heading: &'static str, key: &str, figures: Option<&Figures>) -> Vec<Column> {
     let by_job =
         |of: fn(&Figures) -> &Vec<f64>| Figure::of(figures, |known| Figure::ByJob(of(known).clone()));

@@ -1,4 +1,4 @@
-//! An experiment: a published row by name, what is simulated for it, and the columns that show the results.
+//! An experiment: a published row by name, its simulations, and the columns that show the results.
 //!
 //! Text, JSON and the page are made from columns alone, each by one renderer that knows no row.
 
@@ -8,37 +8,37 @@ use crate::published::simulation::{Outcomes, RunOf, Simulation};
 pub struct Experiment {
     /// Its name.
     pub name: String,
-    /// What stands behind the name in a table.
+    /// The text behind the name in a table.
     pub mark: String,
-    /// What a page says about it, in a few words.
+    /// A page's note on the experiment, in a few words.
     pub note: String,
-    /// What must be simulated.
+    /// The simulations that the experiment needs.
     pub run: Vec<Simulation>,
-    /// Its charts on a page; none if there is nothing to chart.
+    /// Its charts on a page; none if there is no data to chart.
     pub charts: Option<Charts>,
-    /// Its columns, in the order of the table, once everything has run.
+    /// Its columns, in the order of the table, once all simulations have run.
     pub columns: Columns,
 }
 
-/// Reads columns out of what all simulations gave.
+/// Reads columns out of the results of all simulations.
 pub type Columns = Box<dyn Fn(&Outcomes) -> Vec<Column>>;
 
-/// The charts of an experiment; those of the same runs are shown once.
+/// The charts of an experiment; charts of the same runs are shown once.
 pub struct Charts {
-    /// What they are about.
+    /// The subject of the charts.
     pub title: String,
     /// The runs.
     pub runs: Vec<RunOf>,
-    /// What stands below the title.
+    /// The note below the title.
     pub note: ChartsNote,
 }
 
-/// What stands below the title of charts.
+/// The note below the title of charts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ChartsNote {
     /// The names of all experiments that share them.
     Names,
-    /// Nothing.
+    /// No note.
     Nothing,
 }
 
@@ -47,7 +47,7 @@ pub enum ChartsNote {
 pub struct Column {
     /// Its place in JSON, from the outside in, with dots between; none if it follows from others.
     pub key: Option<String>,
-    /// Its heading in a table; none if it stands in JSON alone.
+    /// Its heading in a table; none if the column is in JSON only.
     pub heading: Option<&'static str>,
     /// The figure.
     pub figure: Figure,
@@ -70,22 +70,22 @@ impl Column {
     }
 }
 
-/// A figure, and of which kind it is.
+/// A figure and its kind.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Figure {
     /// There is none.
     Missing,
     /// Words.
     Words(&'static str),
-    /// Something that is counted.
+    /// A count.
     Count(u64),
     /// Operations a second, or MiB a second.
     Rate(f64),
-    /// A rate beside the one that is asked for.
+    /// A rate with its required value.
     RateAsked {
         /// The rate.
         rate: f64,
-        /// What is asked.
+        /// The required rate.
         asked: f64,
     },
     /// One for each job.
@@ -94,21 +94,21 @@ pub enum Figure {
     Percent(f64),
     /// How often one is the other.
     Ratio(f64),
-    /// A part of the reads, from 0 to 1; charts show what is missing, of a million.
+    /// A share of the reads, from 0 to 1; charts show the rest, of a million.
     PartOfReads(f64),
-    /// What is asked, as it was written.
+    /// The required value, as it was written.
     Asked(f64),
-    /// The most that is asked for.
+    /// The required upper limit.
     AtMost(f64),
 }
 
 impl Figure {
-    /// What `show` makes of a number, if there is one.
+    /// Applies `show` to a number, if there is one.
     pub fn of<T>(number: Option<T>, show: impl Fn(T) -> Figure) -> Figure {
         number.map_or(Figure::Missing, show)
     }
 
-    /// What a chart shows of it; nothing for what is no single number.
+    /// The number that a chart shows; `None` for a figure that is not a single number.
     pub fn charted(&self) -> Option<f64> {
         match *self {
             Figure::Rate(number)
@@ -123,17 +123,17 @@ impl Figure {
     }
 }
 
-/// Experiments whose columns are the same.
+/// Experiments with the same columns.
 pub struct Table {
     /// Its place in JSON.
     pub key: &'static str,
-    /// What stands above it as text; nothing for the first one.
+    /// The text above the table; none for the first table.
     pub caption: Option<&'static str>,
     /// The heading of the column with names.
     pub names: &'static str,
     /// Its heading on a page.
     pub heading: &'static str,
-    /// What a page says about its figures.
+    /// A page's note on the figures.
     pub note: &'static str,
     /// The columns that a page shows, in its order; ratios are to the first.
     pub series: &'static [Series],
@@ -144,7 +144,7 @@ pub struct Table {
 /// A column as a page names it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Series {
-    /// What the page calls it.
+    /// The name on the page.
     pub name: &'static str,
     /// [`Column::key`].
     pub key: &'static str,

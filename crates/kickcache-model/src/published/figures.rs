@@ -1,13 +1,13 @@
-//! The figures of a run that a published row has too, up to any minute of it.
+//! The figures of a run that a published row has too, up to any minute of the run.
 
 use crate::ratio;
 use crate::result::series::Series;
 use crate::result::{JobResult, RunResult};
 
-/// Seconds at the end of a run that tell how it would have gone on.
+/// Seconds at the end of a run; the continuation is extrapolated from them.
 const TAIL_SECONDS: usize = 30;
 
-/// What a run gave in its first minutes.
+/// The results of the first minutes of a run.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Figures {
     /// Reads and writes a second of each job.
@@ -16,14 +16,14 @@ pub struct Figures {
     pub share: Option<f64>,
     /// Microseconds that half of the accesses took at most, by job; of the whole run.
     pub p50: Vec<f64>,
-    /// Microseconds that 99 % of them took at most.
+    /// The 99th percentile, in microseconds.
     pub p99: Vec<f64>,
     /// Bytes written to the cache device for each byte that was to be kept.
     pub written_per_byte: Option<f64>,
 }
 
 impl Figures {
-    /// The figures of the first minutes of a run; a run that ended before went on as it ended.
+    /// The figures of the first minutes of a run; a shorter run is extrapolated from its end.
     pub fn new(run: &RunResult, minutes: u64) -> Figures {
         let seconds = usize::try_from(minutes * 60).unwrap_or(usize::MAX);
         let iops = |job: &JobResult| total(&job.ended(), seconds) / float(seconds);
@@ -53,7 +53,7 @@ pub fn iops_at_end(run: &RunResult, minutes: u64, last: u64) -> f64 {
     (total(&ended, seconds(minutes)) - before) / float(seconds(last))
 }
 
-/// What a series sums up to after this many seconds.
+/// The sum of a series after this many seconds.
 fn total(series: &Series, seconds: usize) -> f64 {
     let rates = series.rates();
     let step = ratio::float(series.interval().as_nanos()) / 1e9;

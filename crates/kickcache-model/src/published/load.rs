@@ -66,7 +66,7 @@ pub enum Order {
     Scattered,
 }
 
-/// What [`Sweep`] does.
+/// The parameters of [`Sweep`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SweepShape {
     /// Reads or writes.

@@ -1,6 +1,6 @@
 //! The rows of the published table, as they were measured, and how each is simulated.
 //!
-//! A row's name is a name: everything that it means stands in the other columns of `rows.csv`.
+//! A row's name only identifies it: its parameters are in the other columns of `rows.csv`.
 
 use crate::cache_model::dm_cache::age::Age;
 use crate::published::figures::Figures;
@@ -18,17 +18,17 @@ pub struct Row {
     pub name: &'static str,
     /// How it is simulated.
     pub scene: Scene,
-    /// What the model took from the row itself; all other rows are predictions.
+    /// The parameter that the model took from the row itself; all other rows are predictions.
     pub fitted: Option<&'static str>,
     /// How long it ran, in minutes.
     pub minutes: u64,
-    /// What was published. One job's reads are the sum where nothing else is known; the share is that of reads of the
-    /// cache device among those of clients.
+    /// The published figures. The reads of one job are the sum if only that was published; the share is that
+    /// of reads of the cache device among the reads of clients.
     pub published: Figures,
 }
 
-/// All rows, in the order of their publication; behind them those that are there a second time, with a cause that was
-/// not published and explains them better: one disk of the pair, or a cache that was dirty.
+/// All rows, in the order of their publication, then second versions of some rows. A second version assumes a
+/// cause that was not published and explains the row better: one disk of the pair, or a cache that was dirty.
 pub fn rows() -> Vec<Row> {
     let mut lines = ROWS.lines();
     let columns: Vec<&'static str> = lines.next().unwrap_or_default().split(',').collect();
@@ -121,14 +121,14 @@ impl Line<'_> {
         }
     }
 
-    /// The table is part of the program, and a test reads all of it.
+    /// The table is part of the program, and a test reads all of the table.
     fn refuse(&self, column: &str) -> ! {
         panic!("rows.csv: {}: `{}` is no {column}", self.cell("name"), self.cell(column))
     }
 }
 
 impl Row {
-    /// The same with kickcache in place of what was measured; nothing for a bare device.
+    /// The same with kickcache in place of the measured cache; `None` for a bare device.
     pub fn our_scene(&self) -> Option<Scene> {
         let is_bare = matches!(self.scene.cache, Cache::BareSsd | Cache::BareDisk);
         (!is_bare).then_some(Scene { cache: Cache::Kickcache, start: Start::Stale, ..self.scene })
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_that_are_there_twice_differ_in_one_cause_and_have_the_same_figures() {
+    fn second_versions_of_rows_differ_in_one_cause_only() {
         let rows = rows();
         let find = |name: &str| rows.iter().find(|row| row.name == name);
         for (suffix, fitted, count) in [("-one-disk", "disks", 4), ("-dirty", "start", 3)] {
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_row_means_does_not_depend_on_its_name() {
+    fn the_meaning_of_a_row_is_independent_of_its_name() {
         let columns: Vec<&'static str> = ROWS.lines().next().unwrap().split(',').collect();
         let cells = "ssd-empty-8g-4.12.0-rc1+,dm-cache,4.11,stale,1,4,one,,20,7,,,,,,".split(',').collect();
         let row = Line { columns: &columns, cells }.row();

@@ -1,4 +1,4 @@
-//! A scene: what stands in front of the disk, how much data there is, and what the cache holds at the start.
+//! A scene: the cache in front of the disk, the amount of data, and the cache's content at the start.
 
 use kickcache_engine::config::Mode;
 use kickcache_engine::time::{Duration, Instant};
@@ -41,18 +41,18 @@ const TABLES_AT: u64 = ORIGIN_BYTES - TABLE_BYTES;
 const DM_STALE_AT: u64 = TABLES_AT - CACHE_BYTES;
 /// Bytes of a block of dm-cache: lvm's default.
 const DM_BLOCK_BYTES: u64 = 64 << 10;
-/// What lvm takes of the cache for its own, and the file system for its tables.
+/// The part of the cache that lvm uses for metadata, and the file system for its tables.
 const DM_OVERHEAD: u64 = 8 << 20;
 /// Processor time of a job for each read, as the rows of the bare SSD imply.
 const COST: Duration = Duration::from_micros(12);
 /// Seconds that must be as those before for a run to be taken to go on so.
 const STEADY: usize = 60;
-/// How long the bare SSD is looked at: nothing changes.
+/// Length of the run of the bare SSD, in seconds: its rate is constant.
 const SSD_SECONDS: u64 = 60;
 /// Reads of the deleted files before the run, for each block of the cache.
 const STALE_READS: u64 = 2;
 
-/// What stands in front of the disk, or alone.
+/// The cache in front of the disk, or a bare device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Cache {
     /// The SSD alone.
@@ -70,10 +70,10 @@ pub enum Cache {
     Kickcache,
 }
 
-/// What the cache holds at the start.
+/// The cache's content at the start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Start {
-    /// Nothing.
+    /// The cache is empty.
     Empty,
     /// The tables and the journal of a new file system.
     NewFileSystem,
@@ -85,12 +85,12 @@ pub enum Start {
     FirstFile,
 }
 
-/// What the origin is made of.
+/// The disks of the origin.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Disks {
     /// The mirrored pair.
     Pair,
-    /// One of the two, as while a mirror is put in step.
+    /// One disk of the pair, as during the resynchronisation of a mirror.
     One,
 }
 
@@ -130,7 +130,7 @@ fn quick(seed: u64) -> Box<dyn DeviceModel> {
     Box::new(Ssd::new(SsdParameters { dies: 1024, flush: 1.0, ..quick }, seed))
 }
 
-/// A cache model that is ready, what its clock says, and its devices.
+/// A prepared cache model, the time of its clock, and its devices.
 struct Ready {
     model: Box<dyn CacheModel>,
     at: Instant,
@@ -161,7 +161,7 @@ impl Scene {
         result
     }
 
-    /// What stands in front of the disk, in few words.
+    /// The cache in front of the disk, in few words.
     pub fn name(&self) -> &'static str {
         match self.cache {
             Cache::BareSsd => "SSD",
@@ -211,7 +211,7 @@ impl Scene {
         }
         let files = ByteExtent { start: 0, length: self.data_gib * GIB };
         let at = lay_out(&mut cache, &mut devices, at, files);
-        // The same devices: what the cache still does in the background is in flight there.
+        // The run uses the same devices: background work of the cache is in flight there.
         Ready { model: Box::new(cache), at, devices }
     }
 
@@ -241,8 +241,9 @@ impl Scene {
     }
 }
 
-/// Writes a stretch, as fio does before it reads its files; gives when that is over. The page cache is written back with as
-/// many blocks of dm-cache in flight as a disk of that time takes at once, which is 32.
+/// Writes an extent, as fio does before it reads its files; returns the time of completion. The page cache is
+/// written back with as many blocks of dm-cache in flight as a disk of that time accepts at once, which is
+/// 32.
 fn lay_out(cache: &mut dyn CacheModel, devices: &mut Devices, at: Instant, stretch: ByteExtent) -> Instant {
     let kind = Kind::Write;
     let (order, block_bytes) = (Order::Sequential, 16 * DM_BLOCK_BYTES);

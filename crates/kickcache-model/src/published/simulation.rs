@@ -1,4 +1,4 @@
-//! What is simulated for published rows, each once however many rows need it, and the results.
+//! The simulations for published rows, each run once however many rows need it, and their results.
 
 use kickcache_engine::error::Error;
 
@@ -25,23 +25,23 @@ pub enum Simulation {
     Steady(SteadyRow),
 }
 
-/// What a simulation gave.
+/// The result of a simulation.
 pub enum Outcome {
     /// Its runs, in their order.
     Runs(Vec<RunResult>),
-    /// What was counted.
+    /// Counts in steady state.
     Counted(Steady),
 }
 
-/// A simulation with what it gave.
+/// A simulation with its result.
 pub struct Simulated {
-    /// What was simulated.
+    /// The simulation.
     pub simulation: Simulation,
-    /// What it gave.
+    /// Its result.
     pub outcome: Outcome,
 }
 
-/// What all simulations gave.
+/// The results of all simulations.
 pub struct Outcomes(Vec<Simulated>);
 
 /// Which run.
@@ -49,7 +49,7 @@ pub struct Outcomes(Vec<Simulated>);
 pub enum RunOf {
     /// That of a scene.
     Scene(Scene),
-    /// One of a cloud cache.
+    /// A run of a cloud cache.
     Cloud {
         /// The cache.
         cache: CloudCache,
@@ -59,7 +59,8 @@ pub enum RunOf {
 }
 
 impl Simulation {
-    /// Makes it serve for another one too, if that needs the same; says whether it does.
+    /// Extends the simulation so that it serves another one too, if both need the same run; returns whether
+    /// it does.
     #[must_use]
     pub fn absorbs(&mut self, other: &Simulation) -> bool {
         if let (Simulation::Disks { scene, minutes }, Simulation::Disks { scene: same, minutes: length }) =
@@ -88,7 +89,7 @@ impl Simulation {
 }
 
 impl Outcomes {
-    /// Of all that was simulated, in the order of a page.
+    /// The results of all simulations, in the order of a page.
     pub fn new(simulated: Vec<Simulated>) -> Outcomes {
         Outcomes(simulated)
     }
@@ -103,12 +104,12 @@ impl Outcomes {
         self.places().find(|(place, _)| *place == of).map(|(_, run)| run)
     }
 
-    /// Where a run stands among [`Outcomes::runs`].
+    /// The index of a run in [`Outcomes::runs`].
     pub fn place(&self, of: RunOf) -> Option<usize> {
         self.places().position(|(place, _)| place == of)
     }
 
-    /// What was counted for a row in steady state.
+    /// The counts for a row in steady state.
     pub fn counted(&self, row: SteadyRow) -> Option<Steady> {
         self.0.iter().find_map(|done| match (&done.simulation, &done.outcome) {
             (Simulation::Steady(own), Outcome::Counted(found)) if *own == row => Some(*found),

@@ -1,7 +1,8 @@
-//! Skewed reads in steady state: how often a cache hits once it has learned, and what it still writes.
+//! Skewed reads in steady state: the hit ratio of a trained cache, and the bytes that it still writes.
 //!
-//! Popularity is zipf 1.2 scattered over 1 GiB of data, as fio draws it; the first reads only teach. Devices take no
-//! time. What is asked are figures of Open CAS with frequency admission on the same protocol, measured for this project.
+//! Popularity is zipf 1.2 scattered over 1 GiB of data, as fio draws it; the first reads are only warm-up.
+//! Devices take no time. The required figures are those of Open CAS with frequency admission on the same
+//! protocol, measured for this project.
 
 use kickcache_engine::config::SequentialCutoff;
 use kickcache_engine::error::Error;
@@ -28,9 +29,9 @@ const STEP: Duration = Duration::from_micros(20);
 pub struct SteadyRow {
     /// The cache has room for one block in this many.
     pub part: u64,
-    /// Hits that are asked for, as a part of the reads.
+    /// Required hits, as a share of the reads.
     pub asked_hits: f64,
-    /// Most blocks promoted for each read, where that is asked.
+    /// The upper limit of blocks promoted for each read, if there is a requirement.
     pub asked_fills: Option<f64>,
 }
 
@@ -41,7 +42,7 @@ pub const ROWS: [SteadyRow; 3] = [
     SteadyRow { part: 12, asked_hits: 0.944, asked_fills: Some(0.01) },
 ];
 
-/// What was counted in steady state.
+/// Counts in steady state.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Steady {
     /// Hits of the best choice that never changes.
@@ -79,7 +80,7 @@ impl SteadyRow {
     }
 }
 
-/// What the real engine counted before and after the reads that count.
+/// The counters of the real engine before and after the reads that count.
 fn kickcache(cache_blocks: u64, stream: &mut Zipf, reads: u64) -> Result<(Outcome, Outcome), Error> {
     let fill = Fill::Adaptive { sequential_cutoff: SequentialCutoff::Off };
     let trial = Trial { cache_blocks, scale: Scale(1), fill, write_budget: None };

@@ -1,18 +1,19 @@
-//! The experiments with skewed reads in steady state: how often caches hit, and what kickcache fills and writes.
+//! The experiments with skewed reads in steady state: hit ratios of caches, and the fills and writes of
+//! kickcache.
 
 use crate::published::experiment::{Column, Experiment, Figure, Series, Table};
 use crate::published::simulation::{Outcomes, Simulation};
 use crate::published::steady::{ROWS, SteadyRow};
 
-/// All of them.
+/// The table with all rows.
 pub fn table() -> Table {
     Table {
         key: "steady",
         caption: Some("Reads of 4 KiB, zipf 1.2 over 1 GiB, in steady state, hits and fills for each read:"),
         names: "row",
         heading: "Skewed reads in steady state",
-        note: "Misses among a million reads of zipf 1.2, with room for a part of the data, and how often that is of what \
-               LRU misses; the best choice knows which blocks are popular.",
+        note: "Misses among a million reads of zipf 1.2, with room for a part of the data, and their \
+               ratio to the misses of LRU; the best choice always holds the most popular blocks.",
         series: &[
             Series { name: "LRU", key: "lru_hits" },
             Series { name: "S3-FIFO", key: "s3_fifo_hits" },
@@ -27,7 +28,7 @@ fn experiment(row: SteadyRow) -> Experiment {
     Experiment {
         name: format!("zipf-1.2-cache-1/{}", row.part),
         mark: String::new(),
-        note: format!("asked of kickcache: {:.0}", (1.0 - row.asked_hits) * 1_000_000.0),
+        note: format!("required of kickcache: {:.0}", (1.0 - row.asked_hits) * 1_000_000.0),
         run: vec![Simulation::Steady(row)],
         // Counted, not timed.
         charts: None,

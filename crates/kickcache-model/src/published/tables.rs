@@ -1,10 +1,10 @@
-//! All published tables, or the rows of them that a word names.
+//! All published tables, or their rows that match a word.
 
 use crate::published::experiment::{Experiment, Table};
 use crate::published::simulation::Simulation;
 use crate::published::{cloud_experiments, disk_experiments, steady_experiments};
 
-/// The tables, with the experiments whose name contains a word; with all of them without one.
+/// The tables with the experiments that have a word in their name; without a word, all tables.
 pub fn tables(word: Option<&str>) -> Vec<Table> {
     let is_meant = |name: &str| word.is_none_or(|word| name.contains(word));
     let named = |mut table: Table| {
@@ -18,7 +18,7 @@ pub fn tables(word: Option<&str>) -> Vec<Table> {
     vec![named(disk_experiments::table()), cloud, named(steady_experiments::table())]
 }
 
-/// What must be simulated for some tables, each once, for as long as the longest experiment needs it.
+/// The simulations that some tables need, each once, as long as the longest experiment needs it.
 pub fn simulations(tables: &[Table]) -> Vec<Simulation> {
     let mut needed: Vec<Simulation> = Vec::new();
     let experiments = tables.iter().flat_map(|table| &table.experiments);
@@ -42,7 +42,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_names_rows_of_any_table_and_the_cloud_as_a_whole() {
+    fn a_word_selects_rows_or_the_whole_cloud_table() {
         assert_eq!(names("bcache-sc"), ["bcache-sc4m", "bcache-sc0"]);
         assert_eq!(names("1/12"), ["zipf-1.2-cache-1/12"]);
         assert_eq!(names("cloud").len(), 6);
@@ -51,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn what_several_rows_need_is_simulated_once_and_as_long_as_the_longest_needs_it() {
+    fn a_shared_simulation_runs_once_with_the_longest_span() {
         let minutes = |simulation: &Simulation| match simulation {
             Simulation::Disks { minutes, .. } => Some(*minutes),
             Simulation::Cloud(_) | Simulation::Steady(_) => None,
@@ -79,9 +79,10 @@ mod tests {
         assert_eq!(names.len(), count, "{names:?}");
     }
 
-    /// Renderers take the headings of a table from its first row, and find what a page shows by its key.
+    /// Renderers read the headings of a table from its first row, and find the columns of a page by their
+    /// keys.
     #[test]
-    fn all_rows_of_a_table_have_the_same_columns_and_what_a_page_shows_of_them() {
+    fn all_rows_of_a_table_share_their_columns() {
         let nothing = Outcomes::new(Vec::new());
         for table in tables(None) {
             let shape = |columns: Vec<Column>| -> Vec<_> {

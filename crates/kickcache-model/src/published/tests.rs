@@ -1,4 +1,4 @@
-//! A few short runs that would notice if a model or the engine went astray.
+//! A few short runs that fail if a model or the engine deviates from its figures.
 
 use kickcache_engine::config::{Mode, SequentialCutoff, VolumeSettings};
 use kickcache_engine::time::{Duration, Instant};
@@ -66,7 +66,7 @@ fn read_twice(cache: &mut Kickcache, start: u64, bytes: u64) -> Instant {
 }
 
 #[test]
-fn what_was_read_twice_and_never_again_does_not_hold_back_data_as_large_as_the_cache() {
+fn stale_blocks_read_twice_do_not_hold_back_new_data() {
     let (cache_bytes, change) =
         (256 << 20, |settings: &mut VolumeSettings| settings.sequential_cutoff = SequentialCutoff::Off);
     let mut cache = Kickcache::new(cache_bytes, 8 << 30, change).unwrap();
@@ -92,7 +92,7 @@ fn stale_blocks_make_room_within_seconds() {
 }
 
 #[test]
-fn the_same_seed_gives_the_same_run_and_both_jobs_alike() {
+fn the_same_seed_gives_the_same_run_and_equal_jobs() {
     let (one, two) = (small_run(400 << 20, 6), small_run(400 << 20, 6));
     assert_eq!(one, two);
     let jobs: Vec<u64> = one.jobs.iter().map(crate::result::JobResult::count).collect();
@@ -106,14 +106,14 @@ fn full_dm_cache(age: Age) -> Scene {
 }
 
 #[test]
-fn the_old_policy_does_not_adapt_and_the_repaired_one_does() {
+fn only_the_repaired_policy_adapts() {
     let promoted = |age| full_dm_cache(age).run(1, 1, &mut |_| ()).promoted_bytes;
     let (old, repaired) = (promoted(Age::LINUX_4_11), promoted(Age::REPAIRED));
     assert!(repaired > 5 * old, "{repaired} against {old} bytes");
 }
 
 #[test]
-fn a_half_repaired_cache_takes_the_first_file_in_while_it_is_laid_out_and_an_older_one_half_of_it() {
+fn half_repaired_caches_promote_files_during_their_layout() {
     let reads = |age| {
         let jobs = full_dm_cache(age).run(1, 1, &mut |_| ()).jobs;
         jobs.iter().map(crate::result::JobResult::count).collect::<Vec<_>>()
@@ -124,14 +124,14 @@ fn a_half_repaired_cache_takes_the_first_file_in_while_it_is_laid_out_and_an_old
 }
 
 #[test]
-fn copies_under_way_when_a_run_begins_do_not_stand_in_its_way() {
+fn copies_in_flight_at_the_start_block_no_run() {
     let result = full_dm_cache(Age::LINUX_4_12_RC1).run(1, 1, &mut |_| ());
     // Before the run dirty blocks are written back, as many at a time as this age allows to move in all.
     assert!(result.promoted_bytes > 100 << 20, "{} bytes", result.promoted_bytes);
 }
 
 #[test]
-fn what_has_proved_itself_is_not_written_over_for_nothing() {
+fn proven_blocks_are_not_overwritten_without_a_gain() {
     let row = steady::ROWS[2];
     let found = row.run(1, 3_000_000).unwrap();
     assert!(found.hits > row.asked_hits - 0.003 && found.hits > found.lru, "{found:?}");

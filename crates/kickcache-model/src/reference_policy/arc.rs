@@ -1,14 +1,15 @@
-//! ARC: what was used once and what was used more often, in shares that memories of both adapt.
+//! ARC: a queue of blocks used once and a queue of blocks used more often; ghost lists of both adapt their
+//! shares.
 //!
 //! After figure 4 of N. Megiddo and D. S. Modha, *ARC: A Self-Tuning, Low Overhead Replacement Cache*, FAST 2003.
 
 use crate::reference_policy::policy::Policy;
 use crate::reference_policy::queues::Queues;
 
-/// Blocks that were used once lately (the paper's T1), and those of them that left (B1).
+/// Blocks that were used once recently (the paper's T1), and its ghost list (B1).
 const ONCE: usize = 0;
 const ONCE_GONE: usize = 1;
-/// Blocks that were used at least twice lately (T2), and those of them that left (B2).
+/// Blocks that were used at least twice recently (T2), and its ghost list (B2).
 const OFTEN: usize = 2;
 const OFTEN_GONE: usize = 3;
 
@@ -17,7 +18,7 @@ const OFTEN_GONE: usize = 3;
 pub struct Arc {
     capacity: usize,
     queues: Queues<4>,
-    /// How many blocks of the cache those that were used once should have (the paper's p).
+    /// The target number of blocks used once in the cache (the paper's p).
     target: f64,
 }
 
@@ -57,7 +58,7 @@ impl Arc {
         }
     }
 
-    /// Makes room for a block that nothing is known of.
+    /// Makes room for a block that is in none of the queues.
     fn make_room(&mut self) {
         let once = self.len(ONCE) + self.len(ONCE_GONE);
         let all = once + self.len(OFTEN) + self.len(OFTEN_GONE);
@@ -111,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_used_twice_survives_a_scan() {
+    fn blocks_used_twice_survive_a_scan() {
         let mut arc = Arc::new(100);
         for _ in 0..2 {
             (0..50).for_each(|block| {

@@ -1,4 +1,4 @@
-//! First in, first out: hits change nothing.
+//! First in, first out: a hit does not change the order.
 
 use crate::reference_policy::policy::Policy;
 use crate::reference_policy::queues::Queues;

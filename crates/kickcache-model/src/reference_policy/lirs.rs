@@ -1,4 +1,4 @@
-//! LIRS: what counts is how many other blocks came between the last two uses of a block.
+//! LIRS: the rank of a block is the number of other blocks accessed between its last two uses.
 //!
 //! After S. Jiang and X. Zhang, *LIRS: An Efficient Low Inter-reference Recency Set Replacement Policy*, SIGMETRICS
 //! 2002: 1 % of the cache is for blocks with a long distance. The memory of blocks that left is bounded, at twice the
@@ -11,7 +11,7 @@ use crate::reference_policy::queues::Queues;
 
 /// The part of the cache for blocks with a long distance, in percent.
 const LONG_PERCENT: usize = 1;
-/// Blocks with a long distance that are in the cache, and those that left it while the stack knows them.
+/// Blocks with a long distance that are in the cache, and ghosts of such blocks that are still on the stack.
 const LONG: usize = 0;
 const GONE: usize = 1;
 
@@ -47,7 +47,7 @@ impl Lirs {
         self.stack.insert(self.clock, block);
     }
 
-    /// Takes from the bottom what has no short distance.
+    /// Removes blocks without a short distance from the bottom of the stack.
     fn prune(&mut self) {
         while let Some((at, block)) = self.stack.first_key_value().map(|(at, block)| (*at, *block)) {
             let queue = self.queues.find(block);
@@ -154,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_loop_a_little_larger_than_the_cache_hits_nearly_as_much_as_fits() {
+    fn a_loop_slightly_above_the_capacity_still_hits() {
         let mut lirs = Lirs::new(100);
         let mut hits = 0;
         for round in 0..20 {

@@ -1,5 +1,5 @@
-//! Reference policies: they keep single blocks, without segments, headers or copies, so that what they need
-//! not write and waste is an advantage that no log has.
+//! Reference policies: they keep single blocks, without segments, headers or copies. They neither write nor
+//! waste space for those, an advantage that no log has.
 
 pub mod arc;
 pub mod fifo;
@@ -25,16 +25,16 @@ use crate::trace_file::placed::{PlacedAccess, accesses};
 use crate::trace_file::survey::{Survey, blocks};
 use crate::workload::Kind;
 
-/// Touches, and those that missed.
+/// Counts of touched blocks and of misses among them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Misses {
     /// Blocks that were read and written.
     pub touched_blocks: u64,
-    /// Those of them that were not there.
+    /// Touched blocks that were not in the cache.
     pub missed_blocks: u64,
 }
 
-/// What the policies are called, in the order of [`all`].
+/// The names of the policies, in the order of [`all`].
 pub const NAMES: [&str; 6] = ["FIFO", "LRU", "SIEVE", "ARC", "LIRS", "S3-FIFO"];
 
 /// Every policy, empty, with room for this many blocks.
@@ -49,7 +49,7 @@ pub fn all(capacity: u64) -> [Box<dyn Policy>; NAMES.len()] {
     ]
 }
 
-/// Runs a whole trace through a policy that holds nothing at first.
+/// Runs a whole trace through a policy that is empty at first.
 ///
 /// # Errors
 /// If the trace cannot be read.
@@ -79,7 +79,7 @@ impl Misses {
         share(self.missed_blocks, self.touched_blocks)
     }
 
-    /// Hands a block to a policy and notes what came of it.
+    /// Passes a block to a policy and counts the result.
     pub(crate) fn count(&mut self, policy: &mut dyn Policy, kind: Kind, block: u64) {
         match kind {
             Kind::Read | Kind::Write => {

@@ -1,8 +1,8 @@
-//! What every reference policy does.
+//! The interface of the reference policies.
 
 /// Keeps a number of blocks and chooses which.
 pub trait Policy {
-    /// A block is asked for; whether it was there. It is there afterwards.
+    /// Requests a block and returns whether it was in the cache. It is in the cache afterwards.
     fn touch(&mut self, block: u64) -> bool;
 
     /// A block is no longer needed.

@@ -1,5 +1,5 @@
-//! S3-FIFO (Yang and others, SOSP 2023): a small queue for what is new, a main queue with a second chance, and a memory
-//! of what left the small one.
+//! S3-FIFO (Yang and others, SOSP 2023): a small queue for new blocks, a main queue with a second chance, and
+//! a ghost list of the small queue.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_scan_does_not_push_out_what_is_used() {
+    fn a_scan_does_not_displace_used_blocks() {
         let mut cache = S3Fifo::new(100);
         for _ in 0..3 {
             (0..50).for_each(|block| {
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn what_left_lately_comes_back_to_the_main_queue() {
+    fn blocks_in_the_ghost_list_return_to_the_main_queue() {
         let mut cache = S3Fifo::new(10);
         (0..20).for_each(|block| {
             cache.touch(block);

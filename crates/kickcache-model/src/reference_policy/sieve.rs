@@ -1,7 +1,8 @@
-//! SIEVE: a queue in order of arrival, and a hand that goes from old to young, spares what was hit and takes the rest.
+//! SIEVE: a queue in order of arrival, and a hand that moves from old to young; it spares blocks that were
+//! hit and removes the others.
 //!
-//! After Y. Zhang and others, *SIEVE is Simpler than LRU*, NSDI 2024. It does not resist scans, which its authors say
-//! too.
+//! After Y. Zhang and others, *SIEVE is Simpler than LRU*, NSDI 2024. It does not resist scans, as its
+//! authors state.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -12,10 +13,10 @@ use crate::reference_policy::policy::Policy;
 pub struct Sieve {
     capacity: usize,
     clock: u64,
-    /// By block: when it came, and whether it was hit since the hand passed.
+    /// By block: the time of its arrival, and whether it was hit since the hand passed.
     known: HashMap<u64, (u64, bool)>,
     by_time: BTreeMap<u64, u64>,
-    /// The hand looks at the first block that came at this time or later.
+    /// The hand points at the first block that arrived at this time or later.
     hand: u64,
 }
 
@@ -26,7 +27,7 @@ impl Sieve {
         Sieve { capacity, clock: 0, known: HashMap::new(), by_time: BTreeMap::new(), hand: 0 }
     }
 
-    /// What the hand points at; from the youngest it goes on at the oldest.
+    /// The block at the hand; behind the youngest, the hand continues at the oldest.
     fn candidate(&self) -> Option<(u64, u64)> {
         let ahead = self.by_time.range(self.hand..).next();
         ahead.or_else(|| self.by_time.first_key_value()).map(|(at, block)| (*at, *block))
@@ -40,7 +41,7 @@ impl Sieve {
                 Some(_) | None => {
                     self.known.remove(&block);
                     self.by_time.remove(&at);
-                    // What comes in the place of the youngest is not looked at before the oldest.
+                    // A block that arrives after the youngest is visited only after the oldest.
                     let is_youngest = self.by_time.range(self.hand..).next().is_none();
                     self.hand = if is_youngest { 0 } else { self.hand };
                     return;
@@ -76,18 +77,19 @@ impl Policy for Sieve {
 mod tests {
     use super::*;
 
-    /// The example of the paper's figure 1 in small: what was hit is spared once, and the hand does not go back.
+    /// The example of the paper's figure 1 in small: a block that was hit is spared once, and the hand does
+    /// not move back.
     #[test]
-    fn the_hand_spares_what_was_hit_and_goes_on() {
+    fn the_hand_spares_hit_blocks_and_moves_on() {
         let mut sieve = Sieve::new(3);
         assert!([1, 2, 3].into_iter().all(|block| !sieve.touch(block)));
         assert!(sieve.touch(1));
         assert!(!sieve.touch(4), "1 is spared, 2 leaves");
-        assert!(!sieve.touch(5), "the hand stands at 3, which leaves");
+        assert!(!sieve.touch(5), "the hand is at 3, which is removed");
         assert!(sieve.touch(1) && sieve.touch(4) && sieve.touch(5));
         assert!(
             !sieve.touch(6),
-            "all were hit: the hand goes round once, and the first that it spared leaves"
+            "all were hit: the hand wraps around once, and the first spared block is removed"
         );
         assert!(!sieve.touch(4));
     }

@@ -14,8 +14,8 @@ fn sequence() -> Vec<u64> {
     (0..).map(place).take(ACCESS_COUNT).collect()
 }
 
-/// What libCacheSim 0.3.5 (an independent implementation) counts for the same sequence: capacity, then the misses of
-/// FIFO, LRU, SIEVE, ARC, LIRS and S3-FIFO.
+/// The counts of libCacheSim 0.3.5 (an independent implementation) for the same sequence: capacity, then the
+/// misses of FIFO, LRU, SIEVE, ARC, LIRS and S3-FIFO.
 const KNOWN: [(u64, [u64; NAMES.len()]); 3] = [
     (50, [93_464, 92_917, 90_048, 90_925, 90_676, 90_006]),
     (200, [80_000, 79_069, 72_202, 75_436, 75_110, 73_363]),

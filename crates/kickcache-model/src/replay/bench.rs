@@ -1,4 +1,5 @@
-//! The bench: lets a workload's jobs ask a cache model, which asks its devices, and moves the clock.
+//! The bench: passes accesses of a workload's jobs to a cache model, passes its operations to its devices,
+//! and moves the clock.
 
 use kickcache_engine::time::{Duration, Instant, earlier};
 use kickcache_random::Random;
@@ -18,21 +19,23 @@ const SAMPLE: u64 = 1_000_000_000;
 /// How a run is made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Course {
-    /// What the cache model's clock says when the run starts.
+    /// The time of the cache model's clock when the run starts.
     pub start: Instant,
     /// When the run ends, at the latest, seen from its start.
     pub length: Duration,
     /// Processor time that each access costs its job.
     pub cost: Duration,
-    /// The run ends when it gave about as much in this many seconds as in as many before, and missed next to nothing.
+    /// The run ends when its rate over this many seconds is about the rate of as many seconds before, and
+    /// almost no access misses.
     pub steady: Option<usize>,
     /// Longest wait of the cache model for a processor, each time something wakes it.
     pub wakes_late: Duration,
-    /// Times in which all but the devices stands still.
+    /// Periods during which clients and cache model are stopped, and the devices run.
     pub stalls: Stalls,
 }
 
-/// Clients and cache model stand still now and then, as in a virtual machine whose host is busy; devices go on.
+/// Clients and cache model are stopped from time to time, as in a virtual machine whose host is busy; devices
+/// continue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Stalls {
     /// Mean time between two; zero if there are none.
@@ -47,7 +50,7 @@ impl Stalls {
     }
 }
 
-/// Called now and then with how much of the run, in nanoseconds, has gone by.
+/// Called from time to time with the elapsed part of the run, in nanoseconds.
 pub type Progress<'a> = &'a mut dyn FnMut(u64);
 
 /// The counters of a cache model over time.
@@ -90,7 +93,7 @@ const STEADY_CHANGE: u64 = 300;
 /// A run that misses more than one block in this many is not steady: the cache still learns.
 const STEADY_HITS: u64 = 400;
 
-/// What decides how late a processor is.
+/// The seed of a processor's delays.
 const LATE_SEED: u64 = 20;
 
 /// Runs a workload against a cache model.
@@ -144,7 +147,7 @@ pub fn run(
     finish(result, samples, devices, course.start.plus(now.since(Instant::ZERO)))
 }
 
-/// Lets a cache model finish what it does on its own, for so long; gives when that was over.
+/// Lets a cache model do its background work for a given time; returns the time of its end.
 pub fn run_idle(
     model: &mut dyn CacheModel,
     devices: &mut Devices,
@@ -182,7 +185,7 @@ struct Due {
     timeout: Option<Instant>,
 }
 
-/// Everything that happens at one point in time.
+/// All events at one point in time.
 fn step(due: Due, jobs: &mut Jobs<'_>, model: &mut dyn CacheModel, devices: &mut Devices) {
     let Due { at, now, mut timeout } = due;
     while let Some((place, token)) = devices.poll(at) {

@@ -1,4 +1,4 @@
-//! What stands between a load and its devices: a bare device, a model of another cache, or the real engine.
+//! The layer between a load and its devices: a bare device, a model of another cache, or the real engine.
 
 use kickcache_engine::time::{Duration, Instant};
 use kickcache_engine::units::ByteExtent;
@@ -11,18 +11,18 @@ use crate::workload::Kind;
 pub struct Demand {
     /// Names it; unique among those in flight, and small.
     pub id: u32,
-    /// Which job it comes from: some caches treat tasks differently.
+    /// The job of the access: some caches treat tasks differently.
     pub job: usize,
-    /// What it does.
+    /// The operation.
     pub kind: Kind,
     /// Where.
     pub extent: ByteExtent,
 }
 
-/// What a cache model counts; all only grow but for `dirty_bytes`.
+/// The counters of a cache model; all only grow except `dirty_bytes`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Tally {
-    /// Blocks of reads that came from the cache device, or could have.
+    /// Blocks of reads that the cache device served, or could have served.
     pub hit_blocks: u64,
     /// Blocks of reads that did not.
     pub miss_blocks: u64,
@@ -34,9 +34,9 @@ pub struct Tally {
     pub dirty_bytes: u64,
 }
 
-/// Something that serves accesses with the help of devices, in virtual time.
+/// A cache that serves accesses with the help of devices, in virtual time.
 ///
-/// The bench hands in what happens and then takes the replies. Time never runs backwards.
+/// The bench hands in events and then takes the replies. Time never runs backwards.
 pub trait CacheModel {
     /// An access arrives.
     fn handle_demand(&mut self, now: Instant, demand: Demand, devices: &mut Devices);
@@ -55,9 +55,9 @@ pub trait CacheModel {
     /// The access that ended next, by its id.
     fn poll_reply(&mut self) -> Option<u32>;
 
-    /// When it wants to be called, if nothing happens before.
+    /// The time of the next call, if no event happens before.
     fn poll_timeout(&self) -> Option<Instant>;
 
-    /// What it counted.
+    /// The counters.
     fn tally(&self) -> Tally;
 }

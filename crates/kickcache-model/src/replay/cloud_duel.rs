@@ -30,7 +30,7 @@ pub const WORKLOADS: [CloudWork; 6] = [
     work("random read, 2 jobs, QD 1", "rw=randread\nbs=4k\niodepth=1\nnumjobs=2"),
 ];
 
-/// One of them.
+/// One load of the duel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CloudWork {
     /// Its name.
@@ -43,7 +43,7 @@ const fn work(name: &'static str, lines: &'static str) -> CloudWork {
 }
 
 impl CloudWork {
-    /// What its row counts: MiB a second of long requests, else requests.
+    /// The figure of its row: MiB a second of long requests, otherwise requests a second.
     pub fn figure(&self, result: &RunResult) -> f64 {
         #[expect(clippy::cast_precision_loss, reason = "a MiB is exact")]
         let mib = MIB as f64;
@@ -51,7 +51,7 @@ impl CloudWork {
     }
 }
 
-/// Lets a cache serve all of them, for this many seconds each.
+/// Lets a cache serve all loads, for this many seconds each.
 pub fn cloud_duel(cache: &mut dyn CacheModel, seconds: u64, seed: u64) -> Vec<RunResult> {
     let mut devices = Devices::cached(capped(700.0, 31.25, seed), capped(610.0, 25.5, seed + 1));
     let mut now = Instant::ZERO;

@@ -1,4 +1,4 @@
-//! The devices below a cache model, and what they did.
+//! The devices below a cache model, and their counters.
 
 use kickcache_engine::time::{Instant, earlier};
 use kickcache_engine::units::ByteExtent;
@@ -15,7 +15,7 @@ pub enum Place {
     Origin,
 }
 
-/// What a device is asked to do, and where.
+/// An operation with its device and its extent.
 pub(crate) type Errand = (Place, ModelOperation, ByteExtent);
 
 /// A device with its tally.
@@ -24,7 +24,7 @@ struct Tallied {
     result: DeviceResult,
     in_flight: u64,
     busy_since: Instant,
-    /// When something ends or changes inside; known without asking the model.
+    /// The time of the next completion or internal change, kept here to avoid a call of the model.
     next: Option<Instant>,
 }
 
@@ -54,7 +54,7 @@ impl Tallied {
 pub struct Devices {
     cache: Option<Tallied>,
     origin: Tallied,
-    /// What the clock says when the run starts.
+    /// The time of the clock when the run starts.
     start: Instant,
 }
 
@@ -64,7 +64,7 @@ impl Devices {
         Devices { cache: None, origin: Tallied::new(origin), start: Instant::ZERO }
     }
 
-    /// An origin with a cache device in front of it.
+    /// An origin with a cache device in front.
     pub fn cached(cache: Box<dyn DeviceModel>, origin: Box<dyn DeviceModel>) -> Devices {
         Devices { cache: Some(Tallied::new(cache)), ..Devices::bare(origin) }
     }
@@ -82,7 +82,7 @@ impl Devices {
         }
     }
 
-    /// Hands an operation to a device; its token comes back when it has ended.
+    /// Hands an operation to a device; `poll` returns its token when the operation has ended.
     ///
     /// # Panics
     /// If there is no cache device and it is meant.
@@ -118,7 +118,7 @@ impl Devices {
         cache.map(|token| (Place::Cache, token)).or_else(poll_origin)
     }
 
-    /// What they did until `now`: the cache device, and the origin.
+    /// The counters up to `now`: those of the cache device, and those of the origin.
     pub(crate) fn take_results(&mut self, now: Instant) -> (Option<DeviceResult>, DeviceResult) {
         let start = self.start;
         for device in self.cache.iter_mut().chain([&mut self.origin]).filter(|device| device.in_flight > 0) {
@@ -132,7 +132,7 @@ impl Devices {
 impl Tallied {
     /// The token of an operation that has ended by now.
     fn poll(&mut self, start: Instant, now: Instant) -> Option<u64> {
-        // A model that has nothing due is not asked: models may do work when they are.
+        // A model without a due event is not polled, because a poll may start work.
         if self.next.is_none_or(|at| at > now) {
             return None;
         }

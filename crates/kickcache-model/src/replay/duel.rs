@@ -1,4 +1,5 @@
-//! `scripts/duel` in virtual time: the same work on a cache over a slow disk, and what both devices were asked for.
+//! `scripts/duel` in virtual time: the same work on a cache over a slow disk, and the requests that both
+//! devices received.
 
 use kickcache_engine::time::{Duration, Instant};
 
@@ -16,44 +17,44 @@ const MIB: u64 = 1 << 20;
 const HDD_IOPS: f64 = 300.0;
 /// Bytes a second of a disk that is a file in a host's memory.
 const BANDWIDTH: f64 = 1e9;
-/// Where blocks stand that nobody asks for again, at the end of the disk.
+/// The place of blocks that are never requested again, at the end of the disk.
 const STALE_OFFSET: u64 = 3_500 * MIB;
 /// A pass over those ends with a rest: the cache writes back.
 const REST: Duration = Duration::from_millis(2_000);
 /// A job that runs, or a cache that is still dirty after so long has no end.
 const LENGTH_MAX: Duration = Duration::from_millis(3_600_000);
-/// Where the most popular blocks of each hot set stand in a job's half of the data.
+/// The place of the most popular blocks of each hot set in a job's half of the data.
 const OLD_CENTRE: f64 = 0.1;
 const NEW_CENTRE: f64 = 0.6;
 /// Bytes of the slow disk.
 pub const ORIGIN_BYTES: u64 = 4_096 * MIB;
 
-/// What the cache holds before the work.
+/// The content of the cache before the work.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Start {
-    /// Nothing.
+    /// The cache is empty.
     Cold,
-    /// Blocks that nobody asks for again: they were written, written back and read twice.
+    /// Blocks that are never requested again: they were written, written back and read twice.
     Stale,
 }
 
-/// What the clients do.
+/// The work of the clients.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Work {
     /// Reads.
     Read,
-    /// Writes; all of them are on the slow disk at the end.
+    /// Writes; at the end, all of their data is on the slow disk.
     Write,
 }
 
-/// Requests of 4 KiB, zipf 1.2, two jobs of depth 8, before a fast disk and one of 300 requests a second.
+/// Requests of 4 KiB, zipf 1.2, two jobs of depth 8, with a fast disk and a disk of 300 requests a second.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Duel {
     /// Bytes of the cache.
     pub cache_bytes: u64,
-    /// Data, as a multiple of that.
+    /// Data, as a multiple of the cache's size.
     pub data_times: u64,
-    /// What the cache holds before.
+    /// The content of the cache before the work.
     pub start: Start,
     /// Reads or writes.
     pub work: Work,
@@ -65,13 +66,13 @@ pub struct Duel {
     pub cost: Duration,
     /// Limit of the fast disk, in requests a second.
     pub ssd_iops: Option<u32>,
-    /// Times in which the clients and the cache stand still.
+    /// Periods in which the clients and the cache are stopped.
     pub stalls: Stalls,
     /// Of the offsets and the devices.
     pub seed: u64,
 }
 
-/// What the devices were asked for, for each 1,000 requests of the clients.
+/// Requests to the devices, for each 1,000 requests of the clients.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct DuelResult {
     /// Requests to the slow disk.
@@ -145,7 +146,7 @@ impl Duel {
     }
 }
 
-/// A cache over its devices, and what they were asked for so far.
+/// A cache with its devices, and the counts of the requests that they received.
 struct Scene<'a> {
     cache: &'a mut dyn CacheModel,
     devices: Devices,
@@ -180,7 +181,7 @@ impl<'a> Scene<'a> {
         self.now = run_idle(self.cache, &mut self.devices, self.now, REST);
     }
 
-    /// Lets the cache write back all that it has.
+    /// Lets the cache write back all dirty blocks.
     fn drain(&mut self) {
         let from = self.now;
         self.rest();
@@ -196,7 +197,7 @@ impl<'a> Scene<'a> {
     }
 }
 
-/// A disk that answers this many requests a second, whatever their size.
+/// A disk that completes this many requests a second, independent of their size.
 fn limited(iops: f64, seed: u64) -> Box<dyn DeviceModel> {
     let parameters = CloudParameters {
         slice: 1e6 / iops,
@@ -208,7 +209,7 @@ fn limited(iops: f64, seed: u64) -> Box<dyn DeviceModel> {
     Box::new(Cloud::new(parameters, seed))
 }
 
-/// What both devices were asked for.
+/// Requests to both devices.
 #[derive(Clone, Copy, Default)]
 struct Counted {
     hdd_requests: u64,

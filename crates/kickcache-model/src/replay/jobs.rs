@@ -45,7 +45,7 @@ impl ClientState {
     }
 }
 
-/// All clients. Times are those of the run: it starts at zero.
+/// All clients. Times are relative to the run: it starts at zero.
 pub(crate) struct Jobs<'a> {
     workload: &'a mut dyn Workload,
     jobs: Vec<ClientState>,
@@ -79,7 +79,7 @@ impl<'a> Jobs<'a> {
         self.jobs.iter().filter_map(ClientState::next_event).min()
     }
 
-    /// Whether all jobs have finished and nothing is in flight.
+    /// Whether all jobs have finished and no access is in flight.
     pub(crate) fn have_ended(&self) -> bool {
         self.jobs.iter().all(ClientState::has_ended)
     }
@@ -103,7 +103,7 @@ impl<'a> Jobs<'a> {
         None
     }
 
-    /// Takes a place that is free by now.
+    /// Occupies a place that is free by now.
     fn take_place(&mut self, job: usize, now: Instant) -> bool {
         let job = &mut self.jobs[job];
         if job.parked > 0 && job.wake.is_some_and(|wake| wake <= now) {
@@ -158,14 +158,14 @@ impl<'a> Jobs<'a> {
         }
     }
 
-    /// A job has ended: those that waited for it ask again.
+    /// A job has ended: the jobs that waited for it continue.
     fn wake_waiting(&mut self, now: Instant) {
         for job in self.jobs.iter_mut().filter(|job| job.waits_for_jobs && job.parked > 0) {
             job.wake = Some(now);
         }
     }
 
-    /// What they measured.
+    /// The results of the jobs.
     pub(crate) fn into_results(self) -> Vec<JobResult> {
         self.jobs.into_iter().map(|job| job.result).collect()
     }
@@ -196,7 +196,7 @@ mod tests {
 
     /// Whether or not something is in flight when a job notices that it has ended.
     #[test]
-    fn jobs_behind_a_stonewall_run_when_those_before_it_have_ended() {
+    fn jobs_behind_a_stonewall_wait_for_earlier_ones() {
         for depth in [1, 8] {
             let text = format!(
                 "[global]\nbs=4k\nsize=1m\niodepth={depth}\n[w]\nrw=write\n[r]\nstonewall\nrw=read\n"

@@ -1,4 +1,5 @@
-//! A guest whose processors are scarce: the daemon gets one late each time it wakes, and its devices look slow.
+//! A guest with too few processors: the daemon gets a processor late each time it wakes, and its devices look
+//! slow.
 
 use kickcache_engine::config::{EngineSettings, Mode, OriginOffload, VolumeSettings};
 use kickcache_engine::time::{Duration, Instant};
@@ -29,13 +30,13 @@ pub struct LateProcessor {
     pub first_reads: u64,
     /// Reads after that.
     pub reads: u64,
-    /// Whether the origin may serve what is cached.
+    /// Whether the origin may serve cached blocks.
     pub offload: OriginOffload,
     /// Of the offsets and the devices.
     pub seed: u64,
 }
 
-/// What the origin was asked for.
+/// The requests to the origin.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct OriginRequests {
     /// Requests for each 1,000 of the first reads.

@@ -35,7 +35,7 @@ pub struct Kickcache {
 #[derive(Clone, Copy, Debug)]
 struct Submitted {
     id: SubmissionId,
-    /// How many it asked for.
+    /// The number of requested checksums.
     checksums: usize,
 }
 

@@ -1,6 +1,7 @@
-//! What is in flight, by small numbers.
+//! Values in flight, by small numbers.
 
-/// Things, each under a number that is given out again once the thing was taken: the number that was freed last comes first.
+/// Values, each under a number that is used again once the value was removed: the number that was freed last
+/// is used first.
 #[derive(Debug)]
 pub(crate) struct Slots<T> {
     things: Vec<Option<T>>,
@@ -14,7 +15,7 @@ impl<T> Default for Slots<T> {
 }
 
 impl<T> Slots<T> {
-    /// Keeps a thing; tells its number.
+    /// Stores a value; returns its number.
     pub(crate) fn insert(&mut self, thing: T) -> u32 {
         if let Some(number) = self.unused.pop() {
             self.things[number as usize] = Some(thing);
@@ -40,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_number_is_that_of_one_thing_at_a_time() {
+    fn a_number_has_one_owner_at_a_time() {
         let mut slots = Slots::default();
         let numbers = ["a", "b", "c"].map(|thing| slots.insert(thing));
         assert_eq!(numbers, [0, 1, 2]);

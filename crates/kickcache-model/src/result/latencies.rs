@@ -1,4 +1,4 @@
-//! A histogram of latencies that merges exactly and is stored as what it counted.
+//! A histogram of latencies that merges exactly and is stored as its counts.
 
 use hdrhistogram::Histogram;
 use kickcache_engine::time::Duration;
@@ -24,7 +24,7 @@ impl Latencies {
         self.record_many(latency, 1);
     }
 
-    /// Notes one that occurred several times.
+    /// Records a latency that occurred several times.
     pub fn record_many(&mut self, latency: Duration, count: u64) {
         self.0.record_n(latency.as_nanos(), count).expect("the histogram grows");
     }
@@ -42,32 +42,32 @@ impl Latencies {
         sum
     }
 
-    /// The nanoseconds that a part of them, from 0 to 1, did not exceed; 0 if there are none.
+    /// The nanoseconds that a share of the latencies, from 0 to 1, did not exceed; 0 if there are none.
     pub fn quantile(&self, quantile: f64) -> u64 {
         if self.0.is_empty() { 0 } else { self.0.value_at_quantile(quantile) }
     }
 
-    /// Half of them took at most this many nanoseconds.
+    /// Half of the latencies are at most this many nanoseconds.
     pub fn p50(&self) -> u64 {
         self.quantile(0.5)
     }
 
-    /// 90 % of them.
+    /// The 90th percentile.
     pub fn p90(&self) -> u64 {
         self.quantile(0.9)
     }
 
-    /// 95 % of them.
+    /// The 95th percentile.
     pub fn p95(&self) -> u64 {
         self.quantile(0.95)
     }
 
-    /// 99 % of them.
+    /// The 99th percentile.
     pub fn p99(&self) -> u64 {
         self.quantile(0.99)
     }
 
-    /// 99.9 % of them.
+    /// The 99.9th percentile.
     pub fn p99_9(&self) -> u64 {
         self.quantile(0.999)
     }
@@ -82,7 +82,7 @@ impl Latencies {
         self.0.mean()
     }
 
-    /// What was counted: nanoseconds, rounded up to three digits, and how often.
+    /// The counts: nanoseconds, rounded up to three digits, and the number of latencies.
     pub fn counts(&self) -> impl Iterator<Item = (u64, u64)> {
         self.0.iter_recorded().map(|step| (step.value_iterated_to(), step.count_at_value()))
     }

@@ -1,6 +1,6 @@
-//! What a run gave, whoever ran it: a model, the real engine on virtual devices, the demo, or fio.
+//! The results of a run of a model, of the real engine on virtual devices, of the demo, or of fio.
 //!
-//! It is stored as JSON and read again; a report is a list of them.
+//! They are stored as JSON and read again; a report is a list of results.
 
 pub mod latencies;
 pub mod series;
@@ -20,9 +20,9 @@ pub const RESULT_VERSION: u32 = 1;
 pub struct RunResult {
     /// [`RESULT_VERSION`] of its writer.
     pub version: u32,
-    /// What was run, in few words: the row of a table.
+    /// The run, in few words: the row of a table.
     pub name: String,
-    /// What was run, without the size of the cache: runs that share it make a line by size.
+    /// The run without the size of the cache: runs with the same family form a line by size.
     #[serde(default)]
     pub family: Option<String>,
     /// The name of the measured run that this one foretells, if it is a simulation made for that.
@@ -31,7 +31,7 @@ pub struct RunResult {
     /// The name of the run that a report compares this one with, if that is not its first.
     #[serde(skip)]
     pub twin: Option<String>,
-    /// The cache device, as people call it; nothing for a bare device.
+    /// The cache device, by its displayed name; none for a bare device.
     pub cache: Option<String>,
     /// Bytes of the cache device, if they are known.
     #[serde(default)]
@@ -40,11 +40,11 @@ pub struct RunResult {
     pub origin: String,
     /// The load.
     pub workload: String,
-    /// Seed of everything that was drawn at random.
+    /// Seed of all random numbers.
     pub seed: u64,
-    /// Measured time in nanoseconds, without what came before [`crate::workload::Workload::measured_from`].
+    /// Measured time in nanoseconds, without the time before [`crate::workload::Workload::measured_from`].
     pub nanos: u64,
-    /// Nanoseconds before: what devices and cache did then counts.
+    /// Nanoseconds before the measured time: counters of devices and cache include them.
     #[serde(default)]
     pub ramp_nanos: u64,
     /// The jobs, in their order.
@@ -53,9 +53,9 @@ pub struct RunResult {
     pub hit_blocks: Series,
     /// Blocks that were not.
     pub miss_blocks: Series,
-    /// What the cache device did.
+    /// The counters of the cache device.
     pub cache_device: Option<DeviceResult>,
-    /// What the origin did.
+    /// The counters of the origin.
     pub origin_device: Option<DeviceResult>,
     /// Bytes that were brought into the cache because a read missed them.
     pub promoted_bytes: u64,
@@ -63,7 +63,7 @@ pub struct RunResult {
     pub logged_bytes: u64,
     /// Bytes that only the cache has, at the end.
     pub dirty_bytes: u64,
-    /// What decides when an access comes.
+    /// The trigger of an access.
     #[serde(default)]
     pub pacing: Pacing,
     /// Whether it may be compared with others.
@@ -78,7 +78,7 @@ pub enum Standing {
     /// It may.
     #[default]
     Counts,
-    /// Something else than what was measured decided too much of it, such as other programs.
+    /// An effect other than the measured one, such as other programs, had too much influence.
     Void,
 }
 
@@ -89,18 +89,18 @@ impl Standing {
     }
 }
 
-/// What decides when an access comes.
+/// The trigger of an access.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Pacing {
-    /// The ones before it: a fixed number are in flight.
+    /// The end of an earlier access: a fixed number are in flight.
     #[default]
     Closed,
-    /// Its own time, so that the rate says nothing about the devices.
+    /// Its own time, so that the rate is no measure of the devices.
     Open,
 }
 
-/// What one job gave.
+/// The results of one job.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct JobResult {
     /// Its name.
@@ -128,7 +128,7 @@ pub struct Direction {
     pub ended: Series,
 }
 
-/// What one device did.
+/// The counters of one device.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct DeviceResult {
     /// Reads.
@@ -148,7 +148,7 @@ pub struct DeviceResult {
 }
 
 impl Direction {
-    /// Notes one that began and ended.
+    /// Records an access with its start and end.
     pub fn record(&mut self, begun: Instant, ended: Instant, bytes: u64) {
         self.count += 1;
         self.bytes += bytes;
@@ -158,7 +158,7 @@ impl Direction {
 }
 
 impl JobResult {
-    /// Nothing yet.
+    /// A result without accesses.
     pub fn new(name: &str, depth: u32) -> JobResult {
         let (reads, writes) = (Direction::default(), Direction::default());
         JobResult { name: name.into(), depth, reads, writes, others: 0 }
@@ -186,7 +186,7 @@ impl JobResult {
 }
 
 impl RunResult {
-    /// Nothing yet.
+    /// A result without counts.
     pub fn new(name: &str, workload: &str, seed: u64) -> RunResult {
         RunResult {
             version: RESULT_VERSION,
@@ -248,13 +248,13 @@ impl RunResult {
         self.jobs.iter().fold(Series::default(), |all, job| all.merged(&job.ended()))
     }
 
-    /// The part of the blocks asked for that was found in the cache; `None` if none was looked for.
+    /// The share of the requested blocks that hit; `None` if no block was looked up.
     pub fn hit_ratio(&self) -> Option<f64> {
         let (hits, misses) = (self.hit_blocks.total(), self.miss_blocks.total());
         (hits + misses > 0).then(|| share(hits, hits + misses))
     }
 
-    /// Bytes written to the cache device for each byte that was to be kept there; `None` if nothing was.
+    /// Bytes written to the cache device for each byte stored there; `None` if no data was stored.
     pub fn written_per_byte(&self) -> Option<f64> {
         let kept = self.promoted_bytes + self.logged_bytes;
         let written = self.cache_device.as_ref()?.write_bytes;

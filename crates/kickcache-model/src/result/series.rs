@@ -3,7 +3,7 @@
 use kickcache_engine::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
-/// Length of an interval unless something else is asked for, in nanoseconds.
+/// The default length of an interval, in nanoseconds.
 const INTERVAL: u64 = 1_000_000_000;
 /// Most intervals of a series; when a run lasts longer, they double in length.
 const LENGTH_MAX: usize = 8_192;
@@ -16,19 +16,19 @@ pub struct Series {
 }
 
 impl Default for Series {
-    /// Nothing, in intervals of a second.
+    /// An empty series, in intervals of a second.
     fn default() -> Series {
         Series { interval_nanos: INTERVAL, values: Vec::new() }
     }
 }
 
 impl Series {
-    /// Nothing, in intervals of a length that is not zero.
+    /// An empty series, in intervals of a length that is not zero.
     pub fn new(interval: Duration) -> Series {
         Series { interval_nanos: interval.as_nanos().max(1), values: Vec::new() }
     }
 
-    /// A series whose sums are known.
+    /// A series with given sums.
     pub fn with_values(interval: Duration, values: Vec<u64>) -> Series {
         Series { values, ..Series::new(interval) }
     }
@@ -43,7 +43,7 @@ impl Series {
         &self.values
     }
 
-    /// All of it.
+    /// The sum of the series.
     pub fn total(&self) -> u64 {
         self.values.iter().sum()
     }
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_run_gets_longer_intervals_and_loses_nothing() {
+    fn a_long_run_gets_longer_intervals_without_loss() {
         let mut series = Series::new(Duration::from_nanos(1));
         (0..100_000).for_each(|at| series.add(Instant::from_nanos(at), 1));
         assert!(series.values().len() <= LENGTH_MAX);

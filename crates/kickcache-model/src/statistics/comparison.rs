@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::statistics::student::quantile;
 
-/// With fewer rounds nothing is said.
+/// With fewer rounds there is no verdict.
 pub const ROUNDS_MIN: usize = 3;
 /// The probability of a wrong verdict of each kind.
 const ERROR: f64 = 0.05;
@@ -21,40 +21,41 @@ pub enum Better {
 /// Two figures of one round, both above 0.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Pair {
-    /// Of what others are compared with.
+    /// The figure of the base.
     pub base: f64,
-    /// Of what is compared.
+    /// The figure that is compared with the base.
     pub other: f64,
 }
 
-/// What the rounds say.
+/// The verdict of the rounds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// Faster than what it is compared with.
+    /// Faster than the base.
     Faster,
     /// Slower.
     Slower,
-    /// Within the margin: an equivalence test says so.
+    /// Within the margin, shown by an equivalence test.
     Equal,
     /// The rounds are too few, or too far from each other.
     NotEnoughData,
 }
 
-/// A ratio with its confidence, and what it means.
+/// A ratio with its confidence interval and its verdict.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Comparison {
     /// The geometric mean of the ratios of all rounds.
     pub ratio: f64,
-    /// Lower end of the interval that holds the true ratio with 95 % confidence; nothing of one round.
+    /// Lower end of the interval that contains the true ratio with 95 % confidence; `None` after a single
+    /// round.
     pub low: Option<f64>,
-    /// Upper end of it.
+    /// Upper end of the interval.
     pub high: Option<f64>,
     /// Rounds behind it.
     pub rounds: usize,
     /// Differences up to this part are called none.
     pub margin: f64,
-    /// What it means.
+    /// The verdict.
     pub verdict: Verdict,
 }
 
@@ -86,10 +87,10 @@ impl Estimate {
     }
 }
 
-/// Compares by the logarithms of the ratios, a t test and two one-sided ones for equivalence; `None` without a pair
-/// whose figures are both above 0.
+/// Compares by the logarithms of the ratios, a t test and two one-sided ones for equivalence; `None` without
+/// a pair with both figures above 0.
 ///
-/// A difference that the rounds show, but which lies within the margin, is called none.
+/// A significant difference within the margin counts as equal.
 pub fn compare(pairs: &[Pair], margin: f64, better: Better) -> Option<Comparison> {
     let ratios: Vec<f64> = pairs
         .iter()
@@ -122,8 +123,8 @@ pub fn compare(pairs: &[Pair], margin: f64, better: Better) -> Option<Comparison
     })
 }
 
-/// The least difference, as a part, that as many rounds of a thing against itself could tell from none; `None` of
-/// fewer than three rounds.
+/// The least difference, as a part, that this many rounds of a thing against itself could distinguish from
+/// none; `None` for fewer than three rounds.
 pub fn noise_floor(figures: &[f64]) -> Option<f64> {
     let logarithms: Vec<f64> =
         figures.iter().filter(|figure| **figure > 0.0).map(|figure| figure.ln()).collect();
@@ -162,7 +163,7 @@ mod tests {
 
     fn pairs(ratios: &[f64]) -> Vec<Pair> {
         let pair = |(index, ratio): (usize, &f64)| {
-            // What both share, such as a disk that becomes slower, is no difference.
+            // An effect on both commands, such as a disk that becomes slower, is no difference.
             let base = if index % 2 == 0 { 100.0 } else { 250.0 };
             Pair { base, other: base * ratio }
         };
@@ -181,13 +182,13 @@ mod tests {
         assert_eq!(higher(&[1.01, 0.99, 1.0, 1.005]), Verdict::Equal);
         assert_eq!(higher(&[1.02, 1.021, 1.019, 1.02]), Verdict::Equal, "within the margin, however certain");
         assert_eq!(higher(&[0.7, 1.6, 1.1]), Verdict::NotEnoughData);
-        assert_eq!(higher(&[62.0, 62.0]), Verdict::NotEnoughData, "two rounds say nothing");
+        assert_eq!(higher(&[62.0, 62.0]), Verdict::NotEnoughData, "two rounds give no verdict");
         assert_eq!(verdict(&[0.5, 0.52, 0.49], Better::Lower), Verdict::Faster);
         assert_eq!(verdict(&[1.9, 2.1, 2.0], Better::Lower), Verdict::Slower);
     }
 
     #[test]
-    fn the_interval_is_that_of_the_t_distribution() {
+    fn the_interval_matches_the_t_distribution() {
         let found = compare(&pairs(&[1.0, 2.0, 4.0]), 0.05, Better::Higher).unwrap();
         // The logarithms are 0, 1 and 2 times ln 2: mean 1, deviation 1, error 1 / sqrt(3), t = 4.3027.
         let reach = 4.302_652_73 * std::f64::consts::LN_2 / 3.0_f64.sqrt();
@@ -197,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_comes_of_nothing() {
+    fn no_pairs_give_no_comparison() {
         assert_eq!(compare(&[], 0.05, Better::Higher), None);
         assert_eq!(compare(&[Pair { base: 0.0, other: 5.0 }], 0.05, Better::Higher), None);
         let one = compare(&pairs(&[3.0]), 0.05, Better::Higher).unwrap();

@@ -1,5 +1,5 @@
-//! What figures of several rounds say: medians, ratios with their confidence, and a verdict in words; [`sequential`] looks after
-//! each round, and ends when the evidence is enough.
+//! Conclusions from the figures of several rounds: medians, ratios with their confidence, and a verdict in
+//! words; [`sequential`] tests after each round, and ends when the evidence suffices.
 //!
 //! The unit is the round. Seconds of one run depend on each other and are never taken for independent measurements.
 
@@ -7,7 +7,8 @@ pub mod comparison;
 pub mod sequential;
 mod student;
 
-/// The middle one of some numbers, or the mean of the two in the middle; `None` of none.
+/// The median of some numbers: the middle one, or the mean of the two in the middle; `None` if there are no
+/// numbers.
 pub fn median(numbers: &[f64]) -> Option<f64> {
     let mut sorted = numbers.to_vec();
     sorted.sort_by(f64::total_cmp);

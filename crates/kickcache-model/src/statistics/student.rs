@@ -1,6 +1,6 @@
 //! Student's t distribution.
 
-/// The value that a part of the distribution lies below. `part` lies between 0.5 and 1, both excluded.
+/// The value below which `part` of the distribution is. `part` is between 0.5 and 1, both excluded.
 pub(super) fn quantile(part: f64, freedom: f64) -> f64 {
     let (mut low, mut high) = (0.0, 1.0);
     while below(high, freedom) < part && high < 1e12 {

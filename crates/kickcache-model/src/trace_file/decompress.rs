@@ -82,7 +82,7 @@ fn unpacked(packer: &'static str, reader: impl Read + 'static) -> Box<dyn Read> 
     Box::new(Unpacked { packer, reader })
 }
 
-/// Says in words that people know what an unpacker found.
+/// Translates the errors of an unpacker into plain messages.
 struct Unpacked<R> {
     packer: &'static str,
     reader: R,

@@ -25,7 +25,7 @@ pub(crate) fn detect(head: &[u8]) -> Option<Format> {
     if text.starts_with(csv::HEADER) {
         return Some(Format::Csv);
     }
-    // The more a format demands of a line, the earlier it is asked.
+    // Formats with stricter lines are tried earlier.
     let candidates =
         [Format::Csv, Format::Msr, Format::Spc, Format::Alibaba, Format::Tencent, Format::Blkparse];
     candidates.into_iter().find(|format| fits(*format, text, action(*format, head)))
@@ -62,7 +62,7 @@ fn fits(format: Format, text: &str, action: Action) -> bool {
     good > bad
 }
 
-/// What a line says, where every event counts and a field must look as it does in the format.
+/// The content of a line, where every event counts and a field must have the form that the format requires.
 fn says(format: Format, parser: &mut dyn LineParser, line: &str) -> Result<Parsed, String> {
     let parsed = parser.parse(line.trim_end())?;
     let fields: Vec<&str> = line.split(',').map(str::trim).collect();

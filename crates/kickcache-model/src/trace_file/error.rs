@@ -1,4 +1,4 @@
-//! What is wrong with a trace.
+//! The errors of a trace.
 
 use std::io;
 
@@ -6,16 +6,16 @@ use thiserror::Error;
 
 use crate::trace_file::trace_format::Format;
 
-/// What is wrong with a trace.
+/// A defect of a trace.
 #[derive(Error, Debug)]
 pub enum TraceError {
     /// The file cannot be read on.
     #[error("{0}")]
     Io(#[from] io::Error),
-    /// A pipe, say: it would be read once, and a trace is read several times.
+    /// A pipe, for example: it can be read only once, and a trace is read several times.
     #[error("it is no regular file, and a trace is read more than once; write it to a file first")]
     NotAFile,
-    /// There is nothing in it, and nobody named a format.
+    /// The file is empty, and no format was given.
     #[error("it is empty, and a trace was expected; if its recorder had nothing to record, name its format: {names}", names = names())]
     Empty,
     /// No format fits the first lines.
@@ -35,26 +35,26 @@ pub enum TraceError {
         /// The first invalid one.
         wrong: Option<String>,
     },
-    /// A part of a recording makes no sense; reading goes on behind it.
+    /// A part of a recording is invalid; reading continues behind it.
     #[error("at byte {offset}: {what}")]
     Damaged {
         /// Where it begins.
         offset: u64,
-        /// What was found, and what was expected.
+        /// The part found, and the part expected.
         what: String,
     },
-    /// A line, or for binary traces a record, makes no sense; reading goes on behind it.
+    /// A line, or for binary traces a record, is invalid; reading continues behind it.
     #[error("line {number}: {what}")]
     Line {
         /// Its number from 1.
         number: u64,
-        /// What was found, and what was expected.
+        /// The text found, and the text expected.
         what: String,
     },
 }
 
 impl TraceError {
-    /// Whether it costs a part of the trace only, and reading goes on behind it.
+    /// Whether the error costs only a part of the trace, so that reading continues behind it.
     pub fn is_local(&self) -> bool {
         matches!(self, TraceError::Line { .. } | TraceError::Damaged { .. })
     }

@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_utf_8_or_latin_1_without_byte_order_marks() {
+    fn lines_are_utf_8_or_latin_1_without_bom() {
         let bytes = b"\xef\xbb\xbfa,b\r\n\xc3\xa4 1\n\xe4 2 \n\xef\xbb\xbfa,b".to_vec();
         let mut lines = Lines::new(Box::new(Cursor::new(bytes)));
         for expected in ["a,b", "ä 1", "ä 2", "a,b"] {

@@ -1,7 +1,7 @@
 //! Recorded accesses of real programs: readers for the usual formats, in the order of their times and in bounded memory.
 //!
-//! The format is found by looking at the first lines, never by the file's name; compression by its first bytes. A
-//! line that makes no sense is reported with its number, and the reader goes on behind it.
+//! The format is detected from the first lines, never from the file's name; compression from its first bytes.
+//! An invalid line is reported with its number, and the reader continues behind it.
 
 mod archive;
 pub mod conversion;
@@ -61,7 +61,7 @@ enum End {
 }
 
 impl TraceFile {
-    /// Opens a trace; without a format, the one that fits the first lines.
+    /// Opens a trace; without a format, it detects one from the first lines.
     ///
     /// # Errors
     /// If the file cannot be read or is no regular one, or no format fits.
@@ -113,7 +113,7 @@ impl TraceFile {
         self.source.header()
     }
 
-    /// Of a recording, how many records its recorder lost before what was read so far.
+    /// For a recording, the number of records that its recorder lost before the present position.
     pub fn lost(&self) -> u64 {
         self.lost
     }

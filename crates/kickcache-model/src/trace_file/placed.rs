@@ -17,7 +17,7 @@ const STEP: Duration = Duration::from_millis(1);
 pub struct PlacedAccess {
     /// When, from the first record on; a trace without times has a record each millisecond.
     pub at: Instant,
-    /// What it does.
+    /// The operation.
     pub kind: Kind,
     /// Where on the volume.
     pub extent: ByteExtent,

@@ -1,4 +1,4 @@
-//! One access of a trace, whatever its format.
+//! One access of a trace, independent of its format.
 
 use kickcache_engine::request::Durability;
 use kickcache_engine::time::Duration;
@@ -18,7 +18,7 @@ pub struct Record {
     pub at: Option<Duration>,
     /// On which of the trace's devices, numbered in the order of their first records.
     pub device: u32,
-    /// What it does.
+    /// The operation.
     pub kind: Kind,
     /// For writes and zeroes: FUA, as far as the format knows it.
     pub durability: Durability,
@@ -27,7 +27,7 @@ pub struct Record {
 }
 
 impl Record {
-    /// The record, if a volume can hold what it names; else a sentence that says why not.
+    /// The record, if a volume can hold its extent; otherwise a sentence with the reason.
     pub(crate) fn checked(self) -> Result<Record, String> {
         let ByteExtent { start, length } = self.extent;
         if self.kind != Kind::Flush && length == 0 {

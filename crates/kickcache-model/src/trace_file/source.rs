@@ -69,7 +69,7 @@ impl Source {
         }
     }
 
-    /// The word for one of them.
+    /// The word for a part of the source.
     pub(crate) fn part_name(&self) -> &'static str {
         match self {
             Source::Text(..) => "line",

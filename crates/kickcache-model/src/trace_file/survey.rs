@@ -1,4 +1,5 @@
-//! A first pass over a trace: how much there is of it, what it touches, and where its devices fit on one volume.
+//! A first pass over a trace: its length, the blocks that it accesses, and the placement of its devices on
+//! one volume.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -19,7 +20,7 @@ const ALIGNMENT: u64 = 1 << 20;
 /// Devices that would lie beyond have no place.
 const END_MAX: u64 = u64::MAX / ALIGNMENT * ALIGNMENT;
 
-/// What a trace is about.
+/// The properties of a trace.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Survey {
     /// Its format.
@@ -40,7 +41,7 @@ pub struct Survey {
     pub read_bytes: u64,
     /// Bytes of the writes.
     pub write_bytes: u64,
-    /// Of a recording: what stands at its beginning.
+    /// For a recording: its header.
     pub header: Option<Box<RecordingHeader>>,
     /// Of a recording: records that its recorder lost.
     pub lost: u64,
@@ -48,7 +49,7 @@ pub struct Survey {
     pub repairs: TimeRepairs,
     /// Lines that made no sense.
     pub bad_lines: u64,
-    /// What was wrong with the first of them.
+    /// The errors of the first bad lines.
     pub first_bad_lines: Vec<String>,
     /// Where the devices lie on the volume.
     pub placement: Placement,
@@ -77,8 +78,8 @@ impl Placement {
         self.end.max(ALIGNMENT)
     }
 
-    /// Where a record's extent lies on the volume, in whole sectors; `None` for devices that were not surveyed, or lie
-    /// beyond every address.
+    /// The place of a record's extent on the volume, in whole sectors; `None` for devices that were not
+    /// surveyed, or whose place exceeds every address.
     pub fn place(&self, record: &Record) -> Option<ByteExtent> {
         let base = *self.bases.get(usize::try_from(record.device).ok()?)?;
         let start = record.extent.start / 512 * 512;
@@ -88,7 +89,7 @@ impl Placement {
     }
 }
 
-/// Counts distinct blocks in bounded memory: those whose hash ends in enough zeroes stand for all.
+/// Counts distinct blocks in bounded memory: blocks with enough zeroes at the end of the hash represent all.
 #[derive(Default)]
 struct Distinct {
     kept: HashSet<u64>,

@@ -1,8 +1,9 @@
 //! Times that run forwards: records out of order are sorted within a window, joined recordings follow each other, and gaps that
 //! only a set clock explains are cut. Every change is counted.
 //!
-//! A *stream* is a source of records in the order of their times: a processor of blktrace, a device of the other formats. A time
-//! that goes back within a stream begins another recording; streams may overlap in any way.
+//! A *stream* is a source of records in the order of their times: a processor of blktrace, a device of the
+//! other formats. If the time decreases within a stream, another recording begins; streams may overlap in any
+//! way.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -10,11 +11,13 @@ use kickcache_engine::time::Duration;
 
 use crate::trace_file::record::Record;
 
-/// Records in memory. The earlier half leaves when it is full, so that a record may be displaced by half of it.
+/// Records in memory. If the window is full, its earlier half is returned, so that a record may be displaced
+/// by half of the window.
 const WINDOW: usize = 1 << 20;
-/// Nanoseconds by which a record may go back within a stream and a recording.
+/// Nanoseconds by which the time of a record may decrease within a stream and a recording.
 const SLACK: u64 = 2_000_000_000;
-/// After this many records of a stream, one that is no later than the first begins a recording even within the slack.
+/// After this many records of a stream, a record no later than the first begins a recording, even within the
+/// slack.
 const STREAM_RECORDS_MIN: u64 = 32;
 /// Longest gap without a record that is not an effect of setting the clock.
 const GAP_MAX: u64 = 7 * NANOS_A_DAY;

@@ -3,7 +3,7 @@
 /// A format of traces.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Format {
-    /// What `kickcache record` writes.
+    /// Written by `kickcache record`.
     Kickcache,
     /// CSV with the header `time_us,op,offset,size`.
     Csv,
@@ -24,7 +24,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// All of them.
+    /// All formats.
     pub const ALL: [Format; 9] = [
         Format::Kickcache,
         Format::Csv,

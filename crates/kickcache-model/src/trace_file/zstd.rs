@@ -5,7 +5,7 @@ use std::io::{self, BufRead, Read};
 use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
 use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 
-/// Memory that unpacking may take: what the strongest usual settings need.
+/// Memory that unpacking may use: as much as the strongest usual settings need.
 const WINDOW_MAX: u64 = 128 << 20;
 
 /// Unpacks frame by frame, up to the end of the file.
@@ -21,7 +21,7 @@ impl<R: BufRead> Zstd<R> {
         Zstd { source, frame }
     }
 
-    /// Begins the next frame, or passes over one that holds no data.
+    /// Begins the next frame, or skips one without data.
     fn begin(&mut self) -> io::Result<()> {
         match self.frame.init(&mut self.source) {
             Ok(()) => Ok(()),

@@ -7,12 +7,12 @@ use crate::policy_study::load::Load;
 use crate::ratio::share;
 use crate::untimed::{InstantCache, Trial, VOLUME};
 
-/// Looks at what came of it in a day.
+/// The number of samples of the counters in a day.
 pub const LOOKS: u64 = 96;
 const DAY: u64 = 86_400_000_000_000;
 const LOOK: u64 = DAY / LOOKS;
 
-/// A load that takes some days: an equal part of it in each.
+/// A load that takes some days: an equal part in each.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Days {
     /// The cache.
@@ -21,11 +21,11 @@ pub struct Days {
     pub mode: Mode,
     /// How many.
     pub count: u64,
-    /// Hours at the beginning of each day in which all of its accesses come.
+    /// Hours at the beginning of each day that contain all of its accesses.
     pub hours: u64,
 }
 
-/// What was counted so far.
+/// The counters at a sample.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Look {
     /// Bytes written to the cache device.
@@ -46,7 +46,7 @@ impl Look {
         }
     }
 
-    /// What came since then.
+    /// The difference to an earlier sample.
     #[must_use]
     pub fn since(&self, before: Look) -> Look {
         Look {
@@ -56,14 +56,14 @@ impl Look {
         }
     }
 
-    /// The part of what was read that was hit.
+    /// The share of the read blocks that hit.
     pub fn hit_ratio(&self) -> f64 {
         share(self.hit_blocks, self.hit_blocks + self.miss_blocks)
     }
 }
 
 impl Days {
-    /// What was counted up to each look, [`LOOKS`] a day.
+    /// The counters at each sample, [`LOOKS`] a day.
     ///
     /// # Panics
     /// If the sizes are impossible.
@@ -87,7 +87,7 @@ impl Days {
         looks
     }
 
-    /// When an access of this many comes.
+    /// The time of an access, by its number.
     fn time(&self, number: u64, count: u64) -> Instant {
         let in_day = count.div_ceil(self.count);
         let (day, number) = (number / in_day, number % in_day);
@@ -107,7 +107,7 @@ mod tests {
 
     const CACHE_BLOCKS: u64 = 8_192;
 
-    /// What is written in each of two days of skewed reads, and hit on the second one.
+    /// The writes in each of two days of skewed reads, and the hits on the second day.
     fn two_days(write_budget: Option<NonZeroU64>) -> ([u64; 2], f64) {
         let fill = Fill::Adaptive { sequential_cutoff: SequentialCutoff::default() };
         let trial = Trial { cache_blocks: CACHE_BLOCKS, scale: Scale(1), fill, write_budget };

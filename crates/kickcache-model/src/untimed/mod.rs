@@ -1,9 +1,9 @@
-//! The real engine on devices that take no time, or only for writes to the cache device: what it keeps, and how much it writes, without asking
-//! how fast.
+//! The real engine on devices that take no time, or only for writes to the cache device: it gives the hits
+//! and the bytes written, and no speed.
 //!
-//! A real cache has hundreds of thousands of blocks, the traces that may be passed around touch few. So that segments,
-//! batches and headers have the proportions of a real cache, a block of the trace can stand for several blocks of the
-//! volume: [`Scale`].
+//! A real cache has hundreds of thousands of blocks, while published traces access few. A block of the trace
+//! can represent several blocks of the volume, so that segments, batches and headers have the proportions of
+//! a real cache: [`Scale`].
 
 pub mod days;
 pub mod neighbour;
@@ -31,19 +31,20 @@ use crate::trace_file::survey::{Survey, blocks};
 use crate::untimed::writes::Writes;
 use crate::workload::Kind;
 
-/// Bytes of the longest request that is handed in: about what kernels split long ones into.
+/// Bytes of the longest request: about the size into which kernels split long ones.
 const REQUEST_MAX: u64 = 1 << 20;
 
-/// Blocks of the volume that a block of the trace stands for.
+/// Blocks of the volume that a block of the trace represents.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Scale(pub u64);
 
-/// What is brought in.
+/// The blocks that are filled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fill {
-    /// Only what is asked for, sequential streams too.
+    /// Only requested blocks, those of sequential streams too.
     Exact,
-    /// What the adaptive fill window of the product takes, and of sequential streams what this says of the trace.
+    /// The adaptive fill window of the product; `sequential_cutoff`, in bytes of the trace, decides on
+    /// sequential streams.
     Adaptive { sequential_cutoff: SequentialCutoff },
 }
 
@@ -52,15 +53,15 @@ pub enum Fill {
 pub struct Trial {
     /// Blocks of the trace that the segments of the cache device have room for, headers included.
     pub cache_blocks: u64,
-    /// What a block of the trace stands for.
+    /// The number of volume blocks that a block of the trace represents.
     pub scale: Scale,
-    /// What is brought in.
+    /// The blocks that are filled.
     pub fill: Fill,
     /// Bytes that may be written in a day of the trace, each block counted once.
     pub write_budget: Option<NonZeroU64>,
 }
 
-/// What came of it; blocks are blocks of the volume.
+/// The counters; blocks are blocks of the volume.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Outcome {
     /// Blocks that were read and written.
@@ -85,7 +86,7 @@ impl Outcome {
         share(self.missed_blocks, self.touched_blocks)
     }
 
-    /// What came since then.
+    /// The difference to earlier counters.
     #[must_use]
     pub fn since(&self, before: Outcome) -> Outcome {
         Outcome {
@@ -126,7 +127,7 @@ pub(crate) struct InstantCache {
     now: Instant,
     write_misses: u64,
     touched: u64,
-    /// What passed by.
+    /// The accesses that bypassed the cache.
     passed: Passed,
     /// Requests in flight.
     in_flight: usize,
@@ -184,7 +185,7 @@ impl InstantCache {
         InstantCache { writes: Writes::new(time), ..self }
     }
 
-    /// One access of the trace; points in time that run backwards are taken for the present.
+    /// One access of the trace; a time before the present counts as the present.
     pub(crate) fn access(&mut self, at: Instant, kind: Kind, extent: ByteExtent) {
         self.wait_until(at.max(self.now));
         let operation = match kind {
@@ -199,8 +200,8 @@ impl InstantCache {
         }
     }
 
-    /// The same, for an access that belongs to a long stream, which the caller found: what is cached is served, and nothing
-    /// is brought in.
+    /// The same, for an access of a long stream that the caller detected: cached blocks are served, and no
+    /// block is filled.
     pub(crate) fn pass_by(&mut self, at: Instant, kind: Kind, extent: ByteExtent) {
         let scaled = self.scaled(extent);
         if kind == Kind::Write && blocks(scaled).any(|block| self.engine.is_cached(VOLUME, block)) {
@@ -226,7 +227,7 @@ impl InstantCache {
         self.touched += all.len() as u64;
     }
 
-    /// Whether an access that belongs to a long stream, which the caller found, passes by: what is cached does not.
+    /// Whether an access of a long stream that the caller detected bypasses the cache: cached blocks do not.
     pub(crate) fn passes_by(&mut self, kind: Kind, extent: ByteExtent) -> bool {
         let scaled = self.scaled(extent);
         let is_new = blocks(scaled).all(|block| !self.holds(block));
@@ -244,7 +245,7 @@ impl InstantCache {
         self.engine.is_cached(VOLUME, block)
     }
 
-    /// What an extent of the trace is on the volume.
+    /// The extent on the volume of an extent of the trace.
     pub(crate) fn scaled(&self, extent: ByteExtent) -> ByteExtent {
         let whole = extent.widened_to_blocks();
         ByteExtent { start: whole.start * self.scale, length: whole.length * self.scale }
@@ -338,7 +339,7 @@ impl InstantCache {
     }
 }
 
-/// What a cut-off for the trace is for the volume.
+/// The cut-off on the volume of a cut-off in bytes of the trace.
 const fn scaled_cutoff(cutoff: SequentialCutoff, Scale(scale): Scale) -> SequentialCutoff {
     match cutoff {
         SequentialCutoff::Off => SequentialCutoff::Off,
@@ -358,7 +359,8 @@ pub fn blocks_max(scale: Scale) -> u64 {
     capacity(DEVICE_SIZE_MAX) / scale.0
 }
 
-/// The fewest blocks of a trace that the smallest cache device has room for: one that asks for less gets as many.
+/// The fewest blocks of a trace for which the smallest cache device has room: a smaller request gets this
+/// number.
 pub fn blocks_min(scale: Scale) -> u64 {
     capacity(DEVICE_SIZE_MIN) / scale.0
 }
@@ -368,7 +370,7 @@ fn capacity(size: u64) -> u64 {
     Geometry::for_device(size).expect("below 15 TiB").capacity_blocks()
 }
 
-/// The smallest cache device whose segments have room for this many blocks, which are not too many.
+/// The smallest cache device whose segments have room for this many blocks, if this number is not too large.
 fn device_size(blocks: u64) -> u64 {
     let most = DEVICE_SIZE_MIN + blocks * BLOCK_SIZE * 5 / 4;
     let (mut low, mut high) = (DEVICE_SIZE_MIN, most.min(DEVICE_SIZE_MAX));
@@ -397,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn the_log_keeps_what_a_policy_without_a_log_keeps_and_writes_less_than_twice() {
+    fn the_log_keeps_as_much_at_under_twice_the_writes() {
         let (path, survey) = excerpt();
         for percent in [10, 50] {
             let trial = trial(&survey, percent, Fill::Exact);
@@ -413,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn writes_that_wait_for_room_empty_no_more_than_they_need() {
+    fn writes_that_wait_for_room_reclaim_only_the_needed_segments() {
         const MIB: u64 = 1 << 20;
         let trial = Trial {
             cache_blocks: 16 * MIB / BLOCK_SIZE,
@@ -448,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn a_backup_passes_by_and_leaves_what_is_hot() {
+    fn a_backup_bypasses_the_cache_and_leaves_hot_blocks() {
         const MIB: u64 = 1 << 20;
         let cutoff = SequentialCutoff::default();
         let fill = Fill::Adaptive { sequential_cutoff: cutoff };
@@ -462,7 +464,7 @@ mod tests {
             (0..64 * 16).for_each(|number| read(cache, number * 601 % (64 * 16) * (MIB / 16), MIB / 16));
             cache.misses() - before
         };
-        // The cache is full: of what is hot, and of what was read once.
+        // The cache is full of hot blocks and of blocks that were read once.
         for _ in 0..3 {
             hot(&mut cache);
         }
@@ -474,6 +476,6 @@ mod tests {
         let found = cache.outcome().since(before);
         let entered = found.admitted_blocks * BLOCK_SIZE / MIB;
         assert!(entered <= 128 / 8 + 5, "{entered} MiB of 512");
-        assert!(hot(&mut cache) * BLOCK_SIZE < 2 * MIB, "what is hot stays");
+        assert!(hot(&mut cache) * BLOCK_SIZE < 2 * MIB, "hot blocks stay");
     }
 }

@@ -1,4 +1,5 @@
-//! A volume with a working set beside one that reads everything once: what the first keeps of its hits.
+//! A volume with a working set and a second one that reads every block once: the hits that the first one
+//! keeps.
 //!
 //! The engine on devices that take no time. One volume reads 4 KiB at a time, zipf-distributed; its neighbour reads blocks that it never reads
 //! again, not in order, so that no cut-off bypasses them.
@@ -17,31 +18,31 @@ use crate::zipf::Zipf;
 const BETWEEN: Duration = Duration::from_micros(100);
 const SCAN_BYTES: u64 = 1 << 50;
 
-/// What is run.
+/// The parameters of the run.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Neighbour {
     /// Bytes of the cache.
     pub cache_bytes: u64,
     /// Bytes that the volume reads from.
     pub data_bytes: u64,
-    /// How much more often it reads some of them.
+    /// The skew of its reads.
     pub theta: f64,
     /// Reads that fill the cache, and as many after them.
     pub reads: u64,
-    /// Reads of the neighbour for each of them.
+    /// Reads of the neighbour for each read of the volume.
     pub scanned: u64,
-    /// What the volume has of the cache at least.
+    /// The reservation of the volume in the cache.
     pub min: Option<Room>,
-    /// What the neighbour has of it at most.
+    /// The limit of the neighbour in the cache.
     pub neighbour_max: Option<Room>,
 }
 
-/// What the reads after those that fill the cache were.
+/// The results of the reads after the cache was filled.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Kept {
-    /// The part of them that were hits.
+    /// The share of the reads that hit.
     pub hit_ratio: f64,
-    /// Blocks that reclaim copied for each that came in.
+    /// Blocks that reclaim copied for each block that was filled or written.
     pub copies: f64,
 }
 
@@ -97,7 +98,7 @@ impl Neighbour {
     }
 }
 
-/// What was counted so far.
+/// The counters so far.
 #[derive(Clone, Copy, Default)]
 struct Counted {
     hits: u64,

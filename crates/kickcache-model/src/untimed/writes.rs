@@ -1,4 +1,4 @@
-//! Devices of which writes to the cache device may take their time; all else ends at once.
+//! Devices on which only writes to the cache device may take time; all other operations end at once.
 
 use std::collections::VecDeque;
 
@@ -7,7 +7,7 @@ use kickcache_engine::device::{Completion, Data, Device, DeviceOperation, Submis
 use kickcache_engine::engine::Engine;
 use kickcache_engine::time::{Duration, Instant};
 
-/// Writes to the cache device that are under way.
+/// Writes to the cache device in flight.
 #[derive(Debug)]
 pub(super) struct Writes {
     time: Duration,
@@ -31,7 +31,7 @@ impl Writes {
         self.in_flight.front().map(|write| write.0)
     }
 
-    /// Tells the engine of those that have ended by now.
+    /// Reports to the engine the writes that have ended by now.
     pub(super) fn end(&mut self, engine: &mut Engine, now: Instant) {
         while self.next().is_some_and(|ends| ends <= now)
             && let Some((_, id)) = self.in_flight.pop_front()
@@ -41,7 +41,7 @@ impl Writes {
         }
     }
 
-    /// Takes what the engine submits.
+    /// Accepts the operations that the engine submits.
     pub(super) fn take(&mut self, engine: &mut Engine, now: Instant) {
         if self.are_instant() {
             return blank_device::run(engine, now);
@@ -69,7 +69,7 @@ mod tests {
     use crate::untimed::{Fill, InstantCache, Outcome, Scale, Trial};
     use crate::workload::Kind;
 
-    /// Writes of one block, 2 us apart, of a cache whose device takes `time` for each.
+    /// Writes of one block, 2 us apart, to a cache with a device that takes `time` for each.
     fn after_writes(time: Duration) -> Outcome {
         let trial = Trial { cache_blocks: 4_096, scale: Scale(1), fill: Fill::Exact, write_budget: None };
         let mut cache = InstantCache::open(1 << 30, trial).unwrap().with_write_time(time);
@@ -81,11 +81,11 @@ mod tests {
     }
 
     #[test]
-    fn writes_that_come_while_others_are_under_way_share_a_header() {
+    fn writes_that_arrive_during_others_share_a_header() {
         let [instant, timed] = [0, 20].map(|micros| after_writes(Duration::from_micros(micros)));
         let blocks = |outcome: Outcome| outcome.cache_write_bytes / BLOCK_SIZE;
         assert_eq!([instant, timed].map(|outcome| outcome.admitted_blocks), [1_000, 1_000]);
         assert!(blocks(instant) >= 2_000, "{instant:?}");
-        assert!(blocks(timed) < 1_300, "some ten writes come while one is under way: {timed:?}");
+        assert!(blocks(timed) < 1_300, "about ten writes arrive while one is in flight: {timed:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! Reads and writes of one size at random places: all that is known of a volume by its counters.
+//! Reads and writes of one size at random places: the load of a volume when only its counters are known.
 
 use kickcache_engine::time::Instant;
 use kickcache_engine::units::ByteExtent;
@@ -6,10 +6,10 @@ use kickcache_random::Random;
 
 use crate::workload::{Access, JobShape, Kind, Next, Workload};
 
-/// What the accesses are like.
+/// The properties of the accesses.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct MixShape {
-    /// Bytes of the volume, at least those of an access.
+    /// Bytes of the volume, at least the size of an access.
     pub volume_bytes: u64,
     /// Bytes of an access.
     pub bytes: u64,

@@ -1,4 +1,4 @@
-//! What clients do: jobs that ask for accesses one after the other, in virtual time.
+//! The work of clients: jobs that issue accesses one after the other, in virtual time.
 //!
 //! A bench calls [`Workload::next`] whenever a job has a free place in its queue, and never draws anything at random
 //! itself: the workload's seed decides.
@@ -10,14 +10,14 @@ pub mod trace;
 use kickcache_engine::time::Instant;
 use kickcache_engine::units::ByteExtent;
 
-/// What an access does.
+/// The operation of an access.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Kind {
     /// Reads the extent.
     Read,
     /// Writes the extent.
     Write,
-    /// Makes what was written before durable; the extent is empty.
+    /// Makes all earlier writes durable; the extent is empty.
     Flush,
     /// Gives the extent's space back.
     Discard,
@@ -28,22 +28,22 @@ pub enum Kind {
 /// One access to the volume.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Access {
-    /// What it does.
+    /// The operation.
     pub kind: Kind,
     /// Where; within the first [`Workload::volume_bytes`] of the volume, in multiples of 512 bytes.
     pub extent: ByteExtent,
 }
 
-/// What one job does next.
+/// The next step of a job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Next {
     /// Begins an access at once.
     Access(Access),
-    /// Nothing before this time, which lies in the future; ask again then.
+    /// No access before this time, which is in the future; call again then.
     WaitUntil(Instant),
-    /// Nothing before another job has finished and its last access has ended; ask again then.
+    /// No access until another job has finished and its last access has ended; call again then.
     WaitForJobs,
-    /// Nothing any more. What is in flight still ends.
+    /// No further accesses. Accesses in flight still end.
     Finished,
 }
 
@@ -64,12 +64,12 @@ pub trait Workload {
     /// Bytes of the smallest volume that all accesses fit on, a multiple of 4096.
     fn volume_bytes(&self) -> u64;
 
-    /// Accesses that began before this point count for nothing (fio's `ramp_time`).
+    /// Accesses that began before this point do not count (fio's `ramp_time`).
     fn measured_from(&self) -> Instant {
         Instant::ZERO
     }
 
-    /// Says what a job does next; called when job `job` has a free place in its queue, with a time that never runs
-    /// backwards.
+    /// Returns the next step of a job; called when job `job` has a free place in its queue, with a time that
+    /// never runs backwards.
     fn next(&mut self, job: usize, now: Instant) -> Next;
 }

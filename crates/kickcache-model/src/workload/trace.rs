@@ -9,12 +9,12 @@ use crate::trace_file::survey::{Placement, Survey};
 use crate::trace_file::{Format, Record, TraceError, TraceFile};
 use crate::workload::{Access, JobShape, Kind, Next, Workload};
 
-/// Accesses in flight at most when they come at their own times.
+/// The most accesses in flight if they are issued at their own times.
 const OPEN_DEPTH: u32 = 4_096;
 /// Longer accesses are made in pieces, as a kernel makes them.
 const PIECE_BYTES: u64 = 16 << 20;
 
-/// When the accesses come.
+/// The times of the accesses.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Pace {
     /// At their recorded times, divided by a speed: 2 is twice as fast.
@@ -22,7 +22,7 @@ pub enum Pace {
         /// Above 0.
         speed: f64,
     },
-    /// One after the other, this many in flight; recorded times count for nothing.
+    /// One after the other, this many in flight; recorded times are ignored.
     Closed {
         /// From 1.
         depth: u32,
@@ -36,7 +36,7 @@ pub struct TraceWorkload {
     pace: Pace,
     jobs: [JobShape; 1],
     next: Option<Record>,
-    /// What is left of an access that is made in pieces.
+    /// The remainder of an access that is made in pieces.
     rest: Option<Access>,
     first: Option<Duration>,
     record_count: u64,
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_closed_loop_waits_for_nothing() {
+    fn a_closed_loop_never_waits() {
         let mut workload = open(Pace::Closed { depth: 3 });
         assert_eq!(workload.jobs()[0].depth, 3);
         assert!(matches!(workload.next(0, Instant::ZERO), Next::Access(_)));

@@ -10,7 +10,7 @@ use kickcache_model::replay::devices::Devices;
 use kickcache_model::trace_file::survey::survey;
 use kickcache_model::workload::trace::{Pace, TraceWorkload};
 
-/// git of that time greps in this many threads.
+/// git of that time searches with this many threads.
 const DEPTH: u32 = 8;
 const SIZE: u64 = 4 << 30;
 const PARTS: [&str; 5] = ["clone", "grep", "grep", "grep", "grep"];
@@ -44,7 +44,7 @@ fn seconds(cache: CacheKind, mut devices: Devices) -> Vec<f64> {
 }
 
 #[test]
-fn a_clone_takes_as_long_as_on_the_ssd_and_so_do_greps_after_the_first() {
+fn git_clone_and_later_greps_match_the_ssd() {
     let device = |name, seed| built_in(name).unwrap().start(seed);
     let cached = || Devices::cached(device("article-ssd", 1), device("mirrored-5400", 2));
     let ssd = seconds(CacheKind::None, Devices::bare(device("article-ssd", 1)));

@@ -1,4 +1,4 @@
-//! A daemon that gets a processor late: what is cached is not read from a slow origin.
+//! A daemon that gets a processor late does not read cached blocks from a slow origin.
 
 use kickcache_engine::config::OriginOffload;
 use kickcache_model::replay::late_processor::{LateProcessor, OriginRequests};
@@ -12,7 +12,7 @@ fn run(data_times: u64, offload: OriginOffload) -> OriginRequests {
 }
 
 #[test]
-fn a_late_processor_costs_the_origin_nothing() {
+fn a_late_processor_adds_no_origin_reads() {
     for data_times in [1, 12] {
         let (never, proven) = (run(data_times, OriginOffload::Never), run(data_times, OriginOffload::Proven));
         let is_near = |more: f64, less: f64| more <= less * 1.05 + 1.0;

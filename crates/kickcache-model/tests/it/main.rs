@@ -1,6 +1,7 @@
-//! What the simulator must show.
+//! The properties that the simulator must show.
 
 mod duel;
 mod git_row;
+mod grid;
 mod late_processor;
 mod neighbour;

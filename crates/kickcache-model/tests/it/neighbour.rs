@@ -1,4 +1,4 @@
-//! A volume with room of its own beside one that scans.
+//! A volume with a reservation, and a volume that scans.
 
 use kickcache_engine::config::Room;
 use kickcache_model::untimed::neighbour::Neighbour;
@@ -6,7 +6,7 @@ use kickcache_model::untimed::neighbour::Neighbour;
 const MIB: u64 = 1 << 20;
 
 #[test]
-fn a_volume_keeps_the_hits_of_its_minimum_while_its_neighbour_scans() {
+fn a_reservation_keeps_hits_while_the_neighbour_scans() {
     let cache_bytes = 32 * MIB;
     let bare = Neighbour {
         cache_bytes,

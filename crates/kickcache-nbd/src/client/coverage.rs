@@ -13,7 +13,7 @@ impl Coverage {
         self.ends.is_empty()
     }
 
-    /// Whether every byte of a read of this length has come.
+    /// Whether every byte of a read of this length has arrived.
     pub(super) fn is_whole(&self, length: usize) -> bool {
         match self.ends.first_key_value() {
             Some((&start, &end)) => (start, end) == (0, length),
@@ -21,7 +21,7 @@ impl Coverage {
         }
     }
 
-    /// Adds a range; `false` if a byte of it had come before.
+    /// Adds a range; `false` if a byte of the range had arrived before.
     #[must_use]
     pub(super) fn add(&mut self, mut start: usize, mut end: usize) -> bool {
         if start == end {

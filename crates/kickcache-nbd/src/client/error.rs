@@ -1,4 +1,4 @@
-//! What can go wrong at the client's end.
+//! Errors at the client's end.
 
 use std::io;
 
@@ -8,13 +8,13 @@ use thiserror::Error;
 use crate::reply::NbdErrno;
 use crate::wire::rep;
 
-/// What can go wrong at the client's end.
+/// Errors at the client's end.
 #[derive(Debug, Error)]
 pub enum ClientError {
     /// The socket failed, or the server closed it.
     #[error("the connection to the NBD server failed")]
     Io(#[source] io::Error),
-    /// TLS does not come about, or was broken.
+    /// The TLS handshake failed, or the TLS connection broke.
     #[error("TLS with the NBD server failed: {0}")]
     Tls(String),
     /// The server's bytes make no sense.
@@ -23,11 +23,11 @@ pub enum ClientError {
     /// The server turned the export down.
     #[error("the NBD server refused {option} ({}){}{text}", reply_text(*reply), if text.is_empty() { "" } else { ": " })]
     Refused {
-        /// What was asked for.
+        /// The option that the client requested.
         option: &'static str,
         /// The protocol's reply type.
         reply: u32,
-        /// What the server says about it, without control characters.
+        /// The server's explanation, without control characters.
         text: String,
     },
     /// A request failed.
@@ -56,7 +56,7 @@ impl From<TlsError> for ClientError {
     }
 }
 
-/// Why TLS failed, on its way through what reads and writes.
+/// The reason of a TLS failure, passed through the reading and writing code.
 #[derive(Debug, Error)]
 #[error("TLS failed: {0}")]
 pub(super) struct TlsFailure(pub(super) String);

@@ -99,7 +99,7 @@ fn go(stream: &TimedStream<'_>, name: &str, export: &mut RemoteExport) -> Result
         match reply {
             rep::INFO => complete |= take_info(&data, export)?,
             rep::ACK if complete => return Ok(()),
-            rep::ACK => return Err(protocol("it did not tell the size of the export")),
+            rep::ACK => return Err(protocol("it did not report the size of the export")),
             _ => return Err(refused("the export", reply, &data)),
         }
     }
@@ -134,7 +134,7 @@ fn send_option(stream: &TimedStream<'_>, option: u32, data: &[u8]) -> Result<(),
     Ok(stream.send_all(&bytes)?)
 }
 
-/// What a server says to an option.
+/// A server's reply to an option.
 struct OptionReply {
     reply: u32,
     data: Vec<u8>,
@@ -145,7 +145,7 @@ fn receive_reply(stream: &TimedStream<'_>, option: u32) -> Result<OptionReply, C
     stream.receive_exact(&mut header)?;
     let mut reader = Reader::new(&header);
     if (reader.u64(), reader.u32()) != (Some(MAGIC_OPTION_REPLY), Some(option)) {
-        return Err(protocol("its reply does not belong to the option asked for"));
+        return Err(protocol("its reply does not belong to the requested option"));
     }
     let reply = reader.u32().unwrap_or_default();
     let length = reader.u32().unwrap_or_default();

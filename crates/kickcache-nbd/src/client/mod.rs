@@ -111,12 +111,12 @@ impl Client {
         Ok(Client { export, sender, receiver, cookie: 0 })
     }
 
-    /// What the server told in the handshake.
+    /// The properties of the export that the server reported in the handshake.
     pub fn export(&self) -> RemoteExport {
         self.export
     }
 
-    /// Takes the client apart; the connection closes when both halves are gone.
+    /// Splits the client into two halves; the connection closes when both are dropped.
     pub fn split(self) -> Halves {
         Halves { sender: self.sender, receiver: self.receiver }
     }
@@ -195,7 +195,7 @@ impl Client {
         self.receiver.expect(cookie).map(|_| ())
     }
 
-    /// Asks which parts are holes or zeroes; the answer may cover less than was asked for.
+    /// Requests the holes and zeroes of a range; the answer may cover less than the range.
     ///
     /// # Errors
     /// If the connection or the request fails, or base:allocation was not agreed on.
@@ -205,7 +205,7 @@ impl Client {
         Ok(self.receiver.expect(cookie)?.extents)
     }
 
-    /// Says good-bye; the server closes the connection once everything is answered.
+    /// Sends a disconnect; the server closes the connection after it has answered all requests.
     ///
     /// # Errors
     /// If the connection fails.

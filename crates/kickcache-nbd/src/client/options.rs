@@ -1,15 +1,15 @@
-//! What a client asks a server for when it connects.
+//! The options of a client's connection.
 
 use std::time::Duration;
 
 use kickcache_tls::client::ClientTls;
 
-/// What to ask the server for.
+/// The options that a client requests from the server.
 #[derive(Clone, Debug)]
 pub struct ConnectOptions {
     /// Name of the export; empty for the server's default.
     pub export: String,
-    /// Speak TLS, and accept nothing else.
+    /// Require TLS; refuse a connection in the clear.
     pub tls: Option<ClientTls>,
     /// Ask for structured replies; without them a failed read is all the client learns.
     pub structured: bool,

@@ -8,7 +8,7 @@ use super::coverage::Coverage;
 use super::error::ClientError;
 use crate::reply::{NbdErrno, StatusExtent};
 
-/// What must be known of a request in flight to read its reply.
+/// The fields of a request in flight that are needed to read its reply.
 #[derive(Debug)]
 pub(super) struct InFlight {
     pub(super) offset: u64,
@@ -18,7 +18,7 @@ pub(super) struct InFlight {
     pub(super) gathered: Gathered,
 }
 
-/// What the chunks so far brought.
+/// The data of the chunks received so far.
 #[derive(Debug, Default)]
 pub(super) struct Gathered {
     pub(super) data: Vec<u8>,

@@ -17,7 +17,7 @@ use crate::wire::{
 
 /// Bytes the buffer starts with; it grows to the longest reply.
 const BUFFER_BYTES: usize = 256 << 10;
-/// The longest chunk that is believed: the data of a read and what precedes it.
+/// The longest chunk that is accepted: the data of a read and the header before it.
 const CHUNK_MAX: u64 = PAYLOAD_MAX + 4096;
 
 /// The end of a request.
@@ -27,7 +27,7 @@ pub struct Reply<'a> {
     pub cookie: u64,
     /// How it ended.
     pub result: Result<(), NbdErrno>,
-    /// What the server says about a failure, if anything.
+    /// The server's explanation of a failure; empty if there is none.
     pub message: String,
     /// The data of a successful read.
     pub data: &'a [u8],
@@ -35,7 +35,8 @@ pub struct Reply<'a> {
     pub extents: Vec<StatusExtent>,
 }
 
-/// Receives replies in whatever order the server sends them.
+/// Receives replies in the order in which the server sends them, whatever the order of the
+/// requests.
 #[derive(Debug)]
 pub struct Receiver {
     stream: Arc<Stream>,
@@ -44,11 +45,11 @@ pub struct Receiver {
     buffer: Vec<u8>,
     start: usize,
     end: usize,
-    /// The data of the last reply that came in several chunks.
+    /// The data of the last reply that arrived in several chunks.
     gathered: Vec<u8>,
 }
 
-/// A reply or a chunk of one that lies complete in the buffer.
+/// A complete reply in the buffer, or a complete chunk of a reply.
 #[derive(Clone, Copy)]
 struct Frame {
     cookie: u64,
@@ -64,7 +65,7 @@ enum FrameKind {
     Chunk { done: bool, kind: u16 },
 }
 
-/// Where the data of a finished read lies.
+/// The place of the data of a finished read.
 enum Place {
     Buffer { start: usize, length: usize },
     Gathered,
@@ -147,7 +148,7 @@ impl Receiver {
         Ok(None)
     }
 
-    /// The frame at the front of the buffer, once all of it is there.
+    /// The frame at the front of the buffer, once it has arrived completely.
     fn frame(&mut self) -> Result<Option<Frame>, ClientError> {
         let mut reader = Reader::new(&self.buffer[self.start..self.end]);
         let frame = match reader.u32() {
@@ -206,7 +207,7 @@ impl Receiver {
         }
     }
 
-    /// Receives something; returns whether anything came.
+    /// Receives bytes; returns whether any arrived.
     fn fill(&mut self, wait: Wait) -> Result<bool, ClientError> {
         self.make_room(0);
         let room = &mut self.buffer[self.end..];
@@ -215,7 +216,8 @@ impl Receiver {
         Ok(true)
     }
 
-    /// Makes sure that a frame of `whole` bytes fits and that there is room behind what was received.
+    /// Makes sure that a frame of `whole` bytes fits and that there is room behind the received
+    /// bytes.
     fn make_room(&mut self, whole: usize) {
         if self.start == self.end {
             (self.start, self.end) = (0, 0);
@@ -245,14 +247,14 @@ fn chunk_frame(mut reader: Reader<'_>) -> Result<Option<Frame>, ClientError> {
         return Ok(None);
     };
     if u64::from(length) > CHUNK_MAX {
-        return Err(protocol(&format!("a chunk of {length} bytes is longer than anything asked for")));
+        return Err(protocol(&format!("a chunk of {length} bytes is longer than any requested")));
     }
     let payload = usize::try_from(length).expect("checked above");
     let kind = FrameKind::Chunk { done: flags & chunk::FLAG_DONE != 0, kind };
     Ok(Some(Frame { cookie, kind, head: 20, payload }))
 }
 
-/// Whether the one chunk is the whole of a read.
+/// Whether this single chunk is the whole of a read.
 fn is_all_of(request: &InFlight, bytes: &[u8]) -> bool {
     let gathered = &request.gathered;
     request.data_length > 0
@@ -294,9 +296,9 @@ fn take_chunk(
     }
 }
 
-/// The part of a read's data that a chunk speaks of.
+/// The part of a read's data that a chunk covers.
 fn cover(request: &mut InFlight, offset: u64, length: usize) -> Result<&mut [u8], ClientError> {
-    let outside = || protocol("a chunk lies outside the read it answers");
+    let outside = || protocol("a chunk is outside of the read that it answers");
     let gathered = &mut request.gathered;
     gathered.data.resize(request.data_length, 0);
     let start = offset.checked_sub(request.offset).ok_or_else(outside)?;
@@ -315,7 +317,7 @@ fn take_extents(
     allocation: Option<u32>,
 ) -> Result<(), ClientError> {
     if reader.u32().ok_or_else(short)? != allocation.ok_or_else(short)? {
-        return Err(protocol("a block status chunk is of a context that was not asked for"));
+        return Err(protocol("a block status chunk has a context that was not requested"));
     }
     if request.gathered.extents.len() + reader.rest().len() / 8 > EXTENT_COUNT_MAX {
         return Err(protocol("a block status reply has more than 65536 extents"));

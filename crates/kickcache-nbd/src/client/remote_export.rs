@@ -2,14 +2,14 @@
 
 use crate::wire::export_flag;
 
-/// What the server told about the export and the connection.
+/// The properties of the export and of the connection that the server reported.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RemoteExport {
     /// Bytes.
     pub size: u64,
     /// The transmission flags of the protocol.
     pub flags: u16,
-    /// Smallest, best and largest block in bytes, if the server said.
+    /// Minimum, preferred and maximum block size in bytes, if the server reported them.
     pub block_sizes: Option<[u32; 3]>,
     /// Whether structured replies were agreed on.
     pub structured: bool,
@@ -43,7 +43,7 @@ impl RemoteExport {
         self.flags & export_flag::FUA != 0
     }
 
-    /// Whether it can store zeroes that nobody sends.
+    /// Whether the server can store zeroes without receiving them as data.
     pub fn has_write_zeroes(&self) -> bool {
         self.flags & export_flag::WRITE_ZEROES != 0
     }

@@ -11,8 +11,8 @@ use super::stream::Stream;
 use super::zeroes::Zeroes;
 use crate::wire::{MAGIC_REQUEST, PAYLOAD_MAX, Put, cmd};
 
-/// Sends requests: `queue_*` only notes them, [`Sender::send`] and [`Sender::try_send`] write what is noted, and
-/// `send_*` does both. The caller chooses the cookies, unique among the requests in flight.
+/// Sends requests: `queue_*` only records them, [`Sender::send`] and [`Sender::try_send`] write the recorded
+/// requests, and `send_*` does both. The caller chooses the cookies, unique among the requests in flight.
 #[derive(Debug)]
 pub struct Sender {
     stream: Arc<Stream>,
@@ -46,7 +46,7 @@ impl Sender {
         self.queue.len() - self.sent
     }
 
-    /// Writes everything queued; waits as long as it takes.
+    /// Writes the whole queue; waits as long as necessary.
     ///
     /// # Errors
     /// If the connection fails.
@@ -56,7 +56,8 @@ impl Sender {
         Ok(())
     }
 
-    /// Writes as much of the queue as goes without waiting; returns whether the queue is empty.
+    /// Writes as much of the queue as is possible without waiting; returns whether the queue is
+    /// empty.
     ///
     /// # Errors
     /// If the connection fails.
@@ -99,7 +100,7 @@ impl Sender {
         Ok(())
     }
 
-    /// Queues a flush; it covers the writes whose replies were received before.
+    /// Queues a flush; it covers the writes whose replies have been received.
     ///
     /// # Errors
     /// If the cookie is in use.
@@ -214,7 +215,7 @@ impl Sender {
         self.send()
     }
 
-    /// Sends the good-bye; nothing may be sent behind it.
+    /// Sends a disconnect, after which no request may be sent.
     ///
     /// # Errors
     /// If the connection fails.
@@ -248,7 +249,7 @@ impl Sender {
         self.queue.put_u16(header.kind);
         self.queue.put_u64(header.cookie);
         self.queue.put_u64(header.offset);
-        self.queue.put_u32(u32::try_from(header.length).expect("checked before it was noted"));
+        self.queue.put_u32(u32::try_from(header.length).expect("checked before it was queued"));
     }
 
     fn forget_sent(&mut self) {

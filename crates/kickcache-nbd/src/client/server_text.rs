@@ -1,4 +1,4 @@
-//! What a server says in words, which are shown on terminals.
+//! A server's message, made safe to show on a terminal.
 
 /// The text, with control characters escaped.
 pub(super) fn server_text(bytes: &[u8]) -> String {

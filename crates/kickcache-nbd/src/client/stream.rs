@@ -1,4 +1,4 @@
-//! What a client sends and receives through: a socket, shared by its two halves, and the TLS over it if there is some.
+//! The stream of a client: a socket, shared by its two halves, and the TLS over it if it is in use.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -24,7 +24,8 @@ impl Stream {
         self.tls = Some(tls);
     }
 
-    /// Sends some of the bytes; 0 if it would have to wait: then the same bytes must come again.
+    /// Sends some of the bytes. Returns 0 if the call would have to wait: the caller must then pass
+    /// the same bytes again.
     pub(super) fn send_some(&self, bytes: &[u8], wait: Wait) -> io::Result<usize> {
         match &self.tls {
             None => self.socket.send_some(bytes, wait),

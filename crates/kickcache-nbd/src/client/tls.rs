@@ -1,8 +1,9 @@
 //! TLS over a client's socket, shared by its two halves.
 //!
 //! Invariants:
-//! - Nobody waits for the socket while they hold `connection`: a half that waits does not keep the other one from its work.
-//! - Only who sends holds `outgoing`, only who receives `incoming`.
+//! - No half waits for the socket while it holds `connection`: a half that waits does not block the other
+//!   one.
+//! - Only the sender holds `outgoing`, only the receiver holds `incoming`.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -25,16 +26,16 @@ pub(super) struct Tls {
     incoming: Mutex<Incoming>,
 }
 
-/// What is encrypted and not yet sent.
+/// Bytes that are encrypted and not yet sent.
 #[derive(Debug, Default)]
 struct Outgoing {
     bytes: Vec<u8>,
     sent: usize,
-    /// How many bytes of the caller's it stands for.
+    /// The number of the caller's bytes that it contains.
     plain: usize,
 }
 
-/// What was received and not yet decrypted.
+/// Bytes that were received and not yet decrypted.
 #[derive(Debug)]
 struct Incoming {
     bytes: Vec<u8>,
@@ -53,7 +54,8 @@ impl Tls {
         }
     }
 
-    /// As [`super::stream::Stream::send_some`]: what is encrypted counts when the socket has taken all of it.
+    /// As [`super::stream::Stream::send_some`]: encrypted bytes count as sent when the socket has accepted
+    /// all of them.
     pub(super) fn send_some(&self, socket: &Socket, bytes: &[u8], wait: Wait) -> io::Result<usize> {
         let mut outgoing = lock(&self.outgoing);
         if outgoing.bytes.is_empty() {
@@ -88,7 +90,8 @@ impl Tls {
         }
     }
 
-    /// Fills the buffer as far as that goes; what was received is used up if there is room left.
+    /// Fills the buffer as far as possible; if there is room left, all received bytes have been
+    /// used.
     fn decrypt(&self, incoming: &mut Incoming, buffer: &mut [u8]) -> io::Result<usize> {
         let mut connection = lock(&self.connection);
         let mut filled = 0;
@@ -112,7 +115,7 @@ impl Tls {
     }
 }
 
-/// What a connection has for the socket.
+/// The encrypted bytes that a connection has ready for the socket.
 pub(super) fn encrypted(connection: &mut ClientConnection) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     while connection.wants_write() {
@@ -121,7 +124,7 @@ pub(super) fn encrypted(connection: &mut ClientConnection) -> io::Result<Vec<u8>
     Ok(bytes)
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "errors come as values")]
+#[expect(clippy::needless_pass_by_value, reason = "errors arrive by value")]
 pub(super) fn failed(error: rustls::Error) -> io::Error {
     TlsFailure(explain(&error)).into()
 }

@@ -9,7 +9,7 @@ use super::tls::{Tls, encrypted, failed};
 /// Bytes taken from the socket at once.
 const RECEIVE: usize = 16 << 10;
 
-/// Agrees on keys with a server, and makes sure who it is.
+/// Performs the TLS handshake with a server and verifies the server's identity.
 pub(super) fn agree_on_keys(stream: &TimedStream<'_>, tls: &ClientTls) -> Result<Tls, ClientError> {
     let mut connection = tls.connect().map_err(failed)?;
     let mut bytes = vec![0; RECEIVE];
@@ -23,7 +23,7 @@ pub(super) fn agree_on_keys(stream: &TimedStream<'_>, tls: &ClientTls) -> Result
         while !rest.is_empty() {
             connection.read_tls(&mut rest)?;
             if let Err(error) = connection.process_new_packets() {
-                // So that its log tells it, too.
+                // The alert makes the server log the failure, too.
                 let _ = stream.send_all(&encrypted(&mut connection)?);
                 return Err(failed(error).into());
             }

@@ -44,7 +44,8 @@ impl NbdErrno {
         }
     }
 
-    /// The error behind a number other than 0; unknown numbers are [`NbdErrno::Invalid`], as the protocol says.
+    /// The error for a number other than 0; unknown numbers are [`NbdErrno::Invalid`], as the protocol
+    /// requires.
     pub const fn from_value(value: u32) -> NbdErrno {
         match value {
             1 => NbdErrno::NotPermitted,
@@ -62,7 +63,7 @@ impl NbdErrno {
     pub const fn text(self) -> &'static str {
         match self {
             NbdErrno::NotPermitted => "the export is read-only",
-            NbdErrno::Io => "the device failed, or its data is damaged; the server's log says more",
+            NbdErrno::Io => "the device failed, or its data is damaged; see the server's log",
             NbdErrno::NoMemory => "the server is out of memory",
             NbdErrno::Invalid => "the server cannot carry out such a request",
             NbdErrno::NoSpace => "no space left",
@@ -153,7 +154,7 @@ pub(super) enum HeaderForm {
     Extended,
 }
 
-/// Where a reply goes: what of its request it repeats.
+/// The destination of a reply: the fields of its request that it repeats.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ReplyTo {
     pub(super) form: HeaderForm,
@@ -172,7 +173,7 @@ impl ReplyTo {
 pub(super) enum Answers {
     /// A read or block status: once structured replies are agreed on, always answered by chunks.
     Data,
-    /// Everything else.
+    /// Other errors.
     Nothing,
 }
 
@@ -201,7 +202,7 @@ pub(super) fn put_done(to: ReplyTo, answers: Answers, into: &mut impl Put) {
     }
 }
 
-/// What precedes the `length` bytes of a read.
+/// Writes the header that precedes the `length` bytes of a read.
 pub(super) fn put_read_header(to: ReplyTo, length: u64, into: &mut impl Put) {
     if to.form == HeaderForm::Simple {
         put_simple(to.cookie, 0, into);
@@ -224,7 +225,7 @@ pub(super) fn put_error(to: ReplyTo, errno: NbdErrno, text: &str, into: &mut imp
     into.put(text.as_bytes());
 }
 
-/// The answer to a block status command: the extents, cut to the length asked for.
+/// The answer to a block status command: the extents, cut to the requested length.
 pub(super) fn put_block_status(
     form: HeaderForm,
     command: &Command,
@@ -258,8 +259,8 @@ fn put_extent(form: HeaderForm, extent: StatusExtent, into: &mut Vec<u8>) {
     }
 }
 
-/// Merges neighbours of the same state, cuts at the end of the request and at the first extent if only one is wanted.
-/// Nothing known is told as "allocated, not zero", which is always safe.
+/// Merges neighbours of the same state, and cuts at the end of the request and, if the client requested only
+/// one, after the first extent. An empty list is reported as "allocated, not zero", which is always safe.
 fn answerable(command: &Command, extents: &[StatusExtent]) -> Vec<StatusExtent> {
     let only_one = matches!(command.kind, CommandKind::BlockStatus { one: true });
     let limit = if only_one { 1 } else { EXTENT_COUNT_MAX };

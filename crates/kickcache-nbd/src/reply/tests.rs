@@ -51,7 +51,7 @@ fn read_headers_are_right_byte_for_byte() {
 }
 
 #[test]
-fn success_without_data_is_a_simple_reply_unless_headers_are_extended() {
+fn success_without_data_is_a_simple_reply_by_default() {
     assert_eq!(done(HeaderForm::Simple, WRITE), bytes(SIMPLE_OK));
     assert_eq!(done(HeaderForm::Structured, WRITE), bytes(SIMPLE_OK));
     let extended = "6e8a278c 0001 0000 0102030405060708 0000000000001000 0000000000000000";
@@ -59,7 +59,7 @@ fn success_without_data_is_a_simple_reply_unless_headers_are_extended() {
 }
 
 #[test]
-fn an_empty_read_ends_with_a_chunk_once_replies_are_structured() {
+fn an_empty_structured_read_ends_with_a_chunk() {
     assert_eq!(done(HeaderForm::Simple, READ), bytes(SIMPLE_OK));
     let structured = "668e33ef 0001 0000 0102030405060708 00000000";
     assert_eq!(done(HeaderForm::Structured, READ), bytes(structured));
@@ -91,7 +91,7 @@ fn block_status_is_right_byte_for_byte() {
 }
 
 #[test]
-fn block_status_merges_neighbours_and_stops_at_the_end_of_the_request() {
+fn block_status_merges_neighbours_and_ends_with_the_request() {
     let extents = [
         extent(0x80, true, false),
         extent(0, false, false),
@@ -104,7 +104,7 @@ fn block_status_merges_neighbours_and_stops_at_the_end_of_the_request() {
 }
 
 #[test]
-fn block_status_of_nothing_known_says_data() {
+fn block_status_without_extents_reports_data() {
     assert_eq!(answerable(&STATUS, &[]), [extent(0x200, false, false)]);
 }
 

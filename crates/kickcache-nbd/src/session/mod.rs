@@ -1,10 +1,10 @@
 //! One connection's server side: bytes in, commands and replies out; no sockets, no clock, no buffers of data.
 //!
 //! Invariants:
-//! - N-1: a command reaches the caller only when everything that can be checked without I/O was checked.
+//! - N-1: a command reaches the caller only after every check that needs no I/O.
 //! - N-2: every request that was not handed out is answered in the queued output, or ends the connection.
 //! - N-3: a valid command and its reply cost no allocation.
-//! - N-4: nothing that was said in the clear counts once TLS is in use.
+//! - N-4: once TLS is in use, earlier agreements made in the clear are void.
 
 use std::sync::Arc;
 
@@ -47,7 +47,7 @@ impl Session {
         Session::with_tls(exports, TlsPolicy::Off)
     }
 
-    /// The same where clients may or must ask for TLS.
+    /// A new session like [`Session::new`], for clients that may or must use TLS.
     ///
     /// # Panics
     /// As [`Session::new`].
@@ -61,7 +61,8 @@ impl Session {
         Session { phase, output, denied: None, unknown: None }
     }
 
-    /// Looks at unread bytes of the stream, and says what they mean. The work of a call is bounded by the length of the input; output may have been queued.
+    /// Decodes unread bytes of the stream and returns their meaning. The work of a call is bounded by the
+    /// length of the input; the call may queue output.
     pub fn decode(&mut self, input: &[u8]) -> Taken<Decoded> {
         let mut consumed = 0;
         loop {
@@ -74,10 +75,11 @@ impl Session {
         }
     }
 
-    /// TLS is in use, by a client that may use the exports as told, in their order; those that are not named are allowed.
+    /// TLS is in use. The client may use the exports as listed in `access`, in their order; exports without
+    /// an entry are allowed.
     ///
     /// # Panics
-    /// If the session did not ask for it ([`Decoded::StartTls`]).
+    /// If the session did not return [`Decoded::StartTls`] before.
     pub fn secure(&mut self, access: &[Access]) {
         match &mut self.phase {
             Phase::Handshake(handshake) => handshake.secure(access),
@@ -85,7 +87,8 @@ impl Session {
         }
     }
 
-    /// The index of the export that was asked for and denied since the last call, for the log.
+    /// The index of the export that the client requested and was denied since the last call, for
+    /// the log.
     pub fn take_denied(&mut self) -> Option<usize> {
         self.denied.take()
     }
@@ -105,7 +108,7 @@ impl Session {
         !self.output.is_empty()
     }
 
-    /// Whether the handshake is over and commands may come.
+    /// Whether the handshake has ended and the client may send commands.
     pub fn is_transmission(&self) -> bool {
         matches!(self.phase, Phase::Transmission(_))
     }
@@ -140,8 +143,9 @@ impl Session {
         put_error(self.reply_to(command), errno, errno.text(), into);
     }
 
-    /// Appends the answer to a block status command: `extents` from the command's offset on. They may cover less
-    /// than was asked for; what goes beyond is cut off, and no extents at all mean "all of it is data".
+    /// Appends the answer to a block status command: `extents` from the command's offset on. They may cover
+    /// less than the requested range; the part beyond it is cut off, and an empty list means "all of it is
+    /// data".
     ///
     /// # Panics
     /// If the session never entered the transmission phase.
@@ -179,7 +183,7 @@ impl Session {
         }
     }
 
-    /// What the handshake agreed on, once it is over.
+    /// The agreements of the handshake, once it has ended.
     fn agreed(&self) -> Option<&Transmission> {
         match &self.phase {
             Phase::Handshake(_) => None,

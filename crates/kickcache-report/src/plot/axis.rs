@@ -1,4 +1,4 @@
-//! Axes: where a value stands, which values are written beside it, and how.
+//! Axes: the position of a value, the values that are labelled, and their format.
 
 use std::time::Duration;
 
@@ -9,11 +9,11 @@ use kickcache_units::{show_bytes, show_rate};
 pub(crate) enum Scale {
     Linear,
     Log,
-    /// Shares from 0 to 1 by how near they are to 1: 90 %, 99 %, 99.9 % stand at equal distances.
+    /// Shares from 0 to 1 by their distance to 1: 90 %, 99 %, 99.9 % are drawn at equal distances.
     Nines,
 }
 
-/// What values are.
+/// The unit of the values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Unit {
     /// Seconds since the start.
@@ -130,7 +130,7 @@ pub(crate) struct Axis {
 }
 
 impl Axis {
-    /// A logarithmic axis from the least of some values to the greatest, with each of them written beside it.
+    /// A logarithmic axis from the least of some values to the greatest, with a label for each value.
     pub(crate) fn at_points(unit: Unit, label: &str, values: &[f64]) -> Axis {
         let from = values.iter().copied().fold(f64::INFINITY, f64::min).clamp(1e-9, 1e18);
         let to = values.iter().copied().fold(0.0, f64::max).max(from * 1.1);
@@ -151,7 +151,7 @@ impl Axis {
         Axis { scale, unit, label: label.into(), from, to, marked: Vec::new() }
     }
 
-    /// Where a value stands, from 0 to 1; what lies beyond stands at the end.
+    /// The position of a value, from 0 to 1; values beyond are drawn at the end.
     pub(crate) fn share(&self, value: f64) -> f64 {
         let place = |value: f64| match self.scale {
             Scale::Linear => value,
@@ -192,7 +192,7 @@ impl Axis {
         (0..4).flat_map(|power| [1.0, 2.0, 5.0].map(|step| step * base * 10_f64.powi(power))).collect()
     }
 
-    /// Those that have room beside each other.
+    /// The nines with labels that do not overlap.
     fn nines(&self, count: u32) -> Vec<f64> {
         let known: Vec<f64> = NINES.into_iter().filter(|share| *share <= self.to * 1.000_000_1).collect();
         self.apart(&known, count)
@@ -218,7 +218,7 @@ impl Axis {
             .collect()
     }
 
-    /// A value beside the axis.
+    /// The label of a value.
     pub(crate) fn show(&self, value: f64) -> String {
         match self.unit {
             Unit::Seconds => show_time(value, self.to),
@@ -226,7 +226,7 @@ impl Axis {
         }
     }
 
-    /// What is written below the axis.
+    /// The text below the axis.
     pub(crate) fn caption(&self) -> String {
         match self.unit {
             Unit::Seconds if self.to >= 7_200.0 => format!("{}, h:min", self.label),
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn nines_stand_at_equal_distances() {
+    fn nines_are_at_equal_distances() {
         let axis = Axis::new(Scale::Nines, Unit::Share, "", Span::up_to(0.999));
         assert!((axis.share(0.9) - 1.0 / 3.0).abs() < 1e-9);
         assert!((axis.share(0.99) - 2.0 / 3.0).abs() < 1e-9);

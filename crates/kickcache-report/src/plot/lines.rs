@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use crate::plot::point::Point;
 
-/// Colours that colour-blind people can tell apart (Okabe and Ito); each has a dash of its own too.
+/// Colours that colour-blind people can distinguish (Okabe and Ito); each has a dash of its own too.
 pub(crate) const STYLE_COUNT: usize = 10;
 
 /// How points are joined.
@@ -18,14 +18,14 @@ pub(crate) enum Shape {
     Steps,
 }
 
-/// How much a line stands out.
+/// The emphasis of a line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Weight {
     /// As most do.
     Plain,
-    /// Thicker than others: what the chart is about.
+    /// Thicker than others: the subject of the chart.
     Main,
-    /// Dotted: simulated, beside the line of the same colour that was measured.
+    /// Dotted: a simulation, in the colour of the measured line.
     Predicted,
 }
 
@@ -72,7 +72,7 @@ impl Line {
             } else {
                 let _ = write!(path, "L{:.1} {:.1}", to.x, to.y);
             }
-            debug_assert!(from.x <= to.x, "points stand in order");
+            debug_assert!(from.x <= to.x, "points are in order");
         }
         if self.shape == Shape::Steps {
             let last = points[points.len() - 1].x;
@@ -87,7 +87,7 @@ impl Line {
     }
 }
 
-/// At most this many points: averages of neighbours, or for exact lines all of them.
+/// Returns at most this many points: averages of neighbours, or all points of an exact line.
 pub(crate) fn thin(points: &[Point], most: usize, shape: Shape) -> Vec<Point> {
     if shape != Shape::Joined || points.len() <= most {
         return points.to_vec();

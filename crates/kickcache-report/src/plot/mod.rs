@@ -56,14 +56,14 @@ impl Frame {
         self.height - self.bottom - share * (self.height - self.top - self.bottom)
     }
 
-    /// Points of a line that can be told apart.
+    /// The number of points of a line that remain distinguishable.
     fn points(&self) -> usize {
         if self.width > 700.0 { 360 } else { 180 }
     }
 }
 
 impl Plot {
-    /// The chart with its title and legend; nothing if there is nothing to draw.
+    /// The chart with its title and legend; empty if there is no data.
     pub(crate) fn figure(&self) -> String {
         if self.lines.iter().all(|line| line.points.is_empty()) {
             return String::new();
@@ -154,7 +154,7 @@ impl Plot {
         text(svg, "middle", Point { x: left.midpoint(right), y: bottom + 34.0 }, &self.x.caption());
     }
 
-    /// What the script needs to say what stands under the pointer.
+    /// The data for the label of the point under the pointer.
     fn data(&self, frame: Frame) -> String {
         let series = |line: &Line| {
             let points = thin(&line.points, frame.points(), line.shape);
@@ -173,7 +173,7 @@ fn rounded(number: f64) -> f64 {
     (number * 10.0).round() / 10.0
 }
 
-/// Four digits are all that a pointer can ask for.
+/// Four digits suffice for the labels under the pointer.
 fn significant(number: f64) -> f64 {
     if number == 0.0 || !number.is_finite() {
         return 0.0;

@@ -1,6 +1,6 @@
 //! A point of a line, in the units of its axes, or of a drawing, in CSS pixels.
 
-/// Where something stands.
+/// A position in a plot.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Point {
     /// From left to right.

@@ -1,9 +1,9 @@
-//! Guests that break the rules: the request is refused or the queue stopped, and nothing else happens.
+//! Guests that break the rules: the request is refused or the queue stopped, with no other effect.
 
 use super::harness::{INDIRECT, RAM, SIZE, TABLE, USED, USER, event_fd, pair};
 use super::*;
 
-/// Offers a request that must be refused with an I/O error, while the queue goes on.
+/// Submits a request that must be refused with an I/O error, while the queue continues.
 #[track_caller]
 fn refused(kind: u32, sector: u64, data: &[(u64, u32, u16)]) {
     let mut guest = guest();
@@ -40,7 +40,7 @@ fn data_outside_of_memory_is_refused() {
 }
 
 #[test]
-fn reading_into_what_may_only_be_read_is_refused() {
+fn reading_into_a_read_only_segment_is_refused() {
     refused(READ, 0, &[(DATA, 512, 0)]);
     refused(OUT, 0, &[(DATA, 512, WRITE)]);
 }
@@ -65,7 +65,7 @@ fn odd_and_empty_lengths_are_refused() {
 }
 
 #[test]
-fn a_range_of_nothing_or_of_too_much_is_refused() {
+fn an_empty_or_oversized_range_is_refused() {
     for count in [0_u32, (1 << 21) + 1, u32::MAX] {
         let mut guest = guest();
         guest.write(DATA, &[[0; 8].as_slice(), &count.to_le_bytes(), &[0; 4]].concat());
@@ -127,7 +127,7 @@ fn a_descriptor_outside_of_its_table_stops_the_queue() {
 }
 
 #[test]
-fn a_head_outside_of_the_table_or_twice_in_flight_stops_the_queue() {
+fn an_invalid_or_duplicate_head_stops_the_queue() {
     let mut guest = guest();
     guest.offer(SIZE);
     stops(&mut guest);
@@ -142,7 +142,7 @@ fn a_head_outside_of_the_table_or_twice_in_flight_stops_the_queue() {
 }
 
 #[test]
-fn indirect_tables_within_each_other_or_of_odd_length_stop_the_queue() {
+fn nested_or_odd_indirect_tables_stop_the_queue() {
     for (address, length, inner) in [(0x8000, 32, INDIRECT), (0x8000, 20, 0), (0x8000, 0, 0), (RAM, 32, 0)] {
         let mut guest = guest();
         guest.write(0x8000, &[0; 32]);
@@ -165,7 +165,7 @@ fn a_ring_ahead_of_itself_stops_the_queue() {
 }
 
 #[test]
-fn a_ring_whose_entries_lie_outside_of_memory_stops_the_queue() {
+fn a_ring_with_entries_outside_of_memory_stops_the_queue() {
     let mut guest = guest();
     // The index is the last that memory has.
     guest.tell(packet(9, &[0, USER + TABLE, USER + USED, USER + RAM - 4, 0], Vec::new())).unwrap();
@@ -175,7 +175,7 @@ fn a_ring_whose_entries_lie_outside_of_memory_stops_the_queue() {
 }
 
 #[test]
-fn a_flood_of_what_is_answered_at_once_leaves_others_their_turn() {
+fn a_flood_of_immediate_answers_leaves_others_their_turn() {
     let mut guest = guest();
     guest.tell(packet(11, &[0], Vec::new())).unwrap();
     guest.tell(packet(8, &[pair(0, 64)], Vec::new())).unwrap();
@@ -192,7 +192,7 @@ fn a_flood_of_what_is_answered_at_once_leaves_others_their_turn() {
 }
 
 #[test]
-fn a_flood_of_kicks_costs_nothing() {
+fn a_flood_of_kicks_has_no_cost() {
     let mut guest = guest();
     for _ in 0..10_000 {
         guest.device.kicked(0);
@@ -208,7 +208,7 @@ fn memory_that_vanishes_under_a_request_does_no_harm() {
     let request = guest.device.next_request(0).unwrap();
     let removed = packet(38, &[0, 0, RAM, USER, 0], Vec::new());
     guest.tell(removed).unwrap();
-    // The request keeps the memory that it began with; the ring is gone.
+    // The request keeps its memory; the ring is unmapped.
     request.deliver(&[1; 512]).unwrap();
     guest.device.complete(&request, vhost_user::Outcome::Done);
     assert_eq!(guest.read::<1>(DATA), [1]);

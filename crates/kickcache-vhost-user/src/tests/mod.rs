@@ -11,7 +11,7 @@ mod harness;
 use self::harness::{EVENT_IDX, FEATURES, Guest, NEXT, WRITE, packet};
 use crate as vhost_user;
 
-/// Where requests put what they need.
+/// The addresses of the parts of requests.
 const HEADER: u64 = 0x1_0000;
 const DATA: u64 = 0x2_0000;
 const STATUS: u64 = 0x1_1000;

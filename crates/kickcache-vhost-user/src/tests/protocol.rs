@@ -1,4 +1,4 @@
-//! Messages of front ends: those in order, and those that are not.
+//! Messages of front ends, valid and invalid.
 
 use std::io::Write;
 use std::os::fd::OwnedFd;
@@ -20,7 +20,7 @@ fn word(bytes: &[u8]) -> u64 {
 }
 
 #[test]
-fn what_is_offered_is_what_the_specification_of_this_device_says() {
+fn the_offer_matches_the_specification_of_this_device() {
     let mut guest = Guest::bare();
     assert_eq!(word(&replied(&mut guest, packet(1, &[], Vec::new()))), 0x1_7000_7e46);
     assert_eq!(word(&replied(&mut guest, packet(15, &[], Vec::new()))), 0xb229);
@@ -33,7 +33,7 @@ fn a_feature_that_was_not_offered_cannot_be_chosen() {
 }
 
 #[test]
-fn an_acknowledgement_tells_success_and_failure() {
+fn an_acknowledgement_reports_success_and_failure() {
     let mut guest = guest();
     guest.tell(packet(16, &[1 << 3], Vec::new())).unwrap();
     let ask = |size: u32| {
@@ -69,7 +69,7 @@ fn rings_outside_of_memory_are_refused() {
 }
 
 #[test]
-fn regions_that_overlap_or_do_not_fit_their_file_are_refused() {
+fn overlapping_or_oversized_regions_are_refused() {
     let mut guest = guest();
     for [start, size, user, offset] in [
         [RAM - 4096, 8192, USER + RAM, 0],
@@ -85,7 +85,7 @@ fn regions_that_overlap_or_do_not_fit_their_file_are_refused() {
 }
 
 #[test]
-fn what_kicks_and_what_interrupts_are_eventfds() {
+fn kick_and_call_descriptors_must_be_eventfds() {
     for request in 12..=14 {
         let (socket, _other) = UnixStream::pair().unwrap();
         for other in [Guest::bare().memory_fd(), socket.into(), std::io::pipe().unwrap().1.into()] {
@@ -96,7 +96,7 @@ fn what_kicks_and_what_interrupts_are_eventfds() {
 }
 
 #[test]
-fn a_kick_that_came_before_its_descriptor_was_replaced_is_not_lost() {
+fn a_kick_before_its_descriptor_was_replaced_is_kept() {
     let mut guest = guest();
     assert!(!guest.device.arm(0) && !guest.device.is_awake());
     guest.tell(packet(12, &[0], vec![event_fd()])).unwrap();
@@ -104,7 +104,7 @@ fn a_kick_that_came_before_its_descriptor_was_replaced_is_not_lost() {
 }
 
 #[test]
-fn a_table_of_memory_replaces_what_was_there() {
+fn a_memory_table_replaces_the_previous_one() {
     let mut guest = guest();
     let fds: Vec<OwnedFd> = (0..2).map(|_| guest.memory_fd()).collect();
     let half = RAM / 2;
@@ -115,7 +115,7 @@ fn a_table_of_memory_replaces_what_was_there() {
 }
 
 #[test]
-fn stopping_a_queue_waits_for_what_is_in_flight() {
+fn stopping_a_queue_waits_for_requests_in_flight() {
     let mut guest = guest();
     guest.request(READ, 0, &[(DATA, 512, WRITE)]);
     let request = guest.device.next_request(0).unwrap();
@@ -131,7 +131,7 @@ fn stopping_a_queue_waits_for_what_is_in_flight() {
 }
 
 #[test]
-fn an_answer_to_a_front_end_that_is_gone_is_dropped() {
+fn an_answer_to_a_disconnected_front_end_is_dropped() {
     let mut guest = guest();
     guest.request(READ, 0, &[(DATA, 512, WRITE)]);
     let request = guest.device.next_request(0).unwrap();
@@ -143,39 +143,71 @@ fn an_answer_to_a_front_end_that_is_gone_is_dropped() {
     assert_eq!((guest.used(), guest.device.outstanding()), (0, 0));
 }
 
+/// Memory for requests in flight, as its front end keeps it.
+struct Kept {
+    message: Vec<u64>,
+    fd: OwnedFd,
+}
+
+impl Kept {
+    /// That of a guest that offers three reads.
+    fn new(guest: &mut Guest) -> Kept {
+        let wanted = pair(1 | u32::from(SIZE) << 16, 0);
+        let Answer::Reply(reply) = guest.tell(packet(31, &[0, 0, wanted], Vec::new())).unwrap() else {
+            panic!("no memory for requests in flight")
+        };
+        let message = reply.bytes[12..].chunks(8).map(word).collect();
+        let kept = Kept { message, fd: reply.fd.unwrap() };
+        guest.tell(packet(11, &[0], Vec::new())).unwrap();
+        guest.tell(packet(32, &kept.message, vec![kept.fd.try_clone().unwrap()])).unwrap();
+        guest.start_queue().unwrap();
+        for head in [0_u16, 3, 6] {
+            guest.header(READ, 0);
+            guest.descriptor(harness::TABLE, head, (HEADER, 16, NEXT, head + 1));
+            guest.descriptor(harness::TABLE, head + 1, (DATA, 512, NEXT | WRITE, head + 2));
+            guest.descriptor(harness::TABLE, head + 2, (STATUS, 1, WRITE, 0));
+            guest.offer(head);
+        }
+        kept
+    }
+
+    /// The guest at the next daemon: only memory is left of the killed one.
+    fn next_guest(self, ram: OwnedFd) -> Guest {
+        let mut second = Guest::bare();
+        second.ram = ram.into();
+        second.share_memory();
+        second.tell(packet(2, &[FEATURES], Vec::new())).unwrap();
+        second.tell(packet(32, &self.message, vec![self.fd])).unwrap();
+        second.start_queue().unwrap();
+        second
+    }
+}
+
 #[test]
 fn requests_in_flight_are_done_by_the_next_daemon() {
     let mut first = Guest::new(FEATURES);
-    let wanted = pair(1 | u32::from(SIZE) << 16, 0);
-    let Answer::Reply(reply) = first.tell(packet(31, &[0, 0, wanted], Vec::new())).unwrap() else {
-        panic!("no memory for requests in flight")
-    };
-    let memory: Vec<u64> = reply.bytes[12..].chunks(8).map(word).collect();
-    let fd = reply.fd.unwrap();
+    let kept = Kept::new(&mut first);
     let ram = first.memory_fd();
-    first.tell(packet(11, &[0], Vec::new())).unwrap();
-    first.tell(packet(32, &memory, vec![fd.try_clone().unwrap()])).unwrap();
-    first.start_queue().unwrap();
-    for head in [0_u16, 3, 6] {
-        first.header(READ, 0);
-        first.descriptor(harness::TABLE, head, (HEADER, 16, NEXT, head + 1));
-        first.descriptor(harness::TABLE, head + 1, (DATA, 512, NEXT | WRITE, head + 2));
-        first.descriptor(harness::TABLE, head + 2, (STATUS, 1, WRITE, 0));
-        first.offer(head);
-    }
     let requests: Vec<_> = std::iter::from_fn(|| first.device.next_request(0)).collect();
     first.device.complete(&requests[1], Outcome::Done);
-    // The daemon is killed here: nothing of `first` but its memory remains.
-    let mut second = Guest::bare();
-    second.ram = ram.into();
-    second.share_memory();
-    second.tell(packet(2, &[FEATURES], Vec::new())).unwrap();
-    second.tell(packet(32, &memory, vec![fd])).unwrap();
-    second.start_queue().unwrap();
+    let mut second = kept.next_guest(ram);
     assert_eq!(second.serve().len(), 2);
     let mut heads: Vec<u8> = (0..3).map(|at| second.read::<1>(harness::USED + 4 + 8 * at)[0]).collect();
     heads.sort_unstable();
     assert_eq!((second.used(), heads), (3, vec![0, 3, 6]));
+}
+
+#[test]
+fn a_request_stays_in_flight_until_the_used_ring_has_it() {
+    let mut first = Guest::new(FEATURES);
+    let kept = Kept::new(&mut first);
+    let ram = first.memory_fd();
+    let requests: Vec<_> = std::iter::from_fn(|| first.device.next_request(0)).collect();
+    // Without memory the ring is out of reach.
+    first.tell(packet(38, &[0, 0, RAM, USER, 0], Vec::new())).unwrap();
+    first.device.complete(&requests[1], Outcome::Done);
+    let mut second = kept.next_guest(ram);
+    assert_eq!((second.used(), second.serve().len(), second.used()), (0, 3, 3));
 }
 
 #[test]

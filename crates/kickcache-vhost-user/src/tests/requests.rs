@@ -15,7 +15,7 @@ fn range(sector: u64, count: u32, flags: u32) -> Vec<u8> {
 }
 
 #[test]
-fn a_read_fills_guest_memory_and_says_how_much() {
+fn a_read_fills_guest_memory_and_returns_its_length() {
     let mut guest = guest();
     guest.request(READ, 8, &[(DATA, 4096, WRITE)]);
     let served = guest.serve();
@@ -41,7 +41,7 @@ fn a_write_is_copied_from_all_its_segments() {
 }
 
 #[test]
-fn the_list_of_segments_is_part_of_what_a_request_takes() {
+fn the_segment_list_counts_as_memory_of_a_request() {
     let mut guest = guest();
     let data: Vec<_> = std::iter::repeat_n((DATA, 64, WRITE), 8).collect();
     guest.request(READ, 0, &data);
@@ -50,7 +50,7 @@ fn the_list_of_segments_is_part_of_what_a_request_takes() {
 }
 
 #[test]
-fn the_header_may_be_split_and_the_status_share_a_descriptor() {
+fn headers_may_be_split_and_statuses_share_a_descriptor() {
     let mut guest = guest();
     guest.header(READ, 2);
     guest.chain(&[(HEADER, 3, 0), (HEADER + 3, 10, 0), (HEADER + 13, 3, 0), (DATA, 513, WRITE)]);
@@ -104,7 +104,7 @@ fn a_discard_may_have_several_ranges() {
 }
 
 #[test]
-fn zeroes_may_give_space_back_if_the_guest_says_so() {
+fn zeroes_may_unmap_if_the_guest_permits() {
     for (flags, unmap) in [(0, false), (1, true)] {
         let mut guest = guest();
         guest.write(DATA, &range(0, 8, flags));
@@ -146,7 +146,7 @@ fn without_a_write_cache_writes_are_durable_at_once() {
 }
 
 #[test]
-fn completions_out_of_order_are_put_on_the_ring_as_they_come() {
+fn completions_are_put_on_the_ring_as_they_arrive() {
     let mut guest = guest();
     guest.header(READ, 0);
     for head in 0..4_u16 {

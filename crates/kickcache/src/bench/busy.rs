@@ -1,4 +1,4 @@
-//! What other programs take of the processors while a run goes on.
+//! The processor time of other programs during a run.
 
 use std::collections::BTreeSet;
 use std::os::unix::net::UnixStream;

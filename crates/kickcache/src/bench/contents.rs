@@ -1,4 +1,4 @@
-//! Whether a device holds data that somebody may want to keep.
+//! Whether a device holds data that may be needed.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -11,7 +11,7 @@ use rustix::fs::{SeekFrom, seek};
 
 use crate::bench::place::{Place, connect};
 
-/// Places of a device that are looked at, spread over all of it, besides its first and last bytes.
+/// The number of samples of a device, spread over the whole device, in addition to its first and last bytes.
 const SAMPLES: u64 = 2_048;
 /// Bytes of each.
 const SAMPLE: usize = 4_096;
@@ -19,8 +19,8 @@ const SAMPLE: usize = 4_096;
 /// Reads bytes at an offset.
 type Read<'a> = &'a mut dyn FnMut(u64, &mut [u8]) -> anyhow::Result<()>;
 
-/// What a place holds, in words; nothing if it is blank as far as its signatures and samples tell. A directory holds
-/// nothing that the bench would write to.
+/// The content of a place, in words; `None` if it is blank by its signatures and samples. The bench would not
+/// overwrite any content of a directory.
 ///
 /// # Errors
 /// If it cannot be read.

@@ -1,4 +1,4 @@
-//! What a block device did during a run, as the kernel counts it.
+//! The counters of a block device during a run, from the kernel.
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -13,7 +13,7 @@ use crate::bench::place::Place;
 
 /// Time between two looks.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
-/// Bytes of a sector, as the kernel counts them whatever the device has.
+/// Bytes of a sector in the kernel's counters, independent of the device's sector size.
 const SECTOR: u64 = 512;
 
 /// Counters of a block device since the system was started.
@@ -38,7 +38,7 @@ pub(super) struct DiskWatch {
 }
 
 impl DiskWatch {
-    /// Begins; nothing for an export, or a file system without a block device of its own.
+    /// Begins; `None` for an export, or for a file system without a block device of its own.
     pub(super) fn begin(place: &Place) -> Option<DiskWatch> {
         let file = statistics_file(place)?;
         let first = Counters::read(&file)?;
@@ -64,7 +64,7 @@ impl DiskWatch {
         (self.last, self.last_at) = (now, elapsed);
     }
 
-    /// What it did in all, in a run that took so long.
+    /// The totals of a run of this length.
     pub(super) fn finish(mut self, took: Duration) -> DeviceResult {
         self.note(took.max(self.last_at));
         let (old, new) = (&self.first, &self.last);

@@ -1,6 +1,6 @@
-//! A lock by which benches know of each other: two on one disk would measure each other.
+//! A lock against concurrent benches: two on one disk would disturb each other.
 //!
-//! It is of another kind than the lock of a daemon, which serves what the bench looks at beside it.
+//! It differs from the lock of a daemon, because the bench also reads disks that a daemon serves.
 
 use std::cell::RefCell;
 use std::fs::{File, OpenOptions};
@@ -14,7 +14,7 @@ use nix::libc;
 
 use crate::bench::job::Access;
 
-/// All that a bench keeps other ones from.
+/// The locks that a bench holds.
 #[derive(Debug, Default)]
 pub(super) struct Holds(RefCell<Vec<Hold>>);
 
@@ -42,16 +42,16 @@ struct Hold {
 }
 
 impl Hold {
-    /// Takes it. What cannot be opened is refused by who works on it.
+    /// Takes the lock. A path that cannot be opened is refused by its later user.
     ///
     /// # Errors
-    /// A sentence that says so, if another bench has it.
+    /// A sentence, if another bench holds it.
     fn take(path: &Path, access: Access) -> anyhow::Result<Option<Hold>> {
         let is_written = access == Access::Writes;
         let Ok(file) = OpenOptions::new().read(true).write(is_written).open(path) else { return Ok(None) };
         let metadata = file.metadata()?;
         let kind = if is_written { libc::F_WRLCK } else { libc::F_RDLCK };
-        // All of it, however large it becomes.
+        // The whole file, however large it becomes.
         let lock = libc::flock {
             l_type: i16::try_from(kind).unwrap_or_default(),
             l_whence: i16::try_from(libc::SEEK_SET).unwrap_or_default(),

@@ -1,4 +1,5 @@
-//! Whether somebody uses a device or a file that the bench would write to. `--destroy-data` gives up data, not these.
+//! Whether a device or file that the bench would write to is in use. `--destroy-data` permits a loss of data,
+//! not of a device in use.
 
 use std::fs::{self, OpenOptions};
 use std::io;
@@ -12,11 +13,11 @@ use rustix::fs::OFlags;
 
 use crate::bench::place::Place;
 
-/// Fails if the kernel uses a disk or a file (it is mounted, swap, or a part of something else), also by the loop device
-/// that lies on it, or if another program holds its lock, as a daemon does.
+/// Fails if the kernel uses a disk or a file (it is mounted, swap, or a part of another device), also through
+/// a loop device, or if another program holds its lock, as a daemon does.
 ///
 /// # Errors
-/// A sentence that says so.
+/// A sentence that names the user.
 pub(crate) fn check_unused(place: &Place) -> anyhow::Result<()> {
     let Place::Disk(path) = place else { return Ok(()) };
     let metadata = path.metadata()?;
@@ -31,7 +32,7 @@ pub(crate) fn check_unused(place: &Place) -> anyhow::Result<()> {
     if let Some(user) = user_of(path, Path::new(BLOCK_DEVICES), &swaps)? {
         bail!("{} is in use: it is {user}; name another target", path.display());
     }
-    // Locks are looked for as a daemon does, on what lies below a loop device, too.
+    // Locks are checked in the same way as by a daemon, also on the file below a loop device.
     match BlockFile::open(path, AccessMode::ReadWrite, Emptiness::Allowed) {
         Ok(_) => Ok(()),
         Err(OpenError::Busy { .. }) => bail!(
@@ -46,7 +47,7 @@ pub(crate) fn check_unused(place: &Place) -> anyhow::Result<()> {
     }
 }
 
-/// Who in the kernel uses a file, in words.
+/// The kernel's use of a file, in words.
 fn user_of(path: &Path, blocks: &Path, swaps: &str) -> anyhow::Result<Option<String>> {
     let metadata = path.metadata()?;
     let identity = (metadata.dev(), metadata.ino());
@@ -56,7 +57,7 @@ fn user_of(path: &Path, blocks: &Path, swaps: &str) -> anyhow::Result<Option<Str
     if swap.any(|name| is_it(Path::new(&name.replace("\\040", " ")))) {
         return Ok(Some("swap".into()));
     }
-    Ok(loop_device_on(&metadata, blocks).map(|above| format!("what the device {above} lies on")))
+    Ok(loop_device_on(&metadata, blocks).map(|above| format!("the backing file of the device {above}")))
 }
 
 #[cfg(test)]
@@ -64,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_below_a_loop_device_is_in_use_by_any_of_its_names() {
+    fn the_backing_file_of_a_loop_device_is_in_use() {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name);
         fs::write(path("disk"), "x").unwrap();
@@ -74,7 +75,7 @@ mod tests {
         fs::create_dir_all(path("sys/vda")).unwrap();
         fs::write(path("sys/loop7/loop/backing_file"), format!("{}\n", path("disk").display())).unwrap();
         let user = |name: &str| user_of(&path(name), &path("sys"), "").unwrap();
-        assert_eq!(user("disk").as_deref(), Some("what the device loop7 lies on"));
+        assert_eq!(user("disk").as_deref(), Some("the backing file of the device loop7"));
         assert_eq!(user("link"), user("disk"));
         assert_eq!(user("other"), None);
     }

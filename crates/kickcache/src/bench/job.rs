@@ -1,4 +1,4 @@
-//! What fio is told: the job, without what the target and the bench decide.
+//! The job for fio, without the options that the target and the bench decide.
 
 use std::fs;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::bench::options::Job;
 use crate::bench::place::{FileKind, Place};
 use crate::bench::section::{self, Section};
 
-/// Values of `rw` that write nothing.
+/// Values of `rw` that never write.
 const READS: [&str; 2] = ["read", "randread"];
 /// Runs up to this long are logged finely.
 const SHORT: Duration = Duration::from_secs(120);
@@ -24,24 +24,24 @@ pub(super) struct JobSource {
     sections: Vec<Section>,
     /// It in a few words.
     pub(super) description: String,
-    /// Bytes from the start of a device that it uses; nothing if that cannot be told.
+    /// Bytes from the start of a device that the job uses; `None` if unknown.
     pub(super) bytes: Option<u64>,
-    /// Why it cannot be told.
+    /// The reason why it is unknown.
     pub(super) why_unknown: String,
-    /// How long it runs; nothing if that cannot be told.
+    /// The length of the run; `None` if unknown.
     pub(super) length: Option<Duration>,
     /// How long it runs before fio counts; caches and devices count from the start on.
     pub(super) ramp: Duration,
-    /// Whether the page cache stands between.
+    /// Whether the job goes through the page cache.
     pub(super) caching: Caching,
 }
 
-/// Whether the kernel's page cache stands between a job and what it works on.
+/// Whether a job's I/O goes through the kernel's page cache.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Caching {
     /// It does not: `direct=1`.
     Direct,
-    /// It does, of one of the jobs at least. An NBD export has none.
+    /// At least one job goes through the page cache. An NBD export has no page cache.
     PageCache,
 }
 
@@ -60,7 +60,7 @@ impl Caching {
     }
 }
 
-/// What an option says of it.
+/// The meaning of an option.
 fn of_option(option: &str) -> Option<Caching> {
     let value = option.split_once('=').map_or("1", |(_, value)| value.trim());
     let is_off = value.starts_with('0') || value.eq_ignore_ascii_case("false");
@@ -114,10 +114,10 @@ impl JobSource {
         };
         let (bytes, length, ramp, why_unknown) = (None, None, Duration::ZERO, String::new());
         let mut source = JobSource { sections, description, bytes, why_unknown, length, ramp, caching };
-        // On one device the jobs lie where their offsets say, not one behind the other.
+        // On one device, the jobs are at their offsets, not one after the other.
         let parsed = FioWorkload::parse(&source.simulated_text(), 1);
         let why = parsed.as_ref().err().map(ToString::to_string).unwrap_or_default();
-        // Its lines are not those of the file.
+        // Its line numbers differ from the line numbers of the file.
         let sentence = why.split_once(": ").filter(|(place, _)| place.starts_with("line "));
         source.why_unknown = sentence.map_or(why.as_str(), |(_, sentence)| sentence).to_owned();
         let known = parsed.ok();
@@ -152,7 +152,7 @@ impl JobSource {
         }
     }
 
-    /// The options that are left out, as they stand in the file.
+    /// The omitted options, as written in the file.
     pub(super) fn left_out(&self) -> Vec<&str> {
         let options = self.sections.iter().flat_map(|section| &section.options);
         options.filter(|option| job_options::is_left_out(option)).map(String::as_str).collect()
@@ -179,7 +179,8 @@ impl JobSource {
     }
 }
 
-/// A job that reads stale data: each block twice, in random order, so that it looks worth keeping. The options say on what.
+/// A job that reads stale data: each block twice, in random order, so that the cache keeps it. `options` name
+/// the target.
 pub(super) fn stale_text(options: &str, stale: ByteExtent) -> String {
     let ByteExtent { start, length } = stale;
     format!(
@@ -188,12 +189,12 @@ pub(super) fn stale_text(options: &str, stale: ByteExtent) -> String {
     )
 }
 
-/// Where stale data lies on a device: behind the job's.
+/// The place of stale data on a device: behind the job's data.
 pub(super) fn stale_extent(job_bytes: u64, bytes: u64) -> ByteExtent {
     ByteExtent { start: job_bytes.next_multiple_of(64 << 10), length: bytes }
 }
 
-/// A section without what the targets decide and some options more.
+/// A section without the options that the targets decide, with some more options.
 fn strip(section: &Section, more: &[String]) -> Section {
     let is_kept =
         |option: &&String| !job_options::is_left_out(option) && !more.contains(&Section::key(option));
@@ -224,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_that_one_page_cache_serves_says_so() {
+    fn a_job_through_the_page_cache_is_marked() {
         let caching = |text: &str| JobSource::parse(text, "x.fio".into()).unwrap();
         let job = "[a]\nrw=randread\nsize=1m\n";
         let found = caching(job);
@@ -240,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn what_keeps_the_size_of_a_job_from_being_known_is_named() {
+    fn the_reason_for_an_unknown_job_size_is_named() {
         let job = JobSource::parse("[a]\nrw=read\nsize=50%\n", String::new()).unwrap();
         assert_eq!(job.bytes, None);
         assert!(job.why_unknown.starts_with("`size`: \"50%\" was found"), "{}", job.why_unknown);
@@ -256,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_target_decides_is_taken_out_of_a_job_file() {
+    fn options_of_the_target_are_removed_from_a_job_file() {
         let text = "[global]\nioengine=io_uring\nfilename=/dev/sda\nrw=randread\nsize=1m\n[a]\nrw=randwrite\ngroup_reporting\n";
         let job = JobSource::parse(text, String::new()).unwrap();
         assert_eq!(job.access(), Access::Writes);

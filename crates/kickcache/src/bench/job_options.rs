@@ -4,8 +4,8 @@ use anyhow::bail;
 
 use crate::bench::section::Section;
 
-/// Options that the target decides, or that the bench needs for itself; and those that write to other files, or remove what is
-/// measured.
+/// Options that the target decides or the bench needs, and options that write to other files or remove the
+/// target.
 const LEFT_OUT: [&str; 20] = [
     "filename",
     "filename_format",
@@ -28,7 +28,8 @@ const LEFT_OUT: [&str; 20] = [
     "per_job_logs",
     "log_max_value",
 ];
-/// Engines that read and write what they are given, or nothing at all. Others remove files, change their size, or go elsewhere.
+/// Engines that only read and write the given file, or make no I/O. Others remove files, change their size,
+/// or use other destinations.
 const ENGINES: [&str; 16] = [
     "cpuio",
     "io_uring",
@@ -47,7 +48,7 @@ const ENGINES: [&str; 16] = [
     "sync",
     "vsync",
 ];
-/// What `rw` may be.
+/// The allowed values of `rw`.
 const PATTERNS: [&str; 11] = [
     "read",
     "write",
@@ -67,7 +68,7 @@ pub(super) fn is_left_out(option: &str) -> bool {
     LEFT_OUT.contains(&Section::key(option).as_str())
 }
 
-/// Refuses what would make fio do something else than read and write the targets.
+/// Refuses options that would make fio do anything except read and write the targets.
 ///
 /// # Errors
 /// A sentence that names the option.
@@ -78,11 +79,11 @@ pub(super) fn check(sections: &[Section]) -> anyhow::Result<()> {
 fn check_one(option: &str) -> anyhow::Result<()> {
     let key = Section::key(option);
     let value = option.split_once('=').map_or("", |(_, value)| value.trim());
-    // What follows is for the engine, or says how the pattern goes on.
+    // The rest of the value is for the engine, or a parameter of the pattern.
     let word = value.split([':', ',']).next().unwrap_or_default();
     match key.as_str() {
         name if name.contains('$') => {
-            bail!("`{option}`: what option this is depends on the environment; write its name")
+            bail!("`{option}`: the name of this option depends on the environment; write its name")
         }
         "ioengine" if !ENGINES.contains(&word) => bail!(
             "`{option}`: this engine does something else than to read and write the target; choose libaio, io_uring or psync"
@@ -103,7 +104,7 @@ mod tests {
     use crate::bench::section;
 
     #[test]
-    fn what_does_something_else_than_to_read_and_write_is_refused() {
+    fn options_beyond_reads_and_writes_are_refused() {
         let checked = |option: &str| check(&section::parse(&format!("[a]\n{option}\n")).unwrap());
         for fine in ["ioengine=libaio", "ioengine = pvsync2 # x", "rw=rw", "rw=randread:8", "rw=${RW}"] {
             assert!(checked(fine).is_ok(), "{fine}");
@@ -123,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_remove_the_target_is_left_out() {
+    fn options_that_remove_the_target_are_omitted() {
         for option in ["unlink=1", "unlink", "unlink_each_loop = 1", "write_iolog=x", "filename=/dev/sda"] {
             assert!(is_left_out(option), "{option}");
         }

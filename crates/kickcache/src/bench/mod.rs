@@ -1,7 +1,7 @@
 //! The bench: real fio on named targets, in turns, in rounds, with a verdict.
 //!
-//! Every round runs every target, in an order that is reversed in every other round (A B, B A). What is compared is
-//! rounds, never seconds. Nothing is written to a device that holds data unless that was asked for.
+//! Every round runs every target, in an order that is reversed in every other round (A B, B A). Rounds are
+//! compared, never seconds. A device that holds data is never overwritten unless the user permits it.
 
 mod article_job;
 mod busy;
@@ -52,14 +52,15 @@ pub(crate) use crate::bench::wrong_arguments::WrongArguments;
 /// Measures.
 ///
 /// # Errors
-/// If a target or the job cannot be used, or fio fails. An interruption is no error: what was measured before it is the
-/// result, which says so.
+/// If a target or the job cannot be used, or fio fails. An interruption is no error: the result has the runs
+/// before it, and is marked as interrupted.
 pub(crate) fn run(options: &Options) -> anyhow::Result<BenchResult> {
     let fio = child::version()?;
     let interrupt = Arc::new(Interrupt::listen("the bench was interrupted")?);
     let job = JobSource::read(&options.job)?;
     let directory = child::folder("kickcache-bench-")?;
-    // What a program leaves behind when it goes into the background is ours to count, and its parent is this process.
+    // This process becomes the parent of background processes that a program leaves, so that their time is
+    // counted.
     let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
     let holds = Holds::default();
     let targets = prepare::targets(options, &job, directory.path(), &interrupt, &holds)?;

@@ -1,4 +1,4 @@
-//! What a bench is asked for.
+//! The options of a bench.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,7 @@ use crate::bench::article_job::ArticleJob;
 use crate::bench::phase::Phase;
 use crate::bench::spec::TargetSpec;
 
-/// What fio does.
+/// The job of fio.
 #[derive(Clone, Debug)]
 pub(crate) enum Job {
     /// The job of a file.
@@ -36,15 +36,15 @@ pub(crate) enum NoiseFloor {
 /// What to measure.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
-    /// The first is what the others are compared with.
+    /// The first is the base of the comparisons.
     pub(crate) targets: Vec<TargetSpec>,
-    /// What fio does.
+    /// The job of fio.
     pub(crate) job: Job,
-    /// States of the caches; by default those that each target can be brought into.
+    /// States of the caches; by default all states that each target supports.
     pub(crate) phases: Option<Vec<Phase>>,
     /// Rounds that count.
     pub(crate) rounds: u32,
-    /// Rounds at most, with those that are discarded.
+    /// Upper limit of rounds, discarded ones included.
     pub(crate) rounds_max: u32,
     /// Differences up to this part are called none.
     pub(crate) margin: f64,

@@ -40,7 +40,7 @@ pub(super) struct OwnCache {
     socket: PathBuf,
     /// Whether the cache device is a file that was not there before.
     is_new: bool,
-    /// Whether it is there by now.
+    /// Whether the cache file exists by now.
     is_made: bool,
     overwrite: Overwrite,
     server: Option<ServerHandle>,
@@ -98,7 +98,7 @@ impl OwnCache {
                 error.into()
             }
         })?;
-        // From now on what is there is ours.
+        // From now on the existing file is the bench's own.
         self.overwrite = Overwrite::Allow;
         self.start()
     }
@@ -114,7 +114,7 @@ impl OwnCache {
             ..VolumeSpec::new(VOLUME, self.spec.origin.clone())
         };
         let cache = CacheSpec::new(&self.spec.cache, vec![volume]);
-        // It asks the server of an origin, which may be a long time in answering.
+        // The start contacts the server of an origin, which may take long to answer.
         let start = move || Server::start(ServerConfig::new(cache)).context("the volume cannot be served");
         self.server = Some(self.interrupt.wait_for(start)?);
         Ok(())
@@ -123,12 +123,12 @@ impl OwnCache {
     /// Stops serving. A server that waits for an origin that is away is left behind: it ends with this process.
     ///
     /// # Errors
-    /// What ended the server, or that it does not stop.
+    /// The error that ended the server, or that it does not stop.
     pub(super) fn stop(&mut self) -> anyhow::Result<()> {
         let Some(server) = self.server.take() else { return Ok(()) };
         server.stop();
         let (sender, ended) = mpsc::channel();
-        // Nobody may wait for it any more.
+        // The receiver may be dropped.
         let end = move || drop(sender.send(server.join()));
         thread::Builder::new().name("stopping".into()).spawn(end).context("cannot start a thread")?;
         let begun = Instant::now();
@@ -153,10 +153,10 @@ impl OwnCache {
         }
     }
 
-    /// Fails where the origin has been away for long: what is asked of it waits until it comes back.
+    /// Fails if the origin has been unreachable for long: its requests wait until it returns.
     ///
     /// # Errors
-    /// A sentence that says so.
+    /// A sentence that names the origin.
     pub(super) fn check_origin(&self) -> anyhow::Result<()> {
         let Some(server) = &self.server else { return Ok(()) };
         if self.looked_at.get().elapsed() < ORIGIN_EVERY {
@@ -168,13 +168,17 @@ impl OwnCache {
         let away = troubles.iter().find_map(|trouble| trouble.away.as_ref());
         let silent = troubles.iter().find_map(|trouble| trouble.silent);
         let silent = silent.map(|span| Duration::from_nanos(span.as_nanos()));
-        // Who stands still may be known to be away later only.
+        // An origin that does not respond may be detected as unreachable only later.
         let sentence = match (away, silent) {
             (Some(away), _) if away.span >= AWAY_MAX => {
-                format!("the origin {origin} has been away for {} s: {}", away.span.as_secs(), away.why)
+                format!(
+                    "the origin {origin} has been unreachable for {} s: {}",
+                    away.span.as_secs(),
+                    away.why
+                )
             }
             (_, Some(silent)) if silent >= AWAY_MAX => {
-                format!("the origin {origin} has answered nothing for {} s", silent.as_secs())
+                format!("the origin {origin} has not answered for {} s", silent.as_secs())
             }
             _ => return Ok(()),
         };
@@ -188,7 +192,7 @@ impl OwnCache {
     /// As [`OwnCache::stop`].
     pub(super) fn down(&mut self) -> anyhow::Result<()> {
         let stopped = self.stop();
-        // Another one that stands there is not ours.
+        // An existing file of another program is kept.
         if std::mem::take(&mut self.is_made) {
             let _ = std::fs::remove_file(&self.spec.cache);
         }
@@ -218,7 +222,7 @@ impl OwnCache {
 
 impl Drop for OwnCache {
     fn drop(&mut self) {
-        // Nobody is left to be told.
+        // There is no caller for an error.
         let _ = self.down();
     }
 }
@@ -229,7 +233,7 @@ mod tests {
     use crate::bench::spec::{TargetKind, TargetSpec};
 
     #[test]
-    fn a_cache_device_that_holds_data_is_refused_in_the_words_of_the_bench() {
+    fn a_cache_device_with_data_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let cache = folder.path().join("cache");
         std::fs::write(&cache, vec![7; 32 << 20]).unwrap();

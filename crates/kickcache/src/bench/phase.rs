@@ -10,9 +10,9 @@ pub(crate) enum Phase {
     Found,
     /// The cache is empty
     Empty,
-    /// The cache is full of stale data: read a lot, never asked for again
+    /// The cache is full of stale data, which is never requested again
     Stale,
-    /// As the run before left it, but what serves it was stopped and started
+    /// As the previous run left it, after a stop and start of the server
     Restart,
     /// As the run before left it
     Repeated,

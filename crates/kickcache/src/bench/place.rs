@@ -1,4 +1,4 @@
-//! What fio works on.
+//! The place that fio reads and writes.
 
 use std::fs::{self, File};
 use std::io;
@@ -11,10 +11,10 @@ use kickcache_daemon::plan::nbd_uri::NbdUri;
 use kickcache_nbd::client::{Client, ConnectOptions};
 use rustix::fs::{SeekFrom, seek};
 
-/// What fio is told that a disk or a directory is called, in the directory that it runs in.
+/// The name of a disk or directory for fio, in its working directory.
 const PLAIN_NAME: &str = "target";
 
-/// Whether jobs share what they work on.
+/// Whether jobs share their file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum FileKind {
     /// One device for all.
@@ -35,10 +35,10 @@ pub(crate) enum Place {
 }
 
 impl Place {
-    /// What is at a path or a URI.
+    /// The place at a path or a URI.
     ///
     /// # Errors
-    /// If there is nothing, or nothing that fio can work on.
+    /// If it does not exist, or fio cannot use it.
     pub(crate) fn find(text: &str) -> anyhow::Result<Place> {
         if NbdUri::is_meant(text) {
             return Ok(Place::Nbd(NbdUri::parse(text)?));
@@ -50,7 +50,7 @@ impl Place {
             directory if directory.is_dir() => Ok(Place::Directory(path)),
             disk if disk.is_file() || disk.is_block_device() => Ok(Place::Disk(path)),
             // To open it may wait for ever.
-            _ => bail!("{text} is neither a block device nor a file or directory; name one of these"),
+            _ => bail!("{text} is not a block device, a file or a directory; name one of these"),
         }
     }
 
@@ -105,10 +105,10 @@ impl Place {
         }
     }
 
-    /// Its size; nothing for a directory.
+    /// Its size; `None` for a directory.
     ///
     /// # Errors
-    /// If it cannot be asked.
+    /// If it cannot be read.
     pub(crate) fn size(&self) -> anyhow::Result<Option<u64>> {
         match self {
             Place::Disk(path) => file_size(path).map(Some),
@@ -118,8 +118,8 @@ impl Place {
     }
 }
 
-/// Whether a tenth or more of the first bytes of a file are holes, or room that was never written to: both are read without the
-/// disk. Nothing is known of a block device.
+/// Whether a tenth or more of the first bytes of a file are holes, or allocated space that was never written:
+/// both are read without disk I/O. A block device never counts as having holes.
 pub(crate) fn has_holes(path: &Path, bytes: u64) -> bool {
     let Ok(file) = File::open(path) else { return false };
     let Ok(metadata) = file.metadata() else { return false };
@@ -161,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn holes_and_room_that_was_never_written_to_are_told_from_data() {
+    fn holes_and_unwritten_space_are_distinguished_from_data() {
         let folder = tempfile::tempdir_in("/var/tmp").unwrap();
         let path = folder.path().join("file");
         let file = File::create_new(&path).unwrap();

@@ -1,4 +1,4 @@
-//! Finds the targets, refuses what would cost data, and makes the files that are missing.
+//! Finds the targets, refuses targets that hold data, and creates missing files.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::bench::wrong_arguments::WrongArguments;
 use crate::interrupt::{Interrupt, Interrupted};
 use crate::notice::notice;
 
-/// What all targets are prepared for.
+/// The conditions for all targets.
 struct Preparation<'a> {
     options: &'a Options,
     job: &'a JobSource,
@@ -87,7 +87,7 @@ fn check_phases(spec: &TargetSpec, phases: Option<&[Phase]>) -> Result<(), Wrong
         TargetKind::Program(_) | TargetKind::Cache(_) => {
             let first = phases.first().filter(|first| matches!(first, Phase::Restart | Phase::Repeated));
             first.map(|_| {
-                format!("{name} has nothing to go on from; let --phases begin with found, empty or stale")
+                format!("{name} has no previous state; let --phases begin with found, empty or stale")
             })
         }
     };
@@ -120,7 +120,7 @@ impl Preparation<'_> {
         Target { name, kind, phases, family: None, cache: None, origin, made: Vec::new(), has_holes: false }
     }
 
-    /// Bytes of stale data: as many as the job has, unless something else was said.
+    /// Bytes of stale data: as many as the job has, unless the user gives a number.
     fn stale_bytes(&self) -> u64 {
         self.options.stale_bytes.or(self.job.bytes).unwrap_or(0)
     }
@@ -198,7 +198,7 @@ impl Preparation<'_> {
         Ok(target)
     }
 
-    /// Makes a file of the size that the job and its stale data need, if there is nothing at a path.
+    /// Creates a file of the size that the job and its stale data need, if the path does not exist.
     fn make_if_missing(&self, text: &str) -> anyhow::Result<Vec<ScratchFile>> {
         let path = PathBuf::from(text);
         if text.contains("://") || path.symlink_metadata().is_ok() || path.starts_with("/dev") {
@@ -206,7 +206,7 @@ impl Preparation<'_> {
         }
         let bytes = self.job.bytes.with_context(|| {
             let why = &self.job.why_unknown;
-            format!("{text} does not exist, and how large it must be cannot be told of this job: {why}")
+            format!("{text} does not exist, and its size cannot be derived from this job: {why}")
         })?;
         let bytes = bytes + self.stale_bytes_wanted();
         self.check_room(path.parent().unwrap_or(&path), bytes)?;
@@ -234,10 +234,10 @@ impl Preparation<'_> {
         }
     }
 
-    /// Fails where a folder has no room for what is about to be made in it.
+    /// Fails if a folder has too little space for the new file.
     fn check_room(&self, folder: &Path, needed: u64) -> anyhow::Result<()> {
         let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
-        let failed = || format!("no file can be made in {}", folder.display());
+        let failed = || format!("a file cannot be created in {}", folder.display());
         let system = rustix::fs::statvfs(folder).with_context(failed)?;
         let free = system.f_bavail.saturating_mul(system.f_frsize);
         ensure!(
@@ -274,13 +274,13 @@ impl Preparation<'_> {
         WriteCheck::new(self.job, self.options, self.interrupt)
     }
 
-    /// Whether a file has holes where the job reads, which is said.
+    /// Whether a file has holes where the job reads; if so, prints a warning.
     fn look_for_holes(&self, place: &Place, text: &str) -> bool {
         let Place::Disk(path) = place else { return false };
         let has_holes = has_holes(path, self.job.bytes.unwrap_or(u64::MAX));
         if has_holes {
             notice(&format!(
-                "kickcache: warning: {text} has holes, which are read faster than data, and written to slower: the figures will not be those of a full file"
+                "kickcache: warning: {text} has holes, which are read faster and written more slowly than data: the figures will differ from those of a full file"
             ));
         }
         has_holes
@@ -326,12 +326,12 @@ mod tests {
         let refused = fault(&[&cached, &plain], Some(vec![Phase::Found, Phase::Restart]), 1 << 20);
         assert!(refused.starts_with("f cannot be restarted by the bench"), "{refused}");
         let refused = fault(&[&cached], Some(vec![Phase::Restart]), 1 << 20);
-        assert!(refused.starts_with("k has nothing to go on from; let --phases begin"), "{refused}");
+        assert!(refused.starts_with("k has no previous state; let --phases begin"), "{refused}");
         assert!(!Path::new(&file).exists());
     }
 
     #[test]
-    fn what_has_no_room_is_not_begun() {
+    fn a_file_without_space_is_not_started() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("new.img");
         for target in [file.display().to_string(), folder.path().display().to_string()] {

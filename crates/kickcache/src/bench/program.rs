@@ -16,24 +16,24 @@ use crate::bench::options::Data;
 use crate::interrupt::Interrupt;
 use crate::notice::notice;
 
-/// What `restart` ends with if it cannot be done: EX_USAGE.
+/// The exit code of an unsupported `restart`: EX_USAGE.
 const CANNOT: i32 = 64;
-/// Most that is read of what it prints.
+/// The most bytes that are read of its output.
 const OUTPUT_BYTES_MAX: usize = 4_096;
-/// Most that is repeated of what it says when it fails.
+/// The most characters of its error message that are quoted.
 const SAID_MAX: usize = 400;
-/// How long `down` may go on once the bench is interrupted: what it leaves behind stays.
+/// How long `down` may run once the bench is interrupted; then its remains stay.
 const DOWN_MAX: Duration = Duration::from_secs(15);
-/// How long it may take to end when it is asked to.
+/// How long it may take to end after SIGTERM.
 const END_MAX: Duration = Duration::from_millis(500);
 /// How often it is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// The executable, and what it is told by its environment.
+/// The executable, and its environment.
 #[derive(Clone, Debug)]
 pub(super) struct Program {
     pub(super) path: PathBuf,
-    /// A directory for its own use, gone afterwards.
+    /// A directory for its own use, removed afterwards.
     pub(super) directory: PathBuf,
     /// Bytes that the job and the stale data need.
     pub(super) bytes: u64,
@@ -51,7 +51,7 @@ pub(super) enum Known {
     Unknown,
 }
 
-/// How it ended, and what it said.
+/// Its exit status and its output.
 struct Said {
     status: ExitStatus,
     output: String,
@@ -85,7 +85,7 @@ impl Program {
         Ok(Known::Done)
     }
 
-    /// Bytes of its cache; nothing if it does not know the verb, or they are unknown.
+    /// Bytes of its cache; `None` if it does not support the verb, or they are unknown.
     pub(super) fn cache_bytes(&self) -> Option<u64> {
         let said = self.start("cache-size").ok().filter(|said| said.status.success())?;
         let bytes = said.output.trim().parse().ok();
@@ -105,7 +105,7 @@ impl Program {
     }
 
     fn command(&self, verb: &str) -> Command {
-        // A relative path is one of this directory, never of $PATH.
+        // A relative path starts at this directory; $PATH is not searched.
         let path = self.path.canonicalize().unwrap_or_else(|_| Path::new(".").join(&self.path));
         let mut command = Command::new(path);
         let destroy = if self.data == Data::Destroy { "1" } else { "0" };
@@ -124,7 +124,8 @@ impl Program {
         self.check(verb, said)
     }
 
-    /// Runs it to its end. What it prints goes to files: something that it leaves running may hold them for as long as it likes.
+    /// Runs it to its end. Its output is written to files: a background process may hold these open without
+    /// limit.
     fn start(&self, verb: &str) -> anyhow::Result<Said> {
         let failed = || format!("`{} {verb}` cannot be run", self.path.display());
         let [output, complaint] = [tempfile::tempfile()?, tempfile::tempfile()?];
@@ -136,11 +137,12 @@ impl Program {
         Ok(Said { status, output: text(&output)?, complaint: text(&complaint)? })
     }
 
-    /// Waits for its end, but for its status; a signal ends it with all that it started and did not send into a group of its own.
+    /// Waits for its end without reaping it; a signal ends it with all processes that it started, except
+    /// those in a group of their own.
     fn wait(&self, verb: &str, child: &Child) -> anyhow::Result<()> {
         let group = Pid::from_child(child);
         let has_ended = || {
-            // Not reaped, so that its number is nobody else's while a signal may still be sent to it.
+            // The process is not reaped, so that its id is not reused while a signal may still be sent to it.
             let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
             anyhow::Ok(waitid(WaitId::Pid(group), options)?.is_some())
         };
@@ -180,7 +182,9 @@ impl Program {
         let _ = kill_process_group(group, Signal::KILL);
         if verb == "down" {
             let name = self.path.display();
-            notice(&format!("kickcache: `{name} down` did not end, and was ended: see what it has left"));
+            notice(&format!(
+                "kickcache: `{name} down` did not end, and was killed: check what it has left behind"
+            ));
         }
         self.interrupt.check()
     }
@@ -190,12 +194,13 @@ impl Program {
             return Ok(said.output);
         }
         let complaint: String = said.complaint.trim().replace('\n', "; ").chars().take(SAID_MAX).collect();
-        let complaint = if complaint.is_empty() { "it said nothing on standard error" } else { &complaint };
+        let complaint =
+            if complaint.is_empty() { "it wrote no message to standard error" } else { &complaint };
         bail!("`{} {verb}` failed ({}): {complaint}", self.path.display(), said.status)
     }
 }
 
-/// The beginning of what was written to a file; who holds it may go on writing.
+/// The beginning of an output file; background processes may still write to it.
 fn text(file: &File) -> anyhow::Result<String> {
     let mut bytes = vec![0; OUTPUT_BYTES_MAX];
     let length = file.read_at(&mut bytes, 0)?;

@@ -1,4 +1,4 @@
-//! The progress bar: what is measured, and how much time is left. Only a terminal sees it.
+//! The progress bar: the present run, and the remaining time. It is shown on a terminal only.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 const STYLE: &str = "{bar:30} {percent:>3} %, {eta} left  {msg}";
 
-/// The progress of all rounds; the bar goes away with it.
+/// The progress of all rounds; the bar is removed when it is dropped.
 pub(super) struct Progress {
     bar: ProgressBar,
     /// Milliseconds of the runs before this one.
@@ -23,7 +23,7 @@ impl Progress {
         Progress { bar, before: 0 }
     }
 
-    /// Says what is being done.
+    /// Shows the present activity.
     pub(super) fn say(&self, what: String) {
         self.bar.set_message(what);
         self.bar.tick();

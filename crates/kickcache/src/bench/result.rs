@@ -1,4 +1,4 @@
-//! What a bench gave, as it is printed, stored and read again.
+//! The result of a bench, as it is printed, stored and read again.
 
 use kickcache_model::result::RunResult;
 use serde::{Deserialize, Serialize};
@@ -8,10 +8,10 @@ use crate::bench::phase::Phase;
 
 /// Version of the JSON that [`BenchResult`] is stored as.
 pub(crate) const RESULT_VERSION: u32 = 1;
-/// What the JSON says that it is.
+/// The kind of the JSON document.
 pub(crate) const KIND: &str = "kickcache-bench";
 
-/// What runs are called that do not count, where no other ones are there.
+/// The name of discarded runs, if no run counts.
 pub(crate) const DISCARDED: &str = "does not count";
 
 /// The whole result.
@@ -21,7 +21,7 @@ pub(crate) struct BenchResult {
     pub(crate) kind: String,
     /// [`RESULT_VERSION`] of its writer.
     pub(crate) version: u32,
-    /// What it was measured on.
+    /// The machine of the measurement.
     pub(crate) machine: Machine,
     /// The load, in few words.
     pub(crate) job: String,
@@ -29,11 +29,11 @@ pub(crate) struct BenchResult {
     pub(crate) margin: f64,
     /// The part of the processors above which other programs void a round.
     pub(crate) busy_limit: f64,
-    /// The targets; the first is what the others are compared with.
+    /// The targets; the first is the base of the comparisons.
     pub(crate) targets: Vec<TargetFacts>,
-    /// The rounds, in their order, with those that do not count.
+    /// The rounds, in their order, with the discarded ones.
     pub(crate) rounds: Vec<Round>,
-    /// What simulations foretell of targets in phases.
+    /// The simulated runs of targets in phases.
     #[serde(default)]
     pub(crate) predictions: Vec<Prediction>,
     /// How it ended.
@@ -58,11 +58,11 @@ pub(crate) struct TargetFacts {
 pub(crate) enum End {
     /// All rounds were measured.
     Complete,
-    /// As many rounds as may be were measured, and too few of them count.
+    /// The upper limit of rounds was reached, and too few of these count.
     Busy,
-    /// A signal came.
+    /// A signal interrupted the bench.
     Interrupted,
-    /// Something failed; this says what.
+    /// A run failed, with this error.
     Failed(String),
 }
 
@@ -99,11 +99,11 @@ pub(crate) struct BenchRun {
     pub(crate) turn: Turn,
     /// The part of all processors that other programs took.
     pub(crate) others: f64,
-    /// What it gave.
+    /// Its result.
     pub(crate) result: RunResult,
 }
 
-/// Whose turn a run was.
+/// The turn of a run in its round.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Turn {
@@ -114,19 +114,19 @@ pub(crate) enum Turn {
     Again,
 }
 
-/// A run that was simulated beside those that were measured.
+/// A simulated run, for comparison with the measured ones.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub(crate) struct Prediction {
     /// The target's name.
     pub(crate) target: String,
     /// The state of its cache when the run began.
     pub(crate) phase: Phase,
-    /// What it gave.
+    /// Its result.
     pub(crate) result: RunResult,
 }
 
 impl BenchRun {
-    /// Whether it stands for a target in a phase.
+    /// Whether it is the run of a target in a phase.
     pub(crate) fn is_of(&self, target: &str, phase: Phase) -> bool {
         self.turn == Turn::Own && self.target == target && self.phase == phase
     }
@@ -150,14 +150,14 @@ impl BenchResult {
         found
     }
 
-    /// The runs of all rounds that count, each target's with what was foretold of it; of what was measured at all, if none
-    /// counts, by names that say so.
+    /// The runs of all valid rounds, grouped by target, with the predictions; if no round is valid, all runs,
+    /// with names that mark them as such.
     pub(crate) fn runs(&self) -> Vec<RunResult> {
         let counts = self.counted().next().is_some();
         let rounds = self.rounds.iter().filter(|round| !counts || round.standing == Standing::Counts);
         let own = |run: &&BenchRun| run.turn == Turn::Own;
         let mut runs: Vec<&BenchRun> = rounds.flat_map(|round| &round.runs).filter(own).collect();
-        // In the order that the targets were named in, whatever the order of a round.
+        // In the order of the targets, even if a round ran them in another order.
         let target = |run: &BenchRun| self.targets.iter().position(|target| target.name == run.target);
         let phase = |run: &BenchRun| self.measured(&run.target).iter().position(|one| one.phase == run.phase);
         runs.sort_by_key(|run| (target(run), phase(run)));

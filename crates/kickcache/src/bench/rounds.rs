@@ -20,7 +20,7 @@ use crate::bench::target::Target;
 use crate::bench::write_check::WriteCheck;
 use crate::interrupt::{Interrupt, Interrupted};
 
-/// What a bench works with.
+/// The surroundings of a bench.
 pub(super) struct Place<'a> {
     pub(super) directory: &'a Path,
     pub(super) interrupt: &'a Arc<Interrupt>,
@@ -31,7 +31,7 @@ pub(super) struct Place<'a> {
 /// Measures as many rounds as are wanted and count.
 ///
 /// # Errors
-/// What failed in the first round; what fails later, or an interruption, ends the bench with what it has.
+/// The error of the first round; a later error, or an interruption, ends the bench with the rounds so far.
 pub(super) fn measure(
     options: &Options,
     job: &JobSource,
@@ -44,7 +44,7 @@ pub(super) fn measure(
         stale_bytes: options.stale_bytes.or(job.bytes).unwrap_or(0),
     };
     let own: usize = targets.iter().map(|target| target.phases.len()).sum();
-    // Of one run alone there is nothing to compare.
+    // A single run has no comparison.
     let noise_floor = if own > 1 { options.noise_floor } else { NoiseFloor::Computed };
     let runs = own + usize::from(noise_floor == NoiseFloor::Measured);
     let one_round = job.length.unwrap_or(Duration::from_secs(60)) * u32::try_from(runs).unwrap_or(1);
@@ -99,15 +99,15 @@ struct Visit {
     turn: Turn,
 }
 
-/// The turns of a round. The first target comes again at the other end: no other one is farther from it in time, so that what
-/// drifts shows in it at least as much.
+/// The turns of a round. The first target runs again at the other end of the round: the distance in time is
+/// the largest possible, so that a drift shows at least as much as between two targets.
 fn visits(targets: usize, noise_floor: NoiseFloor) -> Vec<Visit> {
     let again = Visit { target: 0, turn: Turn::Again };
     let own = (0..targets).map(|target| Visit { target, turn: Turn::Own });
     own.chain((noise_floor == NoiseFloor::Measured).then_some(again)).collect()
 }
 
-/// What a target is run in.
+/// The conditions of a run.
 #[derive(Clone, Copy)]
 struct Moment {
     /// The round, from 0.
@@ -192,7 +192,7 @@ impl Rounds<'_> {
             let alive = || target.check_origin().and_then(|()| interrupt.check());
             let mut quiet = |_: Duration| alive();
             let place = target.place()?;
-            // Somebody may have begun to use it since the last run.
+            // Another program may use it since the last run.
             self.check.check_unused(&place)?;
             self.runner.lay_out(&place, seed, &mut quiet)?;
             if phase == Phase::Stale {

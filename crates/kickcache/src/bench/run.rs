@@ -20,14 +20,14 @@ use crate::fio::child::{Fio, Watch};
 use crate::fio::report;
 use crate::timeline::Timeline;
 
-/// How much longer than it is told fio may take; a job that cannot be read has all the time.
+/// How much longer than its runtime fio may take; a job of unknown length has no limit.
 const GRACE: Duration = Duration::from_secs(120);
 
-/// How the names of fio's logs begin, in the directory that it runs in: its own path may have what means something else in a job
-/// file.
+/// The prefix of fio's logs, in its working directory: the full path may contain characters with a meaning in
+/// a job file.
 const LOG: &str = "log";
 
-/// What all runs share.
+/// The parameters that all runs share.
 pub(super) struct Runner<'a> {
     pub(super) job: &'a JobSource,
     /// For job files and logs.
@@ -46,8 +46,9 @@ impl Runner<'_> {
         self.fio(&self.job.text(&place, seed, None), &["--create_only=1"], None)?.run(watch).map(drop)
     }
 
-    /// Has stale data read, which the job never asks for: other files, deleted afterwards, or what lies behind the job's
-    /// part of a device. Each block is read twice, in random order, so that it looks worth keeping.
+    /// Makes fio read stale data, which the job never requests: other files, deleted afterwards, or the part
+    /// of a device behind the job's data. Each block is read twice, in random order, so that the cache keeps
+    /// it.
     ///
     /// # Errors
     /// As [`Runner::lay_out`].
@@ -59,8 +60,8 @@ impl Runner<'_> {
         };
         let Place::Directory(path) = place else {
             let before = self.job.bytes;
-            let before =
-                before.context("where the job ends cannot be told, so that stale data has no place")?;
+            let before = before
+                .context("the end of the job's data is unknown, so there is no place for stale data")?;
             let text = text(place, stale_extent(before, bytes))?;
             return self.fio(&text, &["--readonly"], None)?.run(watch).map(drop);
         };
@@ -121,7 +122,7 @@ impl Runner<'_> {
         Ok(BenchRun { target: target.name.clone(), phase, turn: Turn::Own, others, result })
     }
 
-    /// The run without anything that was measured.
+    /// The run without measured figures.
     fn result(&self, target: &Target, phase: Phase, seed: u64) -> RunResult {
         let name = match phase {
             Phase::Found => target.name.clone(),

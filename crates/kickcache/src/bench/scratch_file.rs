@@ -1,4 +1,4 @@
-//! A file of random bytes that is made for a bench and goes away with it.
+//! A file of random bytes that is created for a bench and removed when it is dropped.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -51,7 +51,7 @@ impl ScratchFile {
 
 impl Drop for ScratchFile {
     fn drop(&mut self) {
-        // It may have been removed by somebody else.
+        // Another program may have removed it.
         let _ = fs::remove_file(&self.0);
     }
 }

@@ -1,6 +1,6 @@
-//! A job file of fio as sections of lines, so that what a target decides can be taken out of it.
+//! A job file of fio as sections of lines, so that options that a target decides can be removed.
 
-/// A section: its name, and its options as they stand there.
+/// A section: its name, and its options as written.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Section {
     pub(super) name: String,
@@ -31,10 +31,10 @@ impl Section {
 /// The sections of a job file.
 ///
 /// # Errors
-/// If an option stands before the first section, or another file is included.
+/// If an option precedes the first section, or another file is included.
 pub(super) fn parse(text: &str) -> anyhow::Result<Vec<Section>> {
     let mut sections: Vec<Section> = Vec::new();
-    // Behind either sign a line is a comment, wherever that stands, also in a value.
+    // Either character begins a comment at any place, also in a value.
     let lines = text.lines().map(|line| line.split(['#', ';']).next().unwrap_or_default().trim());
     for line in lines.filter(|line| !line.is_empty()) {
         if let Some(name) = line.strip_prefix('[').and_then(|rest| rest.split(']').next()) {
@@ -46,7 +46,7 @@ pub(super) fn parse(text: &str) -> anyhow::Result<Vec<Section>> {
         }
         let Some(section) = sections.last_mut() else {
             anyhow::bail!(
-                "`{line}` stands before the first section; a job file begins with a line such as [global]"
+                "`{line}` precedes the first section; a job file begins with a line such as [global]"
             );
         };
         section.options.push(line.into());
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_job_file_is_refused() {
+    fn an_invalid_job_file_is_refused() {
         let fault = |text: &str| parse(text).unwrap_err().to_string();
         assert!(fault("bs=4k").contains("before the first section"));
         assert!(fault("[global]\nbs=4k").contains("no job"));

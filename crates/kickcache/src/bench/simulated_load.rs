@@ -1,4 +1,4 @@
-//! What a bench asks of its targets, as a simulation reads it.
+//! The load of a bench, as input of a simulation.
 
 use anyhow::Context;
 
@@ -26,8 +26,8 @@ impl SimulatedLoad {
     pub(crate) fn of(options: &Options) -> anyhow::Result<SimulatedLoad> {
         let source = JobSource::read(&options.job)?;
         let bytes = source.bytes.context(
-            "the job has options that cannot be simulated (simulate run --job names them), so that nothing can be predicted; \
-             leave --predict out",
+            "the job has options that cannot be simulated (simulate run --job names them), so there is \
+             no prediction; omit --predict",
         )?;
         let stale = stale_extent(bytes, options.stale_bytes.unwrap_or(bytes));
         Ok(SimulatedLoad {

@@ -1,4 +1,4 @@
-//! What people call a target.
+//! The user's description of a target.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use kickcache_daemon::plan::origin_source::OriginSource;
 use kickcache_daemon::words::ModeWord;
 use kickcache_units::Size;
 
-/// A target: its name in tables, and what it is.
+/// A target: its name in tables, and its kind.
 #[derive(Clone, Debug)]
 pub(crate) struct TargetSpec {
     pub(crate) name: String,
@@ -19,7 +19,7 @@ pub(crate) struct TargetSpec {
     pub(super) kind: TargetKind,
 }
 
-/// What a target is.
+/// The kind of a target.
 #[derive(Clone, Debug)]
 pub(super) enum TargetKind {
     /// A path or the URI of an NBD export, used as it is.
@@ -77,7 +77,7 @@ impl FromStr for TargetSpec {
             TargetKind::Cache(cache(what)?)
         } else if let Some(scheme) = unknown_scheme(what) {
             return Err(format!(
-                "`{scheme}:` is nothing that a target can begin with; {EXPECTED}, or ./{what} for a file of that name"
+                "a target cannot begin with `{scheme}:`; {EXPECTED}, or ./{what} for a file with this name"
             ));
         } else {
             TargetKind::Place(what.into())
@@ -86,7 +86,8 @@ impl FromStr for TargetSpec {
     }
 }
 
-/// The word before a colon, where it is no part of a path or a URI: such a file would be made without anybody meaning it.
+/// The word before a colon that is not part of a path or a URI: such a file would otherwise be created by
+/// mistake.
 fn unknown_scheme(what: &str) -> Option<&str> {
     let (scheme, _) = what.split_once(':')?;
     let is_word =
@@ -109,7 +110,7 @@ fn cache(text: &str) -> Result<CacheTarget, String> {
             _ => return Err(format!("`{part}` is not understood; {EXPECTED}")),
         }
     }
-    let missing = |what: &str| format!("`{text}` names no {what}; {EXPECTED}");
+    let missing = |what: &str| format!("`{text}` has no {what}; {EXPECTED}");
     Ok(CacheTarget {
         cache: cache.ok_or_else(|| missing("cache device"))?,
         origin: origin.ok_or_else(|| missing("origin"))?,
@@ -139,15 +140,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_target_is_said_with_what_is() {
+    fn an_invalid_target_is_refused_with_the_valid_forms() {
         assert!(fault("/dev/sdb").starts_with("`/dev/sdb` has no name; write NAME=PATH"));
         assert!(fault("=x").contains("is no target"));
         assert!(fault("\x1b[31mred=x").starts_with("`\\u{1b}[31mred=x` is no target"));
-        assert!(
-            fault("a=bogus:x")
-                .starts_with("`bogus:` is nothing that a target can begin with; write NAME=PATH")
-        );
-        assert!(fault("a=nbd:oops").contains("or ./nbd:oops for a file of that name"));
+        assert!(fault("a=bogus:x").starts_with("a target cannot begin with `bogus:`; write NAME=PATH"));
+        assert!(fault("a=nbd:oops").contains("or ./nbd:oops for a file with this name"));
         assert!("a=/dev/disk/by-path/pci-0000:00:1f.2".parse::<TargetSpec>().is_ok());
         assert!("a=./x:y".parse::<TargetSpec>().is_ok());
         assert!(fault("k=cache:/c").contains("names no origin"));

@@ -1,4 +1,4 @@
-//! What the rounds say: a row for each target and phase.
+//! The summary of the rounds: a row for each target and phase.
 
 use kickcache_model::result::RunResult;
 use kickcache_model::statistics::comparison::{Better, Comparison, Pair, ROUNDS_MIN, compare, noise_floor};
@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::bench::phase::Phase;
 use crate::bench::result::{BenchResult, BenchRun, Prediction, Round, Standing, Turn};
 
-/// The rows, and what they rest on.
+/// The rows, and their basis.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub(crate) struct Summary {
     /// In the order of the targets.
@@ -17,7 +17,7 @@ pub(crate) struct Summary {
     pub(crate) rounds: usize,
     /// Rounds that other programs voided.
     pub(crate) discarded: usize,
-    /// The most that other programs took of the processors in a run of those.
+    /// The largest share of the processors that other programs used in a valid run.
     pub(crate) others_most: f64,
     /// The same in rounds that count.
     pub(crate) others_counted: f64,
@@ -30,7 +30,7 @@ pub(crate) struct Summary {
 pub(crate) struct Noise {
     /// Differences below this part are noise.
     pub(crate) floor: f64,
-    /// The target against itself, run twice in each round; nothing if it was not.
+    /// The target against itself, run twice in each round; `None` if it was run once.
     pub(crate) against_itself: Option<Comparison>,
 }
 
@@ -53,11 +53,11 @@ pub(crate) struct Row {
     pub(crate) p99: f64,
     /// The part of the blocks that was found in the cache, where that is known.
     pub(crate) hit_ratio: Option<f64>,
-    /// Operations a second against those of the base, round by round; nothing for the base itself.
+    /// The ratio of operations a second to the base, round by round; `None` for the base itself.
     pub(crate) iops_against_base: Option<Comparison>,
     /// The same of the 99th percentile.
     pub(crate) p99_against_base: Option<Comparison>,
-    /// What a simulation foretold.
+    /// The prediction of a simulation.
     pub(crate) foretold: Option<Foretold>,
 }
 
@@ -95,7 +95,7 @@ fn find<'a>(round: &'a Round, place: Place<'_>) -> Option<&'a RunResult> {
     round.runs.iter().find(|run| run.is_of(place.target, place.phase)).map(|run| &run.result)
 }
 
-/// What was foretold of a place.
+/// The prediction for a place.
 fn find_prediction<'a>(result: &'a BenchResult, place: Place<'_>) -> Option<&'a RunResult> {
     let is_meant = |one: &&Prediction| one.target == place.target && one.phase == place.phase;
     result.predictions.iter().find(is_meant).map(|one| &one.result)
@@ -124,7 +124,7 @@ impl Foretold {
 }
 
 impl Summary {
-    /// Of the rounds that count; if none does, of those that there are, without verdicts.
+    /// The summary of the valid rounds; if there are none, that of all rounds, without verdicts.
     pub(crate) fn of(result: &BenchResult) -> Summary {
         let counted: Vec<&Round> = result.counted().collect();
         let shown: Vec<&Round> =
@@ -170,7 +170,7 @@ fn places<'a>(result: &'a BenchResult, rounds: &[&'a Round]) -> Vec<Place<'a>> {
     places
 }
 
-/// What a place is compared with: the first target in the same phase, else the first of all.
+/// The base of a place: the first target in the same phase, otherwise the first of all.
 fn base<'a>(places: &[Place<'a>], place: Place<'_>) -> Option<Place<'a>> {
     let first = *places.first()?;
     let same = Place { target: first.target, phase: place.phase };
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn rounds_that_other_programs_voided_count_for_nothing() {
+    fn rounds_voided_by_other_programs_do_not_count() {
         let counts = Standing::Counts;
         let mut voided = round(1, 1_000_000, Standing::Discarded);
         voided.runs[0].others = 0.4;

@@ -14,31 +14,31 @@ use crate::bench::scratch_file::ScratchFile;
 use crate::bench::write_check::WriteCheck;
 use crate::notice::notice;
 
-/// A target, ready to be measured. Dropping it takes it down and removes what was made for it.
+/// A prepared target. Dropping it stops it and removes the files created for it.
 pub(super) struct Target {
     pub(super) name: String,
     pub(super) kind: Kind,
     pub(super) phases: Vec<Phase>,
-    /// What it has in common with targets whose cache has another size.
+    /// The name that it shares with targets that have a cache of another size.
     pub(super) family: Option<String>,
     /// Its cache device in a few words, if it is known.
     pub(super) cache: Option<String>,
-    /// What is behind the cache, or the device itself.
+    /// The device behind the cache, or the device itself.
     pub(super) origin: String,
-    /// Files that were made for it; they go away behind what uses them.
+    /// Files created for it; they are removed after their user.
     #[expect(dead_code, reason = "it is there to be dropped")]
     pub(super) made: Vec<ScratchFile>,
     /// Whether it is a file with holes, or its origin is.
     pub(super) has_holes: bool,
 }
 
-/// What a target is made of.
+/// The kinds of targets.
 pub(super) enum Kind {
     /// A disk or an export as it was found.
     Found(Place),
     /// A file system, by a directory of the bench's own.
     FileSystem(TempDir),
-    /// Something that an executable puts up.
+    /// A target that an executable sets up.
     Program(ProgramTarget),
     /// A volume that the bench serves.
     Cache(OwnCache),
@@ -49,7 +49,7 @@ pub(super) struct ProgramTarget {
     pub(super) program: Program,
     /// Whether it is up.
     pub(super) state: ProgramState,
-    /// What it must be for a job that writes.
+    /// The checks before a job that writes.
     pub(super) check: WriteCheck,
     /// Whether that was looked at.
     pub(super) is_checked: bool,
@@ -71,9 +71,9 @@ impl ProgramTarget {
         if std::mem::replace(&mut self.is_checked, true) {
             return Ok(());
         }
-        // Later it holds what the bench has written.
+        // In later runs it holds data of the bench.
         if let ProgramState::Up(place, None) = &self.state {
-            let text = format!("what `{} path` names", self.program.path.display());
+            let text = format!("the target of `{} path`", self.program.path.display());
             self.check.check(place, &text)?;
         }
         // To look at it was to read it, by its cache.
@@ -116,7 +116,7 @@ impl Drop for ProgramTarget {
 }
 
 impl Target {
-    /// Brings it into the state of a phase, but for stale data, which is for fio to read.
+    /// Prepares the state of a phase, except stale data, which fio reads.
     ///
     /// # Errors
     /// If it cannot be put up.
@@ -138,7 +138,7 @@ impl Target {
     /// Takes it down until its next turn.
     ///
     /// # Errors
-    /// What ended it.
+    /// The error that ended it.
     pub(super) fn leave(&mut self) -> anyhow::Result<()> {
         match &mut self.kind {
             Kind::Found(_) | Kind::FileSystem(_) => Ok(()),
@@ -171,10 +171,10 @@ impl Target {
         }
     }
 
-    /// Fails where what it needs has been away for long.
+    /// Fails if its origin has been unreachable for long.
     ///
     /// # Errors
-    /// A sentence that says so.
+    /// A sentence that names the origin.
     pub(super) fn check_origin(&self) -> anyhow::Result<()> {
         match &self.kind {
             Kind::Cache(cache) => cache.check_origin(),

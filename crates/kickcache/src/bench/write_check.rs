@@ -1,4 +1,5 @@
-//! What a target that a job writes to must not be: in use, or, unless that may be lost, full of data.
+//! The conditions that refuse a target of a job that writes: it is in use, or holds data that may not be
+//! lost.
 
 use std::sync::Arc;
 
@@ -24,10 +25,10 @@ impl WriteCheck {
         WriteCheck { access: job.access(), data: options.data, interrupt: Arc::clone(interrupt) }
     }
 
-    /// Refuses a place that the job must not write to; the text is what it was called.
+    /// Refuses a place that the job must not write to; `text` is its name in messages.
     ///
     /// # Errors
-    /// A sentence that says why.
+    /// A sentence with the reason.
     pub(super) fn check(&self, place: &Place, text: &str) -> anyhow::Result<()> {
         self.check_unused(place)?;
         if !self.looks_at_data() {
@@ -37,15 +38,15 @@ impl WriteCheck {
         match self.interrupt.wait_for(move || contents::look(&looked_at))? {
             None => Ok(()),
             Some(what) => bail!(
-                "{text} holds {what}, and the job writes; name another target, or give --destroy-data, which loses it"
+                "{text} holds {what}, and the job writes; name another target, or use --destroy-data, which loses this data"
             ),
         }
     }
 
-    /// Only whether somebody uses it.
+    /// Only whether it is in use.
     ///
     /// # Errors
-    /// A sentence that says who.
+    /// A sentence that names the user.
     pub(super) fn check_unused(&self, place: &Place) -> anyhow::Result<()> {
         match self.access {
             Access::Reads => Ok(()),

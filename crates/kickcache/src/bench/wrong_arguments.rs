@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// What is wrong, in a sentence.
+/// The defect, in a sentence.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct WrongArguments(pub(super) String);
 

@@ -27,13 +27,13 @@ Examples:
   kickcache add --cache /dev/nvme0n1p4 --origin /dev/sdc --name vm2 --mode write-back
   kickcache add --cache /dev/nvme0n1p4 --origin /dev/sdd --name vm3 --vhost-user /run/kickcache/vm3.vhost
 
-Exit codes: 0 if the volume is served; 1 if it cannot be, 2 if an argument is wrong: then nothing has
+Exit codes: 0 if the volume is served; 1 if not, 2 if an argument is wrong: then nothing has
 changed; 3 if no daemon answers.";
 
-/// Serve one more volume behind a cache device that a daemon serves
+/// Add a volume to a running daemon
 ///
-/// The others go on. The next start serves what its flags or its configuration file say: write the volume down there, too
-/// (docs/how-to/reload.md).
+/// The other volumes continue. The next start serves the volumes of its flags or of its configuration file:
+/// add the volume there, too (docs/how-to/reload.md).
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct AddArgs {
@@ -49,12 +49,12 @@ pub(crate) struct AddArgs {
     /// Name of the volume, and of its NBD export [default: the file name or export name of the origin]
     #[arg(long)]
     name: Option<String>,
-    /// When writes are acknowledged, and what is cached [default: write-through]
+    /// When writes are acknowledged, and which data is cached [default: write-through]
     #[arg(long, value_enum)]
     mode: Option<ModeWord>,
     #[command(flatten)]
     frontends: FrontendSpecs,
-    /// Read-only volume: refuse writes
+    /// Refuse writes of clients: a read-only volume
     #[arg(long)]
     read_only: bool,
     /// Sequential streams that are not cached: of more than 4M while too little of them is read again (`auto`), longer than this,
@@ -69,23 +69,24 @@ pub(crate) struct AddArgs {
     /// Admission: which misses are cached [default: pressure]
     #[arg(long, value_enum)]
     admission: Option<AdmissionWord>,
-    /// The origin has another path, or is another file there, with the content that the cache device knows
+    /// Accept an origin at another path, or another file at its path, with the content recorded on the cache
+    /// device
     ///
-    /// The name of the volume may follow, as in the messages that advise this: --origin-moved=vm1
+    /// The name of the volume may follow: --origin-moved=vm1
     #[arg(long, value_name = "VOLUME", num_args = 0..=1, require_equals = true)]
     origin_moved: Option<Option<String>>,
-    /// Path of the origin, if it has no identity of its own: confirms that it is the disk of the last start
+    /// Confirm by its path that an origin without an identity of its own is the disk of the last start
     #[arg(long, value_name = "PATH")]
     origin_is: Option<PathBuf>,
-    /// The origin was extended while nobody served it
+    /// Accept an origin that was extended while no daemon served it
     #[arg(long)]
     origin_grown: bool,
     /// Accept an origin that carries a kickcache cache device; writes destroy that
     #[arg(long)]
     force_origin: bool,
-    /// Lose dirty blocks of the volume that are on another cache device
+    /// Lose dirty blocks of the volume on another cache device
     ///
-    /// The path of the cache device may follow, as in the messages that advise this.
+    /// The path of the cache device may follow: --new-cache=/dev/nvme0n1p4
     #[arg(long, value_name = "PATH", num_args = 0..=1, require_equals = true)]
     new_cache: Option<Option<PathBuf>>,
     /// Accept an origin that cannot be flushed: a power failure may lose its last writes
@@ -152,11 +153,11 @@ impl AddArgs {
         let name = self.name.as_deref().or_else(|| self.origin.name());
         name.map(str::to_owned).ok_or_else(|| {
             let origin = &self.origin;
-            Failure::usage(format!("the origin {origin} gives no name for its volume; say --name NAME"))
+            Failure::usage(format!("the origin {origin} gives no name for its volume; add --name NAME"))
         })
     }
 
-    /// What a configuration file would say of the volume.
+    /// The volume as a table of a configuration file.
     fn table(&self, name: &str) -> Result<Map<String, Value>, Failure> {
         let origin = match self.origin.path() {
             Some(path) => text(&whole_path(path))?,
@@ -205,6 +206,9 @@ fn address(address: &NbdAddress) -> Result<String, Failure> {
 
 fn text(path: &Path) -> Result<String, Failure> {
     path.to_str().map(str::to_owned).ok_or_else(|| {
-        Failure::usage(format!("{} is no UTF-8, which a path must be that is told a daemon", path.display()))
+        Failure::usage(format!(
+            "{} is not UTF-8; a path in a request to a daemon must be UTF-8",
+            path.display()
+        ))
     })
 }

@@ -1,4 +1,4 @@
-//! A command that waits for its daemon, which goes on with what it was told if the command is interrupted.
+//! A command that waits for its daemon. If the command is interrupted, the daemon continues the operation.
 
 use std::thread;
 
@@ -9,10 +9,11 @@ use kickcache_daemon::control::report::Report;
 use crate::cli::exit::Failure;
 use crate::interrupt::{Interrupt, LOOK_EVERY};
 
-/// What Ctrl-C does.
-const GOES_ON: &str = "interrupted; the daemon goes on with it, and `kickcache status` says how far it is";
+/// The message after Ctrl-C.
+const GOES_ON: &str =
+    "interrupted; the daemon continues the operation, and `kickcache status` shows its progress";
 
-/// What is waited for.
+/// The wait for a daemon.
 pub(super) struct Awaited {
     interrupt: Interrupt,
 }
@@ -31,7 +32,7 @@ impl Awaited {
     /// Asks the daemon, and looks again and again until it has answered, however long that takes.
     ///
     /// # Errors
-    /// Of the answer, or a signal came.
+    /// The error of the answer, or a signal interrupts the wait.
     pub(super) fn answer<T: Send + 'static>(
         &self,
         ask: impl FnOnce() -> Result<T, ClientError> + Send + 'static,
@@ -56,7 +57,7 @@ impl Awaited {
     /// A pause between two looks.
     ///
     /// # Errors
-    /// A signal came.
+    /// A signal interrupts the wait.
     pub(super) fn pause(&self) -> Result<(), Failure> {
         thread::sleep(LOOK_EVERY);
         Ok(self.interrupt.check()?)

@@ -1,4 +1,4 @@
-//! `kickcache bench`: hands over to the bench, and says what it gave.
+//! `kickcache bench`: starts the bench, and prints its results.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -32,59 +32,60 @@ Examples:
 A target is NAME=SPEC, where SPEC is
   a path                     a block device, a file, or a directory of a file system
   nbd://... nbd+unix://...   an export of an NBD server
-  cmd:EXECUTABLE             what an executable puts up (contrib/bench/, docs/evidence/bench.md)
-  cache:PATH,origin:PATH     a volume that the bench serves itself; also mode:MODE and size:SIZE
+  cmd:EXECUTABLE             a target that an executable sets up (contrib/bench/, docs/evidence/bench.md)
+  cache:PATH,origin:PATH     a volume served by the bench; also mode:MODE and size:SIZE
 
-Exit codes: 0 all rounds were measured; 1 something failed, or other programs left too few rounds
-that count; 2 an argument is wrong; 130 interrupted. What was measured before is printed and
-written all the same.";
+Exit codes: 0 all rounds were measured; 1 a run failed, or other programs disturbed too many rounds;
+2 an argument is wrong; 130 interrupted. The results so far are printed and written in every
+case.";
 
-/// Measure disks and caches with fio, in turns, and say which is faster
+/// Compare the speed of disks and caches with fio, in alternating runs
 ///
-/// Every round runs every target, in an order that the next round reverses. Rounds in which other programs took more than
-/// --busy-limit of the processors are discarded and made again. Nothing is written to a device that holds data; on file
-/// systems only files are touched that the bench made itself.
+/// Every round runs every target, in an order that the next round reverses. If other programs used more than
+/// --busy-limit of the processors in a round, the round is discarded and repeated. The bench never writes to
+/// a device that holds data; on file systems it uses only files that it created.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct BenchArgs {
-    /// What to measure; the first is what the others are compared with
+    /// A target to measure; the first one is the base of the comparisons
     #[arg(long = "target", value_name = "NAME=SPEC", required = true)]
     targets: Vec<TargetSpec>,
     /// The load: a job file of fio [default: 2 jobs x 8 random reads of 4 KiB, zipf 1.2]
     #[arg(long, value_name = "FILE", conflicts_with_all = ["size", "runtime"])]
     job: Option<PathBuf>,
-    /// Bytes of data of each of the two jobs
+    /// Data of each of the two jobs, in bytes
     #[arg(long, value_name = "SIZE", default_value = "2G", allow_hyphen_values = true, value_parser = parse_size)]
     size: Size,
-    /// How long a run is, such as 30s or 2m; a number alone is one of seconds
+    /// Length of a run, such as 30s or 2m; a number without a unit is in seconds
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = parse_span)]
     runtime: Duration,
-    /// States of the caches, in this order [default: as found; of cmd: and cache: targets empty and stale]
+    /// States of the caches, in this order [default: found; for cmd: and cache: targets empty and stale]
     #[arg(long, value_name = "PHASES", value_delimiter = ',', value_enum)]
     phases: Option<Vec<Phase>>,
     /// Bytes of stale data that the stale phase reads twice [default: as many as the job has]
     #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
     stale: Option<Size>,
-    /// Rounds that count; fewer than 3 give no verdict
+    /// Valid rounds to make, 1 to 10000; fewer than 3 give no verdict
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     rounds: u32,
-    /// Rounds at most, with those that are discarded [default: twice --rounds]
+    /// Upper limit of rounds, 1 to 100000, discarded ones included [default: twice --rounds]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     rounds_max: Option<u32>,
-    /// How it is known how much a target differs from itself
+    /// The source of the noise floor, the smallest difference that a verdict can show
     #[arg(long, value_name = "HOW", value_enum, default_value = "measured")]
     noise_floor: NoiseFloor,
-    /// Differences up to this percentage are called none
+    /// Margin in percent: smaller differences count as equal
     #[arg(long, value_name = "PERCENT", default_value_t = 5.0, value_parser = parse_percent)]
     margin: f64,
-    /// Percent of the processors that other programs may take
+    /// Limit of the processor time of other programs, in percent; a round above it is discarded
     #[arg(long, value_name = "PERCENT", default_value_t = 2.0, value_parser = parse_percent)]
     busy_limit: f64,
     /// Seed of the first round; each later one has the next
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Simulate a target as well, on models of its devices: TARGET=DEVICE, or TARGET=origin:DEVICE,cache:DEVICE; a device is
-    /// a file that `kickcache simulate --calibrate` wrote, or one that comes with the program
+    /// Simulate a target as well, on models of its devices: TARGET=DEVICE, or
+    /// TARGET=origin:DEVICE,cache:DEVICE; a device is a file written by `kickcache simulate --calibrate`, or
+    /// a model that is part of the program
     #[arg(long, value_name = "TARGET=SPEC")]
     predict: Vec<PredictionSpec>,
     /// Write to devices that hold data; the data is lost
@@ -96,12 +97,12 @@ pub(crate) struct BenchArgs {
     /// Write the JSON to a file too, for `kickcache report`
     #[arg(long, value_name = "FILE")]
     save: Option<PathBuf>,
-    /// Write a report too, an HTML page with charts that needs nothing else
+    /// Write a report too: a self-contained HTML page with charts
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 }
 
-/// Data of a job, of whose blocks there must be one.
+/// The size of a job's data, at least one block.
 fn parse_size(text: &str) -> Result<Size, String> {
     let size: Size = text.parse().map_err(|error| format!("{error}"))?;
     if size.bytes() < BLOCK_SIZE {
@@ -133,19 +134,19 @@ impl BenchArgs {
         let predictions = self.predictions(&options)?;
         let mut result = crate::bench::run(&options)?;
         if let Some(predictions) = predictions.filter(|_| result.end == End::Complete) {
-            // What was measured is kept, whatever becomes of that.
+            // The measurements are kept, even if the prediction fails.
             if let Err(error) = predictions.add_to(&mut result, self.seed) {
                 result.end = End::Failed(format!("{error:#}"));
             }
         }
         let json = serde_json::to_string(&result)?;
         let summary = Summary::of(&result);
-        // What one of them cannot take must not be lost to the others.
+        // An error of one output must not prevent the other outputs.
         let kept = self.keep(&result, &summary, &json);
         let printed =
             if self.json { writeln!(out, "{json}") } else { bench_table::print(&result, &summary, out) };
         kept?;
-        // A terminal that was closed can show nothing, and has interrupted the bench.
+        // A closed terminal interrupts the bench and then cannot show anything.
         if result.end != End::Interrupted {
             printed?;
         }
@@ -159,7 +160,7 @@ impl BenchArgs {
         self.job.as_deref().into_iter().chain(targets).chain(devices).collect()
     }
 
-    /// Writes the files that were asked for, each of them whatever becomes of the other.
+    /// Writes all requested files, even if one of the writes fails.
     fn keep(&self, result: &BenchResult, summary: &Summary, json: &str) -> anyhow::Result<()> {
         let saved = self.save.as_ref().map_or(Ok(()), |path| output::write_result(path, json));
         let page = || page(result, summary);
@@ -192,7 +193,7 @@ impl BenchArgs {
     }
 }
 
-/// What the process ends with.
+/// The exit code and the message of the process.
 fn end(end: &End, summary: &Summary) -> Result<(), Failure> {
     let fail = |exit, sentence: String| Err(Failure { exit, error: anyhow::Error::msg(sentence) });
     match end {

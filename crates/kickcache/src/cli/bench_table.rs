@@ -10,19 +10,20 @@ use crate::cli::status::width::terminal_width;
 use crate::cli::table::{Align, Cell, Colour, KEEP, Table, Tone};
 use crate::user_text::Printer;
 
-/// What stands where no round counts.
-const NONE_COUNTS: &str = "No round counts: what stands here was measured all the same, and proves nothing.";
-/// An interval whose end is this many times its beginning says nothing.
+/// The note below a table without a valid round.
+const NONE_COUNTS: &str =
+    "No round counts: the figures come only from discarded rounds, and are no evidence.";
+/// An interval is not shown if its end is this many times its beginning.
 const WIDE: f64 = 100.0;
-/// More than this part of the processors is said, also where it was allowed.
+/// A share of the processors above this one is mentioned, even if the limit permits it.
 const BUSY: f64 = 0.02;
-/// What stands where there is no figure.
+/// The cell of a missing figure.
 const NOTHING: &str = "-";
 
 pub(crate) fn print(result: &BenchResult, summary: &Summary, out: &mut dyn Printer) -> io::Result<()> {
     writeln!(out, "{}\n", result.job)?;
     if summary.rows.is_empty() {
-        return writeln!(out, "Nothing was measured.");
+        return writeln!(out, "No target was measured.");
     }
     if summary.rounds == 0 {
         writeln!(out, "{NONE_COUNTS}\n")?;
@@ -68,12 +69,12 @@ fn cells(row: &Row) -> Vec<Cell> {
     ]
 }
 
-/// What was measured, and proves nothing.
+/// Figures that are no evidence.
 fn dim(cells: Vec<Cell>) -> Vec<Cell> {
     cells.into_iter().map(|cell| cell.with_tone(Tone::Warning)).collect()
 }
 
-/// The row of a prediction, below that of what was measured.
+/// The row of a prediction, below the row of its measurement.
 fn cells_of_prediction(row: &Row, foretold: &Foretold) -> Vec<Cell> {
     vec![
         Cell::new("  predicted"),
@@ -92,7 +93,7 @@ fn cells_of_prediction(row: &Row, foretold: &Foretold) -> Vec<Cell> {
     ]
 }
 
-/// What the figures rest on, in sentences.
+/// The basis of the figures, in sentences.
 pub(crate) fn footnotes(summary: &Summary, result: &BenchResult) -> Vec<String> {
     let Summary { rounds, discarded, others_most, .. } = summary;
     let mut lines = match rounds {
@@ -122,7 +123,7 @@ pub(crate) fn footnotes(summary: &Summary, result: &BenchResult) -> Vec<String> 
     }
     for target in result.targets.iter().filter(|target| target.has_holes) {
         let name = &target.name;
-        lines.push(format!("{name} has holes, which are read faster than data, and written to slower: its figures are not those of a full file."));
+        lines.push(format!("{name} has holes, which are read faster and written more slowly than data: its figures differ from those of a full file."));
     }
     if summary.rows.iter().any(|row| row.foretold.is_some()) {
         lines.push("Predicted: the same job, simulated on models of the devices.".into());
@@ -134,10 +135,12 @@ pub(crate) fn footnotes(summary: &Summary, result: &BenchResult) -> Vec<String> 
 fn of_noise(noise: &Noise, target: &str) -> String {
     let floor = noise.floor * 100.0;
     match &noise.against_itself {
-        None => format!("{target} against itself: this many rounds tell no difference below {floor:.1} %."),
+        None => format!(
+            "{target} against itself: this number of rounds cannot show a difference below {floor:.1} %."
+        ),
         Some(known) if matches!(known.verdict, Verdict::Faster | Verdict::Slower) => format!(
-            "{target} against itself, run again in each round: {}, {}. Something else than the targets decides here: trust no \
-             difference of that size.",
+            "{target} against itself, run again in each round: {}, {}. The cause is not a target: do not \
+             trust a difference of this size.",
             ratio(known.ratio),
             verdict(known)
         ),
@@ -152,7 +155,7 @@ fn of_noise(noise: &Noise, target: &str) -> String {
 fn verdict(comparison: &Comparison) -> String {
     match (comparison.verdict, comparison.low, comparison.high) {
         (Verdict::Equal, ..) | (_, None, _) | (_, _, None) => comparison.words(),
-        // Two rounds tell next to nothing.
+        // Two rounds are nearly meaningless.
         (Verdict::NotEnoughData, Some(low), Some(high)) if high > low * WIDE => comparison.words(),
         (_, Some(low), Some(high)) => format!("{} ({} to {})", comparison.words(), ratio(low), ratio(high)),
     }
@@ -171,7 +174,7 @@ fn percent(part: f64) -> String {
     format!("{:.1} %", part * 100.0)
 }
 
-/// Operations a second; few of them are not none.
+/// Operations a second; a small rate is not rounded to 0.
 fn rate(iops: f64) -> String {
     if iops > 0.0 && iops < 9.95 { format!("{iops:.1}") } else { show_whole(iops) }
 }
@@ -202,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interval_that_says_nothing_is_not_shown() {
+    fn a_meaningless_interval_is_not_shown() {
         let known = |high| Comparison {
             ratio: 1.0,
             low: Some(0.5),

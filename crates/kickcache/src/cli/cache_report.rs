@@ -1,4 +1,4 @@
-//! From what a server says of itself to what the control socket tells.
+//! Converts the status of a server into the report of the control socket.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -27,7 +27,7 @@ pub(crate) fn cache_report(status: ServerStatus, spec: &CacheSpec) -> CacheRepor
     as_used(report_of(status, spec, None, &[]), spec.service)
 }
 
-/// The same of one that is being left out, of which this many bytes were to be written back.
+/// The report of a cache device that is being taken out of use; `bytes` were to be written back at the start.
 pub(crate) fn with_leaving(report: CacheReport, bytes: Option<u64>) -> CacheReport {
     let left = |volume: &VolumeReport| volume.dirty_bytes + volume.unflushed_bytes;
     let left_bytes = report.volumes.iter().map(left).sum();
@@ -103,7 +103,8 @@ fn served_at(found: &ServedAt, volume: &str) -> ServedAt {
     ServedAt { nbd, ..found.clone() }
 }
 
-/// What NBD clients take; a socket that was handed over, whose place is not known here, as the log calls it.
+/// The URI for NBD clients; for a socket that was passed by a service manager, whose address is unknown here,
+/// the name that the log uses.
 fn uri(address: &str, name: &str) -> String {
     match address.parse::<SocketAddr>() {
         Ok(address) => format!("nbd://{address}/{name}"),

@@ -1,4 +1,5 @@
-//! Changes of what a daemon serves, while it serves: validated first, then done, or nothing has changed.
+//! Changes to the served volumes of a running daemon: a change is validated first, then applied; if it is
+//! refused, the daemon is unchanged.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -32,10 +33,10 @@ use crate::cli::start::{Served, Started};
 use crate::cli::taking_in;
 use crate::cli::under_way::{Begun, UnderWay};
 
-/// What a daemon was started with, and one change of it at a time.
+/// The configuration at the start, and the lock that admits one change at a time.
 pub(super) struct Changes {
     source: PlanSource,
-    /// As it was started; what it serves by now is in [`Started`].
+    /// The plan at the start; the present state is in [`Started`].
     plan: ServePlan,
     under_way: UnderWay,
 }
@@ -60,7 +61,7 @@ impl Changes {
     pub(super) fn hint_of_added(&self, name: &str) -> Option<String> {
         let Some(path) = self.source.path() else {
             return Some(format!(
-                "{name} is gone after a restart, unless the flags of the next start name it"
+                "{name} is not served after a restart, unless the flags of the next start name it"
             ));
         };
         let is_named =
@@ -77,7 +78,7 @@ impl Changes {
         self.source.is_file()
     }
 
-    /// Waits until no other change is under way, but not for ever.
+    /// Waits until no other change is in progress, with a time limit.
     ///
     /// # Errors
     /// That takes long.
@@ -85,12 +86,13 @@ impl Changes {
         Ok(Turn { changes: self, _begun: self.under_way.begin(what)? })
     }
 
-    /// The volumes that are about to go, and may not be asked for everything.
+    /// The volumes that are being removed; some requests for them are refused.
     pub(super) fn under_way(&self) -> &UnderWay {
         &self.under_way
     }
 
-    /// What the file says by now and what that would change; volumes that are about to go are left alone.
+    /// The present plan of the configuration file and its difference to the served volumes; volumes that are
+    /// being removed are skipped.
     ///
     /// # Errors
     /// Something cannot be.
@@ -122,14 +124,14 @@ impl Changes {
         Ok(Compared { wanted, named, reloaded: Reloaded { changes, notes } })
     }
 
-    /// The plan of what is served by now.
+    /// The plan of the volumes served at present.
     fn served(&self, started: &Started) -> ServePlan {
         let caches = started.servers.iter().map(|served| served.cache.clone()).collect();
         ServePlan { caches, ..self.plan.clone() }
     }
 }
 
-/// What a file says, beside what is served.
+/// The plan of a file, compared with the served volumes.
 pub(super) struct Compared {
     wanted: ServePlan,
     /// The volumes of the file, served or not.
@@ -138,10 +140,10 @@ pub(super) struct Compared {
 }
 
 impl Turn<'_> {
-    /// Serves what the file says by now. What is served by then is in `started`.
+    /// Applies the present configuration file. `started` then has the served volumes.
     ///
     /// # Errors
-    /// Something cannot be, and nothing was changed.
+    /// The plan is refused, and the daemon is unchanged.
     pub(super) fn reload(&self, started: &mut Started) -> Result<Reloaded, ControlError> {
         let Compared { wanted, named, mut reloaded } = self.changes.compare(started)?;
         if !reloaded.changes.is_empty() {
@@ -151,7 +153,7 @@ impl Turn<'_> {
         Ok(reloaded)
     }
 
-    /// Opens and checks all that is new before the first thing is changed.
+    /// Opens and checks all new devices and sockets before the first change.
     fn apply(
         &self,
         started: &mut Started,
@@ -187,7 +189,7 @@ impl Turn<'_> {
     /// Serves one more volume.
     ///
     /// # Errors
-    /// It cannot be served, and nothing was changed.
+    /// The volume cannot be served, and the daemon is unchanged.
     pub(super) fn add(&self, started: &mut Started, wanted: &VolumeToAdd) -> Result<(), ControlError> {
         let wrong = |error: &dyn std::fmt::Display| ControlError::Wrong(error.to_string());
         let spec = wanted.spec().map_err(|error| wrong(&error))?;
@@ -216,7 +218,7 @@ impl Turn<'_> {
         Ok(())
     }
 
-    /// Serves the volumes of a cache device without it; gives what is lost.
+    /// Serves the volumes of a cache device without it; returns the lost blocks.
     ///
     /// # Errors
     /// It stays.
@@ -276,7 +278,7 @@ fn leave_alone(leaving: &BTreeSet<String>, plans: [&mut ServePlan; 2]) -> Vec<St
     }
     let note = |name: &String| {
         format!(
-            "{name}: it is being removed, or its cache device left out; what the file says of it is not looked at"
+            "{name}: it is being removed, or its cache device is being taken out of use; its entry in the file is ignored"
         )
     };
     leaving.iter().map(note).collect()
@@ -338,7 +340,7 @@ fn removed(changes: &[PlanChange]) -> Vec<String> {
     changes.iter().filter_map(name).collect()
 }
 
-/// What is open for a server and not used yet.
+/// Opened volumes for a server that does not use them yet.
 struct Ready {
     /// Of the server.
     index: usize,
@@ -374,7 +376,7 @@ fn prepare(
                     Err(error @ ServeError::Stopped) => return Err(control_error(error)),
                     Err(error) => {
                         return Err(ControlError::Refused(format!(
-                            "{error}. A start with this file may fail, too: take {} out of it until then",
+                            "{error}. A start with this file may fail, too: remove {} from the file until then",
                             volume.name
                         )));
                     }
@@ -400,7 +402,7 @@ fn has_same_places(known: &VolumeSpec, wanted: &VolumeSpec) -> bool {
     known.nbd == wanted.nbd && known.vhost_user == wanted.vhost_user && have_same_device
 }
 
-/// Serves what is ready.
+/// Hands the opened volumes to their servers.
 fn join(started: &mut Started, ready: Vec<Ready>) -> Result<(), ControlError> {
     for Ready { index, volumes, places } in ready {
         for (spec, open) in volumes {
@@ -450,7 +452,7 @@ fn change_settings(served: &mut Served, wanted: &ServePlan) -> Result<(), ServeE
     Ok(())
 }
 
-/// Why a file cannot be used, for who asked.
+/// The reason why a file cannot be used, as a reply to the client.
 fn refusal(failure: &Failure) -> ControlError {
     match failure.exit {
         Exit::Usage => ControlError::Wrong(failure.sentence()),
@@ -469,14 +471,14 @@ fn refusal(failure: &Failure) -> ControlError {
     }
 }
 
-/// Puts what came of a reload into the log.
+/// Logs the result of a reload.
 pub(super) fn tell(reloaded: &Result<Reloaded, ControlError>) {
     let changes = match reloaded {
         Ok(reloaded) => &reloaded.changes,
         Err(error) => {
             return tracing::error!(
                 event = "reload_refused",
-                "the configuration file is to be served as it is now, and nothing is changed: {error}"
+                "a reload applies the present configuration file, which is refused; the daemon is unchanged: {error}"
             );
         }
     };
@@ -484,7 +486,7 @@ pub(super) fn tell(reloaded: &Result<Reloaded, ControlError>) {
         tracing::info!(event = "plan_changed", "{change}");
     }
     let made = match changes.len() as u64 {
-        0 => "nothing is different".to_owned(),
+        0 => "no difference".to_owned(),
         count => format!("{} made", counted(count, "change")),
     };
     tracing::info!(event = "reloaded", "the configuration file was read again: {made}");

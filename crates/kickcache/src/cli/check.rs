@@ -1,4 +1,4 @@
-//! `kickcache check`: verifies every block on a cache device that nobody serves.
+//! `kickcache check`: verifies every block on a cache device that no daemon serves.
 
 use std::io;
 use std::path::PathBuf;
@@ -29,13 +29,13 @@ Examples:
   kickcache check /dev/nvme0n1p4 --json | jq '.findings.volumes[] | select(.lost != [])'
 
 Exit codes:
-  0  nothing is damaged, or the damage was repaired
-  1  the check failed; the message on standard error says why
+  0  no damage, or the damage was repaired
+  1  the check failed; see the message on standard error
   2  an argument is wrong
-  4  damage that --repair mends; nothing is lost
+  4  damage that --repair mends without a loss
   5  dirty blocks are damaged: their data is lost; the list names the extents of each volume
-  6  a part of the log is damaged or gone (journal, batch headers, whole segments): blocks may be
-     older than what was written last (also after --repair has used what is left of the log)
+  6  a part of the log is damaged or missing (journal, batch headers, whole segments): blocks may
+     be older than the last writes (also after --repair has used the intact part of the log)
   7  no damage, but no daemon uses the cache device: it is out of service, an older copy, or was
      bypassed with dirty blocks";
 
@@ -43,13 +43,13 @@ Exit codes:
 const EXTENTS_SHOWN: usize = 16;
 const BLOCK: u64 = 4096;
 
-const WENT_ON: &str = "repaired with what was left of the log: the dirty blocks above may be older than what was written last, and a \
-                       drain writes them to the origin";
+const WENT_ON: &str = "repaired with the intact part of the log: the dirty blocks above may be older \
+                       than the last writes, and a drain writes them to the origin";
 
-/// Verify every block on a cache device, and list what is damaged
+/// Verify every block on a cache device, and list damaged ones
 ///
-/// Reads the superblock, the journal and all cached data, and compares each block with its checksum. Writes nothing
-/// without --repair. Refused while a daemon serves the cache device.
+/// Reads the superblock, the journal and all cached data, and compares each block with its checksum. Writes
+/// only with --repair. Refused while a daemon serves the cache device.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct CheckArgs {
@@ -60,10 +60,11 @@ pub(crate) struct CheckArgs {
     /// Dirty blocks are never dropped, damaged or not.
     #[arg(long)]
     repair: bool,
-    /// With --repair: use what is left of a damaged log
+    /// With --repair: use the intact part of a damaged log
     ///
-    /// Every block that is found counts, and what was dirty is dirty. Blocks that were overwritten, discarded or written
-    /// back since may return with older data, and a drain writes them to the origin. `detach --lose-dirty` drops them.
+    /// Every block found is used, and dirty blocks stay dirty. Blocks that were overwritten, discarded or
+    /// written back since may return with older data, and a drain writes that data to the origin. `detach
+    /// --lose-dirty` drops them.
     #[arg(long, requires = "repair")]
     accept_older: bool,
     /// Print JSON
@@ -73,7 +74,7 @@ pub(crate) struct CheckArgs {
     state: StateOption,
 }
 
-/// Whether the log says all that it once said.
+/// Whether the log is complete.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Log {
     Whole,
@@ -153,13 +154,14 @@ fn end(findings: &Findings, unused: &Unused, next: &str) -> Result<(), Failure> 
     let (exit, sentence) = match findings.verdict {
         Verdict::Good => return Ok(()),
         Verdict::Repairable => {
-            (Exit::Repairable, "there is damage, and nothing is lost: --repair mends it".to_owned())
+            (Exit::Repairable, "damage was found, and no data is lost: --repair mends it".to_owned())
         }
         Verdict::Suspect => (
             Exit::Suspect,
             format!(
-                "the log is damaged: blocks may be older than what was written last, and nothing is changed; {next} drops the clean ones \
-                 and keeps the dirty ones, which a drain then writes to the origin; `detach --lose-dirty` leaves them out"
+                "the log is damaged: blocks may be older than the last writes, and the device is \
+                 unchanged; {next} drops the clean blocks and keeps the dirty ones, which a drain then \
+                 writes to the origin; `detach --lose-dirty` drops the dirty ones as well"
             ),
         ),
         Verdict::Lost => {
@@ -197,7 +199,7 @@ fn print(out: &mut dyn Printer, path: &str, findings: &Findings, repaired: Optio
     if let Some(blocks) = repaired {
         writeln!(
             out,
-            "  repaired    {} dropped; this is what was found afterwards",
+            "repaired    {} dropped; the findings below are those after the repair",
             counted(blocks, "clean block")
         )?;
     }

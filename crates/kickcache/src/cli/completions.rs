@@ -1,4 +1,4 @@
-//! `kickcache completions`: what a shell needs to complete the command line.
+//! `kickcache completions`: the completion script of a shell.
 
 use std::io::Write;
 

@@ -1,9 +1,9 @@
-//! What a server says of a refusal, for the control socket.
+//! A server's error, converted for the control socket.
 
 use kickcache_daemon::control::ControlError;
 use kickcache_daemon::serve::error::ServeError;
 
-/// Why a server refuses, for who asked.
+/// The reason of a server's refusal, as a reply to the client.
 pub(super) fn control_error(error: ServeError) -> ControlError {
     match error {
         ServeError::Stopped => ControlError::Stopped,
@@ -12,7 +12,7 @@ pub(super) fn control_error(error: ServeError) -> ControlError {
     }
 }
 
-/// Nothing is served yet.
+/// No volume is served yet.
 pub(super) fn starting() -> ControlError {
-    ControlError::Refused("the daemon is still starting; ask again later".into())
+    ControlError::Refused("the daemon is still starting; try again later".into())
 }

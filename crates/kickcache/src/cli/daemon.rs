@@ -1,4 +1,4 @@
-//! Runs what a plan says: one server a cache device, and the control socket in front of them.
+//! Runs a plan: one server for each cache device, and the control socket.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -51,7 +51,7 @@ use crate::cli::start::{Served, Started, go_on_replacing, start_servers};
 use crate::cli::taking_in::{self, is_left_out};
 use crate::cli::unserved::{tell_again, tell_orphans};
 
-/// How long somebody who asks waits for a daemon that is starting.
+/// How long a request waits for a daemon that is starting.
 const START_MAX: Duration = Duration::from_secs(8);
 
 /// Serves a plan until it is stopped.
@@ -77,9 +77,9 @@ fn serve(mut plan: ServePlan, source: PlanSource, out: &mut dyn Write, log: &Out
     let daemon = Arc::new(Daemon::new(Changes::new(source, plan.clone())));
     service_manager::tell_start();
     let told = Arc::clone(&daemon);
-    // They are ignored from the end of the servers on: what is left then takes no time.
+    // Signals are ignored after the servers have ended: the remaining work takes no time.
     let _signals = signals::catch(move |wish| told.handle_signal(wish)).context("cannot catch signals")?;
-    // Listens before the volumes do: whoever can reach a volume can reach its daemon.
+    // The control socket listens before the volumes do: clients of a volume can then reach its daemon.
     let control = ControlServer::start(&plan.control, daemon.clone())?;
     let started = start_metrics(&plan, &daemon)
         .and_then(|metrics| Ok((metrics, start_servers(plan, activated, &daemon.stop_wish)?)));
@@ -92,7 +92,8 @@ fn serve(mut plan: ServePlan, source: PlanSource, out: &mut dyn Write, log: &Out
         }
     };
     let Started { servers, unserved, .. } = started.clone();
-    // Whoever hands over sockets knows where they are, and may read this program's output as another one's.
+    // A service manager that passes sockets has their addresses, and may parse standard output as the output
+    // of another program.
     let greeting = Greeting { control: control.path(), metrics: metrics.as_ref(), servers: &servers, tls };
     match std::env::var_os("LISTEN_FDS") {
         Some(_) if log.is_text() => greet(&mut log.make_writer(), &greeting),
@@ -120,7 +121,7 @@ fn serve(mut plan: ServePlan, source: PlanSource, out: &mut dyn Write, log: &Out
     worst(errors)
 }
 
-/// Serves metrics, if the plan says where.
+/// Serves metrics, if the plan gives an address.
 fn start_metrics(plan: &ServePlan, daemon: &Arc<Daemon>) -> anyhow::Result<Option<MetricsServer>> {
     let start = |address| MetricsServer::start(address, plan.exposure, daemon.clone());
     plan.metrics.as_ref().map(start).transpose().context("cannot serve metrics")
@@ -134,12 +135,12 @@ fn state_directory(plan: &ServePlan) -> Option<PathBuf> {
     }
 }
 
-/// What the control socket speaks for.
+/// The daemon as the control socket sees it.
 struct Daemon {
     began: Instant,
     state: Option<PathBuf>,
     changes: Changes,
-    /// Whether a signal or a command asked for a stop.
+    /// Whether a signal or a command requested a stop.
     is_stopping: AtomicBool,
     /// Ends a start that waits for a server.
     stop_wish: StopWish,
@@ -194,11 +195,11 @@ impl Daemon {
         }
     }
 
-    /// A start that was ended because a stop was asked for has not failed.
+    /// A start that ended because of a stop request has not failed.
     fn judge_failed_start(&self, error: anyhow::Error) -> anyhow::Result<()> {
         let is_stopped = matches!(error.downcast_ref(), Some(ServeError::Stopped));
         if is_stopped && self.stop_wish.is_raised() {
-            tracing::info!(event = "start_stopped", "the start has ended, as a stop was asked for");
+            tracing::info!(event = "start_stopped", "the start was cancelled by a stop request");
             return Ok(());
         }
         Err(error)
@@ -212,9 +213,9 @@ impl Daemon {
         }
     }
 
-    /// Nobody waits for it; the log says what came of it.
+    /// No client waits for the result; it is logged.
     fn reload_aside(self: &Arc<Self>) {
-        tracing::info!(event = "signal_reload", "SIGHUP came: the configuration file is read again");
+        tracing::info!(event = "signal_reload", "SIGHUP: reading the configuration file again");
         let daemon = Arc::clone(self);
         let reload = move || drop(daemon.reload_all());
         if let Err(error) = std::thread::Builder::new().name("reload".into()).spawn(reload) {
@@ -225,13 +226,13 @@ impl Daemon {
     fn reload_all(&self) -> Result<wire::Reloaded, ControlError> {
         service_manager::tell_reload();
         let reloaded =
-            self.change("the configuration file is read again", |turn, started| turn.reload(started));
+            self.change("a reload of the configuration file", |turn, started| turn.reload(started));
         service_manager::tell_reloaded();
         changes::tell(&reloaded);
         reloaded
     }
 
-    /// Changes what is served, when no other change is under way.
+    /// Changes the served volumes, when no other change is in progress.
     fn change<T>(
         &self,
         what: &str,
@@ -240,7 +241,7 @@ impl Daemon {
         let turn = self.changes.turn(what)?;
         let mut started = self.served()?;
         let changed = change(&turn, &mut started);
-        // Also what was changed before something failed.
+        // If a step fails, the earlier steps are stored too.
         *self.lock() = StartPhase::Serving(started);
         changed
     }
@@ -268,13 +269,13 @@ impl Daemon {
             return Ok(wire::Replacing { destroyed: new.destroyed(), ..taken_in });
         }
         let _kept = self.changes.under_way().leave_all(served.cache.names())?;
-        let what = format!("the cache device {with} is taken in");
+        let what = format!("the cache device {with} is put into use");
         self.change(&what, |turn, started| turn.take_in(started, &served.cache.device, order))?;
         taking_in::tell(&with, device);
         Ok(taken_in)
     }
 
-    /// A signal asks for a stop; one that was begun before, it insists on.
+    /// The first signal requests a stop; a later one forces it.
     fn handle_stop_signal(&self) {
         if !self.is_stopping.swap(true, Ordering::AcqRel) {
             return self.begin_stop();
@@ -284,7 +285,7 @@ impl Daemon {
         }
     }
 
-    /// What is served; waits for it a while if it is starting.
+    /// The served volumes; waits for a limited time if the daemon is starting.
     fn served(&self) -> Result<Started, ControlError> {
         let is_starting = |stage: &mut StartPhase| !matches!(stage, StartPhase::Serving(_));
         let waited = self.changed.wait_timeout_while(self.lock(), START_MAX, is_starting);
@@ -295,7 +296,7 @@ impl Daemon {
         }
     }
 
-    /// What all servers tell of themselves.
+    /// The status of all servers.
     fn report(&self, started: Started, gathered: Gathered) -> Report {
         let plan = self.changes.plan();
         let memory = gathered.memory(plan.memory_limit);
@@ -321,7 +322,7 @@ impl ControlTarget for Daemon {
         let started = self.served()?;
         let mut gathered = Gathered::default();
         for served in &started.servers {
-            // One that ended on its own has nothing to tell; the log says why.
+            // A server that ended by itself has no status; its reason is in the log.
             let Ok(status) = served.handle.status() else { continue };
             gathered.take(&started, served, &status);
             let report = cache_report(status, &served.cache);
@@ -399,7 +400,7 @@ impl ControlTarget for Daemon {
         tracing::info!(
             event = "cache_leaving_out",
             device,
-            "the cache device {device} is to be left out: what is dirty there is written back first"
+            "the cache device {device} is to be taken out of use: its dirty blocks are written back first"
         );
         let what = format!("the cache device {device} is left out");
         let lost = leaving_out.drain().and_then(|()| {
@@ -510,7 +511,7 @@ mod tests {
     }
 
     #[test]
-    fn a_daemon_told_to_stop_while_it_starts_remembers() {
+    fn a_daemon_remembers_a_stop_during_its_start() {
         let daemon = Daemon::new(changes());
         daemon.stop().unwrap();
         assert!(matches!(*daemon.lock(), StartPhase::Unwanted));

@@ -15,9 +15,10 @@ Examples:
   kickcache demo --fio --json > demo.json
   kickcache demo -o demo.html";
 
-/// Show what a cache is worth, on a simulated slow disk, in under 90 seconds
+/// Demonstrate the effect of a cache on a simulated slow disk, in under 90 seconds
 ///
-/// Needs nothing but this program. The slow disk is a model that answers in real time; the fast one is a temporary file.
+/// Needs no other program and no device. The slow disk is a model that answers in real time; the fast one is
+/// a temporary file.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct DemoArgs {
@@ -27,7 +28,7 @@ pub(crate) struct DemoArgs {
     /// Print the result as JSON
     #[arg(long)]
     json: bool,
-    /// Seconds of each of the three runs with a cache; the two runs without take two thirds of it
+    /// Length of each run with a cache, 1 to 3600 seconds; runs without one take two thirds of this time
     #[arg(long, value_name = "N", default_value_t = SECONDS, value_parser = clap::value_parser!(u64).range(1..=3600))]
     seconds: u64,
     /// Directory for temporary files, on a fast disk (about 600 MiB) [default: $TMPDIR or /var/tmp]

@@ -1,4 +1,4 @@
-//! `kickcache detach`: removes a volume from a cache device that nobody serves.
+//! `kickcache detach`: removes a volume from a cache device that no daemon serves.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -27,8 +27,8 @@ const EXTENTS_SHOWN: usize = 16;
 
 /// Remove a volume and its blocks from a cache device
 ///
-/// The origin is not touched. Refused while the volume has dirty blocks that its origin may lack, and while a daemon serves
-/// the cache device.
+/// The origin is unchanged. Refused while the volume has dirty blocks that its origin may lack, and while a
+/// daemon serves the cache device.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct DetachArgs {
@@ -60,10 +60,10 @@ impl DetachArgs {
             }
             (Err(error), None) => return Err(anyhow::Error::from(error).into()),
         };
-        // What an older copy loses says nothing of the newer one.
+        // Blocks lost on an older copy do not concern the newer one.
         if let Some(store) = state.store().filter(|_| copy.is_none()) {
-            // That the origin was served with it stays: what another cache device holds of it is old. A note that cannot be
-            // read is left to those who serve the origin.
+            // The record that the origin was served with this device stays: data of the origin on other cache
+            // devices is stale. An unreadable record is handled by the next start that serves the origin.
             let origin = store.origin(&done.origin).ok().flatten();
             if let Some(origin) = origin.filter(|origin| origin.cache_uuid == uuid_text(done.uuid)) {
                 let clean = OriginRecord { may_be_dirty: false, ..origin };
@@ -71,8 +71,11 @@ impl DetachArgs {
             }
         }
         let clean = show_bytes(done.clean_blocks * 4096);
-        let whole =
-            if copy.is_none() { "which the origin has" } else { "older than what the origin has, perhaps" };
+        let whole = if copy.is_none() {
+            "which the origin has"
+        } else {
+            "possibly older than the data of the origin"
+        };
         let name = printable_line(&self.volume);
         writeln!(out, "{name}: detached; {clean} of clean blocks dropped, {whole}")?;
         print_older_copy(out, copy.as_ref())?;

@@ -1,4 +1,4 @@
-//! What a configuration file says of cache devices, made to fit what the daemon serves in their place.
+//! The cache devices of a configuration file, adapted to the devices that the daemon serves in their place.
 
 use std::path::Path;
 
@@ -16,7 +16,7 @@ pub(super) fn replaced_in_file(named: &Path, followed: &Path) -> Option<String> 
         .then(|| format!("{before}: it was replaced, and {now} is the cache device; name {now} in the file"))
 }
 
-/// Has devices that were left out be those that were taken in instead. Says so.
+/// Replaces devices that were taken out of use by the devices put into use instead. Returns notes on this.
 pub(super) fn follow_taken_in(wanted: &mut ServePlan, started: &Started) -> Vec<String> {
     let mut notes = Vec::new();
     for served in &started.servers {
@@ -31,13 +31,14 @@ pub(super) fn follow_taken_in(wanted: &mut ServePlan, started: &Started) -> Vec<
     notes
 }
 
-/// Takes cache devices from the file's plan of which the start could serve nothing: the next start tries them again. Says so.
+/// Removes from the file's plan the cache devices that the start could not serve; the next start tries them
+/// again. Returns notes on this.
 pub(super) fn leave_unserved(wanted: &mut ServePlan, served: &ServePlan, plan: &ServePlan) -> Vec<String> {
     let is_left =
         |cache: &CacheSpec| served.cache(&cache.device).is_none() && plan.cache(&cache.device).is_some();
     let left = wanted.caches.iter().filter(|cache| is_left(cache)).map(|cache| {
         let device = cache.device.display();
-        format!("{device}: nothing of it is served since the start, and a reload leaves it so")
+        format!("{device}: the start could serve none of its volumes, and a reload does not retry it")
     });
     let notes = left.collect();
     wanted.caches.retain(|cache| !is_left(cache));

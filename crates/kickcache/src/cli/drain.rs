@@ -32,54 +32,55 @@ const CONTINUES: &str = "the daemon continues the drain";
 const EXAMPLES: &str = "\
 Examples:
   kickcache drain vm1                   start the drain and return at once
-  kickcache drain vm1 --wait            return when the origin has everything, flushed
+  kickcache drain vm1 --wait            return when the origin has all data and has flushed it
   kickcache drain --cache /var/cache/vm1.img
                                         without a daemon
   kickcache drain vm1 --cache /dev/nvme0n1p4 --origin /dev/sdc --origin-moved
                                         the same, with an origin that has another path";
 
-/// How often the daemon is asked how far it is.
+/// The interval of progress requests to the daemon.
 const ASK_EVERY: Duration = Duration::from_millis(200);
-/// How often it is said what stands in the way.
+/// The interval of messages about obstacles.
 const SAY_EVERY: Duration = Duration::from_secs(10);
 
 /// Write all dirty blocks of a volume back to its origin
 ///
-/// Asks the daemon that serves the volume. With --cache it writes back by itself, from a cache device that nobody serves,
-/// and returns when the origin has everything, flushed.
+/// Sends the request to the daemon that serves the volume. With --cache, the command itself writes back from
+/// a cache device that no daemon serves, and returns when the origin has all data and has flushed it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct DrainArgs {
     /// Name of the volume; optional with --cache, if there is only one
     #[arg(required_unless_present = "cache")]
     volume: Option<String>,
-    /// Wait until nothing is dirty and the origin has flushed
+    /// Wait until no block is dirty and the origin has flushed
     ///
-    /// May take as long as clients write: `kickcache mode NAME write-around` first has an end.
+    /// This may take as long as clients write: `kickcache mode NAME write-around` before limits the time.
     #[arg(long, conflicts_with = "cache")]
     wait: bool,
-    /// Cache device that nobody serves
+    /// Cache device that no daemon serves
     #[arg(long, value_name = "PATH")]
     cache: Option<PathBuf>,
-    /// Origin of the volume [default: the one that the cache device knows]
+    /// Origin of the volume [default: the one recorded on the cache device]
     #[arg(long, value_name = "PATH|URI", requires = "cache", value_parser = OriginParser::new().try_map(|text| OriginSource::parse(&text)))]
     origin: Option<OriginSource>,
     /// How long requests wait for a lost NBD server before they fail: 1s to 24h [default: 2m]
     #[arg(long, value_name = "TIME", requires = "cache", allow_hyphen_values = true)]
     origin_timeout: Option<OriginTimeout>,
-    /// The origin has another path, or is another file there, with the content that the cache device knows
+    /// Accept an origin at another path, or another file at its path, with the content recorded on the cache
+    /// device
     #[arg(long, requires = "cache")]
     origin_moved: bool,
-    /// Path of the origin, if it has no identity of its own: confirms that it is the disk of the last start
+    /// Confirm by its path that an origin without an identity of its own is the disk of the last start
     #[arg(long, value_name = "PATH", requires = "cache", conflicts_with = "origin")]
     origin_is: Option<PathBuf>,
-    /// The origin was extended while nobody served it
+    /// Accept an origin that was extended while no daemon served it
     #[arg(long, requires = "cache")]
     origin_grown: bool,
-    /// Accept an origin that carries a kickcache cache device
+    /// Accept an origin that contains a kickcache cache device
     #[arg(long, requires = "origin")]
     force_origin: bool,
-    /// Accept an origin that cannot be flushed: a power failure may lose what is written back
+    /// Accept an origin that cannot be flushed: a power failure may lose blocks written back
     #[arg(long, requires = "origin")]
     origin_no_flush: bool,
     /// Write back although the origin may have newer data
@@ -100,7 +101,9 @@ impl DrainArgs {
         match (&self.cache, &self.volume) {
             (Some(cache), _) => self.drain_offline(cache, out),
             (None, Some(volume)) => self.ask_daemon(volume, out),
-            (None, None) => Err(Failure::usage("say which volume, or which cache device (--cache)")),
+            (None, None) => {
+                Err(Failure::usage("no volume and no cache device given; name a volume, or use --cache"))
+            }
         }
     }
 
@@ -154,18 +157,18 @@ impl DrainArgs {
             report = client.status()?;
             left = self::left(volume, &report)?;
             if left == 0 && is_draining(volume, &report) {
-                // What was dirty may have been discarded since, without anything that ends a drain.
+                // If all dirty blocks were discarded meanwhile, no event ends the drain; this request does.
                 client.drain(volume)?;
             }
         }
         if self.wait {
-            writeln!(out, "{volume}: drained; the origin has everything")?;
+            writeln!(out, "{volume}: drained; the origin has all data")?;
         }
         Ok(())
     }
 }
 
-/// What a drain without a daemon did.
+/// The result of a drain without a daemon.
 fn sentence(done: &Drained, cache: &Path) -> String {
     let (name, origin) = (printable_line(&done.name), done.origin.to_string());
     let (origin, cache) = (printable_line(&origin), cache.display());
@@ -174,30 +177,30 @@ fn sentence(done: &Drained, cache: &Path) -> String {
         some => format!(" ({} left alone: they were written on the origin since)", show_bytes(some)),
     };
     let written = |bytes| {
-        format!("{name}: drained; {} written back{alone}, and {origin} has everything", show_bytes(bytes))
+        format!("{name}: drained; {} written back{alone}, and {origin} has all data", show_bytes(bytes))
     };
     match done.outcome {
         DrainOutcome::Nothing => {
-            format!("{name}: nothing is dirty on {cache} that {origin} lacks; nothing was written or changed")
+            format!("{name}: {cache} has no dirty blocks that {origin} lacks; no data was written or changed")
         }
         DrainOutcome::Written(bytes) => written(bytes),
         DrainOutcome::Removed { bytes, clean_blocks } => format!(
-            "{}\n{name} was removed from {cache}, as what is clean of it there ({}) may be older than what {origin} has; serve \
-             it as before to have it cached anew",
+            "{}\n{name} was removed from {cache}, because its clean blocks there ({}) may be older than \
+             the data of {origin}; serve it as before to cache it again",
             written(bytes),
             counted(clean_blocks, "block")
         ),
     }
 }
 
-/// What stands in the way of a drain, said at once and then now and then.
+/// The obstacles of a drain, reported at once and then at intervals.
 #[derive(Default)]
 pub(super) struct Obstacles {
     said: Option<Instant>,
 }
 
 impl Obstacles {
-    /// What is to be said, if anything: devices that failed a moment ago, or do not answer.
+    /// The message that is due, if any: a device failed in the last moments, or does not respond.
     pub(super) fn tell(&mut self, now: Instant, name: &str, report: &Report) -> Option<String> {
         if self.said.is_some_and(|said| now.duration_since(said) < SAY_EVERY) {
             return None;
@@ -228,7 +231,7 @@ impl Obstacles {
 
 fn obstacle(silent: Option<f64>, error: Option<&LastError>) -> Option<String> {
     if let Some(seconds) = silent {
-        return Some(format!("it has completed nothing for {seconds:.0} s"));
+        return Some(format!("it has completed no operation for {seconds:.0} s"));
     }
     let error = error.filter(|error| error.seconds_ago < SAY_EVERY.as_secs_f64())?;
     Some(error.show())
@@ -241,12 +244,12 @@ pub(super) fn left(name: &str, report: &Report) -> anyhow::Result<u64> {
     let left = volume.dirty_bytes + volume.unflushed_bytes;
     if left > 0 && left == volume.damaged_bytes {
         let what = show_damage(volume, &cache.device);
-        return Err(anyhow!("{name}: not everything can be written back: {what}"));
+        return Err(anyhow!("{name}: some blocks cannot be written back: {what}"));
     }
     Ok(left)
 }
 
-/// Whether the records of what was written back are still on their way to the cache device.
+/// Whether records of the written-back blocks are still in flight to the cache device.
 pub(super) fn is_draining(name: &str, report: &Report) -> bool {
     find(report, name).is_some_and(|found| found.volume.draining)
 }

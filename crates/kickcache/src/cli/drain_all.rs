@@ -15,7 +15,8 @@ use crate::cli::exit::Failure;
 /// become dirty.
 ///
 /// # Errors
-/// A block cannot be written back, the daemon has ended, or a signal came: the modes are as before then.
+/// A block cannot be written back, the daemon has ended, or a signal interrupts the wait: the modes are then
+/// restored.
 pub(super) fn drain_all(client: &Client) -> Result<(), Failure> {
     let awaited = Awaited::new()?;
     let report = awaited.status(client, Failure::from)?;
@@ -23,10 +24,11 @@ pub(super) fn drain_all(client: &Client) -> Result<(), Failure> {
         .filter(|volume| volume.mode == ModeWord::WriteBack)
         .map(|volume| volume.name.as_str())
         .collect();
+    let client = &client.waiting();
     let drained = write_through(client, &write_back).and_then(|()| wait(client, &awaited));
     if drained.is_err() {
         for volume in write_back {
-            // The failure that is reported comes first.
+            // The failure that is reported has precedence.
             let _ = client.set_mode(volume, ModeWord::WriteBack);
         }
     }

@@ -30,7 +30,7 @@ impl DumpArgs {
         let mut out = BufWriter::new(out);
         match dump(&self.cache, &mut out) {
             Ok(()) => Ok(out.flush()?),
-            // By itself, so that a reader that went away is known as one.
+            // Not wrapped, so that a closed pipe is recognised.
             Err(DumpError::Write(error)) => Err(error.into()),
             Err(DumpError::Device(error)) => Err(anyhow::Error::from(error).into()),
         }

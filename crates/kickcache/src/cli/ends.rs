@@ -5,14 +5,15 @@ use kickcache_daemon::control::wire::LeftOnCache;
 
 use crate::cli::exit::{Exit, Failure};
 
-/// The end that counts: of several errors one that is no ordered stop, as whoever starts the daemon again goes by that.
+/// The error that decides the exit code: of several errors, one that is not an ordered stop, because the
+/// service manager restarts by this code.
 pub(super) fn worst(errors: Vec<anyhow::Error>) -> anyhow::Result<()> {
     let (stopped, failed): (Vec<Failure>, Vec<Failure>) =
         errors.into_iter().map(Failure::from).partition(|failure| failure.exit == Exit::StoppedShort);
     failed.into_iter().chain(stopped).next().map_or(Ok(()), |failure| Err(failure.error))
 }
 
-/// How the daemon ended, for those who stopped it.
+/// The end of the daemon, for the clients that stopped it.
 pub(super) fn end_of(left: Vec<LeftOnCache>, errors: &[anyhow::Error]) -> DaemonEnd {
     let failed: Vec<String> = errors.iter().map(|error| format!("{error:#}")).collect();
     if failed.is_empty() { DaemonEnd::Clean(left) } else { DaemonEnd::Unclean(failed.join("; ")) }

@@ -1,4 +1,5 @@
-//! A hint for flags whose value may be left out: it follows `=`, or it is taken for something else.
+//! A hint for flags with an optional value: the value follows `=`, otherwise it is parsed as another
+//! argument.
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
@@ -31,7 +32,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_that_does_not_follow_an_equals_sign_is_told_of() {
+    fn a_number_without_an_equals_sign_gets_a_hint() {
         let serve = ["kickcache", "serve", "--cache", "/c", "--origin", "/o"];
         let with = |words: &[&str]| said(&[&serve, words].concat());
         assert!(

@@ -35,15 +35,15 @@ pub(crate) enum Exit {
     Suspect,
     /// A cache device is out of service, an older copy, or was bypassed.
     OutOfService,
-    /// A daemon was told to stop, and something is left undone.
+    /// A daemon was stopped before its work was complete.
     StoppedShort,
-    /// A daemon says that something is wrong.
+    /// A daemon reports a problem.
     Unwell,
     /// The operation in the daemon may still be running.
     StillRunning,
-    /// What `judge` says to `git bisect run`.
+    /// The verdict of `judge` for `git bisect run`.
     Judged(u8),
-    /// A measurement was interrupted, and what it had is printed.
+    /// A measurement was interrupted, and its results so far are printed.
     Interrupted,
 }
 
@@ -89,7 +89,7 @@ pub(crate) fn sentence(error: &(dyn std::error::Error + 'static)) -> String {
     })
 }
 
-/// Why a command failed, and the exit code that says so.
+/// The reason of a failed command, and its exit code.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) exit: Exit,
@@ -126,7 +126,7 @@ impl From<anyhow::Error> for Failure {
     }
 }
 
-/// Of the writes to standard output; whatever else fails says for itself what it was.
+/// Writes to standard output; other errors have a context of their own.
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Failure {
         let error = anyhow::Error::from(error).context("standard output cannot be written");
@@ -178,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cause_is_said_once() {
+    fn a_cause_is_printed_once() {
         let plain = anyhow!("no space left").context("cannot write c");
         assert_eq!(Failure::from(plain).sentence(), "cannot write c: no space left");
         let named: anyhow::Result<()> =
@@ -187,11 +187,11 @@ mod tests {
     }
 
     #[test]
-    fn an_ordered_stop_that_leaves_something_has_a_code_that_systemd_does_not_start_again() {
+    fn an_incomplete_stop_has_a_code_that_prevents_a_restart() {
         let end = |error: ServeError| Failure::from(anyhow::Error::from(error)).exit;
         let left = || ServeError::LeftBehind { what: "4 blocks".into() };
         assert_eq!(end(left()), Exit::StoppedShort);
-        assert_eq!(end(ServeError::GivenUp { what: "a signal came".into() }), Exit::StoppedShort);
+        assert_eq!(end(ServeError::GivenUp { what: "a signal ended the wait".into() }), Exit::StoppedShort);
         assert_eq!(end(ServeError::Stopped), Exit::Failed);
         let unit = include_str!("../../../../contrib/kickcache.service");
         let line = format!("RestartPreventExitStatus={}", end(left()).code());
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn an_operation_that_goes_on_has_a_code_of_its_own() {
+    fn a_continuing_operation_has_a_code_of_its_own() {
         for error in [ClientError::Late("/c".into()), ClientError::Running("it grows".into())] {
             assert_eq!(Failure::from(error).exit.code(), 10);
         }

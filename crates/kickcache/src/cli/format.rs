@@ -16,17 +16,17 @@ Examples:
   kickcache format /dev/nvme0n1p4
   kickcache format /dev/nvme0n1p4 --force       even if it holds data";
 
-/// Make a cache device: an empty cache on a file or a block device
+/// Format a file or a block device as an empty cache device
 ///
-/// `serve` formats new, empty and blank cache files by itself. A file or device that holds data is refused without --force;
-/// with it, a cache that was there is lost, dirty blocks included. A cache device that is out of service needs no --force, if
-/// no blocks are on it alone.
+/// `serve` formats new, empty and blank cache files itself. A file or device that holds data is refused
+/// without --force; with it, a cache on it is lost, with its dirty blocks. A cache device that is out of
+/// service needs no --force, if no blocks are on it alone.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct FormatArgs {
     /// File or block device
     cache: PathBuf,
-    /// Size of a new file: a multiple of 4096 from 8M to 15T
+    /// Size of a new cache file: a multiple of 4096 from 8M to 15T
     #[arg(long, value_name = "SIZE", value_parser = parse_cache_size, allow_hyphen_values = true)]
     size: Option<Size>,
     /// Format even if it holds data; the data is lost

@@ -1,4 +1,4 @@
-//! A cache device is made: what may be in the way of that.
+//! Checks before a cache device is created.
 
 use std::path::Path;
 
@@ -22,13 +22,13 @@ pub(super) struct Formatting<'a> {
     pub(super) path: &'a Path,
     /// Of a new file.
     pub(super) size: Option<u64>,
-    /// Whether what it holds is lost.
+    /// Whether the present contents may be lost.
     pub(super) overwrite: Overwrite,
     pub(super) state: &'a StatePlace,
 }
 
 impl Formatting<'_> {
-    /// Finds what is in the way, and changes nothing. Gives the size that it would have.
+    /// Checks for obstacles without changing the device. Returns the size that the cache device would have.
     ///
     /// # Errors
     /// It holds something, or cannot be one.
@@ -49,7 +49,7 @@ impl Formatting<'_> {
         let incomplete = |old: &Superblock| noted_incomplete(self.state, old);
         let noted = Noted { state: self.state, incomplete: &incomplete };
         let made = CacheDevice::format_noted(self.path, self.size, self.overwrite, noted)?;
-        // The newer one stays noted when an older copy of it is formatted.
+        // The record of the newer device stays when its older copy is formatted.
         let replaced = made.replaced.filter(|_| !is_copy);
         if let (Some(store), Some(old)) = (self.state.store(), replaced) {
             let forgotten = store.forget_cache(&uuid_text(old));
@@ -60,10 +60,10 @@ impl Formatting<'_> {
         Ok(made)
     }
 
-    /// Refuses what may be missed, unless that may be lost.
+    /// Refuses to overwrite data that may be needed, unless the user accepts the loss.
     ///
     /// # Errors
-    /// What it is, and how to write back what is dirty there.
+    /// The error names the data, and the command that writes back its dirty blocks.
     pub(super) fn check_contents(&self) -> anyhow::Result<()> {
         if self.overwrite == Overwrite::Allow {
             return Ok(());
@@ -77,7 +77,8 @@ impl Formatting<'_> {
     }
 }
 
-/// The volumes that may need a cache device which is noted as out of service; all, if nobody can say.
+/// The volumes that may need a cache device recorded as out of service; if the record is unreadable, all
+/// volumes.
 fn noted_incomplete(state: &StatePlace, superblock: &Superblock) -> Option<VolumeSet> {
     let all = || superblock.volumes.iter().map(|record| record.id).collect();
     noted(state, superblock).map_or_else(|_| Some(all()), |noted| noted.incomplete)

@@ -1,4 +1,4 @@
-//! What all servers of a daemon tell, as its report takes it.
+//! The status of all servers of a daemon, collected for its report.
 
 use kickcache_daemon::control::memory_report::MemoryReport;
 use kickcache_daemon::control::report::CacheReport;
@@ -9,7 +9,7 @@ use kickcache_daemon::serve::server::ServerStatus;
 use crate::cli::orphans::told;
 use crate::cli::start::{Served, Started};
 
-/// It, as far as they were asked.
+/// The collected parts of the servers queried so far.
 #[derive(Default)]
 pub(super) struct Gathered {
     pub(super) caches: Vec<CacheReport>,
@@ -24,7 +24,7 @@ impl Gathered {
         MemoryReport { limit_bytes: limit.bytes() as u64, ..self.memory }
     }
 
-    /// Takes what a server tells that is not about its cache device.
+    /// Adds the status of a server, except that of its cache device.
     pub(super) fn take(&mut self, started: &Started, served: &Served, status: &ServerStatus) {
         self.memory.used_bytes += status.memory.bytes as u64;
         self.memory.waiting_requests += status.memory.waiting as u64;

@@ -1,4 +1,4 @@
-//! What a daemon prints when it serves.
+//! The text that a daemon prints when it serves.
 
 use std::io::Write;
 use std::path::Path;
@@ -10,7 +10,7 @@ use kickcache_daemon::plan::tls_plan::TlsWord;
 
 use crate::cli::start::Served;
 
-/// Where everything is.
+/// The addresses to print.
 pub(super) struct Greeting<'a> {
     pub(super) control: &'a Path,
     pub(super) metrics: Option<&'a MetricsServer>,
@@ -18,7 +18,7 @@ pub(super) struct Greeting<'a> {
     pub(super) tls: TlsWord,
 }
 
-/// What NBD clients write of a place.
+/// The URI for NBD clients of an address.
 fn shown(place: &str, tls: TlsWord) -> String {
     match (place.strip_prefix("nbd"), tls) {
         (Some(rest), TlsWord::Require) => format!("nbds{rest}"),
@@ -26,7 +26,7 @@ fn shown(place: &str, tls: TlsWord) -> String {
     }
 }
 
-/// Says where everything is. A reader that went away is no reason to stop.
+/// Prints all addresses. A closed pipe does not stop the daemon.
 pub(super) fn greet(out: &mut dyn Write, &Greeting { control, metrics, servers, tls }: &Greeting<'_>) {
     let mut text = format!("kickcache {}\n", env!("CARGO_PKG_VERSION"));
     let volumes = servers.iter().flat_map(|served| served.cache.volumes.iter().map(move |it| (served, it)));

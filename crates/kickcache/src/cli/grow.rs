@@ -23,24 +23,25 @@ const EXAMPLES: &str = "\
 Examples:
   kickcache grow --size 40G             extend the cache file, and use all of it
   lvextend -L +20G vg/fast && kickcache grow
-  kickcache grow --size 40G --dry-run   say what would be done, and change nothing
+  kickcache grow --size 40G --dry-run   print the planned changes, and change nothing
   kickcache grow /dev/vg/fast           where a daemon has several cache devices";
 
 /// Use more of a cache device while it is served
 ///
-/// A cache file is extended to --size, and gets its blocks at once, as `serve` does it. A block device or an LVM volume is extended first;
-/// its new size is taken over. What is cached stays, dirty or not, and requests go on. A cache device cannot shrink, and the journal
-/// that it was formatted with bounds how far it grows, as `kickcache inspect` says (docs/how-to/grow.md).
+/// A cache file is extended to --size, and its blocks are allocated at once, as by `serve`. A block device or
+/// an LVM volume must be extended first; the command then uses its new size. Cached data is kept, dirty or
+/// not, and requests continue. A cache device cannot shrink. The journal, which is sized at `format`, limits
+/// the growth, as `kickcache inspect` shows (docs/how-to/grow.md).
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct GrowArgs {
-    /// The cache device, if the daemon has several
+    /// Cache device [default: the daemon's only one]
     #[arg(value_name = "CACHE")]
     cache: Option<PathBuf>,
-    /// Bytes that it is to use, such as 40G; all that it has if not given
+    /// Bytes to use, such as 40G [default: the whole device]
     #[arg(long, value_name = "SIZE", value_parser = parse_cache_size, allow_hyphen_values = true)]
     size: Option<Size>,
-    /// Check everything, print what would be done, and change nothing
+    /// Check all conditions, print the planned changes, and change nothing
     #[arg(long)]
     dry_run: bool,
     /// Print the device and its sizes as JSON
@@ -88,12 +89,12 @@ impl GrowArgs {
     }
 }
 
-/// Waits until a device has grown. One that somebody made grow further since may have more than this.
+/// Waits until a device has grown. If another client grew it further meanwhile, it may have more than this.
 fn wait(client: &Client, Growing { device, size_bytes, .. }: &Growing) -> Result<(), Failure> {
     let client = client.waiting();
     loop {
         let report = client.status().map_err(|error| {
-            vanished(error, "its next start uses what the superblock says, and `status` tells")
+            vanished(error, "the next start uses the size in the superblock, which `status` shows")
         })?;
         let cache = report.caches.into_iter().find(|cache| cache.device == *device);
         let cache = cache.ok_or_else(|| anyhow!("{device} is not served any more"))?;
@@ -101,8 +102,8 @@ fn wait(client: &Client, Growing { device, size_bytes, .. }: &Growing) -> Result
         match cache.growing_to_bytes {
             None if used >= *size_bytes => return Ok(()),
             None => {
-                let what = "the log of the daemon says why";
-                return Err(anyhow!("{device} still uses {used} bytes and not {size_bytes}; {what}").into());
+                let what = "see the daemon's log for the reason";
+                return Err(anyhow!("{device} still uses {used} bytes, not {size_bytes}; {what}").into());
             }
             Some(_) => {}
         }

@@ -1,4 +1,4 @@
-//! `kickcache inspect`: shows a cache device that nobody serves, and changes nothing.
+//! `kickcache inspect`: shows a cache device that no daemon serves, without changing it.
 
 use std::io;
 use std::path::PathBuf;
@@ -28,16 +28,16 @@ Examples:
 
 Exit codes:
   0  a daemon would use the cache device
-  1  it cannot be read; the message on standard error says why
+  1  it cannot be read; see the message on standard error
   2  an argument is wrong
-  7  a daemon would not: it is out of service, an older copy, or was bypassed with dirty blocks";
+  7  a daemon would refuse it: it is out of service, an older copy, or was bypassed with dirty blocks";
 
 /// Extents that are listed for people; --json has them all.
 const EXTENTS_SHOWN: usize = 8;
 
 /// Show a cache device: superblock, segments, volumes, dirty blocks
 ///
-/// Writes nothing. Refused while a daemon serves the cache device: use `status`.
+/// Never writes. Refused while a daemon serves the cache device: use `status` then.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct InspectArgs {
@@ -76,7 +76,7 @@ struct Device {
     uuid: String,
     epoch: u64,
     device_bytes: u64,
-    /// Bytes of it that are used, and how many can be.
+    /// Bytes of the device in use, and their upper limit.
     used_bytes: u64,
     used_bytes_max: u64,
     journal_bytes: u64,
@@ -101,7 +101,8 @@ struct Volume {
     cached_bytes: u64,
     dirty_bytes: u64,
     dirty: Vec<Extent>,
-    /// Of a device out of service: what is dirty in its log, and was written back or given up since.
+    /// For a device out of service: blocks that its log records as dirty, and that were written back or
+    /// abandoned since.
     needless_bytes: u64,
 }
 
@@ -136,8 +137,8 @@ impl Device {
         }
     }
 
-    /// On a device out of service nothing is cleaned any more: what its log calls dirty counts as long as a record says that the
-    /// volume may need it.
+    /// A device out of service is not written any more, so its log still records written-back blocks as
+    /// dirty. They count as long as a record shows that the volume may need them.
     fn drop_needless(&mut self, standing: &Standing) {
         for volume in self.volumes.iter_mut().filter(|volume| !standing.is_needed_by(&volume.name)) {
             volume.needless_bytes = std::mem::take(&mut volume.dirty_bytes);
@@ -179,7 +180,7 @@ fn print_device(out: &mut dyn Printer, device: &Device, colour: Colour) -> io::R
         show_bytes(device.journal_bytes)
     )?;
     let segment = show_bytes(device.segment_bytes);
-    writeln!(out, "  segments  {} of {segment}, {} of them free", device.segments, device.free_segments)?;
+    writeln!(out, "  segments  {} of {segment}, {} free", device.segments, device.free_segments)?;
     let (probation, main) = (show_bytes(device.probation_bytes), show_bytes(device.main_bytes));
     writeln!(out, "  contents  {probation} on probation, {main} in the main queue")?;
     writeln!(out)?;
@@ -267,7 +268,7 @@ mod tests {
             cache device /c, 64 MiB
               uuid      a5a5a5a5-a5a5-a5a5-a5a5-a5a5a5a5a5a5, epoch 3 of the superblock
               journal   640 KiB; 64 MiB are used, and can grow to 1 GiB
-              segments  249 of 256 KiB, 245 of them free
+              segments  249 of 256 KiB, 245 free
               contents  1 MiB on probation, 0 B in the main queue
 
             VOLUME   SIZE  CACHED   DIRTY  ORIGIN

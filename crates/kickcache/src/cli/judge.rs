@@ -1,6 +1,7 @@
-//! `kickcache judge`: runs two commands in turns, and says by its exit code whether the new one is worse.
+//! `kickcache judge`: runs two commands in alternation, and reports by its exit code whether the new one is
+//! worse.
 //!
-//! Whatever goes wrong here ends with 128 or more: `git bisect run` takes smaller codes for verdicts.
+//! Every error here ends with 128 or more: `git bisect run` takes smaller codes as verdicts.
 
 use std::ffi::OsString;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -39,11 +40,11 @@ Examples:
 
 Metrics:
   iops, bandwidth, mean, p50, p99, p99.9 ...  of fio's JSON (percentiles: best of json+), or of a
-                    result of kickcache; or what the command prints as {\"iops\": 123}, or as a number
-                    alone on its last line
+                    result of kickcache; or a figure that the command prints as {\"iops\": 123}, or as
+                    a number alone on its last line
   time, cpu-time    of the command itself
-  number            the last line that it prints (say which way is worse)
-  json:/PATH        a number in the JSON that it prints (say which way is worse)
+  number            the last line of its output (needs --higher-is-worse or --lower-is-worse)
+  json:/PATH        a number in its JSON output (needs --higher-is-worse or --lower-is-worse)
 
 Exit codes, as `git bisect run` understands them:
   0         good: not worse than the margin
@@ -54,9 +55,9 @@ Exit codes, as `git bisect run` understands them:
             command failed or gave no number, or an argument is wrong
   128 + N   a command died by signal N; 129, 130 and 143: this program was interrupted
 
-docs/evidence/judge.md walks through a bisection, and says why the verdict may be trusted.";
+docs/evidence/judge.md has an example of a bisection, and the proof of the error bound.";
 
-/// Most rounds that may be asked for.
+/// The upper limit of --rounds-max.
 const ROUNDS_LIMIT: u16 = 1000;
 
 fn parse_rounds_max(text: &str) -> Result<u16, String> {
@@ -71,52 +72,53 @@ fn parse_rounds_max(text: &str) -> Result<u16, String> {
     }
 }
 
-/// Say whether a command is worse than a known-good one, with an exit code for `git bisect run`
+/// Compare a command with a known-good one, with an exit code for `git bisect run`
 ///
-/// Runs both in turns, in pairs whose order a coin decides, until the evidence is enough: 9 or 10 rounds on a quiet
-/// machine. A command that is worse by the margin or more is bad, one that is worse by half of it or less is good; what lies
-/// between may be called either. Each of the two verdicts is wrong with a chance of 0.5 % at most, however noisy the machine.
+/// Runs both in alternation, in pairs whose order a coin decides, until the evidence suffices: 9 or 10 rounds
+/// on a quiet machine. A command that is worse by the margin or more is bad, a command that is worse by half
+/// of it or less is good; a command between the two limits may get either verdict. Each of the two verdicts
+/// is wrong with a probability of 0.5 % at most, however noisy the machine.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct JudgeArgs {
     /// The known-good command, a line for `sh -c`; with --baseline or --save, the control
     #[arg(long, value_name = "COMMAND", required_unless_present_any = ["baseline", "save"])]
     against: Option<String>,
-    /// What is compared; see below
+    /// The measure to compare; see below
     #[arg(long)]
     metric: Metric,
-    /// How much worse is bad: 20% is 1.2 times the time, or 1/1.2 of the rate
+    /// Margin, 1% to 1000%: 20% is 1.2 times the time, or 1/1.2 of the rate
     #[arg(long, value_name = "PERCENT", default_value = "20%")]
     worse_than: Margin,
-    /// A higher number is worse, as of times
+    /// A higher number is worse, as for times
     #[arg(long, conflicts_with = "lower_is_worse")]
     higher_is_worse: bool,
-    /// A lower number is worse, as of rates
+    /// A lower number is worse, as for rates
     #[arg(long)]
     lower_is_worse: bool,
     /// Compare with a stored result; its control, or --against, is run again, and may have drifted by a quarter of the
     /// margin
     #[arg(long, value_name = "FILE", conflicts_with = "save")]
     baseline: Option<PathBuf>,
-    /// Judge nothing: measure COMMAND, and --against as a control beside it, and store the result
+    /// Give no verdict: measure COMMAND, and --against as a control, and store the result
     #[arg(long, value_name = "FILE")]
     save: Option<PathBuf>,
-    /// Rounds of --save
+    /// Rounds of --save, 6 to 1000
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u16).range(6..=1000))]
     rounds: u16,
-    /// The most rounds; without a verdict then, it cannot be judged. Fewer than 9 are never enough
+    /// Upper limit of rounds, 9 to 1000; without a verdict by then, the exit code is 125
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = parse_rounds_max)]
     rounds_max: u16,
     /// Seed of the order in each round [default: another one each time]
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// COMMAND is a line for the shell, too
+    /// Run COMMAND by the shell, too
     #[arg(long)]
     shell: bool,
     /// Print the result as JSON, with every round
     #[arg(long)]
     json: bool,
-    /// The command that is judged
+    /// The command to judge
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
@@ -169,7 +171,7 @@ impl JudgeArgs {
         Ok(report.exit_code())
     }
 
-    /// Prints the report; a verdict stands, whether somebody reads it or not.
+    /// Prints the report; a closed pipe does not change the verdict.
     fn print(&self, report: &Report, out: &mut dyn Write) {
         if report.exit_code() > 1 || self.json {
             notice(&format!("kickcache: {}", report.sentence()));
@@ -247,7 +249,7 @@ impl JudgeArgs {
             ))),
             (known, said) => known.or(said).ok_or_else(|| {
                 NoVerdict::stop(format!(
-                    "say which way {metric} is worse: --higher-is-worse or --lower-is-worse"
+                    "no direction is given for {metric}; add --higher-is-worse or --lower-is-worse"
                 ))
             }),
         }
@@ -259,7 +261,7 @@ fn listen() -> Result<Interrupt, NoVerdict> {
         .map_err(|error| NoVerdict::stop(format!("signals cannot be listened to: {error}")))
 }
 
-/// A seed that nobody knows before.
+/// An unpredictable seed.
 fn any_seed() -> u64 {
     RandomState::new().build_hasher().finish() >> 16
 }

@@ -1,4 +1,5 @@
-//! Before volumes are served without their cache device: what it holds of them is dropped, or that is refused.
+//! Checks before volumes are served without their cache device: its blocks of them are dropped, or the start
+//! refuses the volumes.
 
 use std::path::Path;
 
@@ -23,7 +24,7 @@ use crate::cli::exit::sentence;
 use crate::cli::rehearsal::Rehearsal;
 use crate::cli::unserved::leave_unserved;
 
-/// How a user goes on without what another cache device holds.
+/// How a user gives up the data on another cache device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum GoOn {
     /// With this one in its place.
@@ -33,7 +34,7 @@ pub(super) enum GoOn {
 }
 
 impl GoOn {
-    /// The flag that says it, for one volume of a cache device.
+    /// The flag for one volume of a cache device.
     fn flag(self, cache: &CacheSpec, volume: &VolumeSpec) -> Flag {
         match self {
             GoOn::NewCache => new_cache(&cache.device),
@@ -41,7 +42,7 @@ impl GoOn {
         }
     }
 
-    /// Whether the user said it.
+    /// Whether the user passed the flag.
     fn is_said(self, cache: &CacheSpec, volume: &VolumeSpec) -> bool {
         match self {
             GoOn::NewCache => cache.replacement == Replacement::Accept,
@@ -50,7 +51,8 @@ impl GoOn {
     }
 }
 
-/// Leaves a cache device if that was asked for. Volumes with dirty blocks that would be lost are taken from the plan.
+/// Takes a cache device out of use if the user requests it. Volumes with dirty blocks that would be lost are
+/// removed from the plan.
 pub(super) fn leave_out(
     cache: &mut CacheSpec,
     state: &StatePlace,
@@ -65,7 +67,7 @@ pub(super) fn leave_out(
     let uuid = uuid_of(&cache.device);
     leave_missed(cache, state, uuid.as_deref(), GoOn::LoseDirty);
     leave_dirty(cache, state)?;
-    // Before anything is given up.
+    // The rehearsal comes before any data is given up.
     rehearsal.volumes(cache)?;
     let mut untold = None;
     for (loss, dirty) in [(DirtyLoss::Refused, DirtyBlocks::Keep), (DirtyLoss::Accepted, DirtyBlocks::Lose)] {
@@ -90,7 +92,8 @@ pub(super) fn leave_out(
     Ok(())
 }
 
-/// Drops what a cache device holds of volumes, and tells what is lost; gives why the device does not know of it, if it does not.
+/// Drops the blocks of volumes on a cache device, and logs the lost ones. If the device could not record
+/// this, returns the reason.
 fn leave_volumes(
     device: &Path,
     names: &[&str],
@@ -98,7 +101,7 @@ fn leave_volumes(
     state: &StatePlace,
 ) -> anyhow::Result<Option<OfflineError>> {
     let left = match leave(device, names, dirty, state) {
-        // It is noted of those that are left that their origins lack nothing.
+        // For the remaining volumes, the state directory records that their origins are complete.
         Err(OfflineError::Unknown { source, .. }) => {
             Left { lost: Vec::new(), dropped: Vec::new(), untold: Some(*source) }
         }
@@ -119,8 +122,8 @@ fn leave_volumes(
     Ok(left.untold)
 }
 
-/// Takes volumes from the plan of which another cache device than the one that is chosen may hold what their origin lacks.
-/// What the user goes on without is told.
+/// Removes volumes from the plan if a cache device other than the chosen one may hold blocks that their
+/// origin lacks. If the user accepts the loss, it is logged.
 pub(super) fn leave_missed(cache: &mut CacheSpec, state: &StatePlace, uuid: Option<&str>, go_on: GoOn) {
     let why = |volume: &VolumeSpec| {
         let why = missed_of(cache, volume, state, uuid, go_on)?;
@@ -138,7 +141,7 @@ fn missed_of(
     go_on: GoOn,
 ) -> Option<String> {
     let whole = whole_path(&cache.device);
-    // One that is not there is refused by those who open it.
+    // A missing origin is refused when it is opened.
     let identity = volume.origin.identity().ok()?;
     let flag = go_on.flag(cache, volume);
     let name = &volume.name;
@@ -146,13 +149,14 @@ fn missed_of(
         Ok(Some(record)) if go_on.is_said(cache, volume) => {
             tracing::warn!(
                 event = "dirty_given_up",
-                "volume {name}: {flag} gives up what the cache device {} held of it, which may have held dirty blocks that \
-                 the origin {identity} lacks; how many is unknown",
+                "volume {name}: {flag} gives up the blocks of the volume on the cache device {}, which \
+                 may include dirty blocks that the origin {identity} lacks; their number is unknown",
                 record.cache_path.display()
             );
             None
         }
-        // One that cannot be read, or is not there, may be the one that is noted: that is the whole start's.
+        // A device that is missing or unreadable may be the recorded one: then the error concerns the whole
+        // start.
         Ok(Some(record)) if uuid.is_some() || record.cache_path != whole => {
             let chosen = format!("{} is another one", cache.device.display());
             Some(missed_device::sentence(&record, &chosen, &flag, state))
@@ -161,20 +165,21 @@ fn missed_of(
         Err(error) if go_on.is_said(cache, volume) => {
             tracing::warn!(
                 event = "dirty_given_up",
-                "volume {name}: {flag} gives up what any other cache device held of it, which may have held dirty blocks that \
-                 the origin {identity} lacks; how many is unknown: {error}"
+                "volume {name}: {flag} gives up the blocks of the volume on any other cache device, \
+                 which may include dirty blocks that the origin {identity} lacks; their number is \
+                 unknown: {error}"
             );
             None
         }
         Err(error) => Some(format!(
-            "it is unknown whether a cache device holds blocks that its origin lacks: {error}, or say {flag} to go on \
-             without what it holds"
+            "it is unknown whether a cache device holds blocks that its origin lacks: {error}, or use \
+             {flag} to serve the volume without them"
         )),
     }
 }
 
-/// Takes volumes from the plan that have dirty blocks on the cache device, or may have: one that cannot be read has none of
-/// those whose origins lack nothing, as it is noted.
+/// Removes volumes from the plan that have, or may have, dirty blocks on the cache device. An unreadable
+/// device has no dirty blocks of a volume whose origin is recorded as complete.
 fn leave_dirty(cache: &mut CacheSpec, state: &StatePlace) -> anyhow::Result<()> {
     let kept = || cache.volumes.iter().filter(|volume| volume.dirty_loss == DirtyLoss::Refused);
     let names: Vec<&str> = kept().map(|volume| volume.name.as_str()).collect();
@@ -205,7 +210,7 @@ fn leave_dirty(cache: &mut CacheSpec, state: &StatePlace) -> anyhow::Result<()> 
     Ok(())
 }
 
-/// Whether it is noted of a volume that its origin lacks nothing.
+/// Whether the state directory records that a volume's origin is complete.
 fn is_noted_complete(volume: &VolumeSpec, state: &StatePlace) -> bool {
     let (Some(store), Ok(identity)) = (state.store(), volume.origin.identity()) else { return false };
     matches!(store.origin(&identity), Ok(Some(record)) if !record.may_be_dirty)
@@ -218,7 +223,7 @@ enum Noted {
     No,
 }
 
-/// Notes that the origins lack nothing, and that what any cache device holds of them is old.
+/// Records that the origins are complete, and that their data on any cache device is stale.
 fn note_left(cache: &CacheSpec, state: &StatePlace) -> anyhow::Result<Noted> {
     let Some(store) = state.store() else { return Ok(Noted::No) };
     for volume in &cache.volumes {
@@ -244,12 +249,12 @@ fn tell_untold(device: &Path, error: &anyhow::Error, noted: Noted) {
     match noted {
         Noted::Yes => tracing::warn!(
             event = "record_failed",
-            "{device} does not know that it is left out ({error:#}), but the state directory records it: what it holds of \
-             these volumes is stale, and is not used"
+            "{device} could not record that it is out of use ({error:#}), but the state directory \
+             records it: its blocks of these volumes are stale, and are not used"
         ),
         Noted::No => tracing::error!(
             event = "record_failed",
-            "{device} does not know that it is left out ({error:#}): format it before you use it again"
+            "{device} could not record that it is out of use ({error:#}): format it before you use it again"
         ),
     }
 }

@@ -21,33 +21,35 @@ const BAR: &str = "writing back {bar:30} {percent:>3} %  {bytes}/{total_bytes}  
 
 const EXAMPLES: &str = "\
 Examples:
-  kickcache leave-out --dry-run         say what would be written back, and change nothing
+  kickcache leave-out --dry-run         print the planned changes, and change nothing
   kickcache leave-out                   the daemon's only cache device
   kickcache leave-out --cache /dev/nvme0n1p4 --abandon-dirty
-                                        a device that fails: what cannot be written back of it is lost
+                                        a failing device: blocks that cannot be read are lost
   kickcache replace --with /dev/nvme1n1p1
-                                        afterwards: another device is taken in, empty";
+                                        afterwards: put another device into use, empty";
 
-/// Leave a cache device out while its volumes are served
+/// Take a cache device out of use while its volumes are served
 ///
-/// What is dirty there is written back; then the volumes are served from their origins alone, the device says that it is out of service,
-/// and it is closed, so that the drive can be pulled. Clients go on. A device that is out of service after errors is left out in the same
-/// way. `kickcache replace` takes another one in (docs/how-to/replace.md).
+/// The dirty blocks of the device are written back. Then the volumes are served from their origins alone, the
+/// device is marked as out of service, and it is closed, so that the drive can be removed. Clients continue.
+/// A device that is out of service after errors is taken out in the same way. `kickcache replace` puts
+/// another one into use (docs/how-to/replace.md).
 ///
-/// The daemon goes on with it if this command is interrupted (exit code 130); `kickcache status` says how much is left to be written back.
+/// If this command is interrupted (exit code 130), the daemon continues the operation; `kickcache status`
+/// shows how many bytes are left to be written back.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct LeaveOutArgs {
-    /// The cache device, if the daemon has several
+    /// Cache device [default: the daemon's only one]
     #[arg(long, value_name = "CACHE")]
     cache: Option<PathBuf>,
-    /// Lose the dirty blocks that cannot be written back, after 3 s without any
+    /// Lose the dirty blocks that cannot be written back, after 3 s without progress
     #[arg(long)]
     abandon_dirty: bool,
-    /// Check everything, print what would be done, and change nothing
+    /// Check all conditions, print the planned changes, and change nothing
     #[arg(long)]
     dry_run: bool,
-    /// Print the device, what was dirty and what is lost as JSON
+    /// Print the device, its dirty bytes and its lost bytes as JSON
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -81,7 +83,7 @@ impl LeaveOutArgs {
 
 /// Shows how much is left to be written back.
 fn show(client: &Client, bar: &ProgressBar) {
-    // Whoever asked will be told what is wrong.
+    // The command's reply has the error.
     let Ok(Report { caches, .. }) = client.status() else { return };
     let leaving = caches.into_iter().find_map(|cache| cache.leaving_out);
     if let Some(LeavingOutReport { left_bytes, bytes }) = leaving {

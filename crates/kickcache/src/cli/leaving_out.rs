@@ -19,12 +19,12 @@ use crate::cli::start::Served;
 /// How often it is looked at how far the drain is, and how long it may get nowhere.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 const STUCK_MAX: Duration = Duration::from_secs(10);
-/// The same where what is left may be lost.
+/// The same where the remaining blocks may be lost.
 const STUCK_MAX_ABANDONED: Duration = Duration::from_secs(3);
-/// The same where nothing is left but what cannot be read.
+/// The same where all remaining blocks are unreadable.
 const STUCK_MAX_UNREADABLE: Duration = Duration::from_secs(2);
-/// Blocks that are written back while new requests wait, at most, and how long a drain gets no further then: clients write some of
-/// them again and again.
+/// The most blocks that are written back while new requests wait, and how long the drain must have been
+/// without progress before: clients keep rewriting a few blocks.
 const REST_MAX: u64 = 64;
 const REST_AFTER: Duration = Duration::from_millis(300);
 
@@ -37,7 +37,7 @@ pub(super) struct LeavingOut {
 }
 
 impl LeavingOut {
-    /// Looks at what is in its way, before anything is done for it.
+    /// Checks for obstacles before the operation starts.
     ///
     /// # Errors
     /// It cannot be left out.
@@ -49,7 +49,7 @@ impl LeavingOut {
         Ok(LeavingOut { served, fate, settings })
     }
 
-    /// What is dirty there.
+    /// The dirty blocks of the device, by volume.
     ///
     /// # Errors
     /// The server is stopping.
@@ -58,12 +58,13 @@ impl LeavingOut {
         Ok(dirty_volumes(unclean.map_err(control_error)?))
     }
 
-    /// Writes back what is dirty, while the volumes are served from their origins: of what may be lost, as much as can be.
+    /// Writes back the dirty blocks, while the volumes are served from their origins; if the loss is
+    /// accepted, as many blocks as possible.
     ///
     /// # Errors
     /// It gets nowhere, or the server stops.
     pub(super) fn drain(&self) -> Result<(), ControlError> {
-        // Before anything is asked of a device: what fails at once counts.
+        // The errors are counted before the devices are used, so that an immediate failure counts.
         let errors = self.left()?.errors;
         for named in &self.settings {
             self.served.handle.set_mode(&named.volume, Mode::Bypass).map_err(control_error)?;
@@ -106,7 +107,7 @@ impl LeavingOut {
         Ok(Left::of(&status))
     }
 
-    /// Leaves it out; gives what is lost.
+    /// Takes the device out of use; returns the lost blocks.
     ///
     /// # Errors
     /// It stays.
@@ -134,7 +135,7 @@ fn dirty_volumes(unclean: Vec<Unclean>) -> Vec<DirtyVolume> {
     unclean.into_iter().map(dirty).collect()
 }
 
-/// What the drain has before it.
+/// The remaining work of the drain.
 struct Left {
     /// Dirty, or not flushed by the origin.
     blocks: u64,
@@ -184,7 +185,7 @@ impl Left {
 
     fn late(&self, stuck_for: Duration) -> ControlError {
         ControlError::Refused(format!(
-            "{} were not written back: no block was in {} s, and no device reports an error, so that the cache device stays; the status              shows which device is silent: see to that, then ask again",
+            "{} were not written back: none was in {} s, and no device reports an error, so the cache device stays in use; the status shows which device does not respond: check it, then try again",
             self.told.join(" and "),
             stuck_for.as_secs()
         ))
@@ -196,8 +197,8 @@ impl Left {
             damaged => format!(" ({} cannot be read from the cache device)", counted(damaged, "block")),
         };
         ControlError::Refused(format!(
-            "{} cannot be written back{unreadable}, so that the cache device stays; the log and the status show what is wrong: \
-             mend that, or say --abandon-dirty, which loses them",
+            "{} cannot be written back{unreadable}, so the cache device stays in use; the log and the \
+             status show the error: correct it, or use --abandon-dirty, which loses these blocks",
             self.told.join(" and ")
         ))
     }
@@ -205,21 +206,17 @@ impl Left {
 
 /// Says in the log that a cache device stays.
 pub(super) fn tell_not_left_out(device: &str, error: &ControlError) {
-    tracing::error!(
-        event = "cache_not_left_out",
-        device,
-        "the cache device {device} is not left out, and goes on: {error}"
-    );
+    tracing::error!(event = "cache_not_left_out", device, "the cache device {device} stays in use: {error}");
 }
 
-/// Says in the log that a cache device is left out, and what is lost.
+/// Logs that a cache device is out of use, and its lost blocks.
 pub(super) fn tell_left_out(device: &str, lost: &[DirtyVolume]) {
     for DirtyVolume { volume, bytes } in lost {
         let lost = show_bytes(*bytes);
         tracing::error!(
             event = "dirty_lost",
             volume,
-            "{lost} of {volume} that were dirty on {device} alone are LOST, as was asked for"
+            "{lost} of {volume} that were dirty on {device} alone are LOST, as requested"
         );
     }
     tracing::warn!(

@@ -9,46 +9,52 @@ use kickcache_daemon::plan::span::{parse_burst, parse_idle_time};
 use kickcache_daemon::plan::volume_spec::VolumeSpec;
 use serde_json::{Map, Value};
 
-/// Limits of a volume; what was not said is as by default.
+/// Limits of a volume; a limit that is not given has its default.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct LimitFlags {
-    /// Dirty part of the cache device above which writes go through to the origin: 1% to 90% [default: 70%]
+    /// Dirty share above which writes go through to the origin, in percent of the cache device: 1% to 90%
+    /// [default: 70%]
     #[arg(long, value_name = "PERCENT", requires = "cache", allow_hyphen_values = true)]
     dirty_limit: Option<DirtyMark>,
-    /// Dirty part from which on writeback goes at full speed [default: 5/7 of the limit]
+    /// Dirty share above which writeback runs at full speed, in percent of the cache device: 1% to 90%
+    /// [default: 5/7 of the limit]
     #[arg(long, value_name = "PERCENT", requires = "cache", allow_hyphen_values = true)]
     dirty_high: Option<DirtyMark>,
-    /// Dirty part from which on writeback goes on beside requests [default: 3/5 of the high mark]
+    /// Dirty share above which writeback runs alongside client I/O, in percent of the cache device: 1% to 90%
+    /// [default: 3/5 of the high mark]
     #[arg(long, value_name = "PERCENT", requires = "cache", allow_hyphen_values = true)]
     dirty_low: Option<DirtyMark>,
-    /// Without requests for this long, all that is dirty is written back: 10ms to 24h [default: 500ms]
+    /// Idle time after which all dirty blocks are written back: 10ms to 24h [default: 500ms]
     #[arg(long, value_name = "TIME", requires = "cache", value_parser = parse_idle_time, allow_hyphen_values = true)]
     idle_after: Option<Duration>,
-    /// Writeback gives the origin at most this many bytes a second, such as 50M/s, below the high mark [default: no cap]
+    /// Limit of writeback in bytes a second, such as 50M/s, below the high mark: 64K/s or more [default: no
+    /// limit]
     #[arg(long, value_name = "RATE", requires = "cache", allow_hyphen_values = true)]
     writeback_rate: Option<ByteRate>,
-    /// Writeback gives the origin at most this many requests a second, below the high mark [default: no cap]
+    /// Limit of writeback in requests a second, below the high mark [default: no limit]
     #[arg(long, value_name = "N", requires = "cache", allow_hyphen_values = true)]
     writeback_iops: Option<RequestRate>,
-    /// Clients read and write at most this many bytes a second together, such as 100M/s [default: no cap]
+    /// Limit of all clients in bytes a second, such as 100M/s: 64K/s or more [default: no limit]
     #[arg(long, value_name = "RATE", requires = "cache", allow_hyphen_values = true)]
     client_bandwidth: Option<ByteRate>,
-    /// Clients get at most this many requests a second together [default: no cap]
+    /// Limit of all clients in requests a second [default: no limit]
     #[arg(long, value_name = "N", requires = "cache", allow_hyphen_values = true)]
     client_iops: Option<RequestRate>,
-    /// Clients may use at once what the caps left them for this long: 10ms to 1h [default: 1s]
+    /// How long unused quota accumulates for a burst: 10ms to 1h [default: 1s]
     #[arg(long, value_name = "TIME", requires = "cache", value_parser = parse_burst, allow_hyphen_values = true)]
     client_burst: Option<Duration>,
-    /// What other volumes do not take from it of the cache device, such as 20% or 20G [default: nothing]
+    /// Cache space reserved for this volume, in percent of the cache device or bytes, such as 20% or 20G
+    /// [default: none]
     #[arg(long, value_name = "PART|SIZE", requires = "cache", allow_hyphen_values = true)]
     room_min: Option<Room>,
-    /// What it has of the cache device at most, such as 50% or 50G, but for dirty blocks [default: no bound]
+    /// Cache space limit for this volume, in percent of the cache device or bytes; dirty blocks do not count
+    /// [default: no limit]
     #[arg(long, value_name = "PART|SIZE", requires = "cache", allow_hyphen_values = true)]
     room_max: Option<Room>,
 }
 
 impl LimitFlags {
-    /// What a configuration file would say of them.
+    /// The limits as keys of a configuration file.
     pub(crate) fn keys(&self) -> Map<String, Value> {
         let mark = |mark: Option<DirtyMark>| mark.map(|mark| Value::from(mark.to_string()));
         let span = |span: Option<Duration>| span.map(|span| Value::from(format!("{}ms", span.as_millis())));
@@ -97,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_daemon_is_told_every_limit_as_it_was_said() {
+    fn every_limit_flag_reaches_the_daemon_unchanged() {
         let all = [
             ["--dirty-limit", "63%"],
             ["--dirty-high", "40%"],
@@ -113,7 +119,7 @@ mod tests {
         ];
         let command =
             LimitFlags::augment_args(Command::new("limits").arg(clap::Arg::new("cache").long("cache")));
-        assert_eq!(command.get_arguments().count() - 1, all.len(), "every flag is said here");
+        assert_eq!(command.get_arguments().count() - 1, all.len(), "the table has every flag");
         let matches = command
             .get_matches_from(["limits", "--cache", "/c"].into_iter().chain(all.into_iter().flatten()));
         let flags = LimitFlags::from_arg_matches(&matches).unwrap();

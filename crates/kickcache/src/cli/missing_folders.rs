@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use kickcache_daemon::plan::ServePlan;
 use kickcache_daemon::plan::default_paths::runtime_dir;
 
-/// Folders for sockets that did not exist: a start that fails leaves none of them behind.
+/// Folders that were created for sockets: a start that fails removes them again.
 pub(super) struct MissingFolders(Vec<PathBuf>);
 
 impl MissingFolders {

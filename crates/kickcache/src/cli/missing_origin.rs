@@ -10,15 +10,16 @@ use kickcache_daemon::serve::config::StatePlace;
 use kickcache_daemon::shell_command::ShellCommand;
 use kickcache_units::show_bytes;
 
-/// Whether an origin cannot be opened because nothing is there.
+/// Whether an origin cannot be opened because it does not exist.
 pub(super) fn is_missing(error: &OpenError) -> bool {
     matches!(error, OpenError::Open { source, .. } if source.kind() == io::ErrorKind::NotFound)
 }
 
-/// What to do about the missing origin of a volume, to follow the reason; with what of it is dirty on the cache device.
+/// The remedy for the missing origin of a volume, appended to the reason; it names the volume's dirty bytes
+/// on the cache device.
 pub(super) fn what_to_do(cache: &CacheSpec, name: &str, state: &StatePlace) -> String {
     let detach = ShellCommand::new("detach").path(&cache.device).word(name);
-    let back = "put it back, or say where it is now (--origin, with --origin-moved), then `kickcache reload`, or start again";
+    let back = "put it back, or name its new place (--origin, with --origin-moved), then `kickcache reload`, or start again";
     let give_up = "or, if it is lost, stop the daemon and remove the volume";
     match dirty_bytes(&cache.device, name, state) {
         Some(0) => {
@@ -36,7 +37,7 @@ pub(super) fn what_to_do(cache: &CacheSpec, name: &str, state: &StatePlace) -> S
     }
 }
 
-/// Bytes that the cache device has and the origin may lack; `None` if nobody can say.
+/// Bytes on the cache device that the origin may lack; `None` if they are unknown.
 fn dirty_bytes(device: &Path, name: &str, state: &StatePlace) -> Option<u64> {
     let held = needed(device, &[name], state).ok()?;
     Some(held.iter().flat_map(|volume| &volume.dirty).map(|extent| extent.length).sum())

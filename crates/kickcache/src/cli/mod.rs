@@ -91,7 +91,7 @@ const USAGE: i32 = 2;
 
 const EXAMPLES: &str = "\
 Examples:
-  kickcache demo                        show what a cache is worth, on a simulated slow disk
+  kickcache demo                        show the effect of a cache on a simulated slow disk
   kickcache serve --cache /var/cache/vm1.img --size 20G --origin /dev/sdb --name vm1 \\
                   --nbd unix:/run/kickcache/vm1.sock
   kickcache status --watch              show all volumes, every 2 seconds
@@ -99,14 +99,14 @@ Examples:
 
 Exit codes:
   0  success
-  1  failure; the message on standard error says why
-  2  an argument or a key of the configuration file is wrong, or a file that it names: a trace,
+  1  failure; see the message on standard error
+  2  an argument or a key of the configuration file is wrong, or a file named by one: a trace,
      a result, prices
   3  no daemon answers at the control socket
   4, 5, 6  `check` found damage: see `kickcache check --help`
-  7  `check` or `inspect` found a cache device that no daemon uses: out of service, or an older
+  7  `check` or `inspect` found a cache device that no daemon uses: out of service, an older copy,
      copy
-  8  `serve` was told to stop, and blocks are on a cache device out of service alone, or lost, or a
+  8  `serve` was stopped, and blocks are on a cache device out of service alone, or lost, or a
      second signal cut the stop short
   130  the command was interrupted, by a signal or because its terminal or pipe was closed: `bench`
      prints its complete rounds; of `drain --wait`, `replace` and `leave-out` the daemon continues
@@ -114,9 +114,9 @@ Exit codes:
 
 /// A user-space block cache for Linux: a small fast device in front of a big slow one.
 ///
-/// kickcache puts a fast file or block device (the cache device) in front of a slow one (the origin) and serves the
-/// result, a volume, as a disk over NBD, over vhost-user or as a block device of this host. The origin keeps the contents
-/// that it would have without a cache. A drained volume can be detached at any time.
+/// kickcache puts a fast file or block device (the cache device) in front of a slow one (the origin) and
+/// serves the result, a volume, as a disk over NBD, over vhost-user or as a block device of this host. The
+/// origin has the same layout as without a cache. A drained volume can be detached at any time.
 #[derive(Debug, Parser)]
 #[command(name = "kickcache", version, long_version = version::long(), max_term_width = 100, after_help = EXAMPLES, arg_required_else_help = true)]
 struct Cli {
@@ -201,7 +201,8 @@ fn words_of_user() -> impl Iterator<Item = OsString> {
     std::env::args_os().chain(std::env::var_os(STATE_VARIABLE))
 }
 
-/// Runs the command of this process: reads the arguments, does it, says on standard error in one sentence what failed.
+/// Runs the command of this process: parses the arguments, runs the command, and prints an error as one
+/// sentence on standard error.
 pub fn main() -> ExitCode {
     if let Some(refused) = words_of_user().find_map(|word| path_text(&word).err()) {
         notice(&format!("kickcache: {refused}"));
@@ -231,7 +232,7 @@ fn refuse(error: &clap::Error, words: &[String]) {
     if words.iter().any(|word| word.chars().any(is_escaped)) {
         return notice(&error.render().to_string());
     }
-    // Nobody may be left to read it.
+    // The pipe may be closed.
     let _ = error.print();
 }
 

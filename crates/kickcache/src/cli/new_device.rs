@@ -1,4 +1,4 @@
-//! A device that is to be used in the place of a cache device: what it is here already, and what it holds.
+//! Checks of a device that is to replace a cache device: its present use in this daemon, and its contents.
 
 use std::path::PathBuf;
 
@@ -29,7 +29,7 @@ pub(super) struct NewDevice {
     uses: Vec<Use>,
 }
 
-/// What a device is here already, and no `--force` takes it from that.
+/// The present use of a device in this daemon; `--force` does not override it.
 struct Use {
     path: PathBuf,
     what: String,
@@ -70,10 +70,10 @@ impl NewDevice {
         ServeError::Cache { path: self.spec.path.clone(), what }
     }
 
-    /// Refuses what is used here, at once: its lock says only that it is in use.
+    /// Refuses a device in use by this daemon, at once: a failed lock would not name the use.
     ///
     /// # Errors
-    /// As what it is used.
+    /// The error names the use.
     pub(super) fn check_unused(&self) -> Result<(), ServeError> {
         let path = &self.spec.path;
         let is_it =
@@ -84,14 +84,14 @@ impl NewDevice {
         }
     }
 
-    /// Refuses what may be missed, as `format` does.
+    /// Refuses a device with data that may be needed, as `format` does.
     fn check(&self) -> Result<(), ServeError> {
         self.check_unused()?;
         let checked = self.formatting(self.spec.overwrite).check_contents();
         checked.map_err(|error| self.refuse(self.without_path(&sentence(&*error))))
     }
 
-    /// What is lost with `--force`, in words.
+    /// The data that `--force` destroys, as a text.
     pub(super) fn destroyed(&self) -> Option<String> {
         let found = access::metadata(&self.spec.path).ok()?;
         if self.spec.overwrite == Overwrite::Refuse || found.is_file() && found.len() == 0 {
@@ -158,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_origin_that_cannot_be_served_is_not_taken_whatever_is_forced() {
+    fn force_does_not_take_an_origin_that_is_unserved() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         std::fs::write(at("a"), vec![b'a'; 8 << 20]).unwrap();

@@ -1,4 +1,5 @@
-//! What is said of a device that is no cache device, or holds dirty blocks, before it is given up.
+//! Messages about a path that is not a cache device, or holds dirty blocks, before it is overwritten or given
+//! up.
 
 use std::path::Path;
 
@@ -11,8 +12,8 @@ use kickcache_daemon::serve::lost_superblock::{lost_superblock, noted_dirty};
 use kickcache_daemon::shell_command::ShellCommand;
 use kickcache_units::show_bytes;
 
-/// An error of a tool, with what to do about a damaged log, and with what is noted of the cache device that was at the path, if there
-/// is none any more.
+/// An error of a tool with a remedy for a damaged log. If the path has no cache device any more, it adds the
+/// recorded one.
 pub(super) fn with_notes(error: OfflineError, path: &Path, state: &StatePlace) -> anyhow::Error {
     if let OfflineError::Content { source, .. } = &error
         && let Some(next) = damaged_log(source, path, state)
@@ -65,8 +66,8 @@ pub(super) fn refuse_dirty(path: &Path, state: &StatePlace) -> anyhow::Result<()
     ))
 }
 
-/// Refuses to make a new one of a cache device that nobody can read, if its blocks may be missed. Else what is wrong with it is said
-/// by those who open it.
+/// Refuses to format an unreadable cache device while its blocks may be needed. Other defects are reported when
+/// the device is opened.
 fn refuse_noted(error: OfflineError, path: &Path, state: &StatePlace) -> anyhow::Result<()> {
     match (&error, noted_dirty(path, state)) {
         (OfflineError::Content { .. }, Some(names)) => Err(anyhow!(

@@ -10,13 +10,13 @@ use kickcache_daemon::state::default_directory;
 use kickcache_model::trace_file::Format;
 use kickcache_units::Size;
 
-/// Which daemon is meant.
+/// The daemon of the command.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ControlOption {
     /// Control socket of the daemon
     ///
-    /// Default: $XDG_RUNTIME_DIR/kickcache/control.sock, or /run/kickcache/control.sock if that variable is not set.
-    /// Commands try the second where the first does not exist. Each daemon needs a socket of its own.
+    /// Default: $XDG_RUNTIME_DIR/kickcache/control.sock, or /run/kickcache/control.sock if that variable is
+    /// not set. If the first does not exist, commands try the second. Each daemon needs a socket of its own.
     #[arg(long, value_name = "PATH")]
     pub(crate) control: Option<PathBuf>,
 }
@@ -37,10 +37,10 @@ impl ControlOption {
     }
 }
 
-/// The state directory: what must be known when a cache device is missing.
+/// The state directory; its records are needed when a cache device is missing.
 #[derive(Debug, clap::Args)]
 pub(crate) struct StateOption {
-    /// State directory: records which cache device each origin has, and whether it may be dirty there
+    /// State directory: records the cache device of each origin, and whether the origin may lack dirty blocks
     ///
     /// Default: $KICKCACHE_STATE; else /var/lib/kickcache for root, $XDG_STATE_HOME/kickcache or
     /// ~/.local/state/kickcache for other users.
@@ -73,7 +73,7 @@ pub(crate) fn parse_cache_size(text: &str) -> Result<Size, String> {
 pub(crate) fn parse_format(text: &str) -> Result<Format, String> {
     let names = || Format::ALL.map(Format::name).join(", ");
     let found = Format::ALL.into_iter().find(|format| format.name() == text);
-    found.ok_or_else(|| format!("`{text}` is no format; use one of {}", names()))
+    found.ok_or_else(|| format!("`{text}` is not a format; use one of {}", names()))
 }
 
 /// Reads a number of seconds, such as `5` or `0.5`.
@@ -83,7 +83,7 @@ pub(crate) fn parse_seconds(text: &str) -> Result<Duration, String> {
     Ok(Duration::from_secs_f64(seconds))
 }
 
-/// Reads a span of time, such as `90s`, `30m`, `1h` or `2d`; a number alone is one of seconds.
+/// Parses a time span, such as `90s`, `30m`, `1h` or `2d`; a number without a unit is in seconds.
 pub(crate) fn parse_span(text: &str) -> Result<Duration, String> {
     let wrong =
         || format!("`{text}` is not a span of time; write a number with s, m, h or d, such as 90s or 1h");

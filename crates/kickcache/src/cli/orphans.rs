@@ -1,4 +1,4 @@
-//! Volumes that nobody serves and of which a cache device holds what their origins lack.
+//! Volumes that no daemon serves and whose cache device holds blocks that their origins lack.
 
 use kickcache_daemon::control::ControlError;
 use kickcache_daemon::plan::cache_spec::Unserved;
@@ -16,7 +16,7 @@ pub(super) fn orphans(started: &Started) -> Vec<Unserved> {
     started.servers.iter().filter_map(told).flatten().collect()
 }
 
-/// They, as a server knows them, but for those that are in the plan: of these it is known why nobody serves them.
+/// The unserved volumes that a server found, except volumes of the plan: for those the reason is known.
 pub(super) fn told(started: &Started, served: &Served, orphans: &[Orphan]) -> Vec<Unserved> {
     let unknown = orphans.iter().filter(|orphan| !started.is_unserved(&orphan.name));
     unknown.map(|orphan| Unserved { name: orphan.name.clone(), why: why(served, orphan) }).collect()
@@ -28,8 +28,8 @@ fn why(served: &Served, Orphan { name, origin, blocks }: &Orphan) -> String {
         ShellCommand::new("add").word("--cache").path(device).word("--origin").word(&origin.to_string());
     let (add, remove) = (add.word("--name").word(name), ShellCommand::new("remove").word(name));
     format!(
-        "{} holds {} of it that its origin {origin} lacks, and no configuration has it; serve it again (`{add}`), then `{remove}` \
-         writes that back",
+        "{} holds {} of it that its origin {origin} lacks, and no configuration has it; serve it again \
+         (`{add}`), then `{remove}` writes these blocks back",
         device.display(),
         show_bytes(blocks * BLOCK_SIZE)
     )
@@ -38,7 +38,7 @@ fn why(served: &Served, Orphan { name, origin, blocks }: &Orphan) -> String {
 /// The server of a volume.
 ///
 /// # Errors
-/// Nobody serves it; why, if that is known.
+/// The volume is not served; the error has the reason, if it is known.
 pub(super) fn server_of(started: &Started, volume: &str) -> Result<Served, ControlError> {
     let Started { servers, unserved, .. } = started;
     let serves = |served: &Served| served.cache.names().any(|name| name == volume);

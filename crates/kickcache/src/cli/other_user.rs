@@ -1,4 +1,5 @@
-//! A daemon that root started goes on as another user: what that user needs is made ready, then the process becomes two.
+//! Drops the privileges of a daemon that root started: resources for the new user are prepared, then the
+//! process forks into a monitor and the daemon.
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::DirBuilderExt;
@@ -20,7 +21,7 @@ use rustix::fs::{Access, access};
 
 use crate::cli::plan_source::PlanSource;
 
-/// Becomes the user of a plan, if it names one that the process is not yet. There must be one thread.
+/// Changes to the user of a plan, if it names another one. The process must have a single thread.
 ///
 /// # Errors
 /// A sentence; the process must end then.
@@ -42,7 +43,7 @@ pub(super) fn become_user(plan: &ServePlan, source: &PlanSource) -> anyhow::Resu
     }
     if let Some(file) = source.path() {
         let safe = check_file_of_root(file);
-        safe.map_err(|why| anyhow!("{why}; what it names is opened with the rights of root: give it to root alone, or leave `user` out"))?;
+        safe.map_err(|why| anyhow!("{why}; its devices are opened with the rights of root: make root its only writer, or remove `user`"))?;
     }
     let passed: Vec<PathBuf> = inherited_paths().iter().map(|path| whole_path(path)).collect();
     for folder in socket_folders(plan) {
@@ -59,7 +60,7 @@ pub(super) fn become_user(plan: &ServePlan, source: &PlanSource) -> anyhow::Resu
     let (source, file) = (source.clone(), source.path().map(Path::to_path_buf));
     let granted = grants(plan, file.as_deref());
     let reread = move || {
-        let Some(file) = &file else { return Err("no configuration file was given".to_owned()) };
+        let Some(file) = &file else { return Err("no configuration file is given".to_owned()) };
         check_file_of_root(file)?;
         let plan = source.read().map_err(|failure| failure.sentence())?;
         Ok(grants(&plan, Some(file)))
@@ -77,12 +78,12 @@ pub(super) fn become_user(plan: &ServePlan, source: &PlanSource) -> anyhow::Resu
     Ok(Some(separated))
 }
 
-/// Has the log say when the monitor ends.
+/// Logs the end of the monitor.
 pub(super) fn watch(separated: Option<Separated>) -> anyhow::Result<()> {
     separated.map_or(Ok(()), Separated::watch).context("cannot start a thread that waits for the monitor")
 }
 
-/// What the monitor opens: what is named.
+/// The paths that the monitor may open: all paths in the configuration.
 fn grants(plan: &ServePlan, config: Option<&Path>) -> Vec<Grant> {
     let grant = |path: &Path, right| Grant { path: whole_path(path), right };
     let caches = plan.caches.iter().map(|cache| grant(&cache.device, Right::Make));

@@ -1,4 +1,5 @@
-//! Before volumes are served whose cache device is out of service: it is left alone, and what it alone holds is told.
+//! Checks before volumes are served whose cache device is out of service: the device is not used, and its
+//! unique dirty blocks are reported.
 
 use kickcache_daemon::driver::rights::access;
 use kickcache_daemon::extents::{EXTENTS_LOGGED, show_extents};
@@ -19,8 +20,9 @@ use crate::cli::outdated::drop_outdated;
 use crate::cli::rehearsal::Rehearsal;
 use crate::cli::unserved::leave_unserved;
 
-/// Leaves a cache device that is out of service, or that the user wants left out. Of the first, volumes whose dirty blocks
-/// are on it alone are taken from the plan, unless these may be lost.
+/// Stops using a cache device that is out of service, or that the user takes out of use. If the device is out
+/// of service, volumes with dirty blocks on it alone are removed from the plan, unless the user accepts their
+/// loss.
 pub(super) fn decide_service(
     cache: &mut CacheSpec,
     state: &StatePlace,
@@ -32,7 +34,7 @@ pub(super) fn decide_service(
             return Ok(());
         }
     }
-    // What does not exist and may be made is not the device that went out of service.
+    // A path that does not exist and may be created is not the device that went out of service.
     let is_new = cache.size.is_some() && !access::exists(&cache.device);
     let identities: Vec<String> =
         cache.volumes.iter().filter_map(|volume| volume.origin.identity().ok()).collect();
@@ -50,8 +52,9 @@ pub(super) fn decide_service(
         let why = |volume: &VolumeSpec| Unserved {
             name: volume.name.clone(),
             why: format!(
-                "it is unknown whether {device} was taken out of service: {doubt}; if it was, or may have been, write back \
-                 what it alone holds ({}) and format it, or go on without that (serve {})",
+                "it is unknown whether {device} was taken out of service: {doubt}; if it was, or may \
+                 have been, write back the blocks that are on it alone ({}) and format it, or go on \
+                 without them (serve {})",
                 ShellCommand::drain_older(&volume.name, &cache.device, state),
                 lose_dirty(&volume.name)
             ),
@@ -78,7 +81,7 @@ pub(super) fn decide_service(
     let (lost, kept): (Vec<Incomplete>, Vec<Incomplete>) = needed.into_iter().partition(may_lose);
     refuse(cache, &kept, state);
     cache.service = CacheService::OutOfService;
-    // Before anything is given up.
+    // The rehearsal comes before any data is given up.
     rehearsal.volumes(cache)?;
     if cache.volumes.is_empty() {
         return Ok(());
@@ -90,12 +93,12 @@ pub(super) fn decide_service(
     Ok(forget_dirty(state, &standing, &names)?)
 }
 
-/// An older copy has nothing that can be trusted, of any volume, and may lack what the newer one has dirty.
+/// No data on an older copy can be trusted, and it may lack blocks that are dirty on the newer one.
 fn refuse_copy(cache: &mut CacheSpec, copy: &OlderCopy) {
     let device = cache.device.display();
     let why = |volume: &VolumeSpec| match cache.service {
         CacheService::LeftOut if is_losing(volume) => None,
-        CacheService::LeftOut => Some(format!("{device}: {copy}, or say {}", lose_dirty(&volume.name))),
+        CacheService::LeftOut => Some(format!("{device}: {copy}, or use {}", lose_dirty(&volume.name))),
         CacheService::InService | CacheService::OutOfService | CacheService::WrittenBackOnly => {
             Some(format!("{device}: {copy}"))
         }
@@ -118,7 +121,7 @@ fn lose(
         }
     }
     let names: Vec<String> = needed.iter().map(|volume| volume.name.clone()).collect();
-    // With none, too: a mark that was found may be one that the device has yet to make durable.
+    // Also without lost volumes: the detected mark may not yet be durable on the device.
     Ok(complete(&cache.device, state, standing, &names)?)
 }
 
@@ -143,7 +146,7 @@ fn is_losing(volume: &VolumeSpec) -> bool {
 /// The blocks that a volume misses.
 fn shown(volume: &Incomplete) -> String {
     let Some(extents) = &volume.extents else {
-        return format!("blocks of {} (nobody can say how many)", volume.name);
+        return format!("blocks of {} (the number is unknown)", volume.name);
     };
     let blocks = extents.iter().map(|extent| extent.length).sum::<u64>() / BLOCK_SIZE;
     format!("{} ({})", counted(blocks, "dirty block"), show_extents(extents, EXTENTS_LOGGED))

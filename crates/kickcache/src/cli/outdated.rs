@@ -1,5 +1,5 @@
-//! Before volumes are served with a cache device that was not there when their origins were served last: what it holds of
-//! them is dropped, or they are refused.
+//! Checks before volumes are served with a cache device that was missing when their origins were last served:
+//! its blocks of them are dropped, or the volumes are refused.
 
 use std::path::Path;
 
@@ -21,7 +21,8 @@ use crate::cli::leave::{GoOn, check_origin, leave_missed};
 use crate::cli::rehearsal::Rehearsal;
 use crate::cli::unserved::leave_unserved;
 
-/// Drops what is old, durably. Volumes of which old blocks are dirty are taken from the plan, unless these may be lost.
+/// Drops stale blocks, durably. Volumes with stale dirty blocks are removed from the plan, unless the user
+/// accepts their loss.
 pub(super) fn drop_outdated(
     cache: &mut CacheSpec,
     state: &StatePlace,
@@ -39,7 +40,7 @@ pub(super) fn drop_outdated(
     let (needed, mut dropped): (Vec<Outdated>, Vec<Outdated>) =
         found.into_iter().partition(|volume| volume.is_needed() && is_refused(volume));
     if !dropped.is_empty() || cache.replacement == Replacement::Accept {
-        // Before anything is given up.
+        // The rehearsal comes before any data is given up.
         rehearsal.volumes(cache)?;
         dropped.retain(|volume| cache.volumes.iter().any(|served| served.name == volume.name));
     }
@@ -58,7 +59,8 @@ pub(super) fn drop_outdated(
     Ok(())
 }
 
-/// The user goes on without what another cache device holds of these volumes, once their old blocks are dealt with.
+/// Records that the user gives up the blocks on another cache device, once the stale blocks of these volumes
+/// are handled.
 fn give_up_missed(cache: &CacheSpec, state: &StatePlace, needed: &[Outdated]) -> anyhow::Result<()> {
     let Some(store) = state.store() else { return Ok(()) };
     for volume in cache.volumes.iter().filter(|served| needed.iter().any(|found| found.name == served.name)) {
@@ -105,9 +107,9 @@ fn refuse(cache: &mut CacheSpec, needed: &[Outdated], state: &StatePlace) {
         let (since, blocks) = (&volume.since, volume.shown());
         let drain = ShellCommand::drain_older(&volume.name, &cache.device, state);
         format!(
-            "{since} since {device} had it; {blocks} of it are there, and may be older than the origin; {}go on without \
-             them (serve {}), as is right for a volume that was not in write-back there, or write them back over what \
-             the origin has ({drain})",
+            "{since} since {device} had it; {blocks} of it are there, and may be older than the origin; \
+             {}go on without them (serve {}), as is right for a volume that was not in write-back there, \
+             or write them back over the data of the origin ({drain})",
             since.other_way(&volume.name),
             lose_dirty(&volume.name)
         )
@@ -116,7 +118,7 @@ fn refuse(cache: &mut CacheSpec, needed: &[Outdated], state: &StatePlace) {
     leave_unserved(cache, refused.collect());
 }
 
-/// Takes volumes from the plan whose notes cannot be read; the others are served.
+/// Removes volumes with unreadable records from the plan; the others are served.
 fn leave_unreadable(cache: &mut CacheSpec, state: &StatePlace) {
     let Some(store) = state.store() else { return };
     let device = cache.device.clone();

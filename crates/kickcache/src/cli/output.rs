@@ -1,4 +1,4 @@
-//! Files that a command writes beside what it prints, and never over what it reads.
+//! Files that a command writes in addition to its output; they never overwrite an input.
 
 use std::fs::{self, Metadata, OpenOptions};
 use std::io;
@@ -11,7 +11,7 @@ use crate::cli::exit::Failure;
 use crate::notice::notice;
 use crate::whole_file;
 
-/// What a file is, whatever its name.
+/// The identity of a file, independent of its name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Identity {
     File { device: u64, inode: u64 },
@@ -19,7 +19,8 @@ enum Identity {
 }
 
 impl Identity {
-    /// That of a file or a device that holds what is written to it; a terminal, a pipe and /dev/null hold nothing.
+    /// The identity of a file or device that stores written data; a terminal, a pipe and /dev/null store
+    /// none.
     fn of(metadata: &Metadata) -> Option<Identity> {
         let kind = metadata.file_type();
         if kind.is_file() {
@@ -32,7 +33,7 @@ impl Identity {
 /// Tries whether files can be written, before anything runs for long; leaves no file that was not there.
 ///
 /// # Errors
-/// If one cannot be, or is one of the inputs, or another one of them.
+/// If an output cannot be created, or is an input or another output.
 pub(crate) fn try_out(outputs: &[Option<&Path>], inputs: &[&Path]) -> Result<(), Failure> {
     let mut known: Vec<Written<'_>> = Vec::new();
     for path in outputs.iter().copied().flatten() {
@@ -59,10 +60,10 @@ pub(crate) fn try_out(outputs: &[Option<&Path>], inputs: &[&Path]) -> Result<(),
     Ok(())
 }
 
-/// Refuses an output that stands already, and is one of the inputs.
+/// Refuses an existing output file that is also an input.
 ///
 /// # Errors
-/// A sentence that says so.
+/// A sentence that names both.
 pub(crate) fn check_apart(output: &Path, inputs: &[&Path]) -> Result<(), Failure> {
     let stands = if output.as_os_str() == "-" { fs::metadata("/dev/stdout") } else { fs::metadata(output) };
     let identity = stands.ok().and_then(|found| Identity::of(&found));
@@ -77,10 +78,10 @@ struct Written<'a> {
 }
 
 impl Written<'_> {
-    /// Removes what was made to try it.
+    /// Removes the file that was created for the test.
     fn forget(&self) {
         if self.is_new {
-            // A second name of it has removed it already.
+            // If the file has two names in the list, it is already removed.
             let _ = fs::remove_file(self.path);
         }
     }
@@ -149,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_read_is_not_written_over_whatever_it_is_called() {
+    fn an_input_is_never_overwritten_under_any_name() {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name);
         let (read, hard, soft, other) = (path("read"), path("hard"), path("soft"), path("other"));

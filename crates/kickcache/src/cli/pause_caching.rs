@@ -1,4 +1,4 @@
-//! `kickcache pause-caching`: reads are not cached for a while, for a backup, say.
+//! `kickcache pause-caching`: stops caching reads for a time, for example during a backup.
 
 use std::io::Write;
 use std::time::Duration;
@@ -11,19 +11,19 @@ Examples:
   kickcache pause-caching vm1 --for 2h  before a backup reads all of vm1
   kickcache pause-caching vm1 --end     when it is done early";
 
-/// Keep nothing that is read of a volume for a while
+/// Stop caching reads of a volume for a time
 ///
-/// For backups and scans: what they read would displace what others use. What is cached is served as before, and writes go on as the
-/// mode of the volume says. It ends with the time, with --end, and with the daemon.
+/// For backups and scans: their reads would displace the data of other clients. Cached data is still served,
+/// and writes follow the mode of the volume. The pause ends after the time, with --end, and with the daemon.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct PauseCachingArgs {
     /// Name of the volume
     volume: String,
-    /// For how long, such as 90s, 30m, 2h or 1d; a number alone is one of seconds
+    /// Length of the pause, 1s to 366d, such as 90s, 30m, 2h or 1d; a number without a unit is in seconds
     #[arg(long = "for", value_name = "TIME", value_parser = parse_span, required_unless_present = "end")]
     span: Option<Duration>,
-    /// End it now
+    /// End the pause now
     #[arg(long, conflicts_with = "span")]
     end: bool,
     #[command(flatten)]
@@ -36,8 +36,8 @@ impl PauseCachingArgs {
         self.control.client().pause_caching(&self.volume, span)?;
         let volume = &self.volume;
         match span.as_secs() {
-            0 => writeln!(out, "{volume}: what is read is cached again")?,
-            seconds => writeln!(out, "{volume}: what is read is not cached for {seconds} s")?,
+            0 => writeln!(out, "{volume}: reads are cached again")?,
+            seconds => writeln!(out, "{volume}: reads are not cached for {seconds} s")?,
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! Where a daemon's plan comes from, to be read once more while it runs.
+//! The source of a daemon's plan, which a reload reads again.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ struct SourceFile {
 }
 
 impl PlanSource {
-    /// Nothing that can be read again.
+    /// Flags, which cannot be read again.
     pub(super) const FLAGS: PlanSource = PlanSource(None);
 
     /// A file, and how it is read.
@@ -49,8 +49,8 @@ impl PlanSource {
         match &self.0 {
             Some(file) => (file.read)(),
             None => Err(anyhow::anyhow!(
-                "the daemon was started with flags, and has no configuration file to read again; `kickcache add`, \
-                 `remove` and `mode` change what it serves"
+                "the daemon was started with flags, and has no configuration file to read again; \
+                 `kickcache add`, `remove` and `mode` change the served volumes"
             )
             .into()),
         }

@@ -1,6 +1,7 @@
-//! Whom an error of a start concerns: one volume or one cache device is left unserved, and its neighbours are served.
+//! The scope of an error at the start: if it concerns one volume or one cache device, that one is not served,
+//! and the others are.
 //!
-//! What is new on its cache device is left by nobody: a mistyped path is for the one who types.
+//! A cache device that is to be created is not skipped: a mistyped path is an error for the user.
 
 use std::path::{Path, PathBuf};
 
@@ -18,7 +19,7 @@ use crate::cli::exit::Failure;
 use crate::cli::missing_origin;
 use crate::cli::unserved::leave_unserved;
 
-/// How a start with several volumes deals with those that cannot be served.
+/// The treatment of volumes that cannot be served, at a start with several volumes.
 pub(super) struct Refusals<'a> {
     state: &'a StatePlace,
     /// Of the whole plan, before anything was left.
@@ -28,18 +29,18 @@ pub(super) struct Refusals<'a> {
     silent: Vec<PathBuf>,
 }
 
-/// Whom an error concerns.
+/// The scope of an error.
 enum Concern {
     Volume(Unserved),
     Volumes(Vec<Unserved>),
     /// All volumes of the cache device, for this reason.
     Cache(String),
-    /// Everybody: the configuration is wrong, or the system.
+    /// The whole start: the configuration is wrong, or the system failed.
     Start,
 }
 
 impl<'a> Refusals<'a> {
-    /// For a plan of which nothing was left yet.
+    /// For a complete plan.
     pub(super) fn of(plan: &ServePlan, state: &'a StatePlace) -> Refusals<'a> {
         let volume_count = plan.caches.iter().map(|cache| cache.volumes.len()).sum();
         Refusals { state, volume_count, cache_count: plan.caches.len(), silent: Vec::new() }
@@ -50,7 +51,7 @@ impl<'a> Refusals<'a> {
         self.volume_count > 1
     }
 
-    /// Leaves the volumes whose origins or cache devices do not answer.
+    /// Skips the volumes with an origin or cache device that does not respond.
     ///
     /// # Errors
     /// The first of `silent`, if it concerns the whole start.
@@ -79,7 +80,7 @@ impl<'a> Refusals<'a> {
         Ok(())
     }
 
-    /// Leaves whom an error of a server concerns.
+    /// Skips the volume or the cache device that a server's error concerns.
     ///
     /// # Errors
     /// The same error, if it concerns the whole start.
@@ -102,7 +103,8 @@ impl<'a> Refusals<'a> {
         left.map_err(|_| error.into())
     }
 
-    /// Whether an origin is missing, and the cache device may be asked what it has of it.
+    /// Whether the error is a missing origin, so that the cache device can be searched for the volume's dirty
+    /// blocks.
     fn is_origin_missing(&self, cache: &CacheSpec, error: &ServeError) -> bool {
         let is_missing =
             matches!(error, ServeError::Origin { source, .. } if missing_origin::is_missing(source));

@@ -1,4 +1,4 @@
-//! Looks for what a start would refuse, before anything is changed for it.
+//! Checks a start for all errors before it changes anything.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ use kickcache_daemon::serve::stop_wish::StopWish;
 
 use crate::cli::refusal::Refusals;
 
-/// What all servers of a plan have in common.
+/// The properties that all servers of a plan share.
 pub(super) struct Common<'a> {
     pub(super) io_engine: IoEngine,
     pub(super) memory: &'a PayloadMemory,
@@ -41,17 +41,17 @@ impl Common<'_> {
     }
 }
 
-/// A start that is tried without changing anything; what it would refuse is left.
+/// A start that is tried without changes; it skips whatever a real start would refuse.
 pub(super) struct Rehearsal<'a> {
     pub(super) common: &'a Common<'a>,
     pub(super) refusals: &'a Refusals<'a>,
 }
 
 impl Rehearsal<'_> {
-    /// Leaves what is wrong with a cache device that is in service, or with its volumes.
+    /// Skips a cache device in service that fails the checks, or its volumes that do.
     ///
     /// # Errors
-    /// What concerns the whole start.
+    /// Errors that concern the whole start.
     pub(super) fn whole(&self, cache: &mut CacheSpec) -> anyhow::Result<()> {
         match cache.service {
             CacheService::InService => self.leave(cache, rehearse),
@@ -59,10 +59,10 @@ impl Rehearsal<'_> {
         }
     }
 
-    /// Leaves the volumes that cannot be served whatever becomes of their cache device.
+    /// Skips the volumes that cannot be served, independent of their cache device.
     ///
     /// # Errors
-    /// What concerns the whole start.
+    /// Errors that concern the whole start.
     pub(super) fn volumes(&self, cache: &mut CacheSpec) -> anyhow::Result<()> {
         self.leave(cache, rehearse_volumes)
     }

@@ -1,4 +1,4 @@
-//! `kickcache reload`: a daemon serves what its configuration file says by now.
+//! `kickcache reload`: makes a daemon apply its present configuration file.
 
 use std::io::Write;
 
@@ -10,18 +10,19 @@ use crate::cli::options::ControlOption;
 
 const EXAMPLES: &str = "\
 Examples:
-  kickcache reload --dry-run            print what is different in the file, and change nothing
-  kickcache reload                      print it, and do it
-  systemctl reload kickcache            the same; SIGHUP does it, too
+  kickcache reload --dry-run            print the difference to the file, and change nothing
+  kickcache reload                      print the difference, and apply it
+  systemctl reload kickcache            the same, by SIGHUP
 
-Exit codes: 0 if the daemon serves what the file says, or would; 1 if something cannot change while it
-runs, or fails, 2 if the file is wrong: then nothing has changed, and the daemon serves on as before;
+Exit codes: 0 if the difference was applied, or could be; 1 if a difference cannot be applied while
+the daemon runs, or a step fails, 2 if the file is wrong: then the daemon is unchanged;
 3 if no daemon answers.";
 
-/// Serve what the configuration file says by now
+/// Reload the configuration file
 ///
-/// Reads the file again that the daemon was started with. Volumes come and go, and places, modes and limits of volumes change while they are
-/// served. What cannot change is refused, and then nothing changes at all (docs/how-to/reload.md).
+/// Reads the configuration file of the running daemon again. Volumes are added and removed; sockets, modes
+/// and limits of volumes change while they are served. If a difference cannot be applied, the reload is
+/// refused and the daemon is unchanged (docs/how-to/reload.md).
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ReloadArgs {
@@ -44,7 +45,7 @@ impl ReloadArgs {
         }
         let Reloaded { changes, notes } = &reloaded;
         if changes.is_empty() && notes.is_empty() {
-            writeln!(out, "nothing is different")?;
+            writeln!(out, "no difference")?;
         }
         changes.iter().try_for_each(|change| writeln!(out, "{change}"))?;
         Ok(notes.iter().try_for_each(|note| writeln!(out, "{note}"))?)

@@ -1,4 +1,4 @@
-//! A volume that a daemon serves is drained, and let go of.
+//! Drains and removes a volume of a running daemon.
 
 use std::thread;
 use std::time::Duration;
@@ -22,14 +22,14 @@ const STUCK_MAX: Duration = Duration::from_secs(30);
 pub(super) struct Removal {
     served: Served,
     volume: String,
-    /// What it goes back to if it stays.
+    /// The mode to restore if the volume stays.
     mode: Option<Mode>,
     clients: Clients,
     dirty: DirtyFate,
 }
 
 impl Removal {
-    /// Looks at what is in its way at the moment, before anything is done for it.
+    /// Checks for present obstacles before the operation starts.
     ///
     /// # Errors
     /// It has clients that are to be respected, or its server is stopping.
@@ -64,8 +64,8 @@ impl Removal {
         &self.volume
     }
 
-    /// Writes back what is dirty and is not to be abandoned, while the volume is served: new writes go through to the origin
-    /// meanwhile.
+    /// Writes back the dirty blocks, unless they are abandoned, while the volume is served: meanwhile new
+    /// writes are in write-through.
     ///
     /// # Errors
     /// It gets nowhere, or the server stops.
@@ -133,7 +133,7 @@ impl Removal {
         }))
     }
 
-    /// Lets go of it, by now.
+    /// Removes the volume.
     ///
     /// # Errors
     /// It stays.
@@ -154,19 +154,19 @@ fn stuck(volume: &str, left: &Left, errors_before: u64) -> ControlError {
     let (blocks, seconds) = (counted(left.blocks, "dirty block"), STUCK_MAX.as_secs());
     let what = if left.errors > errors_before || left.is_unreachable {
         format!(
-            "{blocks} cannot be written back ({seconds} s without any; the log and the status show what is wrong with its origin); mend \
-             that, or say --abandon-dirty"
+            "{blocks} cannot be written back (none was in {seconds} s; the log and the status show the \
+             error of its origin); correct it, or use --abandon-dirty"
         )
     } else {
         format!(
-            "{blocks} were not written back: no block was in {seconds} s, and no device reports an error; the status shows which device is \
-             silent: see to that, then ask again"
+            "{blocks} were not written back: none was in {seconds} s, and no device reports an error; \
+             the status shows which device does not respond: check it, then try again"
         )
     };
     ControlError::Refused(format!("volume {volume}: {what}"))
 }
 
-/// What a drain has before it.
+/// The remaining work of the drain.
 struct Left {
     /// That the origin lacks, or has not flushed.
     blocks: u64,

@@ -10,22 +10,23 @@ use crate::cli::options::ControlOption;
 
 const EXAMPLES: &str = "\
 Examples:
-  kickcache remove vm2                  write back what is dirty, then let go of it
+  kickcache remove vm2                  write dirty blocks back, then remove it
   kickcache remove vm2 --disconnect     also if clients are connected
-  kickcache remove vm2 --abandon-dirty  its origin is gone, or its last writes are worth nothing
+  kickcache remove vm2 --abandon-dirty  its origin is lost, or its last writes are not needed
 
-Exit codes: 0 if the volume is gone; 1 if it stays; 3 if no daemon answers.";
+Exit codes: 0 if the volume was removed; 1 if it was not; 3 if no daemon answers.";
 
-/// Serve a volume no longer, and forget what the cache device holds of it
+/// Stop serving a volume and drop its cached blocks
 ///
-/// Dirty blocks are written back first, which takes as long as it takes; it goes on if this command is interrupted. Then the origin can be
-/// used otherwise, and the volume added again. The configuration file stays as it is (docs/how-to/reload.md).
+/// Dirty blocks are written back first, however long that takes; the daemon continues if this command is
+/// interrupted. Afterwards the origin can be used by other programs, and the volume can be added again. The
+/// configuration file is not changed (docs/how-to/reload.md).
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct RemoveArgs {
     /// Name of the volume
     volume: String,
-    /// Disconnect its clients; without it, a volume that has any stays
+    /// Disconnect its clients; without this, a volume with clients is not removed
     #[arg(long)]
     disconnect: bool,
     /// Lose its dirty blocks instead of writing them back
@@ -42,7 +43,7 @@ impl RemoveArgs {
         let removed = self.control.client().remove(&self.volume, clients, dirty)?;
         let volume = &self.volume;
         match removed.lost_bytes {
-            0 => writeln!(out, "{volume}: removed; its origin has everything")?,
+            0 => writeln!(out, "{volume}: removed; its origin has all data")?,
             lost => writeln!(out, "{volume}: removed; {} of dirty blocks LOST", show_bytes(lost))?,
         }
         Ok(())

@@ -25,38 +25,40 @@ const BAR: &str = "{msg} {bar:30} {percent:>3} %  {bytes}/{total_bytes}  {bytes_
 const EXAMPLES: &str = "\
 Examples:
   kickcache replace --with /dev/nvme1n1p1             the daemon's only cache device
-  kickcache replace --with /dev/nvme1n1p1 --dry-run     say what would be done, and change nothing
+  kickcache replace --with /dev/nvme1n1p1 --dry-run     print the planned changes, and change nothing
   kickcache replace --cache /var/cache/vm1.img --with /mnt/new/vm1.img
-                                                      a cache file is made, as large as it must be";
+                                                      a cache file is created, of the required size";
 
 /// Replace a cache device by another one while it is served
 ///
-/// All that is cached is copied to the other device, dirty or not, while requests go on; then that one takes over, and the old one says
-/// so: a start with a configuration that names the old one finds the new one. The new one must be as large as the old one or larger;
-/// `kickcache grow` uses the rest. In the place of a device that was left out (`kickcache leave-out`) any device is taken in, empty.
-/// `kill -9` and power cuts do no harm, and the next start goes on (docs/how-to/replace.md).
+/// All cached data is copied to the new device, dirty or not, while requests continue. Then the new device
+/// takes over, and the old one records its successor: a start whose configuration names the old device uses
+/// the new one. The new device must be at least as large as the old one; `kickcache grow` uses the rest.
+/// After `kickcache leave-out`, a device of any size is put into use, empty. After `kill -9` or a power
+/// failure, the next start continues the operation without loss (docs/how-to/replace.md).
 ///
-/// The command waits until that is done, however long it takes, or refused. The daemon goes on with it if the command is interrupted (exit
-/// code 130); `kickcache status` says how far it is, and the same command waits for it again.
+/// The command waits until the operation is complete, however long it takes, or refused. If the command is
+/// interrupted (exit code 130), the daemon continues; `kickcache status` shows the progress, and the same
+/// command waits for it again.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ReplaceArgs {
-    /// The cache device, if the daemon has several
+    /// Cache device to be replaced [default: the daemon's only one]
     #[arg(long, value_name = "CACHE")]
     cache: Option<PathBuf>,
-    /// The device that takes over: a block device, or a file, which is made if there is none
+    /// The device that takes over: a block device, or a file, which is created if it does not exist
     #[arg(long, value_name = "CACHE")]
     with: PathBuf,
-    /// Size of a file that is made [default: as large as the cache; needed after `leave-out`]
+    /// Size of a new file [default: as large as the cache; required after `leave-out`]
     #[arg(long, value_name = "SIZE", value_parser = parse_cache_size, allow_hyphen_values = true)]
     size: Option<Size>,
-    /// Take the device even if it holds data; the data is lost
+    /// Use the device even if it holds data; the data is lost
     #[arg(long)]
     force: bool,
-    /// Check everything, print what would be done, and change nothing
+    /// Check all conditions, print the planned changes, and change nothing
     #[arg(long)]
     dry_run: bool,
-    /// Print the two devices, and how many bytes are copied, as JSON
+    /// Print the two devices and the bytes copied as JSON
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -119,7 +121,7 @@ impl ReplaceArgs {
 
 /// Shows how far the daemon is with the device that takes over.
 fn show(client: &Client, device: Option<&Path>, bar: &ProgressBar) {
-    // Whoever asked will be told what is wrong.
+    // The command's reply has the error.
     let Ok(Report { caches, .. }) = client.status() else { return };
     let is_meant = |cache: &&CacheReport| device.is_none_or(|device| shown_path(device) == cache.device);
     if let Some(found) = caches.iter().filter(is_meant).find_map(|cache| cache.replacing.as_ref()) {
@@ -150,7 +152,7 @@ fn wait(
         let Report { caches, .. } = awaited.status(client, |error| {
             let status = ShellCommand::new("status");
             let what = format!("leave that device alone, start it, and see `{status}`");
-            vanished(error, &format!("its next start may go on with {with}: {what}"))
+            vanished(error, &format!("its next start may continue with {with}: {what}"))
         })?;
         let is_meant = |cache: &CacheReport| &cache.device == device || &cache.device == with;
         let cache = caches.into_iter().find(is_meant);
@@ -159,8 +161,9 @@ fn wait(
             return Ok(cache);
         }
         let Some(progress) = &cache.replacing else {
-            let why = cache.replacement_failure.unwrap_or_else(|| "the log of the daemon says why".into());
-            return Err(anyhow!("{device} was not replaced, and goes on: {why}").into());
+            let why =
+                cache.replacement_failure.unwrap_or_else(|| "see the daemon's log for the reason".into());
+            return Err(anyhow!("{device} was not replaced, and stays in use: {why}").into());
         };
         show_progress(progress, bar);
         awaited.pause()?;

@@ -1,4 +1,4 @@
-//! `kickcache resize`: tells a daemon that an origin was extended.
+//! `kickcache resize`: notifies a daemon that an origin was extended.
 
 use std::io::Write;
 
@@ -15,9 +15,9 @@ Examples:
 
 /// Extend a volume to the size of its origin
 ///
-/// A virtual machine on vhost-user sees the new size at once, NBD clients when they connect. A volume cannot shrink. If the
-/// origin was extended while nobody served it, or is an NBD export, which is not asked while it is served: stop, then
-/// `kickcache serve --origin-grown`.
+/// A virtual machine on vhost-user sees the new size at once, an NBD client when it connects. A volume cannot
+/// shrink. If the origin was extended while no daemon served it, or is an NBD export, whose size is not read
+/// while it is served: stop, then `kickcache serve --origin-grown`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ResizeArgs {
@@ -40,15 +40,15 @@ impl ResizeArgs {
     }
 }
 
-/// What a volume has, and its block device.
+/// The new size of a volume and of its block device.
 fn sentence(resized: &Resized, ublk: Option<&str>) -> String {
     let size = format!("{} ({} bytes)", show_bytes(resized.size_bytes), resized.size_bytes);
     match ublk {
         _ if resized.is_unchanged => format!("{size}, unchanged"),
         None => format!("{size} now"),
         Some(device) => format!(
-            "{size} now; {device} gets that size at once on Linux 6.16 and later, else it keeps its own until it is removed and served \
-             again, which the log says then"
+            "{size} now; {device} gets this size at once on Linux 6.16 and later, otherwise it keeps its \
+             present size until the volume is removed and served again, which is then logged"
         ),
     }
 }
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_block_device_that_may_keep_its_size_is_told_of() {
+    fn a_block_device_that_may_keep_its_size_is_mentioned() {
         let grown = Resized { size_bytes: 8192, is_unchanged: false };
         assert_eq!(sentence(&grown, None), "8 KiB (8192 bytes) now");
         assert!(

@@ -60,7 +60,7 @@ Configuration file, for several volumes; the keys are the names of the flags:
 
 TLS, and which clients may use which volume: docs/how-to/tls.md.
 Virtual machines: the machine's memory must be shared (docs/how-to/virtual-machines.md).
-When something is missing, moved, older or damaged: docs/reference/recovery.md.
+If a device is missing, moved, older or damaged: docs/reference/recovery.md.
 
 Signals:
   SIGTERM, SIGINT, SIGQUIT, SIGXCPU  stop cleanly, as `kickcache stop`. If a device does not answer,
@@ -70,7 +70,7 @@ Signals:
      real-time signals  written to the log, no effect
   SIGPIPE  ignored";
 
-/// What QEMU's vhost-user specification calls the capabilities of a block backend. `blk-file` is not among them: a
+/// The capabilities of a block backend by QEMU's vhost-user specification. `blk-file` is not among them: a
 /// volume has two devices.
 const CAPABILITIES: &str = r#"{"type": "block", "features": ["read-only"]}"#;
 
@@ -95,9 +95,9 @@ fn volume_flags() -> Vec<Id> {
     own.into_iter().map(Id::from).chain(others.get_arguments().map(|flag| flag.get_id().clone())).collect()
 }
 
-/// Serve volumes: an origin with a cache device in front of it, as a disk
+/// Serve volumes: each is an origin with a cache device, exported as a disk
 ///
-/// A cache file that is new, empty or blank is formatted; nothing else is. The origin keeps its contents.
+/// Only a cache file that is new, empty or blank is formatted. The origin keeps its contents.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, group = ArgGroup::new("what").required(true).args(["cache", "config", "print_capabilities"]))]
 pub(crate) struct ServeArgs {
@@ -116,7 +116,7 @@ pub(crate) struct ServeArgs {
     /// Name of the volume, and of its NBD export [default: the file name or export name of the origin]
     #[arg(long, requires = "cache")]
     name: Option<String>,
-    /// When writes are acknowledged, and what is cached [default: write-through]
+    /// When writes are acknowledged, and which data is cached [default: write-through]
     #[arg(long, value_enum, requires = "cache")]
     mode: Option<ModeWord>,
     #[command(flatten)]
@@ -124,21 +124,23 @@ pub(crate) struct ServeArgs {
     /// Size of a new cache file: a multiple of 4096 from 8M to 15T
     #[arg(long, value_name = "SIZE", requires = "cache", value_parser = parse_cache_size, allow_hyphen_values = true)]
     size: Option<Size>,
-    /// Discard what the cache device need not keep (TRIM), before it is written anew
+    /// Discard free segments of the cache device (TRIM) before they are written again
     ///
-    /// For SSDs that slow down or wear when full, and are not slow to discard. Of a cache file, room is given back to its
-    /// file system, where others may take it.
+    /// For SSDs that slow down or wear when full, and that discard quickly. For a cache file, the space is
+    /// returned to its file system, where other files may use it.
     #[arg(long, requires = "cache")]
     discard: bool,
-    /// What may be written to the cache device, such as 50G/day, or 0.5dwpd (drive writes a day) [default: no bound]
+    /// Limit of the bytes written to the cache device, such as 50G/day, or 0.5dwpd (drive writes a day)
+    /// [default: no limit]
     ///
-    /// Less is cached where that runs out; writes of clients do not wait for it (docs/reference/limits.md).
+    /// When it is used up, fewer misses are cached; writes of clients do not wait for it (docs/reference/limits.md).
     #[arg(long, value_name = "BUDGET", requires = "cache", allow_hyphen_values = true)]
     write_budget: Option<WriteBudget>,
-    /// Bytes that may be written to the cache device in its life, such as 600TBW; `status` tells how long it lasts
+    /// Bytes that the cache device can be written in its life, such as 600TBW; `status` then shows its
+    /// remaining life
     #[arg(long, value_name = "BYTES", requires = "cache", allow_hyphen_values = true)]
     endurance: Option<Endurance>,
-    /// Read-only volume: refuse writes
+    /// Refuse writes of clients: a read-only volume
     #[arg(long, requires = "cache")]
     read_only: bool,
     /// Sequential streams that are not cached: of more than 4M while too little of them is read again (`auto`), longer than this,
@@ -171,31 +173,34 @@ pub(crate) struct ServeArgs {
     control: ControlOption,
     /// Serve metrics for Prometheus over HTTP, read-only, at /metrics: tcp:HOST:PORT or unix:PATH
     ///
-    /// Such as tcp:127.0.0.1:9469. What there is: docs/reference/metrics.md.
+    /// For example tcp:127.0.0.1:9469. The metrics are listed in docs/reference/metrics.md.
     #[arg(long, value_name = "ADDRESS", value_parser = OriginParser::new().try_map(|text| MetricsAddress::parse(&text)))]
     metrics: Option<MetricsAddress>,
     /// Format of the log [default: text, or that of the configuration file]
     #[arg(long, value_enum, value_name = "FORMAT")]
     log_format: Option<LogFormat>,
-    /// What is in the log at least [default: info, or that of the configuration file]
+    /// Least important level in the log [default: info, or that of the configuration file]
     ///
     /// Events and what to do about them: docs/reference/logs.md.
     #[arg(long, value_enum, value_name = "LEVEL")]
     log_level: Option<LogLevel>,
-    /// The origin has another path, or is another file there, with the content that the cache device knows
+    /// Accept an origin at another path, or another file at its path, with the content recorded on the cache
+    /// device
     ///
     /// With several volumes: --origin-moved=vm1
     #[arg(long, value_name = "VOLUME", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     origin_moved: Vec<String>,
-    /// Path of an origin without an identity of its own, such as a serial number: confirms that it is the disk of the last start
+    /// Confirm by its path that an origin without an identity of its own, such as a serial number, is the
+    /// disk of the last start
     #[arg(long, value_name = "PATH")]
     origin_is: Vec<PathBuf>,
-    /// The origin was written while it was detached: drop its clean blocks; refused if any is dirty
+    /// Accept an origin that was written while it was detached: its clean blocks are dropped; refused if any
+    /// is dirty
     ///
     /// With several volumes: --origin-changed=vm1
     #[arg(long, value_name = "VOLUME", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     origin_changed: Vec<String>,
-    /// The origin was extended while nobody served it (while it is served: `kickcache resize`)
+    /// Accept an origin that was extended while no daemon served it (while it is served: `kickcache resize`)
     ///
     /// With several volumes: --origin-grown=vm1
     #[arg(long, value_name = "VOLUME", num_args = 0..=1, require_equals = true, default_missing_value = "")]
@@ -212,45 +217,46 @@ pub(crate) struct ServeArgs {
     origin_no_flush: Vec<String>,
     /// Serve the origins without the cache device; volumes with dirty blocks there are refused
     ///
-    /// What the cache device holds of these volumes is dropped: it gets stale. With several cache devices:
-    /// --without-cache=/dev/nvme0n1p4
+    /// The blocks of these volumes on the cache device are dropped, because they become stale. With several
+    /// cache devices: --without-cache=/dev/nvme0n1p4
     #[arg(long, value_name = "DEVICE", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     without_cache: Vec<OsString>,
     /// Lose the dirty blocks of a volume
     ///
-    /// Applies to a cache device that is left out, out of service or unreadable, or without which the origin was served
-    /// since. With several volumes: --lose-dirty=vm1
+    /// Applies to a cache device that is left out, out of service or unreadable, or that was bypassed since.
+    /// With several volumes: --lose-dirty=vm1
     #[arg(long, value_name = "VOLUME", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     lose_dirty: Vec<String>,
-    /// Use a new or another cache device; dirty blocks on the one before are lost
+    /// Use a new or another cache device; dirty blocks on the previous one are lost
     ///
     /// With several cache devices: --new-cache=/dev/nvme0n1p4
     #[arg(long, value_name = "DEVICE", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     new_cache: Vec<OsString>,
     #[command(flatten)]
     state: StateOption,
-    /// User to go on as, when root starts the daemon: NAME or NAME:GROUP
+    /// Drop privileges to this user: NAME or NAME:GROUP; needs a start by root
     ///
-    /// A small part stays root, and opens cache devices and origins (docs/how-to/run-as-user.md). Not for `--ublk`.
+    /// A small process keeps the rights of root, and opens cache devices and origins (docs/how-to/run-as-user.md). Not
+    /// for `--ublk`.
     #[arg(long, value_name = "USER", allow_hyphen_values = true)]
     user: Option<UserSpec>,
-    /// With --user: a device that may be opened later, by `add` and `replace`, although that user may not
+    /// With --user: a device that `add` and `replace` may open later, although that user may not
     #[arg(long, value_name = "PATH")]
     may_open: Vec<PathBuf>,
-    /// Whether NBD clients may or must speak TLS [default: off, or that of the configuration file]
+    /// Whether NBD clients may or must use TLS [default: off, or that of the configuration file]
     ///
     /// With certificates of clients, NBD may be offered to other machines: docs/how-to/tls.md.
     #[arg(long, value_enum, value_name = "WORD")]
     tls: Option<TlsWord>,
-    /// Folder with ca-cert.pem, server-cert.pem and server-key.pem, as nbdkit and QEMU have it
+    /// Folder with ca-cert.pem, server-cert.pem and server-key.pem, as for nbdkit and QEMU
     ///
-    /// Looked at each second: clients that come after that get what is new, without a restart.
+    /// Checked each second: after a change, new connections use the new files, without a restart.
     #[arg(long, value_name = "DIR")]
     tls_certificates: Option<PathBuf>,
     /// Whether NBD clients with TLS need a certificate of an authority in ca-cert.pem [default: on]
     #[arg(long, value_enum, value_name = "WORD")]
     tls_verify_peer: Option<VerifyPeerWord>,
-    /// Accept addresses for NBD and metrics that other machines reach, without encryption and without a password
+    /// Accept public addresses for NBD and metrics, without encryption and without a password
     #[arg(long)]
     insecure_tcp: bool,
 }
@@ -274,8 +280,8 @@ impl ServeArgs {
         Ok(super::daemon::run(plan, source, out)?)
     }
 
-    /// The checked plan of the configuration file as it is now. What was said about origins and cache devices was for the start,
-    /// but that one cannot be flushed.
+    /// The checked plan of the present configuration file. Flags about origins and cache devices apply to the
+    /// start only, except the one for an origin that cannot be flushed.
     fn plan_again(&self) -> Result<ServePlan, Failure> {
         let Some(config) = &self.config else { return self.plan() };
         let mut plan = kickcache_daemon::config::read(config)?;
@@ -293,7 +299,11 @@ impl ServeArgs {
         let mut plan = match (&self.config, &self.cache, &self.origin) {
             (Some(config), _, _) => kickcache_daemon::config::read(config)?,
             (None, Some(cache), Some(origin)) => self.plan_of_flags(cache, origin)?,
-            (None, _, _) => return Err(Failure::usage("say --cache and --origin, or --config")),
+            (None, _, _) => {
+                return Err(Failure::usage(
+                    "no origin and no configuration file given; use --cache and --origin, or --config",
+                ));
+            }
         };
         self.override_file(&mut plan);
         mark_origins(&mut plan, "--origin-moved", &self.origin_moved, |state| state.moved = true)?;
@@ -357,7 +367,7 @@ impl ServeArgs {
             return Ok(name.clone());
         }
         origin.name().map(str::to_owned).ok_or_else(|| {
-            Failure::usage(format!("the origin {origin} gives no name for its volume; say --name NAME"))
+            Failure::usage(format!("the origin {origin} gives no name for its volume; add --name NAME"))
         })
     }
 

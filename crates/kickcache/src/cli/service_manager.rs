@@ -1,4 +1,5 @@
-//! What systemd is told (`NOTIFY_SOCKET`): when all is served, how it goes, and that every event loop turns.
+//! Notifications to systemd (`NOTIFY_SOCKET`): that all volumes are served, the state of the daemon, and that
+//! every event loop runs.
 
 use std::ffi::OsStr;
 use std::os::linux::net::SocketAddrExt as _;
@@ -15,12 +16,12 @@ use kickcache_engine::stats::CacheHealth;
 use kickcache_units::{counted, show_bytes};
 use sd_notify::NotifyState;
 
-/// How often it is told how it goes.
+/// The interval of status notifications.
 const SPAN: Duration = Duration::from_secs(5);
-/// How long it may take to hear a message.
+/// How long sending a notification may take.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// Whom to ask whether its loops turn.
+/// The source of the pulses of the event loops.
 pub(super) trait Pulses: Send + Sync + 'static {
     /// The servers by their cache devices.
     fn pulses(&self) -> Vec<DevicePulse>;
@@ -56,14 +57,15 @@ pub(super) fn tell_reloaded() {
     tell(&[NotifyState::Ready, NotifyState::Status("serving")]);
 }
 
-/// It is told how things are while this lives.
+/// Sends status notifications until it is dropped.
 pub(super) struct ServiceManager {
     ending: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl ServiceManager {
-    /// Says that all is served, and from then on how it goes; nothing if there is nobody to be told.
+    /// Notifies that all volumes are served, and then sends status notifications; does nothing without a
+    /// service manager.
     ///
     /// # Errors
     /// If there can be no thread for it.
@@ -98,14 +100,14 @@ impl Drop for ServiceManager {
     }
 }
 
-/// A service manager that hears nothing is no reason to serve nobody, nor to wait for it.
+/// If the service manager does not read, the daemon serves on and does not wait for it.
 fn tell(news: &[NotifyState<'_>]) {
     if let Some(path) = env::var_os("NOTIFY_SOCKET") {
         let _ = send(&path, &news.iter().map(|news| format!("{news}\n")).collect::<String>());
     }
 }
 
-/// Sends a message, unless nobody takes those before it.
+/// Sends a message, unless the socket's queue is full.
 fn send(path: &OsStr, message: &str) -> io::Result<()> {
     let socket = UnixDatagram::unbound()?;
     socket.set_write_timeout(Some(PATIENCE))?;
@@ -123,7 +125,7 @@ enum Turns {
     NotAll,
 }
 
-/// How it goes.
+/// The state of the daemon.
 #[derive(PartialEq, Eq, Debug)]
 struct News {
     status: String,
@@ -177,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loop_that_does_not_answer_starves_the_watchdog_and_one_that_ended_does_not() {
+    fn a_hanging_loop_starves_the_watchdog_but_no_ended_one() {
         let good = || turns(2, CacheHealth::Good, None);
         assert_eq!(news(vec![good(), good()]), ("4 volumes, 2 MiB dirty".into(), Turns::All));
         let silent = "2 volumes, 1 MiB dirty; the event loop of /dev/b does not answer";
@@ -187,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_service_manager_that_does_not_read_is_not_waited_for() {
+    fn a_service_manager_that_does_not_read_causes_no_delay() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("notify");
         let manager = UnixDatagram::bind(&path).unwrap();
@@ -207,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_in_the_status() {
+    fn problems_are_in_the_status_text() {
         let out = turns(1, CacheHealth::OutOfService, None);
         let stop = turns(1, CacheHealth::Good, Some("the origin of a"));
         let expected = "2 volumes, 2 MiB dirty; /dev/a is out of service; the stop waits for the origin of a";

@@ -5,7 +5,7 @@ use kickcache_daemon::driver::inherited::InheritedSocket;
 use kickcache_daemon::plan::ServePlan;
 use kickcache_daemon::serve::config::InheritedSockets;
 
-/// What a service manager calls the socket of a virtual machine (`FileDescriptorName=`).
+/// The name of a virtual machine's socket in a service manager (`FileDescriptorName=`).
 const VHOST_USER: &str = "vhost-user";
 
 /// The sockets of the volume.
@@ -16,10 +16,10 @@ pub(crate) struct ActivationSockets {
 }
 
 impl ActivationSockets {
-    /// Looks whether they fit the plan, from which a path goes that nobody named.
+    /// Assigns the sockets to the plan, and removes a default path that no flag set from the plan.
     ///
     /// # Errors
-    /// If it is not clear what they are for, or one of two sockets for a virtual machine would be in vain.
+    /// If the purpose of a socket is unclear, or a virtual machine would get two sockets, one of them unused.
     pub(crate) fn take(
         sockets: Vec<InheritedSocket>,
         plan: &mut ServePlan,
@@ -44,7 +44,7 @@ impl ActivationSockets {
         );
         if let (false, Some(path)) = (guests.is_empty(), &volume.frontends.vhost_user.path) {
             anyhow::bail!(
-                "a socket named {VHOST_USER} was passed by socket activation (LISTEN_FDNAMES), and {} is to be one; leave out one of them",
+                "a socket named {VHOST_USER} was passed by socket activation (LISTEN_FDNAMES), and {} is configured as well; remove one of them",
                 path.display()
             );
         }
@@ -89,25 +89,25 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_nobody_named_gives_way_and_is_not_announced() {
+    fn a_default_path_is_replaced_by_a_passed_socket() {
         let mut plan = plan(&[("a", "")]);
         assert_eq!(plan.caches[0].volumes[0].served_by().nbd.addresses().len(), 1);
         assert!(ActivationSockets::take(Vec::new(), &mut plan).unwrap().guest.is_none());
-        assert_eq!(plan.caches[0].volumes[0].served_by().nbd.addresses().len(), 1, "nothing was passed");
+        assert_eq!(plan.caches[0].volumes[0].served_by().nbd.addresses().len(), 1, "no socket was passed");
         let found = ActivationSockets::take(sockets(&["vhost-user", "x", ""]), &mut plan).unwrap();
         assert!(plan.caches[0].volumes[0].served_by().nbd.addresses().is_empty());
         assert_eq!((found.guest.is_some(), found.nbd.len()), (true, 2));
     }
 
     #[test]
-    fn a_path_that_somebody_named_stays() {
+    fn an_explicit_path_stays() {
         let mut plan = plan(&[("a", "nbd = [\"unix:/run/a.sock\"]")]);
         ActivationSockets::take(sockets(&[""]), &mut plan).unwrap();
         assert_eq!(plan.caches[0].volumes[0].served_by().nbd.addresses().len(), 1);
     }
 
     #[test]
-    fn sockets_that_would_be_in_vain_are_refused() {
+    fn unusable_sockets_are_refused() {
         let two = refused(&["x"], &[("a", ""), ("b", "")]);
         assert!(
             two.contains("sockets were passed by socket activation (LISTEN_FDS=1) for 2 volumes"),
@@ -116,6 +116,6 @@ mod tests {
         let guests = refused(&["vhost-user", "vhost-user"], &[("a", "")]);
         assert!(guests.contains("2 sockets named vhost-user"), "{guests}");
         let both = refused(&["vhost-user"], &[("a", "vhost-user = \"/run/a.vhost\"")]);
-        assert!(both.contains("/run/a.vhost is to be one; leave out one of them"), "{both}");
+        assert!(both.contains("/run/a.vhost is configured as well; remove one of them"), "{both}");
     }
 }

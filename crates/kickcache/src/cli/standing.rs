@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use crate::cli::exit::{Exit, Failure};
 
-/// Why no daemon uses what a cache device holds, if none does.
+/// The reason why no daemon uses the blocks of a cache device, if none does.
 pub(super) struct Unused {
     pub(super) standing: Option<Standing>,
     pub(super) copy: Option<OlderCopy>,
@@ -28,7 +28,7 @@ impl Unused {
     /// Looks for it on the device and in the state directory.
     ///
     /// # Errors
-    /// If what is noted cannot be read.
+    /// If a record cannot be read.
     pub(super) fn look(path: &Path, state: &StatePlace) -> Result<Unused, OfflineError> {
         Ok(Unused {
             standing: out_of_service(path, state, &[])?,
@@ -44,10 +44,10 @@ impl Unused {
         print_bypassed(out, &self.bypassed)
     }
 
-    /// The failure of a tool that found nothing else wrong; none if a daemon uses the device.
+    /// The failure of a tool that found no other defect; none if a daemon uses the device.
     ///
     /// # Errors
-    /// With the exit code that says so.
+    /// With the exit code for it.
     pub(super) fn end(&self) -> Result<(), Failure> {
         let needed: Vec<&str> = self
             .bypassed
@@ -57,14 +57,14 @@ impl Unused {
             .collect();
         let what = match () {
             () if self.standing.is_some() => {
-                "the cache device is out of service: what it holds may be old, and it is left out until it is formatted".into()
+                "the cache device is out of service: its blocks may be stale, and it is not used until it is formatted".into()
             }
             () if self.copy.is_some() => {
-                "the cache device is an older copy: what it holds may be old, and a daemon refuses it".into()
+                "the cache device is an older copy: its blocks may be stale, and a daemon refuses it".into()
             }
             () if !needed.is_empty() => format!(
-                "the cache device was bypassed with dirty blocks of {}: they may be older than what the origin has, and a daemon \
-                 refuses them",
+                "the cache device was bypassed with dirty blocks of {}: they may be older than the data \
+                 of the origin, and a daemon refuses them",
                 needed.join(", ")
             ),
             () => return Ok(()),
@@ -109,12 +109,12 @@ pub(super) fn standing_json(standing: &Standing) -> Value {
     json!({ "incomplete": volumes.collect::<Vec<_>>() })
 }
 
-/// Says of volumes that a daemon does not use what the device holds of them, and why.
+/// Prints the volumes whose blocks on the device a daemon does not use, and the reason.
 pub(super) fn print_bypassed(out: &mut dyn Write, bypassed: &[Outdated]) -> io::Result<()> {
     bypassed.iter().try_for_each(|volume| {
         let does = match volume.is_needed() {
-            true => "refuses it until somebody decides what becomes of them",
-            false => "drops what is cached of it",
+            true => "refuses it until you decide whether to keep or lose these blocks",
+            false => "drops its cached blocks",
         };
         let (name, since, dirty) = (printable_line(&volume.name), &volume.since, volume.shown());
         writeln!(out, "\nbypassed: {name}: {since} since; {dirty} on this device: a daemon {does}")
@@ -147,7 +147,7 @@ pub(super) fn older_copy_json(copy: &OlderCopy) -> Value {
     json!({ "found": copy.found, "noted": copy.noted, "note": copy.note })
 }
 
-/// What was dirty on a device out of service when it was written back, or given up.
+/// Blocks that are recorded as dirty on a device out of service, and that were written back or given up.
 pub(super) fn print_needless(out: &mut dyn Write, volume: &str, bytes: u64) -> io::Result<()> {
     match bytes {
         0 => Ok(()),

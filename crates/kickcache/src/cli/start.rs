@@ -1,4 +1,5 @@
-//! A plan becomes servers, one a cache device; what cannot be served is left, and its neighbours are served.
+//! Turns a plan into servers, one for each cache device; volumes that cannot be served are skipped, and the
+//! others are served.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::iter;
@@ -44,7 +45,7 @@ pub(super) struct Served {
     pub(super) cache: CacheSpec,
 }
 
-/// What came of a plan.
+/// The result of a plan.
 #[derive(Clone)]
 pub(super) struct Started {
     pub(super) servers: Vec<Served>,
@@ -55,7 +56,7 @@ pub(super) struct Started {
 }
 
 impl Started {
-    /// The same with the devices by now: others may have taken over.
+    /// The same with the present devices, of which some may have been replaced.
     pub(super) fn looked_at(mut self) -> Started {
         for served in &mut self.servers {
             served.cache.device = served.handle.device();
@@ -76,7 +77,8 @@ impl Started {
         })
     }
 
-    /// Which server has a cache device, by any of its names, or by that of a device in whose place it is.
+    /// The index of the server of a cache device, named by any of its names, or by the device that it
+    /// replaced.
     pub(super) fn position(&self, named: &Path) -> Option<usize> {
         let is_at = |device: &Path, other: &Path| real_path(device) == real_path(other);
         let at = |path: &Path| self.servers.iter().position(|served| is_at(&served.cache.device, path));
@@ -127,7 +129,7 @@ impl Started {
 impl Served {
     /// Takes over the modes that commands have changed.
     pub(super) fn look_at_modes(&mut self) {
-        // One that has ended has none.
+        // A server that has ended has no modes.
         let Ok(status) = self.handle.status() else { return };
         for volume in &mut self.cache.volumes {
             let info = status.volumes.iter().find(|info| info.name == volume.name);
@@ -137,7 +139,7 @@ impl Served {
         }
     }
 
-    /// What holds for its volumes; see [`Served::look_at_modes`].
+    /// The settings of its volumes; see [`Served::look_at_modes`].
     pub(super) fn settings(&self) -> Vec<NamedSettings> {
         let named = |volume: &VolumeSpec| NamedSettings {
             volume: volume.name.clone(),
@@ -166,7 +168,7 @@ impl Served {
     /// Waits for its end; returns dirty blocks that are left on the cache device.
     ///
     /// # Errors
-    /// What ended it, if it was not a stop.
+    /// The error that ended it, unless it was stopped.
     pub(super) fn wait(&self, state: &StatePlace) -> anyhow::Result<Vec<LeftOnCache>> {
         let end = self.handle.join();
         let path = self.handle.device();
@@ -188,7 +190,8 @@ impl Served {
 /// Starts a server for each cache device of a plan.
 ///
 /// # Errors
-/// If something concerns all of the plan, or nothing of it can be served; [`ServeError::Stopped`] if a stop was asked for.
+/// If an error concerns the whole plan, or no volume can be served; [`ServeError::Stopped`] if a stop was
+/// requested.
 pub(super) fn start_servers(
     mut plan: ServePlan,
     activated: ActivationSockets,
@@ -197,7 +200,7 @@ pub(super) fn start_servers(
     let state = state_place(plan.state.as_deref());
     let control = plan.control.clone();
     let (io_engine, exposure, tls) = (plan.io_engine, plan.exposure, plan.tls.clone());
-    // Each server opens them for itself; what is wrong with them concerns all.
+    // Each server opens the certificates itself; a defect concerns all servers.
     tls.open().map_err(ServeError::from)?;
     let volumes = plan.caches.iter().map(|cache| cache.volumes.len()).sum();
     let memory = PayloadMemory::new(plan.memory_limit.bytes(), volumes);
@@ -231,7 +234,7 @@ pub(super) fn start_servers(
         decide_service(cache, &state, &rehearsal).or_else(|error| refusals.leave_all(cache, error))?;
     }
     unserved.extend(tell_unserved(&mut plan)?);
-    // What is wrong with the second cache device is found before the first one is formatted.
+    // Errors of the second cache device are found before the first one is formatted.
     for cache in plan.caches.iter_mut().skip(1) {
         rehearsal.whole(cache)?;
     }
@@ -242,7 +245,7 @@ pub(super) fn start_servers(
     Ok(Started { servers, unserved, added: BTreeSet::new() })
 }
 
-/// Devices that were to take over before the last stop are copied to anew.
+/// If a device was being replaced at the last stop, the copy starts again.
 pub(super) fn go_on_replacing(servers: &[Served]) {
     for Served { handle, cache, .. } in servers {
         let Some(path) = cache.successor.clone() else { continue };
@@ -256,7 +259,7 @@ pub(super) fn go_on_replacing(servers: &[Served]) {
                 );
             }
         };
-        // Without a thread it goes on with the next start.
+        // Without a thread, the next start continues the operation.
         drop(thread::Builder::new().name("replace".into()).spawn(go_on));
     }
 }
@@ -293,7 +296,7 @@ fn start_all(
     Err(error)
 }
 
-/// Refuses two copies of one cache device: the one that were served first would make the other one the older.
+/// Refuses two copies of one cache device: serving one of them would make the other one an older copy.
 fn check_copies(caches: &[CacheSpec]) -> anyhow::Result<()> {
     let mut seen: Vec<(String, &Path)> = Vec::new();
     let in_service =
@@ -302,8 +305,9 @@ fn check_copies(caches: &[CacheSpec]) -> anyhow::Result<()> {
         let Some(uuid) = uuid_at(&cache.device) else { continue };
         if let Some((_, other)) = seen.iter().find(|(known, _)| *known == uuid) {
             bail!(
-                "{} is a copy of the cache device {}, or that one of it (both have the uuid {uuid}); serve the one that was served \
-                 last, and take the other one and its volumes out of the configuration",
+                "{} is a copy of the cache device {}, or the reverse (both have the uuid {uuid}); serve \
+                 the one that was served last, and remove the other one and its volumes from the \
+                 configuration",
                 cache.device.display(),
                 other.display()
             );
@@ -313,7 +317,7 @@ fn check_copies(caches: &[CacheSpec]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Leaves the volumes whose origins cannot be used.
+/// Skips the volumes with origins that cannot be used.
 fn check_origins(
     caches: &mut [CacheSpec],
     refusals: &Refusals<'_>,
@@ -333,8 +337,8 @@ fn check_origins(
     Ok(())
 }
 
-/// What came of checking the origins that have servers, by cache device and name: all at the same time, so that those that
-/// hang do not add up.
+/// The checks of the remote origins, by cache device and name. They run in parallel, so that the times of
+/// unresponsive servers do not add up.
 fn check_servers(
     caches: &[CacheSpec],
     stop_wish: &StopWish,
@@ -349,7 +353,7 @@ fn check_servers(
                 checks.extend(check.ok().map(|check| ((index, volume.name.clone()), check)));
             }
         }
-        // So is one whose check panicked.
+        // A check that panicked counts as failed.
         checks.into_iter().filter_map(|(key, check)| Some((key, check.join().ok()?))).collect()
     })
 }

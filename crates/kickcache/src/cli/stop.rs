@@ -18,19 +18,19 @@ use crate::notice::notice;
 
 const EXAMPLES: &str = "\
 Examples:
-  kickcache stop                        return when everything acknowledged is durable
+  kickcache stop                        return when all acknowledged writes are durable
   kickcache stop --no-wait
   kickcache stop --drain                write dirty blocks back first: the origins are complete
   kickcache stop --remove               only if no block device (serve --ublk) is in use
 
-Dirty blocks stay on the cache device. For each volume that has any, the command prints how much its
-origin lacks, and the command that writes it back.
+Dirty blocks stay on the cache device. For each volume that has any, the command prints the bytes that
+its origin lacks, and the command that writes them back.
 Exit code 1 if the daemon did not end cleanly: a signal cut the stop short, dirty blocks are lost
 or on a cache device out of service alone, or it failed; with --drain also if blocks are left.";
 
-/// How often the daemon is asked whether it is still there.
+/// The interval of checks whether the daemon has ended.
 const ASK_EVERY: Duration = Duration::from_millis(50);
-/// How often it is said what the stop waits for.
+/// The interval of messages about the wait.
 const SAY_EVERY: Duration = Duration::from_secs(10);
 
 /// Stop a daemon cleanly
@@ -96,7 +96,7 @@ impl StopArgs {
         }
         match left.first() {
             Some(first) if self.drain => Err(anyhow!(
-                "the daemon has stopped, and not everything was written back: `{}` does that now",
+                "the daemon has stopped, and some blocks were not written back: run `{}`",
                 first.drain
             )
             .into()),
@@ -105,7 +105,7 @@ impl StopArgs {
     }
 }
 
-/// Waits until nobody listens any more, so that the next daemon can.
+/// Waits until the socket is closed, so that the next daemon can listen.
 fn wait_gone(client: &Client) -> Result<(), Failure> {
     let mut said = Instant::now();
     loop {
@@ -115,7 +115,7 @@ fn wait_gone(client: &Client) -> Result<(), Failure> {
                 said = Instant::now();
                 tell_awaited(&report);
             }
-            // A daemon on its way out may refuse to answer, or close the connection.
+            // A daemon that is ending may refuse to answer, or close the connection.
             Ok(_) | Err(ClientError::Refused(_) | ClientError::Io { .. }) => {}
             Err(error) => return Err(error.into()),
         }
@@ -138,7 +138,7 @@ fn refuse_used(report: &Report) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Says on standard error what the stop waits for. That nobody reads it is no reason to wait no longer.
+/// Prints on standard error the reason why the stop waits. A closed pipe does not end the wait.
 fn tell_awaited(report: &Report) {
     let awaited = report.caches.iter().filter_map(|cache| cache.stop_waits_for.as_deref());
     let awaited: Vec<&str> = awaited.collect();

@@ -6,7 +6,7 @@ use kickcache_units::printable::printable_line;
 
 use crate::user_text::Printer;
 
-/// On which side a column's cells stand.
+/// The alignment of a column's cells.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Align {
     /// Words.
@@ -160,7 +160,7 @@ impl Table {
             let ranks = shown.iter().map(|&column| self.columns[column].rank);
             let Some(last) = ranks.max().filter(|rank| *rank != KEEP) else { break };
             let at = shown.iter().rposition(|&column| self.columns[column].rank == last);
-            shown.remove(at.expect("the rank is one of those"));
+            shown.remove(at.expect("the rank is among them"));
         }
         shown
     }

@@ -1,4 +1,4 @@
-//! A cache device is taken in while volumes are served without one.
+//! Puts a cache device into use while volumes are served without one.
 
 use std::path::Path;
 
@@ -24,7 +24,7 @@ pub(super) fn is_left_out(served: &Served) -> bool {
     }
 }
 
-/// Finds what can be wrong with a device that is to be taken in, and changes nothing.
+/// Checks a device that is to be put into use, without changing it.
 ///
 /// # Errors
 /// It cannot be taken in.
@@ -60,7 +60,7 @@ pub(super) fn take_in(
     };
     let taken_in = served.handle.take_in(&taken_in, format);
     if taken_in.is_err() && is_new {
-        // It was made in vain.
+        // The new file is not needed.
         drop(access::remove_made(&order.with));
     }
     taken_in.map_err(control_error)?;
@@ -71,7 +71,7 @@ pub(super) fn take_in(
     Ok(())
 }
 
-/// Says in the log that a device is taken in, where another one, or the same, was left out.
+/// Logs that a device is put into use, in the place of another one or of itself.
 pub(super) fn tell(with: &str, left_out: &str) {
     let what = match with == left_out {
         true => "again, and empty".to_owned(),

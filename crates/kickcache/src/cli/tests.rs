@@ -21,7 +21,7 @@ fn the_command_line_contradicts_itself_nowhere() {
 }
 
 #[test]
-fn help_is_what_was_reviewed() {
+fn help_matches_the_reviewed_text() {
     let names = [
         "",
         "format",
@@ -54,7 +54,7 @@ fn help_is_what_was_reviewed() {
     expect_file!["help.txt"].assert_eq(&all.join("\n----------\n\n"));
 }
 
-/// The first line of what is wrong with these arguments, be it clap's or the plan's.
+/// The first line of the error for these arguments, from clap or from the plan.
 fn fault(line: &str) -> String {
     let args = line.split(' ').filter(|word| !word.is_empty()).map(|word| word.replace('_', " "));
     match Cli::try_parse_from(std::iter::once("kickcache".to_owned()).chain(args)) {
@@ -157,13 +157,13 @@ fn bad_arguments_are_refused_with_a_sentence() {
         serve --cache /c --origin /c
             /c is named twice, as a cache device and as the origin of `c`; each device can have one part only (Usage)
         serve --cache /c --origin /
-            the origin / gives no name for its volume; say --name NAME (Usage)
+            the origin / gives no name for its volume; add --name NAME (Usage)
         serve --cache /c --origin /o --name x/y
             the volume name `x/y` cannot be used: it contains '/'; letters, digits and - _ . + @ : are possible (Usage)
         serve --cache /c --origin /o --nbd /run/x
             error: invalid value '/run/x' for '--nbd <ADDRESS>': `/run/x` is not an NBD address; write unix:PATH or tcp:HOST:PORT
         serve --cache /c --origin /o --nbd tcp:0.0.0.0:1
-            tcp:0.0.0.0:1 can be reached from other machines, and NBD has neither encryption nor a password here; use a unix socket or a loopback address, TLS with certificates of clients (--tls=require, docs/how-to/tls.md), or say --insecure-tcp (insecure-tcp = true) (Usage)
+            tcp:0.0.0.0:1 can be reached from other machines, and NBD has neither encryption nor a password here; use a unix socket or a loopback address, TLS with certificates of clients (--tls=require, docs/how-to/tls.md), or accept it with --insecure-tcp (insecure-tcp = true) (Usage)
         serve --cache /c --origin /o --nbd tcp:0.0.0.0:1 --insecure-tcp
             fine
         serve --config /nowhere.toml --fill-window-max 4K
@@ -171,7 +171,7 @@ fn bad_arguments_are_refused_with_a_sentence() {
         serve --cache /c --origin /o --nbd unix:/x --nbd unix:/x
             the volume `o` listens on unix:/x twice; once is enough (Usage)
         serve --cache /c --origin /o --nbd unix:/x --control /x
-            the volume `o` listens on the path of the control socket; choose another path for one of them (Usage)
+            the volume `o` listens on the path of the control socket; choose another path for either (Usage)
         serve --cache /c --origin /o --sequential-cutoff 0
             error: invalid value '0' for '--sequential-cutoff <SIZE>': a cut-off of 0 would bypass every read; write `off` to cache streams too
         serve --cache /c --origin /o --sequential-cutoff no
@@ -214,7 +214,7 @@ fn bad_arguments_are_refused_with_a_sentence() {
 }
 
 #[test]
-fn an_origin_whose_name_is_no_text_is_refused() {
+fn an_origin_with_a_binary_name_is_refused() {
     let origin = OsStr::from_bytes(b"/srv/\xff");
     let args = [OsStr::new("kickcache"), OsStr::new("serve"), OsStr::new("--cache"), OsStr::new("/c")];
     let args = args.into_iter().chain([OsStr::new("--origin"), origin]);

@@ -18,9 +18,9 @@ Examples:
 
 States of `list`:
   live    a process serves it: SERVED BY
-  waits   its daemon is gone; what is read and written there waits until the volume is served again
-  ends    its daemon was killed a moment ago; one that stays so is stuck until the next reboot
-  dead    never started, or being deleted: the next start of its volume deletes it";
+  waits   its daemon has ended; its reads and writes wait until the volume is served again
+  ends    its daemon was just killed; if the state persists, the device is stuck until a reboot
+  dead    not started, or being deleted: the next start of its volume deletes it";
 
 /// List and remove block devices of volumes (serve --ublk), with or without a daemon
 #[derive(Debug, clap::Args)]
@@ -40,14 +40,14 @@ enum UblkCommand {
     },
     /// Delete a device that has no daemon; a device that is served is deleted when its daemon stops
     Remove {
-        /// Its number: N of /dev/ublkbN
+        /// Number of the device: N of /dev/ublkbN
         #[arg(value_parser = ublk_number, allow_hyphen_values = true)]
         id: u32,
         /// Delete it even if it is in use: its waiting requests fail
         #[arg(long)]
         force: bool,
     },
-    /// Have the kernel start a device that a daemon serves: what the daemon runs, and nobody else
+    /// Make the kernel start a device that a daemon serves; only a daemon runs this command
     #[command(hide = true)]
     Start {
         /// Its number
@@ -69,7 +69,7 @@ impl UblkArgs {
                     Removed::Gone => Ok(writeln!(out, "/dev/ublkb{id} was removed")?),
                     Removed::Ended(user) => Ok(writeln!(
                         out,
-                        "/dev/ublkb{id} was ended: what is read and written there fails; it goes when {user} is gone: {}",
+                        "/dev/ublkb{id} was ended: reads and writes to it fail; it is deleted when {user} has ended: {}",
                         user.to_let_go()
                     )?),
                 }

@@ -1,4 +1,5 @@
-//! One change of what a daemon serves at a time. Who would wait long is told for what, and is not served later unasked.
+//! Serialises changes of the served volumes: a client that would wait more than 10 s is refused with the name
+//! of the running change, and its own change is not applied later.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -7,10 +8,10 @@ use std::time::{Duration, Instant};
 use kickcache_daemon::control::ControlError;
 use kickcache_daemon::shell_command::ShellCommand;
 
-/// How long a change waits for the one before it.
+/// How long a change waits for an earlier one.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The change that is under way, and the volumes that are about to go.
+/// The change in progress, and the volumes that are being removed.
 #[derive(Default)]
 pub(super) struct UnderWay {
     now: Mutex<Option<Change>>,
@@ -51,22 +52,22 @@ impl UnderWay {
         lock(&self.leaving_out).get(device).copied()
     }
 
-    /// Refuses what a cache device that is about to be left out is not to be asked for.
+    /// Refuses requests to a cache device that is being taken out of use.
     ///
     /// # Errors
     /// It is about to be left out.
     pub(super) fn check_device_stays(&self, device: String) -> Result<String, ControlError> {
         match self.leaving_out(&device) {
             Some(_) => Err(ControlError::Refused(format!(
-                "the cache device {device} is being left out: what is dirty there is written back first; `{}` says how far that \
-                 is, try again when it has ended",
+                "the cache device {device} is being taken out of use: its dirty blocks are written back \
+                 first; `{}` shows the progress, try again when it has ended",
                 ShellCommand::new("status")
             ))),
             None => Ok(device),
         }
     }
 
-    /// Waits for the change that is under way, but not for ever.
+    /// Waits for the change in progress, with a time limit.
     ///
     /// # Errors
     /// It takes long.
@@ -81,7 +82,7 @@ impl UnderWay {
         if let Some(Change { what, since }) = &*now {
             let seconds = since.elapsed().as_secs();
             return Err(ControlError::Refused(format!(
-                "another change is under way, for {seconds} s: {what}; nothing is changed, try again when that has ended"
+                "another change is in progress for {seconds} s: {what}; nothing is changed, try again when it has ended"
             )));
         }
         *now = Some(Change { what: what.into(), since: Instant::now() });
@@ -110,7 +111,7 @@ impl UnderWay {
         volumes.map(|volume| self.leave(volume)).collect()
     }
 
-    /// Refuses what a volume that is about to go is not to be asked for.
+    /// Refuses requests to a volume that is being removed.
     ///
     /// # Errors
     /// It is about to go.
@@ -133,8 +134,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 fn is_leaving(volume: &str) -> ControlError {
     ControlError::Refused(format!(
-        "volume {volume} is being removed, or its cache device left out: what is dirty of it is written back first; wait for that \
-         ({})",
+        "volume {volume} is being removed, or its cache device is being taken out of use: its dirty \
+         blocks are written back first; wait for that ({})",
         ShellCommand::new("drain").word(volume).word("--wait")
     ))
 }
@@ -165,12 +166,12 @@ mod tests {
     const NO_PATIENCE: Duration = Duration::ZERO;
 
     #[test]
-    fn a_second_change_is_told_what_it_would_wait_for() {
+    fn a_second_change_gets_the_name_of_the_first() {
         let under_way = UnderWay::default();
         let first = under_way.begin("volume v1 is added").unwrap();
         let Err(error) = under_way.begin_within("a reload", NO_PATIENCE) else { panic!("two at once") };
         assert!(
-            error.to_string().contains("under way, for 0 s: volume v1 is added; nothing is changed"),
+            error.to_string().contains("in progress for 0 s: volume v1 is added; nothing is changed"),
             "{error}"
         );
         drop(first);
@@ -189,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cache_device_that_is_about_to_be_left_out_is_not_replaced() {
+    fn a_device_being_taken_out_of_use_is_not_replaced() {
         let under_way = UnderWay::default();
         let leaving = under_way.leave_out("/dev/fast", 4096);
         let refused = under_way.check_device_stays("/dev/fast".into()).unwrap_err().to_string();

@@ -1,4 +1,4 @@
-//! Volumes that are taken from a plan, each with a sentence; the others are served.
+//! Volumes that are removed from a plan, each with its reason; the others are served.
 
 use anyhow::bail;
 use kickcache_daemon::plan::ServePlan;
@@ -10,7 +10,7 @@ pub(super) fn leave_unserved(cache: &mut CacheSpec, refused: Vec<Unserved>) {
     cache.unserved.extend(refused);
 }
 
-/// Takes what was left unserved out of the plan, and the cache devices that have no volume any more, and says it.
+/// Removes unserved volumes from the plan, and cache devices without any volume, and logs them.
 ///
 /// # Errors
 /// If no volume is left at all.
@@ -37,7 +37,7 @@ pub(super) fn tell_unserved(plan: &mut ServePlan) -> anyhow::Result<Vec<Unserved
     }
 }
 
-/// What the cache devices hold of volumes that no configuration has.
+/// Logs the blocks on the cache devices of volumes that no configuration has.
 pub(super) fn tell_orphans(orphans: &[Unserved]) {
     for Unserved { name, why } in orphans {
         tracing::warn!(event = "volume_not_served", volume = name, "volume {name} is not served: {why}");

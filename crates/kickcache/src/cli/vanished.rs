@@ -1,12 +1,12 @@
-//! A daemon that ended in the midst of what it was asked for.
+//! A daemon that ended during an operation.
 
 use anyhow::anyhow;
 use kickcache_daemon::control::client::ClientError;
 
 use crate::cli::exit::Failure;
 
-/// Why it cannot be asked any more; `rest` says what becomes of what it had begun. It was there, so this is not a daemon
-/// that was never found.
+/// The reason why the daemon does not answer any more; `rest` describes the state of the unfinished
+/// operation. The daemon answered before, so this is not a missing daemon.
 pub(crate) fn vanished(error: ClientError, rest: &str) -> Failure {
     match error {
         ClientError::NoDaemon(path) | ClientError::Io { path, .. } => {

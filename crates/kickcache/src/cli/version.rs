@@ -1,4 +1,4 @@
-//! What `kickcache --version` tells.
+//! The output of `kickcache --version`.
 
 use std::sync::LazyLock;
 
@@ -6,7 +6,7 @@ use kickcache_engine::format::version::FORMAT_VERSION;
 
 static LONG: LazyLock<String> = LazyLock::new(text);
 
-/// The version, the commit, and what this program can do.
+/// The version, the commit, and the capabilities of this program.
 pub(super) fn long() -> &'static str {
     &LONG
 }

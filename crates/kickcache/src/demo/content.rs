@@ -1,11 +1,11 @@
-//! What the demo's devices hold: blocks that tell where they belong, so that every read can be checked.
+//! The data of the demo's devices: each block encodes its place, so that every read can be checked.
 
 use kickcache_engine::units::BLOCK_BYTES;
 
 /// Bytes of one word of a block.
 const WORD: usize = 8;
 
-/// Whose blocks they are.
+/// The device that the blocks belong to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Content {
     /// The slow disk's.
@@ -22,7 +22,7 @@ impl Content {
         }
     }
 
-    /// One word of a block; splitmix64, so that nothing compresses and nothing repeats.
+    /// One word of a block; splitmix64, so that the data does not compress or repeat.
     fn word(self, block: u64, index: usize) -> u64 {
         let index = u64::try_from(index).expect("a block has few words");
         let mut z = (self.tag() + block * 512 + index).wrapping_mul(0x9E37_79B9_7F4A_7C15);
@@ -40,7 +40,7 @@ impl Content {
         }
     }
 
-    /// Whether the first and the last word are those of the block.
+    /// Whether the first and the last word match the block.
     pub(crate) fn fits(self, block: u64, bytes: &[u8]) -> bool {
         let word = |index: usize| bytes.get(index * WORD..(index + 1) * WORD);
         let last = BLOCK_BYTES / WORD - 1;

@@ -36,7 +36,7 @@ const PIECE: usize = 1 << 20;
 /// How often the stale data is read: once brings it in, twice makes it look worth keeping.
 const STALE_READS: u32 = 2;
 
-/// The temporary directory with the files; gone when it is dropped.
+/// The temporary directory with the files; removed when it is dropped.
 #[derive(Debug)]
 pub(crate) struct DemoDevices {
     directory: TempDir,
@@ -110,7 +110,7 @@ impl DemoDevices {
     /// Stops the server of a phase in order, and removes a cache device that no later phase uses.
     ///
     /// # Errors
-    /// What ended the server.
+    /// The error that ended the server.
     pub(crate) fn stop(&self, phase: Phase, server: &ServerHandle) -> anyhow::Result<()> {
         server.stop();
         server.join()?;
@@ -120,7 +120,7 @@ impl DemoDevices {
         Ok(())
     }
 
-    /// What the data export holds in a phase.
+    /// The data of the export in a phase.
     pub(crate) fn content(phase: Phase) -> Content {
         match phase {
             Phase::FastFile => Content::FastFile,
@@ -174,7 +174,7 @@ impl DemoDevices {
     }
 }
 
-/// `$TMPDIR`, or what lies on a disk almost everywhere.
+/// `$TMPDIR`, or a directory that is on a disk on almost every system.
 fn default_directory() -> PathBuf {
     std::env::var_os("TMPDIR")
         .filter(|value| !value.is_empty())

@@ -1,8 +1,8 @@
-//! Who makes the load of the demo.
+//! The program that makes the load of the demo.
 
 use serde::{Deserialize, Serialize};
 
-/// Who makes the load.
+/// The program that makes the load.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LoadMaker {

@@ -1,7 +1,8 @@
-//! The demo: what a cache is worth, shown on a simulated slow disk.
+//! The demo: the effect of a cache, shown on a simulated slow disk.
 //!
-//! It runs the load of the articles through a real server and real sockets against a slow disk, a fast file, and the
-//! one cached by the other: with an empty cache, with one full of stale data, and after a restart.
+//! It runs the load of the articles through a real server and real sockets against a slow disk, a fast file,
+//! and the slow disk with the file as its cache: with an empty cache, with a cache full of stale data, and
+//! after a restart.
 
 mod content;
 mod devices;
@@ -37,27 +38,27 @@ use crate::interrupt::Interrupt;
 use crate::user_text::Printer;
 use crate::whole_file;
 
-/// Time of a run with a cache, unless something else is asked for.
+/// Default length of a run with a cache, in seconds.
 pub const SECONDS: u64 = 14;
 
 /// What to show.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Options {
-    /// Who makes the load.
+    /// The program that makes the load.
     pub load: LoadMaker,
-    /// What is printed.
+    /// The kind of output.
     pub output: Output,
-    /// Time of a run with a cache; one without takes two thirds of it.
+    /// Length of a run with a cache; a run without one takes two thirds of this time.
     pub seconds: u64,
-    /// Where the temporary files go; `$TMPDIR` or /var/tmp if nothing is said.
+    /// The directory of the temporary files; by default `$TMPDIR` or /var/tmp.
     pub directory: Option<PathBuf>,
     /// Seed of the load and of the simulated disk.
     pub seed: u64,
-    /// Where a report goes, an HTML page.
+    /// The file of the report, an HTML page.
     pub report: Option<PathBuf>,
 }
 
-/// What is printed.
+/// The kind of output.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Output {
     /// A table, a picture and sentences.
@@ -93,16 +94,16 @@ fn run_at(options: &Options, scale: Scale, out: &mut dyn Printer) -> anyhow::Res
     Ok(())
 }
 
-/// Writes the page that was asked for, if any.
+/// Writes the requested page, if any.
 fn write_report(options: &Options, scale: &Scale, result: &DemoResult) -> anyhow::Result<()> {
     let Some(path) = &options.report else { return Ok(()) };
     whole_file::write(path, &page(scale, result))
         .with_context(|| format!("the report {} cannot be written", path.display()))
 }
 
-/// What is to be known before a difference is believed: each sentence with a space before it.
+/// Caveats for the comparison: each sentence with a space before it.
 pub(crate) fn warnings(result: &DemoResult) -> String {
-    let spread = "Each was run once, so that ratios have no spread: what the seconds of a run differ by, its chart shows.";
+    let spread = "Each was run once, so ratios have no spread: the chart of a run shows the differences between its seconds.";
     let warnings = report::conclusions::warnings(result);
     std::iter::once(spread.to_owned()).chain(warnings).map(|sentence| format!(" {sentence}")).collect()
 }

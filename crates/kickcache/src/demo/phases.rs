@@ -20,7 +20,7 @@ use crate::interrupt::Interrupt;
 use crate::process_times;
 use crate::timeline::Timeline;
 
-/// Everything that the phases share.
+/// The parameters that the phases share.
 pub(crate) struct Context<'a> {
     pub(crate) devices: &'a DemoDevices,
     pub(crate) scale: Scale,
@@ -53,7 +53,7 @@ impl Phase {
     }
 }
 
-/// What a phase gave.
+/// The results of a phase.
 pub(crate) struct Measured {
     pub(crate) result: PhaseResult,
     /// As a report shows it.
@@ -89,7 +89,7 @@ pub(crate) fn run(context: &Context<'_>, phase: Phase, progress: &mut Progress) 
     Ok(Measured { result, run })
 }
 
-/// The run as a report shows it, without what the server counted.
+/// The run as a report shows it, without the server's counters.
 fn run_result(context: &Context<'_>, phase: Phase, measured: &[JobMeasure]) -> RunResult {
     let depth = u32::try_from(DEPTH).expect("small");
     let workload = format!("{JOB_COUNT} jobs x {DEPTH} reads of 4 KiB in flight, zipf {THETA}");

@@ -1,4 +1,4 @@
-//! The progress bar: where the demo is, and how fast it goes. Only a terminal sees it.
+//! The progress bar: the state and the rate of the demo. It is shown on a terminal only.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::demo::load::Glance;
 /// Times in which the live rate is measured.
 const RATE_EVERY: Duration = Duration::from_millis(400);
 
-/// The progress of the whole demo; the bar goes away with it.
+/// The progress of the whole demo; the bar is removed when it is dropped.
 pub(crate) struct Progress {
     bar: ProgressBar,
     /// Time of the runs before this one.
@@ -28,7 +28,7 @@ impl Progress {
         Progress { bar, before: Duration::ZERO, last: NOTHING }
     }
 
-    /// Says what is being done.
+    /// Shows the present activity.
     pub(crate) fn say(&mut self, what: &str) {
         self.last = NOTHING;
         self.bar.set_prefix("");

@@ -1,4 +1,4 @@
-//! What the demo measured, as it is printed, stored and read again.
+//! The measurements of the demo, as they are printed, stored and read again.
 
 use hdrhistogram::Histogram;
 use kickcache_model::result::RunResult;
@@ -14,7 +14,7 @@ pub const RESULT_VERSION: u32 = 2;
 pub struct DemoResult {
     /// [`RESULT_VERSION`] of its writer.
     pub version: u32,
-    /// What was run.
+    /// The settings of the runs.
     pub settings: Settings,
     /// The runs, in their order.
     pub phases: Vec<PhaseResult>,
@@ -23,12 +23,12 @@ pub struct DemoResult {
     pub runs: Vec<RunResult>,
 }
 
-/// What was run.
+/// The settings of the runs.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Settings {
     /// Version of kickcache.
     pub kickcache: String,
-    /// Who made the load.
+    /// The program that made the load.
     pub load: LoadMaker,
     /// Seed of the load and of the simulated disk.
     pub seed: u64,
@@ -44,11 +44,11 @@ pub struct Settings {
     pub job_bytes: u64,
     /// Bytes of the cache device.
     pub cache_bytes: u64,
-    /// What the slow disk simulates.
+    /// The disk that the slow disk simulates.
     pub slow_disk: String,
 }
 
-/// One of the runs.
+/// A run of the demo.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Phase {
@@ -58,7 +58,7 @@ pub enum Phase {
     FastFile,
     /// An empty cache in front of the slow disk.
     Cold,
-    /// A cache full of blocks that nobody asks for.
+    /// The cache is full of blocks that are never requested.
     Stale,
     /// The same cache after its server was stopped and started.
     Restart,
@@ -80,7 +80,7 @@ impl Phase {
     }
 }
 
-/// What one run gave.
+/// The results of one run.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct PhaseResult {
     /// Which run.
@@ -94,7 +94,7 @@ pub struct PhaseResult {
     pub total: Figures,
     /// Each job.
     pub jobs: Vec<Figures>,
-    /// What the cache counted; nothing for runs without a cache.
+    /// The counters of the cache; `None` for runs without a cache.
     pub cache: Option<CacheFigures>,
     /// Length of an interval of `operations`, in milliseconds.
     pub interval_millis: u64,
@@ -120,15 +120,15 @@ pub struct Latency {
     pub mean_ns: u64,
     /// Half of the operations took at most so long.
     pub p50_ns: u64,
-    /// 99 % of them.
+    /// The 99th percentile.
     pub p99_ns: u64,
-    /// 99.9 % of them.
+    /// The 99.9th percentile.
     pub p99_9_ns: u64,
     /// The longest.
     pub max_ns: u64,
 }
 
-/// What the engine counted during a run.
+/// The counters of the engine during a run.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct CacheFigures {
     /// Blocks that were found in the cache.
@@ -154,7 +154,7 @@ impl CacheFigures {
 }
 
 impl Figures {
-    /// The figures of latencies in nanoseconds that were taken in `millis`.
+    /// The figures of latencies in nanoseconds that were measured in `millis`.
     pub fn new(latencies: &Histogram<u64>, millis: u64) -> Figures {
         let operations = latencies.len();
         Figures {
@@ -184,7 +184,7 @@ impl PhaseResult {
 }
 
 impl DemoResult {
-    /// The result of one of the runs.
+    /// The result of a run.
     pub fn phase(&self, phase: Phase) -> Option<&PhaseResult> {
         self.phases.iter().find(|result| result.phase == phase)
     }

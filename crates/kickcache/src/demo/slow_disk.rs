@@ -1,6 +1,6 @@
 //! The simulated slow disk: a mirror of two 5400 rpm drives that answers in real time.
 //!
-//! Its content is computed; what is written lies in memory.
+//! Its content is computed; written blocks are kept in memory.
 
 use std::collections::BTreeMap;
 use std::io::IoSliceMut;
@@ -15,7 +15,7 @@ use kickcache_model::device_model::{DeviceModel, ModelOperation, ModelRequest};
 
 use crate::demo::content::Content;
 
-/// What it is, for the screen.
+/// The disk, as it is displayed.
 pub(crate) const DESCRIPTION: &str = "a pair of mirrored 2.5-inch 5400 rpm drives";
 
 type Block = Box<[u8; BLOCK_BYTES]>;
@@ -55,7 +55,8 @@ impl SlowDisk {
         });
     }
 
-    /// Stores what `change` makes of each block of an extent; it gets the bytes and their place in the extent.
+    /// Stores the result of `change` for each block of an extent; `change` gets the bytes and their place in
+    /// the extent.
     fn update(&mut self, extent: ByteExtent, mut change: impl FnMut(&mut [u8], usize)) {
         for part in parts(extent) {
             let mut bytes = self.block(part.block);
@@ -65,7 +66,7 @@ impl SlowDisk {
     }
 }
 
-/// The part of an extent that lies in one block.
+/// The part of an extent in one block.
 struct Part {
     block: u64,
     /// First byte in the block.
@@ -157,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read_back_amid_what_was_there() {
+    fn written_blocks_are_read_back_among_computed_ones() {
         let mut disk = SlowDisk::new(1 << 20, 1);
         let pieces = [IoSlice::new(&[7; 512]), IoSlice::new(&[7; 7680])];
         let write =

@@ -6,7 +6,7 @@ fn tiny() -> Scale {
 }
 
 #[test]
-fn a_tiny_demo_runs_whole_and_leaves_nothing_behind() {
+fn a_tiny_demo_runs_and_leaves_no_files() {
     let directory = tempfile::tempdir_in("/var/tmp").unwrap();
     let beside = tempfile::tempdir().unwrap();
     let page = beside.path().join("report.html");
@@ -38,7 +38,7 @@ fn a_tiny_demo_runs_whole_and_leaves_nothing_behind() {
 }
 
 #[test]
-fn a_directory_that_cannot_be_used_is_refused_with_a_sentence() {
+fn an_unusable_directory_is_refused_with_a_sentence() {
     let options = Options {
         load: LoadMaker::BuiltIn,
         output: Output::Json,

@@ -27,7 +27,7 @@ pub(crate) struct Scale {
 }
 
 impl Scale {
-    /// The demo's scale; runs without a cache, whose speed does not change, take two thirds of the time.
+    /// The demo's scale; runs without a cache, whose speed is constant, take two thirds of the time.
     pub(crate) fn full(seconds: u64) -> Scale {
         let cached = Duration::from_secs(seconds);
         Scale { job_bytes: 128 << 20, cache_bytes: 256 << 20, cached, plain: cached * 2 / 3 }
@@ -39,12 +39,12 @@ impl Scale {
     }
 }
 
-/// Which order the blocks are asked for in; which of them are the popular ones is the same in every order.
+/// The order of the requests; the popular blocks are the same in every order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Order {
-    /// Every run's but the one after the restart.
+    /// The order of every run, except after the restart.
     First,
-    /// Another, so that a warm cache is not asked for what it was just filled with, in the same order.
+    /// Another order, so that a warm cache does not get the requests that just filled it, in the same order.
     Second,
 }
 

@@ -19,7 +19,7 @@ const END_MAX: Duration = Duration::from_millis(500);
 /// Whether an I/O engine of fio can be used.
 ///
 /// # Errors
-/// A sentence that says what to install.
+/// A sentence that names the package to install.
 pub(crate) fn check_engine(engine: &str) -> anyhow::Result<()> {
     let output = Command::new("fio").arg(format!("--enghelp={engine}")).stdin(Stdio::null()).output();
     let output = output.context("fio cannot be started; install it")?;
@@ -41,9 +41,9 @@ pub(crate) type Watch<'a> = &'a mut dyn FnMut(Duration) -> anyhow::Result<()>;
 
 /// A run of fio.
 pub(crate) struct Fio<'a> {
-    /// What it is told.
+    /// Its arguments.
     pub(crate) arguments: Vec<OsString>,
-    /// Where it runs and leaves what it says.
+    /// Its working directory, which receives its output.
     pub(crate) directory: &'a Path,
     /// When it is ended by force.
     pub(crate) longest: Option<Duration>,
@@ -96,7 +96,8 @@ impl Fio<'_> {
     }
 }
 
-/// fio, which the kernel asks to end when the thread that starts it ends, as by `kill -9`; where there is no `setpriv`, fio goes on.
+/// Runs fio so that the kernel ends it when the thread that starts it ends, as by `kill -9`; without
+/// `setpriv`, fio continues then.
 fn command() -> Command {
     static HAS_SETPRIV: LazyLock<bool> = LazyLock::new(|| {
         let mut tried = with_setpriv("true");
@@ -124,7 +125,7 @@ fn check_whole(report: &str, directory: &Path) -> anyhow::Result<()> {
     )
 }
 
-/// A directory for what fio says and makes, which goes with the value.
+/// A directory for fio's output and files, removed when the value is dropped.
 ///
 /// # Errors
 /// A sentence that names the place.
@@ -132,7 +133,7 @@ pub(crate) fn folder(prefix: &str) -> anyhow::Result<TempDir> {
     tempfile::Builder::new().prefix(prefix).tempdir().with_context(|| {
         let place = std::env::temp_dir();
         format!(
-            "no directory for what fio says can be made in {}; set TMPDIR to another one",
+            "a directory for the output of fio cannot be created in {}; set TMPDIR to another one",
             place.display()
         )
     })
@@ -145,15 +146,16 @@ pub(crate) fn flag(name: &str, path: &Path) -> OsString {
     argument
 }
 
-/// What fio says of its failure; it writes some of it before its report.
+/// fio's error message; fio writes some messages before its report.
 fn complaint(path: &Path, report: &str, status: ExitStatus) -> String {
     let said = fs::read_to_string(path).unwrap_or_default();
     let before = report.split("\n{").next().unwrap_or_default();
     let any = || said.lines().last().map(str::to_owned);
-    last_of_fio(&said, before).or_else(any).unwrap_or_else(|| format!("it does not say why ({status})"))
+    last_of_fio(&said, before).or_else(any).unwrap_or_else(|| format!("it gives no reason ({status})"))
 }
 
-/// The last line that says what is wrong. That a job was dropped follows from an option, which the first line names.
+/// The last line with an error. A line about a dropped job only follows from an option, which the first line
+/// names.
 fn last_of_fio(said: &str, before: &str) -> Option<String> {
     let is_dropped = |line: &str| line.starts_with("fio: job ") && line.ends_with(" dropped");
     let bad_option = said.lines().find(|line| line.starts_with("Bad option"));
@@ -176,7 +178,7 @@ struct Guard(Child);
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        // SIGTERM lets fio end the processes of its jobs; one that has ended needs no end.
+        // SIGTERM lets fio end the processes of its jobs; an ended fio needs no signal.
         let pid = i32::try_from(self.0.id()).ok().and_then(Pid::from_raw);
         if let (Ok(None), Some(pid)) = (self.0.try_wait(), pid) {
             let _ = kill_process(pid, Signal::TERM);
@@ -210,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_report_that_had_no_room_is_told_from_one_that_is_whole() {
+    fn a_truncated_report_is_distinguished_from_a_whole_one() {
         let directory = Path::new("/tmp/x");
         assert!(check_whole("note: a line\n{\"jobs\": []}\n", directory).is_ok());
         for cut in ["", "{\"jobs\": ["] {

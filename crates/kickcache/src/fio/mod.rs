@@ -1,4 +1,4 @@
-//! fio as a child process, and what it leaves behind: its report and its logs.
+//! fio as a child process, and its output: its report and its logs.
 
 pub(crate) mod child;
 mod log;

@@ -1,4 +1,4 @@
-//! What fio reports on its jobs, in its format json+: histograms with every bin.
+//! fio's report on its jobs, in its format json+: histograms with every bin.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -64,7 +64,7 @@ struct Completion {
 /// Reads a report and, for each of its jobs, the log of operations over time.
 ///
 /// # Errors
-/// If one of them makes no sense, or a job failed.
+/// If the report or a log is invalid, or a job failed.
 pub(crate) fn read(report: &str, logs: &[String], interval: Duration) -> anyhow::Result<FioRun> {
     let start = report.find('{').unwrap_or(0);
     let report: Report = serde_json::from_str(&report[start..]).context("fio's report is no JSON")?;
@@ -81,7 +81,7 @@ pub(crate) fn read(report: &str, logs: &[String], interval: Duration) -> anyhow:
     Ok(FioRun { jobs, took: Duration::from_millis(millis) })
 }
 
-/// How many jobs a report speaks of, which is how many logs there are.
+/// The number of jobs in a report, which is the number of logs.
 pub(crate) fn count(report: &str) -> anyhow::Result<usize> {
     let start = report.find('{').unwrap_or(0);
     let report: Report = serde_json::from_str(&report[start..]).context("fio's report is no JSON")?;
@@ -118,7 +118,7 @@ impl Side {
 mod tests {
     use super::*;
 
-    /// Of fio 3.33: three jobs of a second, two of them mixed.
+    /// Output of fio 3.33: three jobs of a second, two with mixed reads and writes.
     const RECORDED: &str = include_str!("recorded/report.json");
     const LOGS: [&str; 3] = [
         include_str!("recorded/iops.1.log"),
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused_with_a_sentence() {
+    fn an_invalid_report_is_refused_with_a_sentence() {
         let logs = [String::new()];
         let fault = |report: &str| read(report, &logs, Duration::from_millis(100)).unwrap_err().to_string();
         assert_eq!(fault("fio: oops"), "fio's report is no JSON");

@@ -4,9 +4,9 @@ use std::fmt;
 
 use crate::judge::side::Side;
 
-/// Exit code that tells `git bisect run` to skip this commit.
+/// Exit code that makes `git bisect run` skip this commit.
 pub const SKIP: u8 = 125;
-/// Exit code from which on `git bisect run` stops; signals are added to it.
+/// The first exit code at which `git bisect run` stops; signals are added to it.
 pub const STOP: u8 = 128;
 
 /// Why a run gave no number.
@@ -18,12 +18,12 @@ pub enum RunFailure {
     Signal {
         /// Its number.
         signal: u8,
-        /// What is known.
+        /// The error message, if there is one.
         what: String,
     },
-    /// It ended, and said that it failed, or gave no number that can be compared.
+    /// It ended with an error, or gave no number that can be compared.
     Failed(String),
-    /// Somebody interrupted this program, by this signal.
+    /// This program was interrupted by this signal.
     Interrupted(u8),
 }
 
@@ -32,7 +32,7 @@ pub enum RunFailure {
 pub enum NoVerdict {
     /// This commit cannot be judged; another one may.
     Skip(String),
-    /// Nothing can be judged before somebody has looked.
+    /// A user must correct the setup before any verdict.
     Stop {
         /// The exit code, 128 or more.
         code: u8,
@@ -42,12 +42,12 @@ pub enum NoVerdict {
 }
 
 impl NoVerdict {
-    /// Nothing can be judged.
+    /// No verdict is possible.
     pub fn stop(why: impl Into<String>) -> NoVerdict {
         NoVerdict::Stop { code: STOP, why: why.into() }
     }
 
-    /// What a failed run means.
+    /// The meaning of a failed run.
     pub(crate) fn of(side: Side, failure: RunFailure) -> NoVerdict {
         match failure {
             RunFailure::Start(what) => NoVerdict::stop(format!("{side} cannot be started: {what}")),
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bisections_skip_a_commit_that_fails_and_stop_at_everything_else() {
+    fn only_failed_commits_are_skipped_by_a_bisection() {
         let code = |side, failure: &RunFailure| NoVerdict::of(side, failure.clone()).code();
         let failed = RunFailure::Failed("x".into());
         assert_eq!((code(Side::New, &failed), code(Side::Good, &failed)), (SKIP, STOP));

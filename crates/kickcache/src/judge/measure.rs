@@ -1,4 +1,4 @@
-//! Rounds without a verdict: what a stored result is made of.
+//! Rounds without a verdict: the content of a stored result.
 
 use kickcache_random::Random;
 
@@ -6,12 +6,12 @@ use crate::judge::failure::NoVerdict;
 use crate::judge::rounds::Runner;
 use crate::judge::side::Side;
 
-/// Values of each command, those of a round side by side.
+/// Values of each command, in the order of the rounds.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Measured {
     /// Of the command that is to be stored.
     pub good: Vec<f64>,
-    /// Of the control beside it, if there is one.
+    /// Values of the control, if there is one.
     pub control: Vec<f64>,
 }
 
@@ -24,8 +24,8 @@ pub enum Sides {
     WithControl,
 }
 
-/// Measures a command; `say` is told of each round. The runner knows the command as the new one, and the control as the
-/// known-good one.
+/// Measures a command; `say` is called after each round. For the runner, the command is the new one, and the
+/// control is the known-good one.
 ///
 /// # Errors
 /// If a run fails.
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_control_is_measured_beside_the_command() {
+    fn a_control_is_measured_with_the_command() {
         let mut runner = |side| Ok(if side == Side::Good { 2.0 } else { 3.0 });
         let mut of = |sides| measure(4, sides, &mut Random::new(1), &mut runner, &mut |_| ()).unwrap();
         assert_eq!(of(Sides::Alone), Measured { good: vec![3.0; 4], control: vec![] });

@@ -1,13 +1,14 @@
 //! `judge`: is a command worse than another one, by more than a margin? For people, and for `git bisect run`.
 //!
-//! The known-good command and the new one run in turns, in pairs whose order a coin decides, until the evidence is enough
-//! for a verdict. Rooms:
+//! The known-good command and the new one run in alternation, in pairs whose order a coin decides, until the
+//! evidence suffices for a verdict. Modules:
 //! * the sequential test and its error bound are [`kickcache_model::statistics::sequential`];
 //! * [`metric`]: the number that a run gives;
-//! * the others run commands and tell what was found.
+//! * the others run commands and report the results.
 //!
-//! Invariants: what fails on the known-good side ends a bisection, for it says nothing about a commit; what fails on the new
-//! side is a commit that cannot be judged. No code below 128 means anything else than good, bad, or cannot be judged.
+//! Invariants: a failure on the known-good side ends a bisection, because it does not depend on the commit;
+//! after a failure on the new side, the commit cannot be judged. All codes below 128 mean good, bad, or
+//! cannot be judged.
 
 pub mod command;
 pub mod failure;

@@ -1,4 +1,4 @@
-//! Numbers as the judge's lines show them: short, whatever a command printed.
+//! Numbers as the judge's lines show them: short, for any printed value.
 
 /// Plain numbers lie between these; others are written with a power of ten.
 const PLAIN: std::ops::Range<f64> = 1e-3..1e9;
@@ -16,7 +16,7 @@ pub(crate) fn show_value(value: f64) -> String {
     }
 }
 
-/// A ratio: `1.358x`; `2.50e12x`; beyond what a number holds, that it is.
+/// A ratio: `1.358x`; `2.50e12x`; a word for a ratio beyond the range of numbers.
 pub(crate) fn show_ratio(ratio: f64) -> String {
     match ratio {
         ratio if ratio > f64::MAX => "more than 1e308x".into(),

@@ -1,4 +1,4 @@
-//! Runs a command to its end: what it printed, and how long it took.
+//! Runs a command to its end, with its output and its times.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -20,14 +20,14 @@ use crate::interrupt::Interrupt;
 use crate::judge::command::CommandLine;
 use crate::judge::failure::RunFailure;
 
-/// How long a command may take to end when it is asked to.
+/// How long a command may take to end after SIGTERM.
 const END_MAX: Duration = Duration::from_secs(5);
 /// The same once this program is interrupted.
-const INTERRUPTED_END_MAX: Duration = Duration::from_millis(300);
+const INTERRUPTED_END_MAX: Duration = Duration::from_millis(150);
 const LOOK_EVERY: Duration = Duration::from_millis(10);
-/// How often it is looked whether a command goes on for too long, or prints too much.
+/// The interval of checks whether a command runs for too long, or prints too much.
 const OVERSEE_EVERY: Duration = Duration::from_millis(100);
-/// Exit codes by which a shell says that what it ran died by a signal.
+/// Exit codes of a shell when its child died by a signal.
 const SIGNALLED: RangeInclusive<i32> = 129..=192;
 /// The most that a command may print.
 const OUTPUT_BYTES_MAX: u64 = 64 << 20;
@@ -35,18 +35,18 @@ const OUTPUT_BYTES_MAX: u64 = 64 << 20;
 /// A run that ended well.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Run {
-    /// What it printed on standard output.
+    /// Its standard output.
     pub output: String,
     /// From its start to its end.
     pub wall: Duration,
-    /// Time of processors, of it and of all that it started and waited for.
+    /// Time of processors, of the command and of all descendants that were waited for.
     pub cpu: Duration,
 }
 
-/// Runs a command, in a process group of its own, with nothing on its standard input.
+/// Runs a command, in a process group of its own, with empty standard input.
 ///
 /// # Errors
-/// If it cannot be started, dies, fails, or a signal comes.
+/// If it cannot be started, dies, fails, or a signal arrives.
 pub(crate) fn run(command: &CommandLine, interrupt: &Interrupt) -> Result<Run, RunFailure> {
     check_interrupt(interrupt)?;
     let system = |error: &dyn std::fmt::Display| RunFailure::Start(error.to_string());
@@ -74,17 +74,17 @@ pub(crate) fn run(command: &CommandLine, interrupt: &Interrupt) -> Result<Run, R
 fn temporary() -> Result<File, RunFailure> {
     let told = |error| {
         let folder = std::env::temp_dir();
-        RunFailure::Start(format!("no file can be made in {} for what it prints: {error}", folder.display()))
+        RunFailure::Start(format!("a file for its output cannot be created in {}: {error}", folder.display()))
     };
     tempfile::tempfile().map_err(told)
 }
 
-/// Waits for a command, or ends it when a signal comes, and if it prints without end. What it has started and left behind is asked
-/// to end.
+/// Waits for a command; ends it after a signal, and if it prints without end. Processes that it leaves behind
+/// get SIGTERM.
 fn wait(child: &mut Child, interrupt: &Interrupt, printed: [&File; 2]) -> std::io::Result<ExitStatus> {
     let group = Pid::from_child(child);
     interrupt.watch(group);
-    // Not reaped yet, so that its number is nobody else's while a signal may still be sent to it.
+    // The process is not reaped yet, so that its id is not reused while a signal may still be sent to it.
     let has_ended = AtomicBool::new(false);
     let waited = thread::scope(|scope| {
         let overseer = scope.spawn(|| oversee(group, interrupt, printed, &has_ended));
@@ -104,7 +104,7 @@ fn wait(child: &mut Child, interrupt: &Interrupt, printed: [&File; 2]) -> std::i
     child.wait()
 }
 
-/// Kills a command that prints too much, or goes on after it was asked to end.
+/// Kills a command that prints too much, or continues after SIGTERM.
 fn oversee(group: Pid, interrupt: &Interrupt, printed: [&File; 2], has_ended: &AtomicBool) {
     let mut asked: Option<Instant> = None;
     while !has_ended.load(Ordering::Acquire) {
@@ -128,7 +128,7 @@ fn check_interrupt(interrupt: &Interrupt) -> Result<(), RunFailure> {
     interrupt.signal().map_or(Ok(()), |signal| Err(RunFailure::Interrupted(signal)))
 }
 
-/// Ends what is left of a group that was asked to end.
+/// Ends the remaining processes of a group after SIGTERM.
 fn end_group(group: Pid, interrupt: &Interrupt) {
     let begun = Instant::now();
     while test_kill_process_group(group) != Err(Errno::SRCH) {
@@ -150,7 +150,8 @@ fn cpu_of_children() -> Duration {
         .map_or(Duration::ZERO, |usage| micros(usage.user_time()) + micros(usage.system_time()))
 }
 
-/// Tells failures apart. A shell says that what it ran cannot be started by 126 or 127, and that it died by 128 and more.
+/// Distinguishes failures. A shell reports by 126 or 127 that its child cannot be started, and by 128 and
+/// more that it died.
 fn check(status: ExitStatus, complaint: &str) -> Result<(), RunFailure> {
     let said = if complaint.is_empty() { String::new() } else { format!(": {complaint}") };
     let died =
@@ -172,7 +173,7 @@ fn text(file: &mut File) -> Result<String, String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// The last line that is not empty of what it complained about.
+/// The last non-empty line of its error messages.
 fn last_line(file: &mut File) -> String {
     let text = text(file).unwrap_or_default();
     let line = text.lines().map(str::trim).rfind(|line| !line.is_empty());

@@ -11,7 +11,7 @@ use crate::notice::notice;
 /// How often a terminal sees that time passes.
 const TICK: Duration = Duration::from_millis(500);
 
-/// The progress; the bar goes away with it.
+/// The progress; the bar is removed when it is dropped.
 #[derive(Debug)]
 pub struct Progress {
     bar: Option<ProgressBar>,

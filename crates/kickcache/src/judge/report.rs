@@ -1,4 +1,4 @@
-//! What was found, as a sentence and as JSON.
+//! The result, as a sentence and as JSON.
 
 use serde::Serialize;
 
@@ -17,7 +17,7 @@ const REPORT_VERSION: u32 = 1;
 pub struct Names {
     /// The known-good command, or the control.
     pub good: String,
-    /// The one that is judged.
+    /// The judged command.
     pub new: String,
 }
 
@@ -25,7 +25,7 @@ pub struct Names {
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Report {
     version: u32,
-    /// Nothing if there is none.
+    /// `None` if there is no verdict.
     verdict: Option<Verdict>,
     exit_code: u8,
     sentence: String,
@@ -34,7 +34,7 @@ pub struct Report {
     worse_than: f64,
     /// New to good, in the middle of the rounds; with a stored result it is to that one.
     ratio: Option<f64>,
-    /// With 99 % it is no smaller; nothing if that is not known.
+    /// Lower end of the ratio, with 99 % confidence; `None` if it is unknown.
     ratio_low: Option<f64>,
     ratio_high: Option<f64>,
     evidence_good: f64,
@@ -42,14 +42,14 @@ pub struct Report {
     evidence_needed: f64,
     rounds_max: usize,
     seed: u64,
-    /// The control now, as a multiple of what was stored.
+    /// The present control, as a multiple of the stored one.
     control_drift: Option<f64>,
     good: String,
     new: String,
     rounds: Vec<Round>,
 }
 
-/// The ratio of the metric, and between which it lies.
+/// The ratio of the metric, with its interval.
 struct Ratio {
     middle: Option<f64>,
     low: Option<f64>,
@@ -81,7 +81,7 @@ impl Ratio {
     }
 }
 
-/// How the last round went, and what is known so far.
+/// The last round, and the present state of the test.
 pub fn progress(judge: &Judge) -> String {
     let test = judge.test();
     let last = judge.rounds().last().map_or_else(String::new, |round| {
@@ -134,7 +134,7 @@ impl Report {
         self.exit_code
     }
 
-    /// What was found.
+    /// The result.
     pub fn sentence(&self) -> &str {
         &self.sentence
     }
@@ -155,7 +155,7 @@ fn sentence(judge: &Judge, metric: &Metric, result: &Result<Verdict, NoVerdict>,
     format!("{word}: {metric} is {} {of}, {} rounds; {end}", ratio.show(), judge.rounds().len())
 }
 
-/// What is good and what is bad, as ratios.
+/// The limits of good and bad, as ratios.
 fn limits(rules: &Rules) -> String {
     let [good, bad] = [rules.margin.good_max(), rules.margin.bad_min()].map(|loss| rules.worse.ratio(loss));
     match rules.worse {

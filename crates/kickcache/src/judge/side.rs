@@ -4,18 +4,18 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Whose run it is.
+/// The command of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Side {
     /// The known-good command, or the control.
     Good,
-    /// The one that is judged.
+    /// The judged command.
     New,
 }
 
 impl Side {
-    /// The one that is not this.
+    /// The opposite side.
     #[must_use]
     pub fn other(self) -> Side {
         match self {

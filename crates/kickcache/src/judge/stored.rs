@@ -1,4 +1,5 @@
-//! A stored result: what a command is to be compared with that is not there any more, such as an older kernel.
+//! A stored result: the base of a comparison with a command that is not available any more, such as one on an
+//! older kernel.
 
 use std::fs;
 use std::path::Path;
@@ -15,7 +16,7 @@ use kickcache_model::statistics::sequential::median_error::median_error;
 /// Version of the JSON that [`StoredResult`] is stored as.
 const STORED_VERSION: u32 = 1;
 
-/// Runs of a known-good command, and of a control beside it.
+/// Runs of a known-good command, and of a control.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StoredResult {
@@ -25,7 +26,7 @@ pub struct StoredResult {
     metric: String,
     worse: Worse,
     good: Runs,
-    /// A command that does not depend on what is judged; without one, it is the known-good command itself.
+    /// A command that does not depend on the judged change; without one, it is the known-good command itself.
     control: Option<Runs>,
 }
 
@@ -35,7 +36,8 @@ pub struct StoredResult {
 pub struct Runs {
     /// The command as a shell reads it.
     pub command: String,
-    /// The metric of each run, in their order; the runs of a control stand beside those of the command.
+    /// The metric of each run, in their order; the runs of a control have the same order as those of the
+    /// command.
     pub values: Vec<f64>,
 }
 
@@ -70,7 +72,7 @@ impl StoredResult {
                 Worse::Higher => "higher",
                 Worse::Lower => "lower",
             };
-            return Err(format!("it is of another metric, {}, of which {worse} is worse", self.metric));
+            return Err(format!("it has another metric, {}, for which {worse} is worse", self.metric));
         }
         let mut series = std::iter::once(&self.good).chain(&self.control);
         let is_fine = |runs: &Runs| {
@@ -146,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn the_offset_is_what_the_good_command_lost_against_the_control() {
+    fn the_offset_is_the_loss_of_the_good_command() {
         let stored = stored(&[50.0; 8], &[100.0; 8]);
         assert!((stored.offset() - 2.0_f64.ln()).abs() < 1e-12);
         assert_eq!(stored.check_noise("20%".parse().unwrap()), Ok(()));
@@ -169,7 +171,7 @@ mod tests {
         good.write(&path).unwrap();
         assert_eq!(StoredResult::read(&path, &iops, Worse::Lower).unwrap(), good);
         let fault = |metric: &Metric| StoredResult::read(&path, metric, Worse::Lower).unwrap_err();
-        assert!(fault(&time).to_string().contains("it is of another metric, iops"));
+        assert!(fault(&time).to_string().contains("it has another metric, iops"));
         stored(&[50.0; 8], &[100.0; 7]).write(&path).unwrap();
         assert!(fault(&iops).to_string().contains("not as many"));
         stored(&[50.0, -1.0], &[1.0, 1.0]).write(&path).unwrap();

@@ -14,7 +14,7 @@ fn strings(value: &Value) -> Vec<&str> {
 }
 
 #[test]
-fn status_has_every_address_of_a_volume_and_ports_as_they_are() {
+fn status_has_every_address_of_a_volume_with_real_ports() {
     need_kickcache!();
     let scratch = Scratch::new();
     let mut spec = Spec::new(&scratch, &scratch.sparse("origin", 8 * MIB), "write-back", "8M");
@@ -35,7 +35,7 @@ fn status_has_every_address_of_a_volume_and_ports_as_they_are() {
 }
 
 #[test]
-fn volumes_that_share_an_address_have_it_each_and_no_other() {
+fn volumes_that_share_an_address_each_have_it() {
     need_kickcache!();
     let scratch = Scratch::new();
     let spec = Spec::new(&scratch, &scratch.sparse("one", 8 * MIB), "write-back", "8M");

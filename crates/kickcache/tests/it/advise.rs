@@ -41,7 +41,7 @@ fn said(output: &Output) -> String {
 }
 
 #[test]
-fn a_small_fast_disk_before_a_slow_one_is_nearly_as_fast_as_a_fast_one_for_half_the_price() {
+fn a_small_cache_is_nearly_as_fast_at_half_price() {
     need_kickcache!();
     let files = [("--job", contributed("cloud.fio")), ("--prices", contributed("prices.toml"))];
     let output = advise(&files, &format!("{CLOUD} --json"));
@@ -61,7 +61,7 @@ fn a_small_fast_disk_before_a_slow_one_is_nearly_as_fast_as_a_fast_one_for_half_
 }
 
 #[test]
-fn what_nothing_can_do_ends_with_1_and_what_something_can_with_the_cheapest() {
+fn unmet_needs_exit_with_1_and_others_with_the_cheapest() {
     need_kickcache!();
     let files = [("--job", contributed("cloud.fio")), ("--prices", contributed("prices.toml"))];
     let of = |need: &str| advise(&files, &format!("{CLOUD} --json --need {need}"));
@@ -75,7 +75,7 @@ fn what_nothing_can_do_ends_with_1_and_what_something_can_with_the_cheapest() {
 }
 
 #[test]
-fn a_trace_is_advised_on_with_the_life_of_the_cache_device_and_a_page() {
+fn a_trace_gets_advice_with_device_life_and_a_page() {
     need_kickcache!();
     let scratch = Scratch::new();
     let mut trace = "time_us,op,offset,size\n".to_owned();
@@ -104,7 +104,10 @@ fn a_trace_is_advised_on_with_the_life_of_the_cache_device_and_a_page() {
     let table = String::from_utf8_lossy(&fast.stdout);
     assert!(table.contains("too slow for the load: no cache, cache of 16 MiB; latencies"), "{table}");
     let page = fs::read_to_string(page).unwrap();
-    assert!(page.contains("What each costs and gives") && page.contains("a mean latency of"), "{table}");
+    assert!(
+        page.contains("Costs and figures of each candidate") && page.contains("a mean latency of"),
+        "{table}"
+    );
 }
 
 #[test]
@@ -129,7 +132,7 @@ fn bad_advice_is_not_given() {
 }
 
 #[test]
-fn a_served_volume_has_a_curve_that_advice_is_made_of() {
+fn a_served_volume_has_a_curve_for_advice() {
     need_kickcache!();
     let scratch = Scratch::new();
     let origin = scratch.random("origin", 64 * MIB, 1);
@@ -138,7 +141,7 @@ fn a_served_volume_has_a_curve_that_advice_is_made_of() {
     let volume = [("--volume", OsString::from(VOLUME)), ("--control", control.clone())];
     let early = advise(&volume, "");
     assert_eq!(early.status.code(), Some(1));
-    assert!(said(&early).contains("nothing was read"), "{}", said(&early));
+    assert!(said(&early).contains("has had no reads"), "{}", said(&early));
 
     let mut client = daemon.connect();
     client.write(32 * MIB, &[7; 1 << 20]);

@@ -185,7 +185,7 @@ fn dirty_blocks_that_are_older_than_the_origin_are_refused() {
 }
 
 #[test]
-fn older_blocks_are_written_back_by_order_and_nothing_beside_them() {
+fn only_older_blocks_are_written_back_by_order() {
     need_kickcache!();
     let scratch = Scratch::new();
     let (one, two) = overtaken(&scratch);
@@ -201,7 +201,7 @@ fn older_blocks_are_written_back_by_order_and_nothing_beside_them() {
 }
 
 #[test]
-fn dirty_blocks_of_a_cache_device_are_not_forgotten_for_another_ones_sake() {
+fn dirty_blocks_survive_the_use_of_another_cache_device() {
     need_kickcache!();
     let scratch = Scratch::new();
     let (one, two) = one_clean_and_one_dirty(&scratch);
@@ -216,7 +216,7 @@ fn dirty_blocks_of_a_cache_device_are_not_forgotten_for_another_ones_sake() {
 
 /// Two volumes on one cache device: the one with older dirty blocks is refused, the other one is served.
 #[test]
-fn a_volume_beside_one_with_older_blocks_is_served() {
+fn a_neighbour_of_older_blocks_is_served() {
     need_kickcache!();
     let scratch = Scratch::new();
     let one = Spec::new(&scratch, &scratch.sparse("one", 8 * MIB), "write-back", "8M");

@@ -52,7 +52,7 @@ fn works(guest: &mut Guest) {
 }
 
 #[test]
-fn the_description_names_a_wrapper_that_says_what_it_can() {
+fn the_description_names_a_wrapper_with_its_capabilities() {
     need_kickcache!();
     let scratch = Scratch::new();
     let text = fs::read_to_string(contrib("50-kickcache.json")).unwrap();
@@ -66,7 +66,7 @@ fn the_description_names_a_wrapper_that_says_what_it_can() {
 }
 
 #[test]
-fn the_wrapper_serves_on_a_path_or_on_a_socket_that_is_connected() {
+fn the_wrapper_serves_on_a_path_or_a_connected_socket() {
     need_kickcache!();
     let scratch = Scratch::new();
     let origin = option("--blk-file=", &scratch.sparse("origin", 8 * MIB));

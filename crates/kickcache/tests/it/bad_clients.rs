@@ -324,7 +324,7 @@ fn noise_on_the_socket_is_survived() {
 }
 
 #[test]
-fn a_client_that_says_nothing_is_dropped() {
+fn a_silent_client_is_dropped() {
     let mut witness = Witness::new();
     let mut silent = greet(&witness.daemon.spec.socket()).unwrap();
     let mut halfway = witness.raw(3);
@@ -336,7 +336,7 @@ fn a_client_that_says_nothing_is_dropped() {
 }
 
 #[test]
-fn two_hundred_half_open_handshakes_shut_nobody_out() {
+fn two_hundred_half_open_handshakes_do_not_block_others() {
     let mut witness = Witness::new();
     let socket = witness.daemon.spec.socket();
     let before = witness.daemon.resident_bytes();
@@ -386,7 +386,7 @@ fn deafen(witness: &Witness) -> UnixStream {
 }
 
 #[test]
-fn a_write_whose_client_left_halfway_is_not_applied() {
+fn a_write_of_a_disconnected_client_is_not_applied() {
     let mut witness = Witness::new();
     witness.client.write(MIB, &[0x22; 1 << 20]);
     witness.client.flush();
@@ -408,7 +408,7 @@ fn a_write_whose_client_left_halfway_is_not_applied() {
 }
 
 #[test]
-fn clients_that_leave_with_requests_in_flight_disturb_nobody() {
+fn clients_that_leave_requests_in_flight_disturb_no_others() {
     let mut witness = Witness::new();
     for round in 0..40 {
         let mut leaver = witness.daemon.connect();

@@ -8,7 +8,7 @@ use crate::bad_input::{Place, refused, unchanged};
 use crate::need_kickcache;
 
 #[test]
-fn command_lines_that_mean_nothing_are_refused() {
+fn invalid_command_lines_are_refused() {
     need_kickcache!();
     let place = Place::new();
     let with = |extra: &[&str]| {
@@ -91,7 +91,7 @@ fn bad_values(place: &Place) {
 }
 
 #[test]
-fn configuration_files_that_mean_nothing_are_refused() {
+fn invalid_configuration_files_are_refused() {
     need_kickcache!();
     let place = Place::new();
     let file = place.scratch.path("config.toml");

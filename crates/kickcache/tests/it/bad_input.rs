@@ -264,7 +264,7 @@ impl Drop for Loop {
 }
 
 #[test]
-fn what_is_no_file_is_refused() {
+fn a_path_that_is_no_file_is_refused() {
     need_kickcache!();
     let place = Place::new();
     let directory = place.scratch.path("directory");
@@ -436,7 +436,7 @@ fn format_in_use(names: &[PathBuf]) {
 }
 
 #[test]
-fn format_refuses_what_holds_data() {
+fn format_refuses_a_device_with_data() {
     need_kickcache!();
     let place = Place::new();
     let origin = place.spec.origin.clone();

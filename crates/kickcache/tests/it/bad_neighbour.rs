@@ -61,7 +61,7 @@ fn set_size(path: &Path, size: u64) {
 }
 
 #[test]
-fn an_origin_that_is_missing_or_of_another_size_keeps_no_neighbour_from_being_served() {
+fn a_missing_or_resized_origin_does_not_stop_neighbours() {
     need_kickcache!();
     for mode in ["write-back", "write-through"] {
         let scratch = Scratch::new();
@@ -87,7 +87,7 @@ fn an_origin_that_is_missing_or_of_another_size_keeps_no_neighbour_from_being_se
 }
 
 #[test]
-fn an_origin_that_somebody_else_has_keeps_no_neighbour_from_being_served() {
+fn a_locked_origin_does_not_stop_neighbours() {
     need_kickcache!();
     let scratch = Scratch::new();
     let pair = served_before(&scratch, "write-back");
@@ -99,7 +99,7 @@ fn an_origin_that_somebody_else_has_keeps_no_neighbour_from_being_served() {
 }
 
 #[test]
-fn an_origin_that_cannot_be_read_or_does_not_answer_keeps_no_neighbour_from_being_served() {
+fn an_unreadable_or_silent_origin_does_not_stop_neighbours() {
     need_kickcache!();
     let scratch = Scratch::new();
     let disks = faulty_disks!(&scratch, 8 * MIB, 8 * MIB);
@@ -119,7 +119,7 @@ fn an_origin_that_cannot_be_read_or_does_not_answer_keeps_no_neighbour_from_bein
 }
 
 #[test]
-fn a_volume_served_read_only_with_dirty_blocks_is_left_alone() {
+fn a_read_only_volume_with_dirty_blocks_is_skipped() {
     need_kickcache!();
     let scratch = Scratch::new();
     let pair = served_before(&scratch, "write-back");
@@ -140,7 +140,7 @@ fn separate_caches(scratch: &Scratch, pair: &Pair) -> [String; 2] {
 }
 
 #[test]
-fn a_cache_device_that_is_missing_or_something_else_keeps_no_other_one_from_being_served() {
+fn a_missing_or_wrong_cache_device_does_not_stop_others() {
     need_kickcache!();
     for order in [[0, 1], [1, 0]] {
         let scratch = Scratch::new();
@@ -162,7 +162,7 @@ fn a_cache_device_that_is_missing_or_something_else_keeps_no_other_one_from_bein
 }
 
 #[test]
-fn a_mistyped_volume_ends_the_start_before_anything_is_formatted_or_dropped() {
+fn a_mistyped_volume_ends_the_start_before_any_change() {
     need_kickcache!();
     let scratch = Scratch::new();
     let pair = Pair::new(&scratch, "write-back");
@@ -193,7 +193,7 @@ fn a_mistyped_volume_ends_the_start_before_anything_is_formatted_or_dropped() {
 }
 
 #[test]
-fn with_nothing_left_to_serve_the_start_ends_with_the_sentence() {
+fn without_any_volume_the_start_ends_with_the_reason() {
     need_kickcache!();
     let scratch = Scratch::new();
     let pair = served_before(&scratch, "write-back");
@@ -206,7 +206,7 @@ fn with_nothing_left_to_serve_the_start_ends_with_the_sentence() {
 }
 
 #[test]
-fn dirty_blocks_of_a_volume_that_is_left_survive_a_neighbour_that_fills_the_cache() {
+fn dirty_blocks_of_a_skipped_volume_survive_a_full_cache() {
     need_kickcache!();
     let scratch = Scratch::new();
     let pair = Pair::new(&scratch, "write-back");
@@ -233,7 +233,7 @@ fn dirty_blocks_of_a_volume_that_is_left_survive_a_neighbour_that_fills_the_cach
 
 /// Each origin is opened more often than once, which is nobody's business.
 #[test]
-fn a_start_with_several_cache_devices_warns_once_of_an_origin() {
+fn an_origin_is_warned_about_once_with_several_caches() {
     need_kickcache!();
     for order in [[0, 1], [1, 0]] {
         let scratch = Scratch::new();

@@ -78,7 +78,7 @@ fn a_recorded_origin_is_drained_without_its_name() {
 }
 
 #[test]
-fn a_file_that_took_the_place_of_an_origin_is_not_written() {
+fn a_file_at_the_path_of_an_origin_stays_unwritten() {
     need_kickcache!();
     let swaps: [fn(&Place); 5] = [
         |place| symlink(&place.victim, &place.spec.origin).unwrap(),
@@ -128,7 +128,7 @@ fn a_cache_device_that_names_another_file_is_not_believed() {
 }
 
 #[test]
-fn a_server_that_a_cache_device_names_is_not_connected_to() {
+fn a_server_named_by_a_cache_device_is_not_contacted() {
     need_kickcache!();
     let place = Place::new();
     let socket = place.scratch.path("evil.sock");
@@ -142,7 +142,7 @@ fn a_server_that_a_cache_device_names_is_not_connected_to() {
 }
 
 #[test]
-fn records_that_others_can_write_bind_nothing() {
+fn records_that_others_can_write_are_ignored() {
     need_kickcache!();
     let changes: [fn(&Path); 3] = [
         |state| fs::set_permissions(state, Permissions::from_mode(0o777)).unwrap(),
@@ -187,7 +187,7 @@ fn a_start_warns_of_a_state_directory_of_others() {
 }
 
 #[test]
-fn a_link_to_nothing_is_not_followed_to_make_a_cache() {
+fn a_dangling_link_is_not_followed_to_create_a_cache() {
     need_kickcache!();
     let scratch = Scratch::new();
     let (link, target) = (scratch.path("link"), scratch.path("target"));

@@ -28,7 +28,7 @@ pub(crate) fn version(cell: &[u8], number: u64) -> Result<u64, String> {
 }
 
 #[test]
-fn a_cell_knows_its_version_and_notices_damage() {
+fn a_cell_has_its_version_and_detects_damage() {
     let mut cell = vec![0; 4096];
     assert_eq!(version(&cell, 7), Ok(0));
     fill(&mut cell, 7, 3);

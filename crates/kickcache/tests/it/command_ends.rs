@@ -287,7 +287,7 @@ fn a_bench_ends_with_its_reader() {
 }
 
 #[test]
-fn a_judgement_ends_with_its_reader_and_so_does_its_command() {
+fn a_judgement_and_its_command_end_with_the_reader() {
     let scratch = Scratch::new();
     let begun = |end| scratch.path(&format!("begun-{end:?}"));
     for end in ENDS {

@@ -54,7 +54,7 @@ fn reads(spec: &Spec, byte: u8) -> String {
 }
 
 #[test]
-fn what_a_kill_in_write_through_left_is_dropped_when_another_cache_device_was_there() {
+fn dirty_marks_of_write_through_are_dropped_after_another_cache() {
     need_kickcache!();
     for since in ["with another", "without"] {
         let scratch = Scratch::new();
@@ -83,7 +83,7 @@ fn what_a_kill_in_write_through_left_is_dropped_when_another_cache_device_was_th
 }
 
 #[test]
-fn a_volume_that_was_in_write_back_for_a_while_may_be_needed() {
+fn a_volume_that_was_in_write_back_may_be_needed() {
     need_kickcache!();
     let scratch = Scratch::new();
     let disks = faulty_disks!(&scratch, 16 * MIB, 16 * MIB);
@@ -105,7 +105,7 @@ fn a_volume_that_was_in_write_back_for_a_while_may_be_needed() {
 
 /// The same notes, and a life elsewhere that they know nothing of.
 #[test]
-fn what_a_device_got_elsewhere_may_be_needed() {
+fn blocks_written_elsewhere_may_be_needed() {
     need_kickcache!();
     let scratch = Scratch::new();
     let one = spec(&scratch, "write-through");
@@ -157,7 +157,7 @@ fn an_origin_that_failed_may_lack_something() {
 
 /// However often it is killed, and whatever is called dirty then.
 #[test]
-fn kills_in_write_through_leave_nothing_that_the_origin_lacks() {
+fn kills_in_write_through_leave_complete_origins() {
     need_kickcache!();
     let scratch = Scratch::new();
     let one = spec(&scratch, "write-through");
@@ -173,7 +173,7 @@ fn kills_in_write_through_leave_nothing_that_the_origin_lacks() {
 }
 
 #[test]
-fn a_detach_after_a_kill_in_write_through_loses_nothing_and_says_so() {
+fn a_detach_after_a_kill_in_write_through_is_lossless() {
     need_kickcache!();
     let scratch = Scratch::new();
     let one = spec(&scratch, "write-through");
@@ -204,7 +204,7 @@ fn fails_to_start(spec: &Spec) {
 }
 
 #[test]
-fn starts_that_fail_after_a_kill_in_write_through_forget_nothing() {
+fn failed_starts_after_write_through_kills_keep_records() {
     need_kickcache!();
     let scratch = Scratch::new();
     let one = spec(&scratch, "write-through");
@@ -218,7 +218,7 @@ fn starts_that_fail_after_a_kill_in_write_through_forget_nothing() {
 }
 
 #[test]
-fn starts_that_fail_after_a_kill_in_write_back_forget_nothing_either() {
+fn failed_starts_after_write_back_kills_keep_records() {
     need_kickcache!();
     let scratch = Scratch::new();
     let one = spec(&scratch, "write-back");

@@ -17,7 +17,7 @@ fn text(path: &Path) -> &str {
 }
 
 #[test]
-fn nbdcopy_gives_back_what_it_put_in() {
+fn nbdcopy_reads_back_its_data() {
     need_tools!("nbdcopy");
     for mode in MODES {
         let scratch = Scratch::new();
@@ -61,7 +61,7 @@ fn qemu_img_converts_and_compares() {
 }
 
 #[test]
-fn qemu_io_reads_what_it_wrote() {
+fn qemu_io_reads_back_its_data() {
     need_tools!("qemu-io");
     let scratch = Scratch::new();
     let origin = scratch.sparse("origin", 16 * MIB);

@@ -23,7 +23,7 @@ fn acknowledged_writes_survive_kill_in_write_back() {
 }
 
 #[test]
-fn acknowledged_writes_survive_kill_in_write_back_with_a_tiny_cache() {
+fn acknowledged_writes_survive_kill_with_a_tiny_cache() {
     survive_kills("write-back", "8M", 4096);
 }
 

@@ -16,7 +16,7 @@ use crate::tools;
 
 pub(crate) const KICKCACHE: &str = env!("CARGO_BIN_EXE_kickcache");
 /// A start waits 30 s for a device that does not answer.
-const START_TIME_MAX: Duration = Duration::from_secs(60);
+const START_TIME_MAX: Duration = Duration::from_secs(180);
 const STOP_TIME_MAX: Duration = Duration::from_secs(60);
 
 /// Whether another server stands in for kickcache: only what every disk does can be tested.
@@ -43,6 +43,8 @@ pub(crate) struct Spec {
     pub(crate) origin: PathBuf,
     pub(crate) mode: &'static str,
     pub(crate) extra: Vec<OsString>,
+    /// Another socket than usual.
+    pub(crate) nbd: Option<PathBuf>,
 }
 
 /// The name of the one volume.
@@ -57,11 +59,19 @@ impl Spec {
         cache_size: &'static str,
     ) -> Spec {
         let dir = scratch.dir().to_owned();
-        Spec { cache: dir.join("cache"), dir, cache_size, origin: origin.into(), mode, extra: Vec::new() }
+        Spec {
+            cache: dir.join("cache"),
+            dir,
+            cache_size,
+            origin: origin.into(),
+            mode,
+            extra: Vec::new(),
+            nbd: None,
+        }
     }
 
     pub(crate) fn socket(&self) -> PathBuf {
-        self.dir.join("nbd.sock")
+        self.nbd.clone().unwrap_or_else(|| self.dir.join("nbd.sock"))
     }
 
     pub(crate) fn control(&self) -> PathBuf {

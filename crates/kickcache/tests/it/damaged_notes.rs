@@ -48,7 +48,7 @@ fn and(spec: &Spec, more: &str) -> Spec {
 }
 
 #[test]
-fn the_note_of_an_origin_that_is_damaged_is_taken_for_the_worst() {
+fn a_damaged_origin_record_counts_as_the_worst_case() {
     need_kickcache!();
     for mode in ["write-back", "write-through"] {
         let scratch = Scratch::new();
@@ -94,7 +94,7 @@ fn the_note_of_an_origin_that_is_damaged_is_taken_for_the_worst() {
 
 /// Blank as it may be: it is somebody's disk.
 #[test]
-fn an_origin_whose_note_is_damaged_becomes_no_cache_device() {
+fn an_origin_with_a_damaged_record_becomes_no_cache_device() {
     need_kickcache!();
     let scratch = Scratch::new();
     let one = spec(&scratch, "write-through");
@@ -117,7 +117,7 @@ fn an_origin_whose_note_is_damaged_becomes_no_cache_device() {
 }
 
 #[test]
-fn a_new_cache_in_spite_of_a_damaged_note_trusts_no_old_block() {
+fn a_new_cache_with_damaged_records_trusts_no_old_block() {
     need_kickcache!();
     let scratch = Scratch::new();
     let one = with_ones(&scratch, "write-back");
@@ -131,7 +131,7 @@ fn a_new_cache_in_spite_of_a_damaged_note_trusts_no_old_block() {
 }
 
 #[test]
-fn the_note_of_a_cache_device_that_is_damaged_is_taken_for_the_worst() {
+fn a_damaged_cache_device_record_counts_as_the_worst_case() {
     need_kickcache!();
     let scratch = Scratch::new();
     let one = with_ones(&scratch, "write-back");

@@ -99,7 +99,7 @@ fn dirty_blocks(bench: &Bench) -> Client {
 }
 
 #[test]
-fn a_clean_block_that_the_cache_device_cannot_read_comes_from_the_origin() {
+fn an_unreadable_clean_block_is_read_from_the_origin() {
     let bench = bench!("write-through");
     let mut client = clean_blocks(&bench);
     // After each that fails, the superblock may be asked for, which fails as well.
@@ -109,7 +109,7 @@ fn a_clean_block_that_the_cache_device_cannot_read_comes_from_the_origin() {
 }
 
 #[test]
-fn a_clean_block_with_a_wrong_checksum_comes_from_the_origin() {
+fn a_corrupt_clean_block_is_read_from_the_origin() {
     let bench = bench!("write-through");
     let mut client = clean_blocks(&bench);
     bench.disks.tell("fault cache read rot");
@@ -123,7 +123,7 @@ fn a_clean_block_with_a_wrong_checksum_comes_from_the_origin() {
 }
 
 #[test]
-fn a_dirty_block_that_is_damaged_is_an_error_and_stays() {
+fn a_damaged_dirty_block_is_an_error_and_stays() {
     let bench = bench!("write-back");
     let mut client = dirty_blocks(&bench);
     // A restart, so that nothing is read from memory.
@@ -158,7 +158,7 @@ fn a_stop_with_lost_blocks_does_not_end_well() {
 }
 
 #[test]
-fn a_dirty_block_that_the_cache_device_cannot_read_is_an_error() {
+fn an_unreadable_dirty_block_is_an_error() {
     let bench = bench!("write-back");
     drop(dirty_blocks(&bench));
     let daemon = bench.daemon.kill().start();
@@ -187,7 +187,7 @@ fn a_write_that_the_cache_device_refuses_goes_elsewhere() {
 }
 
 #[test]
-fn a_cache_device_that_refuses_all_writes_is_taken_out_of_service() {
+fn a_cache_device_that_refuses_writes_goes_out_of_service() {
     let bench = bench!("write-through");
     let mut client = clean_blocks(&bench);
     bench.disks.tell("fault cache write eio");
@@ -200,7 +200,7 @@ fn a_cache_device_that_refuses_all_writes_is_taken_out_of_service() {
 
 /// As an SSD at the end of its life: it can be read, and takes no writes.
 #[test]
-fn a_cache_device_that_takes_no_writes_any_more_can_be_drained() {
+fn a_cache_device_that_refuses_writes_can_be_drained() {
     let bench = bench!("write-back");
     let mut client = dirty_blocks(&bench);
     bench.disks.tell("fault cache write eio");
@@ -230,7 +230,7 @@ fn a_full_file_system_below_the_cache_is_no_corruption() {
 }
 
 #[test]
-fn a_cache_device_that_is_gone_without_dirty_blocks_is_not_missed() {
+fn a_lost_clean_cache_device_is_not_missed() {
     let bench = bench!("write-through");
     let mut client = clean_blocks(&bench);
     bench.disks.tell("fault cache any eio");
@@ -245,7 +245,7 @@ fn a_cache_device_that_is_gone_without_dirty_blocks_is_not_missed() {
 }
 
 #[test]
-fn a_cache_device_that_is_gone_with_dirty_blocks_gives_errors_and_no_old_data() {
+fn a_lost_dirty_cache_device_gives_errors_without_old_data() {
     let bench = bench!("write-back");
     let mut client = clean_blocks(&bench);
     bench.disks.tell("fault origin write eio");
@@ -272,7 +272,7 @@ fn a_cache_device_that_is_gone_with_dirty_blocks_gives_errors_and_no_old_data() 
 }
 
 #[test]
-fn an_error_of_the_origin_is_told_and_nothing_else_changes() {
+fn an_origin_error_is_reported_without_other_changes() {
     let bench = bench!("write-through");
     let mut client = clean_blocks(&bench);
     bench.disks.tell("fault origin read eio");

@@ -21,7 +21,7 @@ fn the_origin_is_as_a_plain_disk_after_write_back() {
 }
 
 #[test]
-fn the_origin_is_as_a_plain_disk_after_write_back_with_a_tiny_cache() {
+fn the_origin_matches_a_plain_disk_after_a_drain() {
     mirror("write-back", "8M", 2);
 }
 

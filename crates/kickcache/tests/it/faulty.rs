@@ -18,41 +18,63 @@ use crate::tools;
 
 const FAULTDISK: &str = env!("CARGO_BIN_EXE_faultdisk");
 
-/// Disks that fail on demand, of this many bytes; leaves the test where there is no FUSE.
+/// Disks that fail on demand: a cache device and an origin of this many bytes, or any; leaves the test where there is no FUSE.
 #[macro_export]
 macro_rules! faulty_disks {
-    ($scratch:expr, $cache:expr, $origin:expr) => {{
+    ($scratch:expr, $cache:expr, $origin:expr) => {
+        $crate::faulty_disks!($scratch, &[("cache", $cache), ("origin", $origin)])
+    };
+    ($scratch:expr, $disks:expr) => {{
         if let Some(why) = $crate::fuse::missing() {
             $crate::skip!("{why}");
         }
-        match $crate::faulty::FaultyDisks::start($scratch, $cache, $origin) {
+        match $crate::faulty::FaultyDisks::start($scratch, $disks) {
             Ok(disks) => disks,
             Err(why) => $crate::skip!("{why}"),
         }
     }};
 }
 
-/// A cache device and an origin.
+/// Disks that share one log.
 pub(crate) struct FaultyDisks {
-    cache: Fuse,
-    origin: Fuse,
+    fuses: Vec<Fuse>,
     control: PathBuf,
-    log: PathBuf,
-    sizes: [u64; 2],
+    recording: Recording,
     server: Child,
 }
 
+/// The log of disks, which outlives them.
+#[derive(Clone)]
+pub(crate) struct Recording {
+    log: PathBuf,
+    disks: Vec<NewDisk>,
+}
+
+/// A name, and a size in bytes.
+pub(crate) type NewDisk = (&'static str, u64);
+
+/// What a power cut takes of the requests that no flush covers.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Loss {
+    /// All of them.
+    All,
+    /// Some, and parts of others, by a seed.
+    Seed(u64),
+}
+
 impl FaultyDisks {
-    /// Two disks of zeroes.
-    pub(crate) fn start(scratch: &Scratch, cache: u64, origin: u64) -> Result<FaultyDisks, String> {
-        let files = [scratch.sparse("cache below", cache), scratch.sparse("origin below", origin)];
+    /// Disks of zeroes, each at the path of its name.
+    pub(crate) fn start(scratch: &Scratch, disks: &[NewDisk]) -> Result<FaultyDisks, String> {
+        let files =
+            disks.iter().map(|(name, size)| scratch.sparse(&format!("{name} below"), *size)).collect();
         let path = |name: &str| scratch.path(name);
         let (socket, control, log) = (path("fault.sock"), path("fault.control"), path("fault.log"));
+        let recording = Recording { log, disks: disks.to_vec() };
         let mut arguments: Vec<OsString> = vec!["serve".into()];
-        for (flag, value) in [("--socket", &socket), ("--control", &control), ("--log", &log)] {
+        for (flag, value) in [("--socket", &socket), ("--control", &control), ("--log", &recording.log)] {
             arguments.extend([flag.into(), value.into()]);
         }
-        arguments.extend(disk_arguments(&files));
+        arguments.extend(recording.arguments(files));
         let output = File::create(path("fault.out")).unwrap();
         let mut command = guarded(FAULTDISK, arguments);
         let mut server = command.stdout(output.try_clone().unwrap()).stderr(output).spawn().unwrap();
@@ -61,33 +83,35 @@ impl FaultyDisks {
             assert!(server.try_wait().unwrap().is_none() && start.elapsed() < Duration::from_secs(20));
             thread::sleep(Duration::from_millis(10));
         }
-        let fuse = |name: &str| {
+        let mut faulty = FaultyDisks { fuses: Vec::new(), control, recording, server };
+        for (name, _) in disks {
             let uri = format!("nbd+unix:///{name}?socket={}", socket.display());
-            Fuse::mount(scratch, name, &uri)
-        };
-        let mounted = fuse("cache").and_then(|cache| Ok((cache, fuse("origin")?)));
-        match mounted {
-            Ok((cache, origin)) => Ok(FaultyDisks {
-                cache,
-                origin,
-                control,
-                log,
-                sizes: [files_size(&files[0]), files_size(&files[1])],
-                server,
-            }),
-            Err(why) => {
-                let _ = server.kill();
-                let _ = server.wait();
-                Err(why)
-            }
+            faulty.fuses.push(Fuse::mount(scratch, name, &uri)?);
         }
+        Ok(faulty)
     }
 
     /// A daemon on these disks.
     pub(crate) fn spec(&self, scratch: &Scratch, mode: &'static str) -> Spec {
-        let mut spec = Spec::new(scratch, self.origin.file(), mode, "8M");
-        spec.cache = self.cache.file().into();
+        let mut spec = Spec::new(scratch, self.fuse("origin").file(), mode, "8M");
+        spec.cache = self.fuse("cache").file().into();
         spec
+    }
+
+    fn fuse(&self, name: &str) -> &Fuse {
+        let index = self.recording.disks.iter().position(|(known, _)| *known == name).unwrap();
+        &self.fuses[index]
+    }
+
+    /// The file that a disk is.
+    pub(crate) fn file(&self, name: &str) -> &Path {
+        self.fuse(name).file()
+    }
+
+    /// Takes the disks down; nobody uses them any more.
+    pub(crate) fn end(self) -> Recording {
+        self.position();
+        self.recording.clone()
     }
 
     /// Says something to faultdisk and gives its answer.
@@ -102,8 +126,9 @@ impl FaultyDisks {
 
     /// Stops the program that answers for the origin, for whatever the kernel asks, until this is dropped.
     pub(crate) fn freeze_origin(&self) -> Frozen<'_> {
-        self.origin.signal(Signal::STOP);
-        Frozen(&self.origin)
+        let origin = self.fuse("origin");
+        origin.signal(Signal::STOP);
+        Frozen(origin)
     }
 
     /// How many records the log has.
@@ -113,23 +138,44 @@ impl FaultyDisks {
 
     /// Files as a power cut behind this many records leaves them at worst: without all that was not flushed.
     pub(crate) fn cut_unflushed(&self, scratch: &Scratch, until: u64) -> [PathBuf; 2] {
-        self.replay(scratch, until, &["--seed", "0", "--lose-unflushed"])
+        self.cut_by(scratch, until, Loss::All)
     }
 
     /// Files as a power cut behind this many records could have left them: cache and origin.
     pub(crate) fn cut(&self, scratch: &Scratch, until: u64, seed: u64) -> [PathBuf; 2] {
-        self.replay(scratch, until, &["--seed", &seed.to_string()])
+        self.cut_by(scratch, until, Loss::Seed(seed))
     }
 
-    fn replay(&self, scratch: &Scratch, until: u64, words: &[&str]) -> [PathBuf; 2] {
-        let names = ["cache cut", "origin cut"];
-        let files = [0, 1].map(|disk| scratch.sparse(names[disk], self.sizes[disk]));
-        let mut arguments: Vec<OsString> = vec!["replay".into(), "--log".into(), self.log.clone().into()];
-        arguments.extend(["--until".into(), until.to_string().into()]);
-        arguments.extend(words.iter().map(Into::into));
-        arguments.extend(disk_arguments(&files));
-        tools::run(FAULTDISK, arguments);
+    fn cut_by(&self, scratch: &Scratch, until: u64, loss: Loss) -> [PathBuf; 2] {
+        let files = ["cache cut", "origin cut"].map(|name| scratch.path(name));
+        self.recording.replay(until, loss, files.to_vec());
         files
+    }
+}
+
+impl Recording {
+    /// Makes files as a power cut behind this many records could have left the disks, in their order.
+    pub(crate) fn replay(&self, until: u64, loss: Loss, files: Vec<PathBuf>) {
+        for (file, (_, size)) in files.iter().zip(&self.disks) {
+            File::create(file).unwrap().set_len(*size).unwrap();
+        }
+        let mut arguments: Vec<OsString> = vec!["replay".into(), "--log".into(), self.log.clone().into()];
+        arguments.extend(["--until".into(), until.to_string().into(), "--seed".into()]);
+        match loss {
+            Loss::All => arguments.extend(["0".into(), "--lose-unflushed".into()]),
+            Loss::Seed(seed) => arguments.push(seed.to_string().into()),
+        }
+        arguments.extend(self.arguments(files));
+        tools::run(FAULTDISK, arguments);
+    }
+
+    fn arguments(&self, files: Vec<PathBuf>) -> Vec<OsString> {
+        let argument = |((name, _), file): (&NewDisk, PathBuf)| {
+            let mut argument = OsString::from(format!("{name}="));
+            argument.push(file);
+            argument
+        };
+        self.disks.iter().zip(files).map(argument).collect()
     }
 }
 
@@ -157,17 +203,4 @@ impl Drop for FaultyDisks {
         let _ = self.server.kill();
         let _ = self.server.wait();
     }
-}
-
-fn disk_arguments(files: &[PathBuf; 2]) -> [OsString; 2] {
-    let argument = |name: &str, file: &Path| {
-        let mut argument = OsString::from(format!("{name}="));
-        argument.push(file);
-        argument
-    };
-    [argument("cache", &files[0]), argument("origin", &files[1])]
-}
-
-fn files_size(path: &Path) -> u64 {
-    path.metadata().unwrap().len()
 }

@@ -87,7 +87,7 @@ fn fio_verifies_write_around_with_a_tiny_cache() {
 }
 
 #[test]
-fn fio_verifies_write_back_with_a_tiny_cache_whose_segments_are_discarded() {
+fn fio_verifies_write_back_with_discarded_segments() {
     need_tools!("fio");
     need_kickcache!();
     let scratch = Scratch::new();

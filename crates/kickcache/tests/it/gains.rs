@@ -22,7 +22,7 @@ fn volume(daemon: &Daemon) -> Value {
 }
 
 #[test]
-fn reads_and_writes_are_counted_by_who_served_them_with_their_times() {
+fn reads_and_writes_are_counted_by_device_with_times() {
     need_kickcache!();
     let scratch = Scratch::new();
     let daemon = start(&scratch, "write-through");
@@ -63,12 +63,12 @@ fn reads_and_writes_are_counted_by_who_served_them_with_their_times() {
     assert!(sum >= (BLOCKS + 7) as f64, "{sum}");
     assert!(daemon.status()["caches"][0]["counters"]["write_bytes"].as_u64() > Some(32 * 4096));
     let page = daemon.control(&["status"]);
-    assert!(page.contains(&format!("v: {reads} reads, {misses} of them from the origin; mean ")), "{page}");
+    assert!(page.contains(&format!("v: {reads} reads, {misses} from the origin; mean ")), "{page}");
     assert!(page.contains("written to it") && page.contains("writes take "), "{page}");
 }
 
 #[test]
-fn what_goes_past_the_cache_is_told_in_bytes() {
+fn bypassed_bytes_are_reported() {
     need_kickcache!();
     let scratch = Scratch::new();
     let daemon = start(&scratch, "bypass");
@@ -81,7 +81,7 @@ fn what_goes_past_the_cache_is_told_in_bytes() {
 }
 
 #[test]
-fn the_mode_and_the_engine_in_use_can_be_asked_for() {
+fn the_mode_and_the_io_engine_are_reported() {
     need_kickcache!();
     let scratch = Scratch::new();
     let daemon = start(&scratch, "write-around");
@@ -96,7 +96,7 @@ fn the_mode_and_the_engine_in_use_can_be_asked_for() {
 }
 
 #[test]
-fn what_a_backup_reads_while_caching_is_paused_displaces_nothing() {
+fn a_backup_during_a_pause_displaces_no_blocks() {
     need_kickcache!();
     let scratch = Scratch::new();
     let origin = scratch.random("origin", 64 * MIB, 7);
@@ -115,7 +115,7 @@ fn what_a_backup_reads_while_caching_is_paused_displaces_nothing() {
     assert!((3_000.0..=3_600.0).contains(&left), "{left}");
     daemon.control(&["pause-caching", VOLUME, "--end"]);
     drop(client.read(40 * MIB, 4096));
-    assert!(cached() > before + 4096, "what is read is cached again");
+    assert!(cached() > before + 4096, "reads are cached again");
     assert!(daemon.status()["caches"][0]["volumes"][0]["caching_paused_seconds"].is_null());
     drop(client);
     daemon.stop();

@@ -104,7 +104,7 @@ fn fio_verifies_write_back_while_the_cache_device_grows() {
 }
 
 #[test]
-fn a_cache_device_grows_as_far_as_it_can_and_says_so() {
+fn a_cache_device_grows_up_to_its_reported_limit() {
     need_kickcache!();
     let scratch = Scratch::new();
     let origin = scratch.sparse("origin", VOLUME_BYTES);

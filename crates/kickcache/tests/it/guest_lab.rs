@@ -16,7 +16,7 @@ fn scripts() -> PathBuf {
 }
 
 #[test]
-fn the_source_of_a_suite_is_that_of_apt() {
+fn the_source_of_a_suite_matches_apt() {
     need_tools!("apt-get", "bash");
     let scratch = Scratch::new();
     let suite = scratch.path("mirror/dists/x");

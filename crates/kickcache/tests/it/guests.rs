@@ -67,7 +67,7 @@ pub(crate) fn compare_with_a_copy(daemon: &Daemon, features: u64, seed: u64, uni
 }
 
 #[test]
-fn a_guest_reads_what_it_wrote() {
+fn a_guest_reads_back_its_writes() {
     need_kickcache!();
     for (mode, features, seed) in [("write-back", EVENT_IDX, 1), ("write-through", 0, 2)] {
         let scratch = Scratch::new();
@@ -311,7 +311,7 @@ fn a_guest_waits_while_its_daemon_is_stopped() {
 }
 
 #[test]
-fn a_write_cache_that_was_switched_off_stays_off_across_a_kill() {
+fn a_disabled_write_cache_stays_off_across_a_kill() {
     need_kickcache!();
     let scratch = Scratch::new();
     let daemon = start(&scratch, "write-back", 8 * MIB);
@@ -344,7 +344,7 @@ fn a_second_front_end_waits_for_the_first_to_leave() {
 }
 
 #[test]
-fn a_front_end_that_sends_nonsense_harms_nobody_else() {
+fn an_invalid_front_end_harms_no_others() {
     need_kickcache!();
     let scratch = Scratch::new();
     let mut daemon = start(&scratch, "write-back", 8 * MIB);
@@ -397,19 +397,19 @@ fn lose_memory(cut: Cut) {
 }
 
 #[test]
-fn a_guest_whose_payload_is_cut_off_loses_its_disk_alone() {
+fn a_guest_with_truncated_payload_loses_only_its_own_disk() {
     need_kickcache!();
     lose_memory(Cut::Payload);
 }
 
 #[test]
-fn a_guest_whose_memory_is_gone_loses_its_disk_alone() {
+fn a_guest_with_lost_memory_loses_only_its_own_disk() {
     need_kickcache!();
     lose_memory(Cut::All);
 }
 
 #[test]
-fn a_guest_whose_memory_for_requests_in_flight_is_gone_is_disconnected() {
+fn a_guest_with_lost_inflight_memory_is_disconnected() {
     need_kickcache!();
     let scratch = Scratch::new();
     let daemon = start(&scratch, "write-back", 8 * MIB);

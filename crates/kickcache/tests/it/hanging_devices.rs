@@ -63,7 +63,7 @@ fn wait_for(daemon: &Daemon, line: &[&str], longest: Duration) {
 }
 
 #[test]
-fn a_resize_of_a_volume_whose_origin_does_not_tell_its_size_stops_nobody() {
+fn a_resize_with_a_silent_origin_delays_no_others() {
     need_kickcache!();
     let scratch = Scratch::new();
     let disks = faulty_disks!(&scratch, 8 * MIB, 8 * MIB);
@@ -76,10 +76,10 @@ fn a_resize_of_a_volume_whose_origin_does_not_tell_its_size_stops_nobody() {
     let resize = command(&pair, &["resize", "one"]);
     thread::sleep(Duration::from_millis(200));
     let again = refusal(command(&pair, &["resize", "one"]));
-    assert!(again.contains("is being taken over already"), "{again}");
+    assert!(again.contains("its resize is in progress already"), "{again}");
     serve_beside(&pair, &daemon);
     let said = still_running(resize);
-    assert!(said.contains("origin of one has not told its size for 8 s"), "{said}");
+    assert!(said.contains("origin of one has not reported its size for 8 s"), "{said}");
     let again = command(&pair, &["resize", "one"]);
     drop(frozen);
     let joined = again.wait_with_output().unwrap();
@@ -91,7 +91,7 @@ fn a_resize_of_a_volume_whose_origin_does_not_tell_its_size_stops_nobody() {
 }
 
 #[test]
-fn a_resize_waits_for_a_cache_device_that_does_not_answer_and_is_done_when_it_does() {
+fn a_resize_waits_for_a_silent_cache_device() {
     need_kickcache!();
     let scratch = Scratch::new();
     let disks = faulty_disks!(&scratch, 8 * MIB, 8 * MIB);
@@ -147,7 +147,7 @@ fn stop_beside_a_hanging_origin(pair: &Pair, disks: &FaultyDisks) -> Daemon {
 }
 
 #[test]
-fn a_stop_says_for_which_origin_it_waits_and_ends_well_when_that_answers() {
+fn a_stop_names_the_awaited_origin_and_ends_well() {
     need_kickcache!();
     let scratch = Scratch::new();
     let disks = faulty_disks!(&scratch, 8 * MIB, 8 * MIB);
@@ -164,7 +164,7 @@ fn a_stop_says_for_which_origin_it_waits_and_ends_well_when_that_answers() {
 }
 
 #[test]
-fn kickcache_stop_says_for_which_origin_it_waits_as_the_log_does() {
+fn kickcache_stop_names_the_awaited_origin_as_the_log_does() {
     need_kickcache!();
     let scratch = Scratch::new();
     let disks = faulty_disks!(&scratch, 8 * MIB, 8 * MIB);
@@ -206,7 +206,7 @@ fn both_are_whole(pair: &Pair) {
 }
 
 #[test]
-fn a_second_sigterm_ends_a_stop_that_waits_as_a_kill_would() {
+fn a_second_sigterm_ends_a_waiting_stop_like_a_kill() {
     need_kickcache!();
     for io_engine in ["io_uring", "threads"] {
         let scratch = Scratch::new();
@@ -220,10 +220,10 @@ fn a_second_sigterm_ends_a_stop_that_waits_as_a_kill_would() {
         pair.configure(&(format!("io-engine = \"{io_engine}\"\n") + &caches.concat()));
         let mut daemon = stop_beside_a_hanging_origin(&pair, &disks);
         let _release = Release(&disks);
-        cut_short(&mut daemon, &disks, &["a signal came", "origin of one", "as after kill -9"]);
+        cut_short(&mut daemon, &disks, &["a signal ended the stop", "origin of one", "as after kill -9"]);
         let log = daemon.log();
         assert!(!log.contains("panicked at"), "{log}");
-        let clean = log.matches("the server has stopped; everything acknowledged").count();
+        let clean = log.matches("the server has stopped; all acknowledged writes").count();
         assert_eq!(clean, 1, "the neighbour, and nobody else: {log}");
         both_are_whole(&pair);
     }
@@ -231,7 +231,7 @@ fn a_second_sigterm_ends_a_stop_that_waits_as_a_kill_would() {
 
 /// As the log says, whoever began the stop.
 #[test]
-fn one_sigterm_ends_a_stop_that_a_command_began_and_the_command_says_that_it_was_not_clean() {
+fn sigterm_ends_a_commanded_stop_and_the_command_reports_it() {
     need_kickcache!();
     let scratch = Scratch::new();
     let disks = faulty_disks!(&scratch, 8 * MIB, 8 * MIB);
@@ -241,7 +241,7 @@ fn one_sigterm_ends_a_stop_that_a_command_began_and_the_command_says_that_it_was
     let _client = owe_a_read(&pair, &disks);
     let stop = command(&pair, &["stop"]);
     wait_for(&daemon, &["the stop waits for", "SIGTERM now ends it"], Duration::from_secs(15));
-    cut_short(&mut daemon, &disks, &["a signal came, and the stop did not wait for"]);
+    cut_short(&mut daemon, &disks, &["a signal ended the stop, which did not wait for"]);
     let output = stop.wait_with_output().unwrap();
     let told = String::from_utf8(output.stderr).unwrap();
     assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(1), b"".as_slice()), "{told}");
@@ -249,14 +249,14 @@ fn one_sigterm_ends_a_stop_that_a_command_began_and_the_command_says_that_it_was
 }
 
 #[test]
-fn after_a_stop_that_was_cut_short_nothing_acknowledged_is_missing_on_the_same_cache_device() {
+fn after_a_stop_cut_short_no_acknowledged_write_is_lost() {
     need_kickcache!();
     let scratch = Scratch::new();
     let disks = faulty_disks!(&scratch, 8 * MIB, 8 * MIB);
     let pair = pair_on(&scratch, &disks);
     let mut daemon = stop_beside_a_hanging_origin(&pair, &disks);
     let _release = Release(&disks);
-    cut_short(&mut daemon, &disks, &["a signal came"]);
+    cut_short(&mut daemon, &disks, &["a signal ended the stop"]);
     both_are_whole(&pair);
 }
 
@@ -299,7 +299,7 @@ impl Drop for SlowState {
 }
 
 #[test]
-fn a_stop_says_that_it_waits_for_the_state_directory() {
+fn a_stop_reports_that_it_waits_for_the_state_directory() {
     need_kickcache!();
     need_tools!("mkfs.ext4", "mount", "fsfreeze");
     let scratch = Scratch::new();

@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_read_beside_a_write_may_give_either_version() {
+    fn a_read_concurrent_with_a_write_may_give_either_version() {
         for version in [0, 1] {
             let events = [event(Kind::Write, 1, 3, 9), event(Kind::Read, version, 5, 6)];
             assert_eq!(check(&events), Ok(()));

@@ -36,7 +36,7 @@ fn judge(scratch: &Scratch, against: &str, more: &[&str], line: &str) -> Output 
 }
 
 #[test]
-fn exit_codes_are_what_a_bisection_understands() {
+fn exit_codes_match_git_bisect() {
     need_kickcache!();
     let scratch = Scratch::new();
     let cases = [
@@ -106,7 +106,7 @@ fn arguments_that_are_refused_stop_a_bisection() {
 }
 
 #[test]
-fn a_verdict_stands_if_it_cannot_be_printed() {
+fn a_verdict_stays_valid_if_it_cannot_be_printed() {
     need_kickcache!();
     need_tools!("bash");
     let scratch = Scratch::new();
@@ -118,7 +118,7 @@ fn a_verdict_stands_if_it_cannot_be_printed() {
 }
 
 #[test]
-fn the_json_has_every_round_and_the_seed_repeats_their_order() {
+fn the_json_has_every_round_and_a_seed_repeats_them() {
     need_kickcache!();
     let scratch = Scratch::new();
     let json = |seed| -> Value {
@@ -140,7 +140,7 @@ fn the_json_has_every_round_and_the_seed_repeats_their_order() {
 
 /// Ten times the time, and never less than that.
 #[test]
-fn a_program_that_takes_ten_times_as_long_is_never_called_good() {
+fn a_ten_times_slower_program_is_never_called_good() {
     need_kickcache!();
     let scratch = Scratch::new();
     let mut judge = command(KICKCACHE, scratch.dir());
@@ -229,7 +229,7 @@ fn a_command_that_ignores_an_interrupt_is_killed() {
 }
 
 #[test]
-fn what_a_round_leaves_behind_is_ended_before_the_next_one() {
+fn remains_of_a_round_are_ended_before_the_next() {
     need_kickcache!();
     let scratch = Scratch::new();
     let line = "if [ -e pid ] && kill -0 $(cat pid); then exit 7; fi; sleep 1000 & echo $! > pid; echo 100";

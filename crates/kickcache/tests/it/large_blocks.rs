@@ -170,7 +170,7 @@ fn guests_use_disks_with_sectors_of_4096_bytes() {
 }
 
 #[test]
-fn an_export_that_needs_larger_blocks_than_before_is_not_used() {
+fn an_export_that_requires_larger_blocks_is_not_used() {
     need_kickcache!();
     need_tools!("nbdkit");
     let scratch = Scratch::new();

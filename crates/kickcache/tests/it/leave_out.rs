@@ -59,7 +59,7 @@ fn change_and_kill(daemon: Daemon, ledgers: &mut [Ledger], with: &Path, rng: &mu
 
 /// The configuration names the first device all the time.
 #[test]
-fn acknowledged_writes_survive_kills_while_a_cache_device_is_left_out_and_another_one_taken_in() {
+fn acknowledged_writes_survive_kills_during_leave_out() {
     need_kickcache!();
     let scratch = Scratch::new();
     let origin = scratch.sparse("origin", VOLUME_BYTES);
@@ -123,7 +123,7 @@ fn fio_verifies_write_back_while_cache_devices_come_and_go() {
 }
 
 #[test]
-fn a_device_that_is_left_out_is_let_go_of_and_never_trusted_again() {
+fn an_unused_device_is_released_and_never_trusted_again() {
     need_kickcache!();
     let scratch = Scratch::new();
     let origin = scratch.sparse("origin", VOLUME_BYTES);
@@ -169,7 +169,7 @@ fn left_out(scratch: &Scratch) -> Daemon {
 }
 
 #[test]
-fn another_device_is_taken_in_and_what_was_left_out_does_not_hide_it() {
+fn another_device_is_put_into_use_despite_the_old_record() {
     need_kickcache!();
     let scratch = Scratch::new();
     let daemon = left_out(&scratch);
@@ -225,7 +225,7 @@ fn another_device_is_taken_in_and_what_was_left_out_does_not_hide_it() {
 }
 
 #[test]
-fn what_a_failing_device_cannot_give_is_lost_by_order_only() {
+fn unreadable_blocks_are_lost_by_order_only() {
     need_kickcache!();
     for fault in ["fault cache read eio", "fault cache any gone"] {
         let scratch = Scratch::new();
@@ -268,7 +268,7 @@ fn what_a_failing_device_cannot_give_is_lost_by_order_only() {
 }
 
 #[test]
-fn how_far_the_drain_is_is_shown_and_nobody_need_wait_for_it() {
+fn the_drain_progress_is_shown_without_waiting() {
     need_kickcache!();
     let scratch = Scratch::new();
     let disks = faulty_disks!(&scratch, 8 * MIB, 8 * MIB);
@@ -282,14 +282,14 @@ fn how_far_the_drain_is_is_shown_and_nobody_need_wait_for_it() {
     let start = Instant::now();
     let left = |daemon: &Daemon| daemon.status()["caches"][0]["leaving_out"]["left_bytes"].as_u64();
     while left(&daemon) != Some(16 * BLOCK as u64) {
-        assert!(start.elapsed() < Duration::from_secs(8), "{}", daemon.log());
+        assert!(start.elapsed() < Duration::from_secs(60), "{}", daemon.log());
     }
     kill_process(Pid::from_child(&leave_out), Signal::INT).unwrap();
     let output = leave_out.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(130), "{output:?}");
     disks.tell("clear");
     while cache(&daemon).1 != "out-of-service" || left(&daemon).is_some() {
-        assert!(start.elapsed() < Duration::from_secs(20), "{}", daemon.log());
+        assert!(start.elapsed() < Duration::from_secs(60), "{}", daemon.log());
     }
     daemon.stop();
 }

@@ -15,7 +15,7 @@ use crate::need_kickcache;
 use crate::scratch::{MIB, Scratch};
 
 #[test]
-fn lines_that_strangers_provoke_are_written_a_few_times_and_then_counted() {
+fn lines_provoked_by_strangers_are_limited_and_counted() {
     need_kickcache!();
     let scratch = Scratch::new();
     let mut daemon = spec(&scratch).start();
@@ -53,7 +53,7 @@ fn a_log_of_json_has_an_event_in_each_line() {
 }
 
 #[test]
-fn a_log_of_warnings_does_not_tell_of_the_start() {
+fn a_log_of_warnings_does_not_mention_the_start() {
     need_kickcache!();
     let log = whole_log(["--log-level", "warn"]);
     assert!(
@@ -111,13 +111,13 @@ fn serve_with_a_log_to(stderr: impl Into<Stdio>) {
 }
 
 #[test]
-fn a_log_on_a_full_file_system_does_not_end_the_daemon() {
+fn a_log_on_a_full_disk_ends_no_daemon() {
     need_kickcache!();
     serve_with_a_log_to(File::options().write(true).open(Path::new("/dev/full")).unwrap());
 }
 
 #[test]
-fn a_log_that_nobody_reads_any_more_does_not_end_the_daemon() {
+fn a_log_without_a_reader_does_not_end_the_daemon() {
     need_kickcache!();
     let (reader, writer) = rustix::pipe::pipe().unwrap();
     drop(reader);
@@ -125,7 +125,7 @@ fn a_log_that_nobody_reads_any_more_does_not_end_the_daemon() {
 }
 
 #[test]
-fn a_log_whose_reader_sleeps_does_not_stop_the_daemon() {
+fn a_sleeping_log_reader_does_not_stop_the_daemon() {
     need_kickcache!();
     let (_reader, writer) = rustix::pipe::pipe().unwrap();
     let size = rustix::pipe::fcntl_setpipe_size(&writer, 4096).unwrap();

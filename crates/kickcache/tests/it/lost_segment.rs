@@ -39,7 +39,7 @@ fn in_use(bytes: &[u8]) -> Vec<u64> {
 }
 
 #[test]
-fn a_segment_that_was_zeroed_as_a_whole_is_refused_until_a_tool_goes_on_without_it() {
+fn a_zeroed_segment_is_refused_until_a_tool_repairs_it() {
     need_kickcache!();
     let scratch = Scratch::new();
     let spec = stopped(&scratch);
@@ -100,7 +100,7 @@ fn wipe_all(spec: &Spec) {
 
 /// Nothing is left but the superblocks, which know that there was a journal.
 #[test]
-fn a_device_of_which_only_the_superblocks_are_left_is_refused() {
+fn a_device_with_only_its_superblocks_is_refused() {
     need_kickcache!();
     let scratch = Scratch::new();
     let spec = stopped(&scratch);

@@ -76,7 +76,7 @@ fn a_volume_is_added_served_and_there_after_a_kill() {
 }
 
 #[test]
-fn a_volume_that_the_file_does_not_name_has_a_hint() {
+fn a_volume_missing_in_the_file_has_a_hint() {
     need_kickcache!();
     let reloadable = Reloadable::new(&[("one", "")]);
     let daemon = reloadable.start(&["one"]);
@@ -98,7 +98,7 @@ fn a_volume_that_the_file_does_not_name_has_a_hint() {
 }
 
 #[test]
-fn what_cannot_be_added_changes_nothing() {
+fn a_refused_add_changes_no_state() {
     need_kickcache!();
     let reloadable = Reloadable::new(&[("one", "")]);
     let daemon = reloadable.start(&["one"]);
@@ -151,7 +151,7 @@ fn an_address_is_shared_by_volumes_that_come_and_go() {
 }
 
 #[test]
-fn a_neighbour_under_fio_verify_notices_nothing_of_volumes_that_come_and_go() {
+fn a_verified_neighbour_is_undisturbed_by_membership_changes() {
     need_kickcache!();
     need_tools!("fio");
     let reloadable = Reloadable::new(&[("one", "mode = \"write-back\"")]);
@@ -205,7 +205,7 @@ fn a_neighbour_under_fio_verify_notices_nothing_of_volumes_that_come_and_go() {
 }
 
 #[test]
-fn dirty_blocks_are_written_back_before_a_volume_goes_and_nothing_stale_is_left() {
+fn a_removal_writes_back_and_leaves_no_stale_blocks() {
     need_kickcache!();
     let reloadable = Reloadable::new(&[("one", ""), ("two", "mode = \"write-back\"")]);
     let daemon = reloadable.start(&["one", "two"]);
@@ -219,7 +219,7 @@ fn dirty_blocks_are_written_back_before_a_volume_goes_and_nothing_stale_is_left(
     drop(client);
     wait_for_no_client(&daemon, "two");
     assert!(volume_of(&daemon, "two").unwrap()["dirty_bytes"].as_u64().unwrap() > 0);
-    assert_eq!(daemon.control(&["remove", "two"]), "two: removed; its origin has everything\n");
+    assert_eq!(daemon.control(&["remove", "two"]), "two: removed; its origin has all data\n");
     let origin = reloadable.scratch.path("two");
     assert!(bytes_at(&origin, 0, 512 * 4096).iter().all(|byte| *byte == 9));
     assert!(volume_of(&daemon, "two").is_none() && !reloadable.socket("two").exists());
@@ -258,7 +258,7 @@ fn wait_for_no_client(daemon: &Daemon, name: &str) {
 }
 
 #[test]
-fn clients_end_and_dirty_blocks_are_lost_only_when_that_is_said() {
+fn clients_end_and_dirty_blocks_are_lost_only_by_order() {
     need_kickcache!();
     let reloadable = Reloadable::new(&[("one", ""), ("two", "mode = \"write-back\"")]);
     let daemon = reloadable.start(&["one", "two"]);
@@ -307,7 +307,7 @@ fn a_reload_adds_and_removes_volumes_and_places() {
     drop(client);
     wait_for_no_client(&daemon, "two");
     assert_eq!(daemon.control(&["reload"]), expected);
-    assert_eq!(daemon.control(&["reload"]), "nothing is different\n");
+    assert_eq!(daemon.control(&["reload"]), "no difference\n");
     assert!(bytes_at(&reloadable.scratch.path("two"), 0, 65536).iter().all(|byte| *byte == 9));
     let mut guest = Guest::connect(&reloadable.scratch.path(guest_socket), 1, 0);
     assert_eq!(guest.run(0, WRITE, 8, &[4; 4096]).0, 0);
@@ -325,7 +325,7 @@ fn a_reload_adds_and_removes_volumes_and_places() {
     }
     assert!(!reloadable.scratch.path(guest_socket).exists());
     daemon.signal(Signal::HUP);
-    wait_for_log(&daemon, "nothing is different");
+    wait_for_log(&daemon, "no difference");
     daemon.kill();
     let daemon = reloadable.start(&["one", "three"]);
     assert_eq!(reloadable.connect("one").read(4096, 4096), vec![4; 4096]);
@@ -352,7 +352,7 @@ fn a_reload_that_fails_midway_of_its_checks_leaves_everything() {
 
 /// One whose origin does not answer holds up nobody: neither what is added beside it, nor who wants to be rid of it.
 #[test]
-fn a_volume_that_waits_for_its_origin_to_go_is_alone_in_that() {
+fn a_waiting_removal_does_not_block_other_volumes() {
     need_kickcache!();
     need_tools!("nbdkit");
     let reloadable = Reloadable::new(&[("one", "")]);
@@ -386,7 +386,7 @@ fn a_volume_that_waits_for_its_origin_to_go_is_alone_in_that() {
 
 /// It was taken out of the file while it was dirty, and a kill came before that was written back.
 #[test]
-fn what_is_dirty_of_a_volume_that_nobody_serves_is_told() {
+fn dirty_blocks_of_an_unserved_volume_are_reported() {
     need_kickcache!();
     let lazy = "mode = \"write-back\"\nidle-after = \"1h\"";
     let reloadable = Reloadable::new(&[("one", ""), ("two", lazy)]);
@@ -412,7 +412,7 @@ fn what_is_dirty_of_a_volume_that_nobody_serves_is_told() {
 }
 
 #[test]
-fn a_volume_whose_origin_is_gone_goes_with_what_its_clients_wait_for() {
+fn a_volume_is_removed_with_its_lost_origins_requests() {
     need_kickcache!();
     need_tools!("nbdkit");
     let reloadable = Reloadable::new(&[("one", "")]);
@@ -435,7 +435,7 @@ fn a_volume_whose_origin_is_gone_goes_with_what_its_clients_wait_for() {
 
 /// At a random moment of adding and removing a volume whose neighbour is written to.
 #[test]
-fn a_kill_in_the_midst_of_it_loses_nothing_and_brings_nothing_stale() {
+fn a_kill_during_membership_changes_is_lossless() {
     need_kickcache!();
     let mode = "mode = \"write-back\"";
     let reloadable = Reloadable::new(&[("one", mode), ("two", mode)]);
@@ -493,7 +493,7 @@ fn waits(socket: &Path, is_over: &AtomicBool) -> Vec<Duration> {
 /// In turns: nothing happens, and volumes come, are filled, and go without a pause.
 #[test]
 #[ignore = "measures for a minute; cargo test --release -p kickcache --test it what_others_wait_for -- --ignored --nocapture"]
-fn what_others_wait_for_while_volumes_come_and_go() {
+fn requests_that_wait_during_membership_changes() {
     need_kickcache!();
     let reloadable = Reloadable::new(&[("one", "mode = \"write-back\""), ("three", "mode = \"write-back\"")]);
     let text = fs::read_to_string(reloadable.scratch.path("config.toml")).unwrap();
@@ -542,7 +542,7 @@ fn what_others_wait_for_while_volumes_come_and_go() {
         let (what, micros) = line.strip_suffix(" us of the loop")?.rsplit_once(" in ")?;
         Some((micros.parse::<u64>().ok()?, what.rsplit_once("two ")?.1.to_owned()))
     });
-    for what in ["added", "forgotten in part", "removed"] {
+    for what in ["added", "partly dropped", "removed"] {
         let longest = turns.clone().filter(|turn| turn.1 == what).map(|turn| turn.0).max();
         println!("longest turn of the loop, {what}: {longest:?} us");
     }

@@ -94,7 +94,7 @@ fn of_volume(metric: &str) -> String {
 }
 
 #[test]
-fn metrics_are_what_status_says_and_promtool_finds_nothing_wrong() {
+fn metrics_match_the_status_and_satisfy_promtool() {
     need_kickcache!();
     let scratch = Scratch::new();
     let scraped = Scraped::start(&scratch);
@@ -183,7 +183,7 @@ fn a_scrape_takes_the_curve_of_one_volume() {
 }
 
 #[test]
-fn rules_and_configuration_are_what_prometheus_takes_and_each_alert_is_tested() {
+fn prometheus_accepts_the_rules_and_each_alert_is_tested() {
     let text = |name: &str| fs::read_to_string(contrib(name)).unwrap();
     let (rules, tests) = (text("prometheus/alerts.yml"), text("prometheus/alerts_test.yml"));
     let names = |text: &str, before: &str| -> BTreeSet<String> {

@@ -44,7 +44,7 @@ fn write(spec: &Spec) -> crate::daemon::Daemon {
 }
 
 #[test]
-fn a_dirty_cache_that_is_missing_is_not_made_anew() {
+fn a_missing_dirty_cache_is_not_created_again() {
     need_kickcache!();
     for ends_in_order in [true, false] {
         let scratch = Scratch::new();
@@ -79,7 +79,7 @@ fn a_dirty_cache_that_is_missing_is_not_made_anew() {
 }
 
 #[test]
-fn a_cache_in_an_unmounted_folder_is_missed_by_its_neighbours_too() {
+fn neighbours_miss_a_cache_in_an_unmounted_folder_too() {
     need_kickcache!();
     let scratch = Scratch::new();
     let spec = spec(&scratch, "write-back");
@@ -124,7 +124,7 @@ fn a_switch_to_write_back_is_noted_first() {
 }
 
 #[test]
-fn commands_that_lose_or_write_back_what_is_dirty_are_the_last_word() {
+fn commands_that_lose_or_write_back_dirty_blocks_come_last() {
     need_kickcache!();
     for what in ["drain", "detach", "format"] {
         let scratch = Scratch::new();
@@ -159,7 +159,7 @@ fn no_mode_is_served_without_a_place_for_notes() {
 }
 
 #[test]
-fn write_back_is_not_begun_where_it_cannot_be_noted_any_more() {
+fn write_back_does_not_begin_without_its_record() {
     need_kickcache!();
     let scratch = Scratch::new();
     let daemon = spec(&scratch, "write-through").start();
@@ -205,7 +205,7 @@ fn a_note_that_cannot_be_understood_is_not_ignored() {
 }
 
 #[test]
-fn a_missing_cache_device_is_told_with_all_of_its_volumes() {
+fn a_missing_cache_device_is_reported_with_all_its_volumes() {
     need_kickcache!();
     let scratch = Scratch::new();
     let pair = Pair::new(&scratch, "write-back");
@@ -221,7 +221,7 @@ fn a_missing_cache_device_is_told_with_all_of_its_volumes() {
 }
 
 #[test]
-fn a_stop_after_the_cache_file_was_cut_short_does_not_end_well_if_it_had_dirty_blocks() {
+fn a_stop_with_a_truncated_dirty_cache_file_fails() {
     need_kickcache!();
     for (mode, expected) in [("write-back", 8), ("write-through", 0)] {
         let scratch = Scratch::new();

@@ -8,7 +8,7 @@ use crate::scratch::{MIB, Scratch};
 use crate::{faulty_disks, need_kickcache};
 
 #[test]
-fn an_origin_that_cannot_be_flushed_is_served_only_if_that_is_said() {
+fn an_origin_without_flush_needs_an_explicit_flag() {
     need_kickcache!();
     let scratch = Scratch::new();
     let disks = faulty_disks!(&scratch, 8 * MIB, 16 * MIB);

@@ -123,7 +123,7 @@ fn damage_in_clean_blocks_is_named_and_repaired() {
 }
 
 #[test]
-fn damage_is_told_by_the_exit_code_whoever_reads() {
+fn damage_has_its_exit_code_for_every_user() {
     need_kickcache!();
     let scratch = Scratch::new();
     let spec = filled(&scratch);
@@ -154,7 +154,10 @@ fn damage_in_dirty_blocks_is_named_and_never_dropped() {
     let sentence = text(&drained.stderr);
     assert!(sentence.contains("1 block of v cannot be written back"), "{sentence}");
     let detach = format!("(kickcache detach --lose-dirty {} v", spec.cache.display());
-    assert!(sentence.contains(&detach) && sentence.contains("overwrite all of each block"), "{sentence}");
+    assert!(
+        sentence.contains(&detach) && sentence.contains("overwrite the whole of each block"),
+        "{sentence}"
+    );
     assert!(sentence.contains(&format!("{} + 4096", 150 * STRIDE)), "{sentence}");
     let origin = fs::read(&spec.origin).unwrap();
     for block in (0..BLOCKS).filter(|block| *block != 150) {
@@ -244,7 +247,7 @@ fn a_cache_device_that_is_served_is_refused() {
 }
 
 #[test]
-fn an_origin_that_was_changed_is_read_anew_or_refused() {
+fn a_changed_origin_is_refused_or_read_again() {
     need_kickcache!();
     let scratch = Scratch::new();
     let mut spec = filled(&scratch);
@@ -267,7 +270,7 @@ fn an_origin_that_was_changed_is_read_anew_or_refused() {
 }
 
 #[test]
-fn a_blank_file_is_called_blank_and_not_by_what_might_stand_behind() {
+fn a_blank_file_is_called_blank() {
     need_kickcache!();
     let scratch = Scratch::new();
     let blank = scratch.sparse("blank", 64 * MIB);
@@ -289,7 +292,7 @@ fn a_blank_file_is_called_blank_and_not_by_what_might_stand_behind() {
 }
 
 #[test]
-fn a_drain_of_an_origin_that_moved_says_how_to_name_it() {
+fn a_drain_of_a_moved_origin_names_the_flag() {
     need_kickcache!();
     let scratch = Scratch::new();
     let spec = filled(&scratch);

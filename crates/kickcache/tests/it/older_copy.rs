@@ -103,7 +103,7 @@ fn is_told(cache: &Path, (found, noted): (u64, u64)) {
 }
 
 #[test]
-fn an_older_copy_is_refused_in_the_newer_ones_place_and_the_newer_one_goes_on() {
+fn an_older_copy_is_refused_and_the_newer_one_continues() {
     need_kickcache!();
     for is_drained in [true, false] {
         let scratch = Scratch::new();
@@ -144,7 +144,7 @@ fn an_older_copy_is_refused_in_the_newer_ones_place_and_the_newer_one_goes_on() 
 }
 
 #[test]
-fn dirty_blocks_of_an_older_copy_are_written_back_by_order_and_it_is_formatted() {
+fn an_older_copy_is_drained_by_order_and_formatted() {
     need_kickcache!();
     let scratch = Scratch::new();
     let (spec, copy) = copied(&scratch, true);
@@ -159,7 +159,7 @@ fn dirty_blocks_of_an_older_copy_are_written_back_by_order_and_it_is_formatted()
 
 /// A cache that is lost does not come back from a copy.
 #[test]
-fn a_copy_of_what_was_formatted_since_is_refused() {
+fn a_copy_of_a_device_formatted_since_is_refused() {
     need_kickcache!();
     let scratch = Scratch::new();
     let spec = spec(&scratch);
@@ -216,7 +216,7 @@ fn a_device_with_a_higher_number_or_none_is_taken() {
 }
 
 #[test]
-fn an_older_copy_keeps_no_other_cache_device_from_being_served() {
+fn an_older_copy_does_not_stop_other_cache_devices() {
     need_kickcache!();
     let scratch = Scratch::new();
     let pair = Pair::new(&scratch, "write-back");
@@ -238,7 +238,7 @@ fn an_older_copy_keeps_no_other_cache_device_from_being_served() {
 
 /// A number that cannot be written is no reason to leave dirty blocks where they are.
 #[test]
-fn a_device_that_takes_no_writes_is_drained_and_served_all_the_same() {
+fn a_device_that_takes_no_writes_is_drained_and_served() {
     need_kickcache!();
     for command in ["drain", "serve"] {
         let scratch = Scratch::new();

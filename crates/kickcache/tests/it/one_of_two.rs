@@ -64,7 +64,7 @@ fn both_after_drain(pair: &Pair, other: &str, flags: &[&str]) {
 }
 
 #[test]
-fn a_volume_that_is_dirty_on_another_cache_device_is_left() {
+fn a_volume_dirty_on_another_cache_device_is_skipped() {
     need_kickcache!();
     for (mode, was_served) in [("write-back", true), ("write-through", false)] {
         let scratch = Scratch::new();
@@ -97,7 +97,7 @@ fn it_is_left_without_a_cache_device_too() {
 }
 
 #[test]
-fn a_volume_that_is_dirty_on_the_cache_device_that_is_left_out_stays_behind_alone() {
+fn only_the_volume_dirty_on_the_unused_device_is_skipped() {
     need_kickcache!();
     let scratch = Scratch::new();
     let pair = Pair::new(&scratch, "write-back");
@@ -120,7 +120,7 @@ fn a_volume_that_is_dirty_on_the_cache_device_that_is_left_out_stays_behind_alon
 }
 
 #[test]
-fn a_cache_device_whose_only_volume_is_left_does_not_end_the_start() {
+fn a_cache_device_without_volumes_ends_no_start() {
     need_kickcache!();
     let scratch = Scratch::new();
     let pair = Pair::new(&scratch, "write-back");

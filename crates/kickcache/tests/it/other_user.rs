@@ -75,7 +75,7 @@ fn wait_for_end(pid: u32) {
 }
 
 #[test]
-fn it_has_no_rights_and_serves_what_root_named() {
+fn the_daemon_has_no_rights_and_serves_the_named_devices() {
     need_kickcache!();
     let mut place = Place::new("16M");
     let device = match Loop::new(&place.spec.origin) {
@@ -99,7 +99,7 @@ fn it_has_no_rights_and_serves_what_root_named() {
     daemon.connect().write(4096, &data);
     let refused = place.add_another();
     assert!(
-        refused.contains("the user 65534 may not open it, and the monitor opens what is named"),
+        refused.contains("the user 65534 may not open it, and the monitor opens only named devices"),
         "{refused}"
     );
     let (cache, next) = (place.text("cache"), place.text("next"));
@@ -117,7 +117,7 @@ fn it_has_no_rights_and_serves_what_root_named() {
 }
 
 #[test]
-fn a_user_takes_the_records_of_a_daemon_that_was_root() {
+fn a_user_gets_the_records_of_a_former_root_daemon() {
     need_kickcache!();
     if !tools::is_root() {
         skip!("only root starts a daemon that goes on as another user");
@@ -149,7 +149,7 @@ fn the_daemon_survives_its_monitor_and_the_monitor_no_daemon() {
     let monitor = monitor_of(&daemon);
     // Signals to the group of both are for the daemon.
     tools::run("kill", ["-TERM", &monitor.to_string()]);
-    assert!(place.add_another().contains("and the monitor opens what is named"));
+    assert!(place.add_another().contains("and the monitor opens only named devices"));
     tools::run("kill", ["-KILL", &monitor.to_string()]);
     wait_for_log(&daemon, "the monitor, the part of the daemon that is root, has ended");
     daemon.connect().write(0, &[7; 4096]);
@@ -194,7 +194,7 @@ fn a_cache_device_that_goes_out_of_service_is_noted() {
 }
 
 #[test]
-fn a_start_that_would_be_unsafe_or_in_vain_is_refused() {
+fn an_unsafe_or_useless_start_is_refused() {
     need_kickcache!();
     if !tools::is_root() {
         skip!("only root starts a daemon that goes on as another user");

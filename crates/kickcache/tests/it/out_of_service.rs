@@ -245,7 +245,7 @@ reproduction! {
 
 /// The marks cannot be written, and say after the restart that the device is in service: only the note knows better.
 #[test]
-fn a_device_that_took_no_mark_is_known_by_the_note() {
+fn a_device_without_a_mark_is_identified_by_its_record() {
     need_kickcache!();
     let scratch = Scratch::new();
     let disks = faulty_disks!(&scratch, 8 * MIB, 16 * MIB);
@@ -270,7 +270,7 @@ fn a_device_that_took_no_mark_is_known_by_the_note() {
 
 /// The daemon knows which blocks are newer on the origin, and says so when it ends.
 #[test]
-fn a_drain_after_the_stop_leaves_alone_what_was_written_since() {
+fn a_drain_after_the_stop_keeps_newer_writes() {
     need_kickcache!();
     let scratch = Scratch::new();
     let disks = faulty_disks!(&scratch, 8 * MIB, 16 * MIB);
@@ -290,7 +290,7 @@ fn a_drain_after_the_stop_leaves_alone_what_was_written_since() {
     assert_eq!(daemon.wait().code(), Some(8), "{}", daemon.log());
     let log = daemon.log();
     assert!(log.contains("2 blocks of v (`kickcache drain v --cache"), "{log}");
-    assert!(!log.contains("everything acknowledged is on"), "{log}");
+    assert!(!log.contains("all acknowledged writes are on"), "{log}");
     disks.tell("clear");
     assert!(spec.try_start().is_none());
     let (code, said) = run(&["drain", VOLUME, "--cache", spec.cache.to_str().unwrap(), "--accept-older"]);
@@ -326,7 +326,7 @@ fn run(arguments: &[&str]) -> (i32, String) {
 }
 
 #[test]
-fn a_device_with_one_mark_is_not_in_service_and_keeps_its_dirty_blocks() {
+fn a_device_with_one_mark_keeps_its_dirty_blocks() {
     need_kickcache!();
     let scratch = Scratch::new();
     let spec = marked(&scratch);
@@ -377,7 +377,7 @@ fn a_device_with_one_mark_is_not_in_service_and_keeps_its_dirty_blocks() {
 }
 
 #[test]
-fn dirty_blocks_of_a_device_out_of_service_are_lost_by_order() {
+fn out_of_service_dirty_blocks_are_lost_by_order() {
     need_kickcache!();
     let scratch = Scratch::new();
     let spec = marked(&scratch);
@@ -424,7 +424,7 @@ fn check_needless(cache: &str) {
 }
 
 #[test]
-fn a_device_that_was_out_of_service_and_cannot_be_read_is_known_by_its_origin() {
+fn an_unreadable_out_of_service_device_is_identified_by_origin() {
     need_kickcache!();
     let scratch = Scratch::new();
     let spec = marked(&scratch);
@@ -442,7 +442,7 @@ fn a_device_that_was_out_of_service_and_cannot_be_read_is_known_by_its_origin() 
 
 /// Two volumes on one cache device: only the one that needs the device is not served.
 #[test]
-fn a_volume_that_needs_nothing_is_served_beside_one_that_does() {
+fn a_complete_volume_is_served_next_to_an_incomplete_one() {
     need_kickcache!();
     let scratch = Scratch::new();
     let spec = Spec::new(&scratch, &scratch.sparse("one", 8 * MIB), "write-back", "8M");
@@ -515,7 +515,7 @@ pub(crate) fn crc32c(bytes: &[u8]) -> u32 {
 }
 
 #[test]
-fn a_device_of_the_version_before_is_taken_over_with_all_that_is_on_it() {
+fn a_device_of_the_previous_version_keeps_all_its_blocks() {
     need_kickcache!();
     let scratch = Scratch::new();
     let spec = Spec::new(&scratch, &scratch.sparse("origin", 8 * MIB), "write-back", "8M");

@@ -90,7 +90,7 @@ fn convert(from: &Path, to: &Path, more: &str) -> String {
 }
 
 #[test]
-fn a_recording_simulates_to_the_hit_ratio_that_the_daemon_had() {
+fn a_simulated_recording_gives_the_hit_ratio_of_the_daemon() {
     need_kickcache!();
     need_tools!("fio");
     let scratch = Scratch::new();
@@ -143,7 +143,7 @@ fn a_recording_simulates_to_the_hit_ratio_that_the_daemon_had() {
 }
 
 #[test]
-fn every_kind_of_request_is_recorded_with_fua_and_no_promotion() {
+fn every_request_is_recorded_with_fua_and_no_promotion() {
     need_kickcache!();
     let scratch = Scratch::new();
     let origin = scratch.sparse("origin", 16 * MIB);
@@ -176,7 +176,7 @@ fn every_kind_of_request_is_recorded_with_fua_and_no_promotion() {
 }
 
 #[test]
-fn what_a_guest_asks_for_over_vhost_user_is_recorded_as_well() {
+fn requests_over_vhost_user_are_recorded_as_well() {
     need_kickcache!();
     let scratch = Scratch::new();
     let origin = scratch.sparse("origin", 16 * MIB);
@@ -207,7 +207,7 @@ fn what_a_guest_asks_for_over_vhost_user_is_recorded_as_well() {
 }
 
 #[test]
-fn a_killed_command_ends_its_recording_and_leaves_what_it_wrote() {
+fn a_killed_command_ends_its_recording_with_a_valid_file() {
     need_kickcache!();
     let scratch = Scratch::new();
     let origin = scratch.sparse("origin", 16 * MIB);
@@ -247,7 +247,7 @@ fn a_recording_has_bounds_and_an_end() {
         arguments.extend(words(more));
         refused(more, &arguments)
     };
-    assert!(record("").contains("exists, and a recording is written over nothing"));
+    assert!(record("").contains("exists, and a recording never overwrites a file"));
     assert!(record("--for never").contains("is not a span of time"));
     assert!(record("--size-max 1K").contains("256 KiB is the least"));
     fs::remove_file(&file).unwrap();
@@ -260,7 +260,7 @@ fn a_recording_has_bounds_and_an_end() {
 }
 
 #[test]
-fn a_disk_that_fills_ends_the_recording_and_nobody_else_notices() {
+fn a_full_disk_ends_the_recording_and_disturbs_no_clients() {
     need_kickcache!();
     if !tools::is_root() {
         skip!("a file system in memory is mounted by root only");
@@ -282,7 +282,7 @@ fn a_disk_that_fills_ends_the_recording_and_nobody_else_notices() {
     let output = recorder.child.wait_with_output().unwrap();
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(1));
-    assert!(errors.contains("are free on its disk; what was recorded until then is good"), "{errors}");
+    assert!(errors.contains("are free on its disk; the part recorded until then is valid"), "{errors}");
     client.read(8192, 4096);
     assert_eq!(info(&file)["reads"].as_u64(), Some(1));
     assert_eq!(info(&file)["bad_parts"].as_u64(), Some(0));
@@ -309,7 +309,7 @@ fn replay(log: &Path) -> [u64; 3] {
 }
 
 #[test]
-fn fio_replays_what_was_converted_at_its_times() {
+fn fio_replays_a_converted_trace_at_its_times() {
     need_kickcache!();
     need_tools!("fio");
     let scratch = Scratch::new();
@@ -333,7 +333,7 @@ fn fio_replays_what_was_converted_at_its_times() {
 }
 
 #[test]
-fn conversions_go_through_pipes_and_leave_nothing_behind_when_they_fail() {
+fn failed_conversions_through_pipes_leave_no_files() {
     need_kickcache!();
     let scratch = Scratch::new();
     fs::write(scratch.path("t.csv"), "time_us,op,offset,size\n1,R,0,4096\nnonsense\n2,W,4096,512\n").unwrap();
@@ -355,7 +355,7 @@ fn conversions_go_through_pipes_and_leave_nothing_behind_when_they_fail() {
         refused(more, &arguments)
     };
     assert!(fail("two.csv", "--from alibaba --to csv").contains("more than one device"));
-    assert!(fail("t.csv", "--to pcap").contains("is no format that can be written"));
+    assert!(fail("t.csv", "--to pcap").contains("is not a format that can be written"));
     assert!(fail("absent", "--to csv").contains("absent cannot be used"));
     assert!(fail("back.csv", "--to msr").contains("back.csv, which is read; name another file"));
     fs::write(scratch.path("empty"), "").unwrap();
@@ -382,7 +382,7 @@ fn conversions_go_through_pipes_and_leave_nothing_behind_when_they_fail() {
 }
 
 #[test]
-fn logs_that_were_joined_are_counted_and_told() {
+fn joined_logs_are_counted_and_reported() {
     need_kickcache!();
     let scratch = Scratch::new();
     let log = "fio version 3 iolog\n0 /x add\n0 /x open\n1000 /x read 0 4096\n2001000 /x read 4096 4096\n";
@@ -401,7 +401,7 @@ fn logs_that_were_joined_are_counted_and_told() {
 }
 
 #[test]
-fn a_damaged_trace_is_converted_as_far_as_it_makes_sense_and_the_exit_code_says_so() {
+fn a_damaged_trace_is_converted_partly_with_an_exit_code() {
     need_kickcache!();
     let scratch = Scratch::new();
     let (head, good, bad) = ("time_us,op,offset,size\n", "1,R,0,4096\n2,W,4096,512\n", "nonsense\n");
@@ -429,7 +429,7 @@ fn a_damaged_trace_is_converted_as_far_as_it_makes_sense_and_the_exit_code_says_
 }
 
 #[test]
-fn a_conversion_that_is_killed_leaves_no_part_of_a_file() {
+fn a_killed_conversion_leaves_no_partial_file() {
     need_kickcache!();
     let scratch = Scratch::new();
     let folder = scratch.path("folder");

@@ -112,13 +112,13 @@ pub(crate) fn wait_for_log(daemon: &Daemon, wanted: &str) {
 }
 
 #[test]
-fn a_reload_prints_what_is_different_and_does_it() {
+fn a_reload_prints_and_applies_the_difference() {
     need_kickcache!();
     let plain = [("one", ""), ("two", "")];
     let reloadable = Reloadable::new(&plain);
     let daemon = reloadable.start(&["one", "two"]);
     let mut client = reloadable.connect("one");
-    assert_eq!(daemon.control(&["reload"]), "nothing is different\n");
+    assert_eq!(daemon.control(&["reload"]), "no difference\n");
     reloadable.write(&[("one", "mode = \"write-back\"\ndirty-limit = \"50%\""), ("two", "")]);
     let expected = "one: mode write-through -> write-back\none: dirty-limit 70% -> 50%\n";
     assert_eq!(daemon.control(&["reload", "--dry-run"]), expected);
@@ -130,7 +130,7 @@ fn a_reload_prints_what_is_different_and_does_it() {
         (mode_of(&daemon, "one"), mode_of(&daemon, "two")),
         ("write-back".into(), "write-through".into())
     );
-    assert_eq!(daemon.control(&["reload"]), "nothing is different\n");
+    assert_eq!(daemon.control(&["reload"]), "no difference\n");
     // What a command changed is different from the file.
     daemon.control(&["mode", "one", "bypass"]);
     assert_eq!(daemon.control(&["reload"]), "one: mode bypass -> write-back\n");
@@ -143,7 +143,7 @@ fn a_reload_prints_what_is_different_and_does_it() {
 }
 
 #[test]
-fn a_reload_that_is_refused_changes_nothing_and_says_why_by_its_code() {
+fn a_refused_reload_changes_no_state_and_exits_accordingly() {
     need_kickcache!();
     let reloadable = Reloadable::new(&[("one", ""), ("two", "")]);
     let daemon = reloadable.start(&["one", "two"]);
@@ -169,7 +169,7 @@ fn a_reload_that_is_refused_changes_nothing_and_says_why_by_its_code() {
 }
 
 #[test]
-fn a_daemon_that_has_no_file_says_so() {
+fn a_reload_without_a_file_is_refused() {
     need_kickcache!();
     let scratch = Scratch::new();
     let daemon = Spec::new(&scratch, &scratch.sparse("origin", 16 * MIB), "write-back", "16M").start();
@@ -181,7 +181,7 @@ fn a_daemon_that_has_no_file_says_so() {
 }
 
 #[test]
-fn sighup_reloads_and_systemd_hears_of_it() {
+fn sighup_reloads_and_notifies_systemd() {
     need_kickcache!();
     let reloadable = Reloadable::new(&[("one", "")]);
     let path = reloadable.scratch.path("notify");

@@ -71,7 +71,7 @@ fn a_volume_that_is_not_served_is_left_out_too() {
 }
 
 #[test]
-fn a_drain_of_a_device_without_dirty_blocks_clears_its_record() {
+fn a_drain_of_a_clean_device_clears_its_record() {
     need_kickcache!();
     let reloadable = with_an_unserved_volume();
     // Another cache device is served in place of the first.
@@ -92,7 +92,7 @@ fn a_drain_of_a_device_without_dirty_blocks_clears_its_record() {
 }
 
 #[test]
-fn the_flag_that_a_refused_add_names_is_one_of_its_own() {
+fn the_flag_named_by_a_refused_add_is_valid() {
     need_kickcache!();
     let reloadable = with_an_unserved_volume();
     let first = reloadable.spec.cache.clone();
@@ -135,7 +135,7 @@ fn pass(from: &mut UnixStream, to: &mut UnixStream) {
 }
 
 #[test]
-fn an_export_of_the_same_daemon_is_no_origin_of_it() {
+fn an_export_of_the_same_daemon_is_no_origin() {
     need_kickcache!();
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let scratch = Scratch::new();

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier};
@@ -31,7 +31,7 @@ fn read(client: &mut Client, offset: u64) -> u32 {
 }
 
 #[test]
-fn a_request_that_its_server_dies_of_fails_in_time_and_nobody_storms_the_server() {
+fn a_request_that_kills_its_server_fails_in_time() {
     need_kickcache!();
     let scratch = Scratch::new();
     let server = EvilServer::start(&scratch, "evil.sock", 64 * MIB);
@@ -40,7 +40,6 @@ fn a_request_that_its_server_dies_of_fails_in_time_and_nobody_storms_the_server(
     let before = server.accepted();
     let victim = thread::spawn(move || read(&mut client, POISON));
     let stop = AtomicBool::new(false);
-    let start = Instant::now();
     thread::scope(|scope| {
         scope.spawn(|| {
             for number in 0_u64.. {
@@ -51,13 +50,10 @@ fn a_request_that_its_server_dies_of_fails_in_time_and_nobody_storms_the_server(
                 thread::sleep(Duration::from_millis(5));
             }
         });
-        while !victim.is_finished() && start.elapsed() < Duration::from_secs(15) {
-            thread::sleep(Duration::from_millis(20));
-        }
+        // A client of these tests waits for half a minute.
+        assert_eq!(victim.join().unwrap(), EIO);
         stop.store(true, Ordering::Relaxed);
     });
-    assert!(victim.is_finished(), "it still waits: {}", daemon.log());
-    assert_eq!(victim.join().unwrap(), EIO);
     // 0, 50, 100, ... ms after each loss: 7 of them take 3.5 s; without pauses there are 50.
     let connections = server.accepted() - before;
     assert!((2..=16).contains(&connections), "{connections} connections: {}", daemon.log());
@@ -79,20 +75,18 @@ fn an_outage_ends_in_time_while_a_handshake_hangs() {
     server.crash();
     assert_eq!(read(&mut client, 16 * MIB), EIO);
     wait_for(&daemon, "fails until it is back");
-    for block in 0..4 {
-        let start = Instant::now();
-        assert_eq!(read(&mut client, 20 * MIB + block * 8192), EIO);
-        assert!(start.elapsed() < Duration::from_secs(1), "it waited for the handshake: {}", daemon.log());
-        thread::sleep(Duration::from_millis(300));
-    }
+    // Each handshake hangs for seconds, and another one follows it.
+    let (before, reads) = (server.accepted(), 16);
+    (0..reads).for_each(|block| assert_eq!(read(&mut client, 20 * MIB + block * 8192), EIO));
+    assert!(server.accepted() - before < reads / 2, "reads wait for handshakes: {}", daemon.log());
     daemon.stop();
 }
 
 /// Volumes whose servers hang.
 const MUTE: [&str; 5] = ["a", "b", "c", "d", "e"];
 
-/// Two volumes behind a cache device, three and `v` behind another one, each with a server.
-fn configure(scratch: &Scratch, spec: &Spec, servers: &[EvilServer]) -> Vec<OsString> {
+/// Two volumes behind a cache device, three and `v` behind another one, each with a server that is given this time.
+fn configure(scratch: &Scratch, spec: &Spec, servers: &[EvilServer], timeout: &str) -> Vec<OsString> {
     let file = scratch.path("six.toml");
     let mut text = format!("control = \"{}\"\n", spec.control().display());
     let cache = |path: &Path| format!("[[cache]]\ndevice = \"{}\"\nsize = \"16M\"\n", path.display());
@@ -104,28 +98,37 @@ fn configure(scratch: &Scratch, spec: &Spec, servers: &[EvilServer]) -> Vec<OsSt
         }
         let socket = if *name == VOLUME { spec.socket() } else { scratch.path(&format!("{name}.nbd")) };
         text += &format!("[[cache.volume]]\nname = \"{name}\"\norigin = \"{}\"\n", server.uri().display());
-        text += &format!("origin-timeout = \"4s\"\nnbd = [\"unix:{}\"]\n", socket.display());
+        text += &format!("origin-timeout = \"{timeout}\"\nnbd = [\"unix:{}\"]\n", socket.display());
     }
     fs::write(&file, text).unwrap();
     vec!["serve".into(), "--config".into(), file.into()]
 }
 
 #[test]
-fn servers_that_hang_at_a_start_hold_up_their_neighbour_no_longer_than_one_of_them() {
+fn servers_that_hang_at_a_start_are_waited_for_side_by_side() {
     need_kickcache!();
     let scratch = Scratch::new();
     let names = MUTE.iter().chain(&[VOLUME]);
     let servers: Vec<_> =
         names.map(|name| EvilServer::start(&scratch, &format!("{name}.sock"), MIB)).collect();
     let spec = Spec::new(&scratch, &servers[5].uri(), "write-through", "16M");
-    let arguments = configure(&scratch, &spec, &servers);
-    let start = || Daemon::start(guarded(KICKCACHE, arguments.clone()), spec.clone(), &[spec.socket()]);
-    start().stop();
+    let start = |timeout: &str, sockets: &[PathBuf]| {
+        let arguments = configure(&scratch, &spec, &servers, timeout);
+        Daemon::start(guarded(KICKCACHE, arguments), spec.clone(), sockets)
+    };
+    start("4s", &[spec.socket()]).stop();
     servers[..5].iter().for_each(EvilServer::hang);
-    let begin = Instant::now();
-    let daemon = start();
-    // One after the other they take 20 s.
-    assert!(begin.elapsed() < Duration::from_secs(14), "{:?}: {}", begin.elapsed(), daemon.log());
+    // None of them ends before the others have begun.
+    let before: Vec<u64> = servers.iter().map(EvilServer::accepted).collect();
+    let mut daemon = start("1h", &[]);
+    let began = Instant::now();
+    while servers[..5].iter().zip(&before).any(|(server, before)| server.accepted() == *before) {
+        assert!(began.elapsed() < Duration::from_secs(60), "they are asked one by one: {}", daemon.log());
+        thread::sleep(Duration::from_millis(10));
+    }
+    daemon.signal(Signal::TERM);
+    daemon.wait();
+    let daemon = start("4s", &[spec.socket()]);
     assert_eq!(read(&mut daemon.connect(), 0), 0);
     for server in &servers[..5] {
         let line = format!("the server of {}, the origin of", server.uri().display());
@@ -151,7 +154,7 @@ fn servers_are_compared_with_the_cache_side_by_side() {
     let servers: Vec<_> =
         names.clone().map(|name| EvilServer::start(&scratch, &format!("{name}.sock"), MIB)).collect();
     let spec = Spec::new(&scratch, &servers[5].uri(), "write-through", "16M");
-    let arguments = configure(&scratch, &spec, &servers);
+    let arguments = configure(&scratch, &spec, &servers, "4s");
     let start = || Daemon::start(guarded(KICKCACHE, arguments.clone()), spec.clone(), &[spec.socket()]);
     let daemon = start();
     for name in MUTE {
@@ -171,7 +174,7 @@ fn servers_are_compared_with_the_cache_side_by_side() {
 }
 
 #[test]
-fn a_start_that_waits_for_a_server_is_ended_by_a_signal() {
+fn a_signal_ends_a_start_that_waits_for_a_server() {
     need_kickcache!();
     let scratch = Scratch::new();
     let server = EvilServer::start(&scratch, "evil.sock", 64 * MIB);
@@ -182,7 +185,7 @@ fn a_start_that_waits_for_a_server_is_ended_by_a_signal() {
         let mut daemon = Daemon::start(spec.command(), spec.clone(), &[]);
         let start = Instant::now();
         while server.accepted() == before {
-            assert!(start.elapsed() < Duration::from_secs(20), "{}", daemon.log());
+            assert!(start.elapsed() < Duration::from_secs(60), "{}", daemon.log());
             thread::sleep(Duration::from_millis(10));
         }
         daemon.signal(signal);
@@ -194,7 +197,7 @@ fn a_start_that_waits_for_a_server_is_ended_by_a_signal() {
 }
 
 #[test]
-fn a_drain_without_a_daemon_that_waits_for_a_server_is_ended_by_a_signal() {
+fn a_signal_ends_an_offline_drain_during_its_connect() {
     need_kickcache!();
     let scratch = Scratch::new();
     let server = EvilServer::start(&scratch, "evil.sock", 64 * MIB);
@@ -209,7 +212,7 @@ fn a_drain_without_a_daemon_that_waits_for_a_server_is_ended_by_a_signal() {
     let mut child = guarded("sh", arguments).stderr(Stdio::null()).spawn().unwrap();
     let start = Instant::now();
     while server.accepted() == before {
-        assert!(start.elapsed() < Duration::from_secs(20), "the drain does not begin");
+        assert!(start.elapsed() < Duration::from_secs(60), "the drain does not begin");
         thread::sleep(Duration::from_millis(10));
     }
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();

@@ -53,7 +53,7 @@ fn asking(daemon: &Daemon) -> AskingClient {
 }
 
 #[test]
-fn holes_of_a_remote_origin_are_passed_on_where_nothing_is_cached() {
+fn holes_of_a_remote_origin_are_reported_if_uncached() {
     need_kickcache!();
     need_tools!("nbdkit", "nbdinfo", "nbdcopy", "qemu-img");
     let scratch = Scratch::new();
@@ -89,7 +89,7 @@ fn qemu_data(daemon: &Daemon) -> u64 {
 }
 
 #[test]
-fn a_server_that_tells_nothing_of_holes_has_none() {
+fn a_server_without_block_status_has_no_holes() {
     need_kickcache!();
     need_tools!("nbdkit", "nbdinfo");
     let scratch = Scratch::new();
@@ -104,7 +104,7 @@ fn a_server_that_tells_nothing_of_holes_has_none() {
 }
 
 #[test]
-fn a_question_that_nobody_answers_waits_alone_and_an_outage_ends_it() {
+fn an_unanswered_status_request_waits_alone_until_an_outage() {
     need_kickcache!();
     need_tools!("nbdkit");
     let scratch = Scratch::new();
@@ -136,7 +136,7 @@ fn a_question_that_nobody_answers_waits_alone_and_an_outage_ends_it() {
 }
 
 #[test]
-fn a_stop_answers_what_the_server_has_not() {
+fn a_stop_answers_requests_that_the_server_has_not() {
     need_kickcache!();
     need_tools!("nbdkit");
     let scratch = Scratch::new();
@@ -160,7 +160,7 @@ fn a_stop_answers_what_the_server_has_not() {
 }
 
 #[test]
-fn what_was_written_back_is_no_hole() {
+fn written_back_blocks_are_no_holes() {
     need_kickcache!();
     need_tools!("nbdkit", "nbdinfo");
     let scratch = Scratch::new();

@@ -115,17 +115,17 @@ fn outlive_servers(mode: &'static str) {
 }
 
 #[test]
-fn write_back_outlives_servers_that_forget_what_they_had_not_flushed() {
+fn write_back_survives_servers_that_lose_unflushed_writes() {
     outlive_servers("write-back");
 }
 
 #[test]
-fn write_through_outlives_servers_that_forget_what_they_had_not_flushed() {
+fn write_through_survives_servers_that_lose_unflushed_writes() {
     outlive_servers("write-through");
 }
 
 #[test]
-fn write_around_outlives_servers_that_forget_what_they_had_not_flushed() {
+fn write_around_survives_servers_that_lose_unflushed_writes() {
     outlive_servers("write-around");
 }
 
@@ -136,7 +136,7 @@ fn read(client: &mut Client, block: u64) -> Result<Vec<u8>, u32> {
 }
 
 #[test]
-fn an_outage_past_its_time_fails_what_needs_the_origin_and_nothing_else() {
+fn a_long_outage_fails_only_requests_that_need_the_origin() {
     need_kickcache!();
     need_tools!("nbdkit");
     let scratch = Scratch::new();
@@ -161,7 +161,7 @@ fn an_outage_past_its_time_fails_what_needs_the_origin_and_nothing_else() {
     let (result, waited, mut client) = waiting.join().unwrap();
     assert_eq!(result, Err(5));
     assert!(waited >= Duration::from_secs(3), "{waited:?}");
-    wait_for(&daemon, "fails until it is back");
+    wait_for(&daemon, "fail until it returns");
     assert_eq!(read(&mut client, 6_000), Err(5));
     // Writeback fails as well, and its flushes, which no client's flush depends on.
     for version in 0..8 {
@@ -202,7 +202,7 @@ fn a_slow_server_is_not_lost() {
 }
 
 #[test]
-fn a_server_that_comes_back_with_another_disk_is_not_used() {
+fn a_server_that_returns_with_another_disk_is_not_used() {
     need_kickcache!();
     need_tools!("nbdkit");
     let scratch = Scratch::new();
@@ -256,7 +256,7 @@ fn a_server_that_can_do_little_is_enough() {
 }
 
 #[test]
-fn zeroes_are_passed_on_with_no_hole_and_fast_ones_are_refused_with_nothing_changed() {
+fn no_hole_zeroes_are_passed_on_and_fast_ones_refused() {
     need_kickcache!();
     need_tools!("nbdkit");
     let scratch = Scratch::new();
@@ -288,7 +288,7 @@ fn refusal(scratch: &Scratch, origin: &str) -> String {
 }
 
 #[test]
-fn what_cannot_be_an_origin_is_told_in_a_sentence() {
+fn an_unsuitable_origin_is_refused_with_a_sentence() {
     need_kickcache!();
     need_tools!("nbdkit");
     let scratch = Scratch::new();
@@ -314,7 +314,7 @@ fn what_cannot_be_an_origin_is_told_in_a_sentence() {
 }
 
 #[test]
-fn an_export_is_served_once_at_a_time_by_whatever_name() {
+fn an_export_is_served_once_under_any_name() {
     need_kickcache!();
     need_tools!("nbdkit");
     let (scratch, another) = (Scratch::new(), Scratch::new());
@@ -331,7 +331,7 @@ fn an_export_is_served_once_at_a_time_by_whatever_name() {
 }
 
 #[test]
-fn an_export_is_served_once_at_a_time_by_whatever_name_of_its_host() {
+fn an_export_is_served_once_under_any_host_name() {
     need_kickcache!();
     need_tools!("nbdkit");
     let (scratch, another) = (Scratch::new(), Scratch::new());
@@ -359,7 +359,7 @@ fn an_export_is_served_once_at_a_time_by_whatever_name_of_its_host() {
 }
 
 #[test]
-fn an_outage_is_told_with_its_reason_and_by_the_exit_code_of_a_check() {
+fn an_outage_is_reported_with_reason_and_exit_code() {
     need_kickcache!();
     need_tools!("nbdkit");
     let scratch = Scratch::new();
@@ -406,7 +406,7 @@ fn a_server_that_takes_few_clients_is_enough() {
 }
 
 #[test]
-fn a_cache_device_is_drained_to_its_server_without_a_daemon() {
+fn a_cache_device_is_drained_to_its_server_offline() {
     need_kickcache!();
     need_tools!("nbdkit");
     let scratch = Scratch::new();
@@ -429,7 +429,7 @@ fn a_cache_device_is_drained_to_its_server_without_a_daemon() {
 }
 
 #[test]
-fn a_drain_without_a_daemon_can_be_interrupted_and_says_why_it_failed() {
+fn an_offline_drain_can_be_interrupted_and_reports_failures() {
     need_kickcache!();
     need_tools!("nbdkit");
     let scratch = Scratch::new();

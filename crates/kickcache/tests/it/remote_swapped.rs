@@ -13,7 +13,7 @@ use crate::{need_kickcache, need_tools};
 
 const SIZE: u64 = 64 * MIB;
 const BLOCK: u32 = 4_096;
-const TOLD: &str = "blocks that were compared are not what it had when it was flushed";
+const TOLD: &str = "compared blocks are not the contents recorded at the last flush";
 
 fn spec(scratch: &Scratch, server: &Server, extra: &[&str]) -> Spec {
     let mut spec = Spec::new(scratch, &server.uri(), "write-back", "16M");
@@ -40,7 +40,7 @@ fn drain_offline(spec: &Spec, flags: &[&str]) -> Output {
 }
 
 #[test]
-fn a_server_that_comes_back_with_another_disk_of_the_same_size_is_not_used() {
+fn another_disk_of_equal_size_is_not_used() {
     need_kickcache!();
     need_tools!("nbdkit");
     let scratch = Scratch::new();
@@ -79,7 +79,7 @@ fn older_is_refused(scratch: &Scratch, daemon: &Daemon, server: Server, older: &
 }
 
 #[test]
-fn a_server_that_lost_what_it_had_flushed_is_not_used() {
+fn a_server_that_lost_flushed_writes_is_not_used() {
     need_kickcache!();
     need_tools!("nbdkit");
     let scratch = Scratch::new();
@@ -98,7 +98,7 @@ fn a_server_that_lost_what_it_had_flushed_is_not_used() {
 
 /// In write-around nothing but what is read again after a write tells an older state from a newer one, and it counts at once.
 #[test]
-fn a_server_that_lost_what_was_written_a_moment_ago_is_not_used() {
+fn a_server_that_lost_recent_writes_is_not_used() {
     need_kickcache!();
     need_tools!("nbdkit");
     let scratch = Scratch::new();
@@ -133,7 +133,7 @@ fn exchanged(scratch: &Scratch, work: impl FnOnce(&Daemon)) -> (Spec, Server) {
 }
 
 #[test]
-fn an_export_that_was_exchanged_while_nobody_served_it_is_refused() {
+fn an_export_exchanged_between_runs_is_refused() {
     need_kickcache!();
     need_tools!("nbdkit");
     let scratch = Scratch::new();
@@ -149,7 +149,7 @@ fn an_export_that_was_exchanged_while_nobody_served_it_is_refused() {
 }
 
 #[test]
-fn dirty_blocks_of_an_export_that_was_exchanged_are_kept_until_somebody_decides() {
+fn dirty_blocks_of_an_exchanged_export_are_kept() {
     need_kickcache!();
     need_tools!("nbdkit");
     let scratch = Scratch::new();
@@ -178,7 +178,7 @@ fn dirty_blocks_of_an_export_that_was_exchanged_are_kept_until_somebody_decides(
 }
 
 #[test]
-fn an_export_that_was_extended_is_served_with_its_new_size_after_a_start_that_says_so() {
+fn an_extended_export_is_served_after_an_explicit_start() {
     need_kickcache!();
     need_tools!("nbdkit");
     let scratch = Scratch::new();

@@ -55,7 +55,7 @@ fn replace_and_kill(daemon: Daemon, ledgers: &mut [Ledger], with: &Path, rng: &m
 
 /// The configuration names the first device all the time.
 #[test]
-fn acknowledged_writes_survive_kills_while_the_cache_device_is_replaced() {
+fn acknowledged_writes_survive_kills_during_replace() {
     need_kickcache!();
     let scratch = Scratch::new();
     let origin = scratch.sparse("origin", VOLUME_BYTES);
@@ -77,7 +77,7 @@ fn acknowledged_writes_survive_kills_while_the_cache_device_is_replaced() {
     // One that was interrupted goes on by itself.
     let start = Instant::now();
     while !daemon.status()["caches"][0]["replacing"].is_null() {
-        assert!(start.elapsed() < Duration::from_secs(30), "the replacement never ends");
+        assert!(start.elapsed() < Duration::from_secs(60), "the replacement never ends");
         thread::sleep(Duration::from_millis(20));
     }
     let last = scratch.dir().join("last");
@@ -119,7 +119,7 @@ fn fio_verifies_write_back_while_the_cache_device_is_replaced() {
 }
 
 #[test]
-fn a_device_that_was_replaced_leads_to_the_other_one_and_what_cannot_take_over_is_refused() {
+fn a_replaced_device_leads_to_its_successor_or_is_refused() {
     need_kickcache!();
     let scratch = Scratch::new();
     let origin = scratch.sparse("origin", VOLUME_BYTES);
@@ -194,7 +194,7 @@ fn a_replacement_that_is_ordered_again_is_waited_for() {
 
 /// The copy says that it is the cache, with the same uuid; the number of the new one tells.
 #[test]
-fn a_copy_of_the_old_device_from_before_it_was_replaced_is_refused() {
+fn an_early_copy_of_the_replaced_device_is_refused() {
     need_kickcache!();
     let scratch = Scratch::new();
     let origin = scratch.sparse("origin", VOLUME_BYTES);
@@ -221,14 +221,14 @@ fn a_device_goes_by_the_name_that_it_was_given() {
     let daemon = reloadable.start(&["one"]);
     let (link, old) = (reloadable.scratch.path("link"), reloadable.spec.cache.clone());
     std::os::unix::fs::symlink(reloadable.scratch.sparse("new", 16 * MIB), &link).unwrap();
-    assert_eq!(daemon.control(&["reload", "--dry-run"]), "nothing is different\n");
+    assert_eq!(daemon.control(&["reload", "--dry-run"]), "no difference\n");
     replace(&daemon, &link);
     let said = daemon.control(&["reload", "--dry-run"]);
     let note = format!("it was replaced, and {} is the cache device", link.display());
     assert!(said.starts_with(old.to_str().unwrap()) && said.contains(&note), "{said}");
     reloadable.spec.cache.clone_from(&link);
     reloadable.write(&[("one", "")]);
-    assert_eq!(daemon.control(&["reload"]), "nothing is different\n");
+    assert_eq!(daemon.control(&["reload"]), "no difference\n");
     daemon.stop();
     let said = tools::output(KICKCACHE, ["inspect", old.to_str().unwrap()]).stderr;
     let said = String::from_utf8(said).unwrap();
@@ -252,23 +252,22 @@ fn begin_copy(daemon: &Daemon, with: &Path) -> Child {
     let replace = begin(daemon, with);
     let start = Instant::now();
     while daemon.status()["caches"][0]["replacing"]["copied_bytes"].as_u64().is_none_or(|bytes| bytes == 0) {
-        assert!(start.elapsed() < Duration::from_secs(20), "nothing is copied: {}", daemon.log());
+        assert!(start.elapsed() < Duration::from_secs(60), "nothing is copied: {}", daemon.log());
     }
     replace
 }
 
 #[test]
-fn a_stop_ends_while_the_superblock_of_the_old_device_cannot_be_written() {
+fn a_stop_ends_while_the_old_superblock_is_unwritable() {
     need_kickcache!();
     let scratch = Scratch::new();
-    let disks = faulty_disks!(&scratch, 256 * MIB, 8 * MIB);
-    let mut spec = disks.spec(&scratch, "write-back");
-    spec.cache_size = "256M";
-    let mut daemon = spec.start();
+    let disks = faulty_disks!(&scratch, 8 * MIB, 8 * MIB);
+    let mut daemon = disks.spec(&scratch, "write-back").start();
     let mut client = daemon.connect();
     client.write(0, &[3; 4096]);
-    let replacing = begin_copy(&daemon, &scratch.dir().join("new"));
-    disks.tell("fault cache write eio 0+8192");
+    // The first write says that another device is made.
+    disks.tell("fault cache write eio 0+8192 after 1");
+    let replacing = begin(&daemon, &scratch.dir().join("new"));
     wait_for(&daemon, "cannot be noted that one has taken over");
     daemon.spec.refusal(&["status", "--check"], 9);
     client.write(4096, &[4; 4096]);
@@ -276,7 +275,7 @@ fn a_stop_ends_while_the_superblock_of_the_old_device_cannot_be_written() {
     daemon.control(&["stop"]);
     let status = daemon.wait();
     daemon.check_end(status);
-    assert!(daemon.log().contains("the next start goes by what their superblocks say"), "{}", daemon.log());
+    assert!(daemon.log().contains("the next start decides by their superblocks"), "{}", daemon.log());
     let (code, said) = end(replacing);
     assert!(code == Some(1) && said.contains("ended before this was done"), "{code:?}: {said}");
     disks.tell("clear");
@@ -290,28 +289,27 @@ fn a_stop_ends_while_the_superblock_of_the_old_device_cannot_be_written() {
 }
 
 #[test]
-fn clients_do_not_wait_for_a_new_device_that_does_not_answer() {
+fn clients_do_not_wait_for_a_silent_new_device() {
     need_kickcache!();
     let scratch = Scratch::new();
-    let disks = faulty_disks!(&scratch, 8 * MIB, 256 * MIB);
-    let with = disks.spec(&scratch, "write-back").origin;
+    let disks = faulty_disks!(&scratch, &[("next", 16 * MIB)]);
     let origin = scratch.sparse("own origin", VOLUME_BYTES);
-    let mut daemon = Spec::new(&scratch, &origin, "write-back", "256M").start();
+    let mut daemon = Spec::new(&scratch, &origin, "write-back", "16M").start();
     let mut client = daemon.connect();
     let _release = Release(&disks);
     // The copy does not end before the other writes hang as well.
-    disks.tell("fault origin write hang 134217728+134217728");
-    let replacing = begin_copy(&daemon, &with);
-    disks.tell("fault origin write hang");
+    disks.tell("fault next write hang 8388608+8388608");
+    let replacing = begin_copy(&daemon, disks.file("next"));
+    disks.tell("fault next write hang");
     client.write(0, &[5; 65536]);
     client.flush();
     let (code, said) = end(replacing);
-    assert!(code == Some(1) && said.contains("has completed nothing for 9 s"), "{said}");
+    assert!(code == Some(1) && said.contains("has completed no operation for 9 s"), "{said}");
     let log = daemon.log();
-    assert!(log.contains("has completed nothing for 9 s, and clients waited for it"), "{log}");
+    assert!(log.contains("has completed no operation for 9 s, and clients waited for it"), "{log}");
     assert!(!log.contains("device_silent"), "{log}");
     let said = refusal(&daemon, &["--with", scratch.dir().join("other").to_str().unwrap()]);
-    assert!(said.contains("was given up, and has not answered yet"), "{said}");
+    assert!(said.contains("was cancelled, and the device has not responded yet"), "{said}");
     drop(client);
     // A stop does not wait for it, either; what is in flight there keeps the process from its end.
     daemon.signal(Signal::TERM);
@@ -326,7 +324,7 @@ fn clients_do_not_wait_for_a_new_device_that_does_not_answer() {
 
 /// That may take longer than anybody waits, and the daemon goes on.
 #[test]
-fn a_new_device_that_is_made_ready_is_shown_and_nobody_need_wait_for_it() {
+fn the_preparation_of_a_new_device_is_shown_without_waiting() {
     need_kickcache!();
     let scratch = Scratch::new();
     let disks = faulty_disks!(&scratch, 8 * MIB, 16 * MIB);
@@ -339,31 +337,32 @@ fn a_new_device_that_is_made_ready_is_shown_and_nobody_need_wait_for_it() {
     let start = Instant::now();
     let step = |daemon: &Daemon| daemon.status()["caches"][0]["replacing"]["step"].clone();
     while step(&daemon) != "preparing" {
-        assert!(start.elapsed() < Duration::from_secs(20), "{}", daemon.log());
+        assert!(start.elapsed() < Duration::from_secs(60), "{}", daemon.log());
     }
     let process = Pid::from_child(&replacing);
     kill_process(process, Signal::INT).unwrap();
     let (code, said) = end(replacing);
-    assert!(code == Some(130) && said.contains("the daemon goes on with it"), "{said}");
+    assert!(code == Some(130) && said.contains("the daemon continues the operation"), "{said}");
     assert_eq!(step(&daemon), "preparing");
     disks.tell("clear");
     while device(&daemon) != with {
-        assert!(start.elapsed() < Duration::from_secs(20), "{}", daemon.log());
+        assert!(start.elapsed() < Duration::from_secs(60), "{}", daemon.log());
     }
     daemon.stop();
 }
 
 #[test]
-fn a_cache_device_with_dirty_blocks_is_not_taken_without_a_word_and_an_unfinished_one_is_missed() {
+fn dirty_devices_need_force_and_unfinished_ones_are_missed() {
     need_kickcache!();
     let (scratch, others) = (Scratch::new(), Scratch::new());
+    let disks = faulty_disks!(&scratch, &[("next", 16 * MIB)]);
     let origin = scratch.sparse("origin", VOLUME_BYTES);
-    let spec = Spec::new(&others, &others.sparse("origin", VOLUME_BYTES), "write-back", "256M");
+    let spec = Spec::new(&others, &others.sparse("origin", VOLUME_BYTES), "write-back", "16M");
     let other = spec.start();
     other.connect().write(0, &[7; 65536]);
     other.stop();
     let with = spec.cache;
-    let daemon = Spec::new(&scratch, &origin, "write-back", "256M").start();
+    let daemon = Spec::new(&scratch, &origin, "write-back", "16M").start();
     let said = refusal(&daemon, &["--with", with.to_str().unwrap()]);
     assert!(said.contains("64 KiB of v ") && said.contains("kickcache drain"), "{said}");
     let words = ["replace", "--with", with.to_str().unwrap(), "--force", "--dry-run"];
@@ -371,7 +370,12 @@ fn a_cache_device_with_dirty_blocks_is_not_taken_without_a_word_and_an_unfinishe
     assert!(said.contains("64 KiB of v ") && said.contains("would take over"), "{said}");
     // One that is gone in the midst of it is told at the next start.
     let new = scratch.dir().join("new");
+    std::os::unix::fs::symlink(disks.file("next"), &new).unwrap();
+    disks.tell("fault next write hang 8388608+8388608");
     let replacing = begin_copy(&daemon, &new);
+    daemon.signal(Signal::KILL);
+    // The process ends once its device answers.
+    disks.tell("clear");
     let spec = daemon.kill();
     end(replacing);
     std::fs::remove_file(&new).unwrap();

@@ -109,7 +109,7 @@ const PROBE: &str = "<script>{
 }</script>";
 
 #[test]
-fn live_volumes_are_results_too_beside_those_of_other_commands() {
+fn live_volumes_are_results_like_those_of_other_commands() {
     need_kickcache!();
     let scratch = Scratch::new();
     let daemon = Spec::new(&scratch, &scratch.sparse("origin", 16 * MIB), "write-back", "16M").start();
@@ -138,14 +138,11 @@ fn live_volumes_are_results_too_beside_those_of_other_commands() {
     );
     let page = std::fs::read_to_string(page).unwrap();
     assert!(page.contains("100.0 %"), "three hits of three");
-    assert!(
-        page.contains("volumes that are served, for ") && page.contains("s; their clients decide"),
-        "what it is"
-    );
+    assert!(page.contains("served volumes, for ") && page.contains("s; their clients decide"), "what it is");
 }
 
 #[test]
-fn the_page_fits_desk_phone_and_paper_and_its_script_runs() {
+fn the_page_fits_desk_phone_and_paper_with_its_script() {
     need_tools!("chromium");
     let scratch = Scratch::new();
     let kept = std::env::var_os("KICKCACHE_REPORT_DIR").map(PathBuf::from);

@@ -30,7 +30,7 @@ fn refusal(daemon: &Daemon) -> String {
 }
 
 #[test]
-fn guests_and_clients_are_told_of_an_origin_that_was_extended() {
+fn guests_and_clients_are_notified_of_an_extended_origin() {
     need_kickcache!();
     let scratch = Scratch::new();
     let daemon = spec(&scratch).start();
@@ -60,7 +60,7 @@ fn guests_and_clients_are_told_of_an_origin_that_was_extended() {
 }
 
 #[test]
-fn a_size_that_cannot_be_is_refused_and_the_volume_stays_as_it_is() {
+fn an_impossible_size_is_refused_and_the_volume_unchanged() {
     need_kickcache!();
     let scratch = Scratch::new();
     let daemon = spec(&scratch).start();
@@ -80,7 +80,7 @@ fn a_size_that_cannot_be_is_refused_and_the_volume_stays_as_it_is() {
 }
 
 #[test]
-fn an_origin_that_was_extended_meanwhile_is_served_when_that_is_said() {
+fn an_origin_extended_offline_is_served_by_explicit_flag() {
     need_kickcache!();
     let scratch = Scratch::new();
     let mut spec = spec(&scratch).start().stop();

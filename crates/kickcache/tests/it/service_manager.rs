@@ -69,7 +69,7 @@ fn exposure(unit: &Path) -> f64 {
 }
 
 #[test]
-fn the_units_permit_little_also_with_what_block_devices_of_the_host_need() {
+fn the_units_permit_little_even_with_block_devices() {
     need_tools!("systemd-analyze");
     let scratch = Scratch::new();
     let contrib = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../contrib");

@@ -18,13 +18,13 @@ enum Signals {
 }
 
 #[test]
-fn sigterm_loses_nothing_acknowledged_in_write_back() {
+fn sigterm_keeps_acknowledged_writes_in_write_back() {
     need_kickcache!();
     stop_while_writing("write-back", Signals::One);
 }
 
 #[test]
-fn sigterm_loses_nothing_acknowledged_in_write_through() {
+fn sigterm_keeps_acknowledged_writes_in_write_through() {
     need_kickcache!();
     stop_while_writing("write-through", Signals::One);
 }
@@ -82,7 +82,7 @@ fn sigquit_stops_as_sigterm_does() {
 }
 
 #[test]
-fn signals_without_a_meaning_change_nothing() {
+fn signals_without_a_meaning_have_no_effect() {
     need_kickcache!();
     let scratch = Scratch::new();
     let origin = scratch.sparse("origin", 16 * MIB);
@@ -95,7 +95,7 @@ fn signals_without_a_meaning_change_nothing() {
     {
         tools::run("bash", ["-c", "kill -s $0 $1", name, &pid]);
         let name = format!("SIG{}", if name == "RTMIN" { "RTMIN+0" } else { name });
-        let line = format!("{name} came and is ignored");
+        let line = format!("{name} was received and is ignored");
         let began = Instant::now();
         while !daemon.log().contains(&line) {
             assert!(began.elapsed() < Duration::from_secs(10), "nothing about {name}: {}", daemon.log());

@@ -80,7 +80,7 @@ fn a_job_file_is_compared_on_several_caches_and_sizes() {
 }
 
 #[test]
-fn json_holds_what_the_table_shows() {
+fn json_has_the_figures_of_the_table() {
     need_kickcache!();
     let desk = Desk::new();
     let runs = desk.json("run --job mail.fio --cache kickcache --size 64M --seed 3 --seconds 2");
@@ -92,7 +92,7 @@ fn json_holds_what_the_table_shows() {
 }
 
 #[test]
-fn a_trace_is_replayed_at_its_times_faster_or_as_fast_as_it_goes() {
+fn a_trace_is_replayed_at_its_times_faster_or_unpaced() {
     need_kickcache!();
     let desk = Desk::new();
     let nanos = |words: &str| {
@@ -128,7 +128,7 @@ fn a_write_budget_is_kept_and_kickcaches_alone() {
 }
 
 #[test]
-fn a_trace_is_counted_beside_reference_policies_and_drawn() {
+fn a_trace_is_counted_with_reference_policies_and_charted() {
     need_kickcache!();
     let desk = Desk::new();
     let table = desk.simulate("trace vm.csv --sizes 10%,50% -o hits.html");
@@ -139,7 +139,7 @@ fn a_trace_is_counted_beside_reference_policies_and_drawn() {
 }
 
 #[test]
-fn sizes_that_are_too_small_are_left_out_or_told() {
+fn sizes_that_are_too_small_are_omitted_or_reported() {
     need_kickcache!();
     let desk = Desk::new();
     // 3,001 places: 1 % of them are too few, 10 % less than the smallest cache device has room for, unless scaled.
@@ -164,7 +164,7 @@ fn published_rows_come_with_a_report() {
 }
 
 #[test]
-fn a_device_file_says_what_differs_from_the_textbook() {
+fn a_device_file_has_the_differences_from_the_textbook() {
     need_kickcache!();
     let desk = Desk::new();
     fs::write(desk.path("slow.toml"), "name = \"a slow disk\"\n[disk]\nrpm = 3600\n").unwrap();
@@ -178,7 +178,7 @@ fn a_device_file_says_what_differs_from_the_textbook() {
 }
 
 #[test]
-fn what_cannot_be_simulated_is_refused_with_a_sentence() {
+fn an_impossible_simulation_is_refused_with_a_sentence() {
     need_kickcache!();
     let desk = Desk::new();
     fs::write(desk.path("timeless.csv"), "time_us,op,offset,size\n,R,0,4096\n,W,8192,4096\n").unwrap();
@@ -220,7 +220,7 @@ fn what_cannot_be_simulated_is_refused_with_a_sentence() {
         ("trace vm.csv --sizes 200%", "percentage"),
         ("trace vm.csv --sizes -5%", "percentage"),
         ("trace vm.csv --sizes 1K", "at least 64"),
-        ("trace vm.csv --sizes 15T", "too large for vm.csv: where a block stands for 4"),
+        ("trace vm.csv --sizes 15T", "too large for vm.csv: if a block represents 4"),
         ("trace vm.csv --sizes 16777215T --scale 1024", "too large for vm.csv"),
         ("trace vm.csv --format spc", "4 fields were found; 5 were expected"),
         ("trace pipe.csv", "no regular file"),
@@ -244,13 +244,13 @@ fn what_cannot_be_simulated_is_refused_with_a_sentence() {
 }
 
 #[test]
-fn a_run_that_measures_nothing_says_so() {
+fn a_run_without_measured_accesses_is_reported() {
     need_kickcache!();
     let desk = Desk::new();
     fs::write(desk.path("late.fio"), format!("{JOB}ramp_time=100\n")).unwrap();
     let output = tools::output(KICKCACHE, desk.arguments("run --job late.fio --seconds 1 --size 16M --json"));
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success() && said.contains("its figures say nothing"), "{said}");
+    assert!(output.status.success() && said.contains("its figures are meaningless"), "{said}");
 }
 
 /// Runs a program whose standard input is a pipe with these bytes; looks around when all of them are in it.
@@ -302,14 +302,14 @@ fn a_file_is_measured_by_fio_and_its_description_simulates() {
     let before = fs::read(&data).unwrap();
     let text = tools::run(KICKCACHE, ["simulate".as_ref(), "--calibrate".as_ref(), data.as_os_str()]);
     assert!(fs::read(&data).unwrap() == before, "calibration only reads");
-    assert!(text.contains("in brackets, what this description gives"), "{text}");
+    assert!(text.contains("in brackets, the figures of this description"), "{text}");
     fs::write(desk.path("measured.toml"), text).unwrap();
     let table = desk.simulate("run --job mail.fio --cache none --device measured.toml --seconds 1");
     assert!(table.contains("measured"), "{table}");
 }
 
 #[test]
-fn a_calibration_that_is_interrupted_leaves_nothing_behind() {
+fn an_interrupted_calibration_leaves_no_files() {
     need_kickcache!();
     need_tools!("fio", "pgrep");
     let scratch = Scratch::new();

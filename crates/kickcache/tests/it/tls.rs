@@ -113,7 +113,7 @@ fn let_others_read(folder: &Path) {
 }
 
 #[test]
-fn fio_verifies_what_it_wrote() {
+fn fio_verifies_its_writes() {
     need_kickcache!();
     need_tools!("openssl", "fio", "setpriv");
     let scratch = Scratch::new();
@@ -139,7 +139,7 @@ fn fio_verifies_what_it_wrote() {
 }
 
 #[test]
-fn clients_without_a_right_certificate_get_nothing() {
+fn clients_without_a_valid_certificate_are_refused() {
     need_kickcache!();
     need_tools!("openssl", "nbdinfo");
     let scratch = Scratch::new();
@@ -194,7 +194,7 @@ fn with_tls_on_clients_choose() {
 }
 
 #[test]
-fn clients_need_no_certificate_if_told_so() {
+fn clients_need_no_certificate_if_configured() {
     need_kickcache!();
     need_tools!("openssl", "nbdinfo");
     let scratch = Scratch::new();
@@ -289,7 +289,7 @@ fn answer(daemon: &Daemon, bytes: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn what_is_no_tls_ends_the_connection() {
+fn a_plain_connection_to_tls_is_ended() {
     need_kickcache!();
     need_tools!("openssl", "nbdinfo");
     let scratch = Scratch::new();
@@ -309,7 +309,7 @@ fn what_is_no_tls_ends_the_connection() {
     let mut rest = Vec::new();
     let _ = socket.read_to_end(&mut rest);
     assert!(!rest.starts_with(&[0, 3, 0xe8, 0x89]), "an option in the clear was answered");
-    wait_for(&daemon, "it does not speak TLS");
+    wait_for(&daemon, "it does not use TLS");
     assert!(is_served(&uri(&daemon, &client)));
     daemon.stop();
 }

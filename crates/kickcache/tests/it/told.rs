@@ -49,7 +49,7 @@ fn of_volume(daemon: &Daemon, name: &str) -> Value {
 }
 
 #[test]
-fn the_first_error_of_an_origin_is_in_the_log_and_all_are_in_the_status() {
+fn origin_errors_are_counted_and_the_first_is_logged() {
     let (spec, disks, _scratch) = faulty!("write-through");
     let daemon = spec.start();
     let mut client = daemon.connect();
@@ -79,7 +79,7 @@ fn the_first_error_of_an_origin_is_in_the_log_and_all_are_in_the_status() {
 }
 
 #[test]
-fn the_first_error_of_the_cache_device_is_in_the_log_and_the_status() {
+fn the_first_cache_device_error_is_logged_and_reported() {
     let (spec, disks, _scratch) = faulty!("write-through");
     let daemon = spec.start();
     let mut client = daemon.connect();
@@ -94,7 +94,7 @@ fn the_first_error_of_the_cache_device_is_in_the_log_and_the_status() {
 }
 
 #[test]
-fn a_drain_says_at_once_that_the_origin_refuses() {
+fn a_drain_reports_at_once_that_the_origin_refuses() {
     let (spec, disks, _scratch) = faulty!("write-back");
     let daemon = spec.start();
     let mut client = daemon.connect();
@@ -118,7 +118,7 @@ fn a_drain_says_at_once_that_the_origin_refuses() {
 }
 
 #[test]
-fn an_origin_that_completes_nothing_is_told_of_and_so_is_its_return() {
+fn a_silent_origin_and_its_return_are_reported() {
     let (spec, disks, _scratch) = faulty!("write-through");
     let daemon = spec.start();
     let release = Release(&disks);
@@ -129,7 +129,7 @@ fn an_origin_that_completes_nothing_is_told_of_and_so_is_its_return() {
     let silent = of_volume(&daemon, "origin_silent_seconds");
     assert!(silent.as_f64() >= Some(10.0), "{silent}");
     assert!(daemon.control(&["status"]).contains("SILENT"));
-    assert_eq!(lines(&daemon, &["origin of v", "has completed nothing for 1"]), 1, "{}", daemon.log());
+    assert_eq!(lines(&daemon, &["origin of v", "has completed no operation for 1"]), 1, "{}", daemon.log());
     drop(release);
     assert_eq!(client.receive().unwrap().errno, 0);
     thread::sleep(Duration::from_millis(1_500));
@@ -153,7 +153,7 @@ fn a_start_fails_on_a_device_that_cannot_be_read() {
 }
 
 #[test]
-fn a_start_says_which_device_it_waits_for_and_gives_up() {
+fn a_start_names_the_awaited_device_and_gives_up() {
     let (spec, disks, _scratch) = faulty!("write-through");
     spec.start().stop();
     for (disk, path) in [("origin", &spec.origin), ("cache", &spec.cache)] {
@@ -193,7 +193,7 @@ fn wear_out(daemon: &Daemon, disks: &FaultyDisks) {
 }
 
 #[test]
-fn a_device_out_of_service_is_told_with_what_to_do_and_no_block_is_called_dirty_that_the_origin_has() {
+fn out_of_service_devices_have_steps_and_exact_dirty_counts() {
     let (spec, disks, _scratch) = faulty!("write-through");
     let daemon = spec.start();
     let mut client = daemon.connect();
@@ -220,7 +220,7 @@ fn a_device_out_of_service_is_told_with_what_to_do_and_no_block_is_called_dirty_
 }
 
 #[test]
-fn dirty_blocks_on_a_device_out_of_service_are_to_be_drained_first() {
+fn dirty_blocks_out_of_service_are_to_be_drained_first() {
     let (spec, disks, _scratch) = faulty!("write-back");
     let daemon = spec.start();
     disks.tell("fault origin write eio");

@@ -33,7 +33,7 @@ fn in_terminal(control: &Path) -> Command {
 }
 
 #[test]
-fn it_shows_a_volume_and_its_details_and_leaves_the_terminal_as_it_was() {
+fn top_shows_a_volume_and_restores_the_terminal() {
     need_kickcache!();
     need_tools!("script", "stty");
     let scratch = Scratch::new();
@@ -52,7 +52,7 @@ fn it_shows_a_volume_and_its_details_and_leaves_the_terminal_as_it_was() {
 }
 
 #[test]
-fn a_signal_leaves_the_terminal_as_it_was_also_while_the_daemon_hangs() {
+fn a_signal_restores_the_terminal_even_if_the_daemon_hangs() {
     need_kickcache!();
     need_tools!("script", "stty", "pkill");
     let scratch = Scratch::new();
@@ -85,7 +85,7 @@ fn a_signal_leaves_the_terminal_as_it_was_also_while_the_daemon_hangs() {
 }
 
 #[test]
-fn without_a_terminal_it_says_what_to_use() {
+fn without_a_terminal_an_alternative_is_named() {
     need_kickcache!();
     let output = guarded(KICKCACHE, vec!["top".into()]).output().unwrap();
     let error = String::from_utf8_lossy(&output.stderr);

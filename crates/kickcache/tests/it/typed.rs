@@ -74,7 +74,7 @@ fn printed_command(said: &str, name: &str) -> String {
 }
 
 #[test]
-fn what_a_refused_detach_says_drains_the_volume() {
+fn the_command_of_a_refused_detach_drains_the_volume() {
     need_kickcache!();
     let scratch = Scratch::new();
     let spec = spec(&scratch, "write-back");
@@ -88,7 +88,7 @@ fn what_a_refused_detach_says_drains_the_volume() {
 }
 
 #[test]
-fn what_a_start_without_its_dirty_cache_says_drains_that_one() {
+fn the_command_after_a_missing_dirty_cache_drains_it() {
     need_kickcache!();
     let scratch = Scratch::new();
     let one = spec(&scratch, "write-back");
@@ -106,7 +106,7 @@ fn what_a_start_without_its_dirty_cache_says_drains_that_one() {
 }
 
 #[test]
-fn what_is_said_of_an_outdated_cache_device_writes_it_back() {
+fn the_command_for_an_outdated_cache_device_writes_it_back() {
     need_kickcache!();
     let scratch = Scratch::new();
     let one = spec(&scratch, "write-back");
@@ -120,7 +120,7 @@ fn what_is_said_of_an_outdated_cache_device_writes_it_back() {
 }
 
 #[test]
-fn what_is_said_of_an_older_copy_writes_it_back_and_formats_it() {
+fn the_commands_for_an_older_copy_drain_and_format_it() {
     need_kickcache!();
     let scratch = Scratch::new();
     let spec = spec(&scratch, "write-back");
@@ -146,7 +146,7 @@ fn printed_flag(said: &str, name: &str) -> String {
 
 /// The one that is noted stands elsewhere, so that no drain can find it by its path.
 #[test]
-fn what_is_said_of_a_cache_device_in_the_place_of_another_one_is_no_drain() {
+fn the_command_for_an_exchanged_cache_device_is_no_drain() {
     need_kickcache!();
     let scratch = Scratch::new();
     let spec = spec(&scratch, "write-back");
@@ -166,7 +166,7 @@ fn what_is_said_of_a_cache_device_in_the_place_of_another_one_is_no_drain() {
     let new = printed_flag(&said, "--new-cache");
     let daemon = and(&spec, &[&new]).start();
     let log = daemon.log();
-    assert!(log.contains("WARN") && log.contains("gives up") && log.contains("may have held dirty"), "{log}");
+    assert!(log.contains("WARN") && log.contains("gives up") && log.contains("may include dirty"), "{log}");
     daemon.connect().write(0, &[2; BYTES]);
     daemon.stop();
     // The first one comes back, to the path of the one that is noted.
@@ -181,7 +181,7 @@ fn what_is_said_of_a_cache_device_in_the_place_of_another_one_is_no_drain() {
 }
 
 #[test]
-fn what_is_said_of_an_origin_formats_it() {
+fn the_command_for_an_origin_formats_it() {
     need_kickcache!();
     let scratch = Scratch::new();
     let spec = spec(&scratch, "write-through");
@@ -194,11 +194,11 @@ fn what_is_said_of_an_origin_formats_it() {
 }
 
 #[test]
-fn a_start_without_the_notes_of_the_device_is_told() {
+fn a_start_without_the_device_records_is_reported() {
     need_kickcache!();
     let scratch = Scratch::new();
     let spec = spec(&scratch, "write-through");
-    let warning = "the state directory has no record of it";
+    let warning = "the state directory has no record for it";
     let starts = |spec: &Spec| {
         let daemon = spec.start();
         let log = daemon.log();
@@ -217,7 +217,7 @@ fn a_start_without_the_notes_of_the_device_is_told() {
 }
 
 #[test]
-fn a_drain_without_the_notes_of_the_device_writes_nothing_over_newer_data() {
+fn a_drain_without_records_overwrites_no_newer_data() {
     need_kickcache!();
     let scratch = Scratch::new();
     let one = spec(&scratch, "write-back");
@@ -234,7 +234,7 @@ fn a_drain_without_the_notes_of_the_device_writes_nothing_over_newer_data() {
         words
     };
     for (arguments, wanted) in [
-        (drain(&[]), ["has no record of it", "--state"]),
+        (drain(&[]), ["has no record for it", "--state"]),
         (drain(&["--state", text(&state)]), ["older", "two"]),
     ] {
         let said =
@@ -256,7 +256,7 @@ fn a_drain_without_the_notes_of_the_device_writes_nothing_over_newer_data() {
 }
 
 #[test]
-fn a_drain_without_the_notes_of_a_device_without_dirty_blocks_changes_nothing() {
+fn an_unrecorded_drain_of_a_clean_device_changes_no_data() {
     need_kickcache!();
     let scratch = Scratch::new();
     let one = spec(&scratch, "write-back");
@@ -266,17 +266,17 @@ fn a_drain_without_the_notes_of_a_device_without_dirty_blocks_changes_nothing() 
     daemon.stop();
     let elsewhere = scratch.path("elsewhere");
     for more in [&["--accept-older"][..], &[]] {
-        let said = unchanged("nothing is dirty", &[&one.origin, &one.cache], || {
+        let said = unchanged("has no dirty blocks", &[&one.origin, &one.cache], || {
             let mut words = vec!["drain", "--cache", text(&one.cache), "--state", text(&elsewhere)];
             words.extend(more);
             tools::run(KICKCACHE, words)
         });
-        assert!(said.contains("nothing is dirty"), "{said}");
+        assert!(said.contains("has no dirty blocks"), "{said}");
     }
 }
 
 #[test]
-fn what_is_said_of_a_device_that_goes_out_of_service_drains_and_formats_it() {
+fn the_commands_for_a_failed_device_drain_and_format_it() {
     need_kickcache!();
     let scratch = Scratch::new();
     let disks = faulty_disks!(&scratch, 8 * MIB, 16 * MIB);
@@ -308,7 +308,7 @@ fn what_is_said_of_a_device_that_goes_out_of_service_drains_and_formats_it() {
 }
 
 #[test]
-fn what_a_start_with_a_changed_origin_says_detaches_it() {
+fn the_command_for_a_changed_origin_detaches_it() {
     need_kickcache!();
     let scratch = Scratch::new();
     let spec = spec(&scratch, "write-back");
@@ -360,7 +360,7 @@ fn commands_in(source: &str) -> Vec<String> {
 }
 
 #[test]
-fn no_message_has_a_command_but_from_the_room_that_quotes_it() {
+fn commands_in_messages_are_built_by_one_module_only() {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let folders = ["kickcache-daemon/src", "kickcache/src"].map(|name| crates.join(name));
     let files: Vec<PathBuf> = folders.iter().flat_map(|folder| sources(folder)).collect();
@@ -374,7 +374,7 @@ fn no_message_has_a_command_but_from_the_room_that_quotes_it() {
 }
 
 #[test]
-fn a_command_in_a_message_is_found_and_one_in_a_help_text_is_not() {
+fn commands_are_found_in_messages_but_not_in_help_texts() {
     let source = "const HELP: &str = \"\\\n  kickcache stop\n  kickcache drain v\";\n/// `kickcache stop`\n";
     assert!(commands_in(source).is_empty());
     for line in ["x(\"kickcache drain {name}\")", "\"say (kickcache \\", "\"`kickcache stop`\""] {

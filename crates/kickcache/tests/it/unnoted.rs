@@ -20,7 +20,7 @@ fn write(spec: &Spec, byte: u8) {
 }
 
 #[test]
-fn a_start_that_cannot_be_noted_is_refused_and_an_older_copy_noticed_after_it() {
+fn an_unrecordable_start_is_refused_and_copies_are_detected() {
     need_kickcache!();
     for (mode, trouble) in
         [("write-through", "full"), ("write-through", "ro"), ("write-around", "full"), ("write-back", "full")]
@@ -105,7 +105,7 @@ fn it_is_no_trouble_of_one_of_two_cache_devices() {
 
 /// Else the volume would be gone from the cache device, and its origin still called dirty.
 #[test]
-fn a_detach_that_cannot_be_noted_changes_nothing() {
+fn an_unrecordable_detach_changes_no_data() {
     need_kickcache!();
     let scratch = Scratch::new();
     let mount = match Tmpfs::new(&scratch, "64k") {

@@ -59,17 +59,17 @@ fn reads_are_never_stale_in_bypass() {
 }
 
 #[test]
-fn sectors_of_one_block_do_not_disturb_each_other_in_write_back() {
+fn sectors_of_one_block_are_independent_in_write_back() {
     hammer("write-back", "8M", SECTORS, 5);
 }
 
 #[test]
-fn sectors_of_one_block_do_not_disturb_each_other_in_write_through() {
+fn sectors_of_one_block_are_independent_in_write_through() {
     hammer("write-through", "8M", SECTORS, 6);
 }
 
 #[test]
-fn sectors_of_one_block_do_not_disturb_each_other_in_write_around() {
+fn sectors_of_one_block_are_independent_in_write_around() {
     hammer("write-around", "8M", SECTORS, 7);
 }
 

@@ -72,7 +72,7 @@ impl Driver {
 }
 
 #[test]
-fn the_crate_reads_what_it_wrote() {
+fn the_crate_reads_back_its_writes() {
     need_kickcache!();
     for features in [VirtioFeatureFlags::empty(), VirtioFeatureFlags::RING_EVENT_IDX] {
         let scratch = Scratch::new();

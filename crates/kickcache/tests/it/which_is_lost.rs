@@ -31,7 +31,7 @@ fn flag(name: &str, device: &std::path::Path) -> String {
 }
 
 #[test]
-fn a_new_cache_takes_the_place_of_the_one_that_is_named() {
+fn a_new_cache_replaces_the_named_device_only() {
     need_kickcache!();
     let scratch = Scratch::new();
     let (pair, devices) = both_dirty(&scratch);
@@ -51,7 +51,7 @@ fn a_new_cache_takes_the_place_of_the_one_that_is_named() {
     let log = daemon.log();
     assert!(!devices[0].exists(), "a cache was made");
     assert!(log.contains("volume two: --new-cache=") && !log.contains("volume one: --new-cache="), "{log}");
-    assert!(log.contains("gives up") && log.contains("may have held dirty"), "{log}");
+    assert!(log.contains("gives up") && log.contains("may include dirty"), "{log}");
     daemon.stop();
     fs::rename(&away[0], &devices[0]).unwrap();
     let daemon = pair.start(&[], &NAMES);

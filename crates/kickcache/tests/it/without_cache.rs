@@ -71,7 +71,7 @@ fn check_against_origin(daemon: &Daemon, origin: &Path) {
 }
 
 #[test]
-fn dirty_blocks_are_lost_only_by_order_and_never_come_back() {
+fn dirty_blocks_are_lost_only_by_order_and_never_return() {
     need_kickcache!();
     let scratch = Scratch::new();
     let spec = used(&scratch);
@@ -93,7 +93,7 @@ fn dirty_blocks_are_lost_only_by_order_and_never_come_back() {
 }
 
 #[test]
-fn a_start_that_is_refused_loses_nothing() {
+fn a_refused_start_loses_no_data() {
     need_kickcache!();
     let scratch = Scratch::new();
     let spec = used(&scratch);
@@ -127,7 +127,7 @@ fn a_drained_volume_needs_no_cache() {
 }
 
 #[test]
-fn a_cache_device_that_nobody_can_read_is_left_by_order_only() {
+fn an_unreadable_cache_device_is_bypassed_by_order_only() {
     need_kickcache!();
     let scratch = Scratch::new();
     let spec = used(&scratch);
@@ -138,7 +138,7 @@ fn a_cache_device_that_nobody_can_read_is_left_by_order_only() {
     let said = refusal(&without_cache(&spec, &[]));
     assert!(said.contains("cannot be read") && said.contains("--lose-dirty"), "{said}");
     let daemon = without_cache(&spec, &["--lose-dirty"]).start();
-    assert!(daemon.log().contains("what it holds of these volumes is stale"), "{}", daemon.log());
+    assert!(daemon.log().contains("its blocks of these volumes are stale"), "{}", daemon.log());
     works_without_cache(daemon);
     assert!(!spec.cache.exists(), "a cache file was made");
 }
@@ -160,7 +160,7 @@ fn a_cache_device_in_use_is_not_left() {
 }
 
 #[test]
-fn those_who_look_at_a_bypassed_device_see_it_and_so_does_a_script() {
+fn tools_and_scripts_detect_a_bypassed_device() {
     need_kickcache!();
     let scratch = Scratch::new();
     let spec = used(&scratch);

@@ -340,7 +340,7 @@ fn the_clean_blocks_of_a_replaced_origin_are_not_served() {
 }
 
 #[test]
-fn a_cache_device_without_superblocks_is_kept_if_it_may_be_dirty() {
+fn a_cache_device_without_superblocks_is_kept_if_maybe_dirty() {
     need_kickcache!();
     let scratch = Scratch::new();
     let spec = old_cache(&scratch);
@@ -365,7 +365,7 @@ fn a_cache_device_without_superblocks_is_kept_if_it_may_be_dirty() {
 
 /// One of the two copies is enough, and what was mended is told.
 #[test]
-fn a_damaged_copy_of_the_superblock_is_written_anew_and_told_once() {
+fn a_damaged_superblock_copy_is_rewritten_and_reported_once() {
     need_kickcache!();
     let scratch = Scratch::new();
     let spec = old_cache(&scratch);
@@ -379,7 +379,7 @@ fn a_damaged_copy_of_the_superblock_is_written_anew_and_told_once() {
             let daemon = spec.start();
             let log = daemon.log();
             assert_eq!(log.matches(&told).count(), count, "{log}");
-            assert_eq!(log.matches("was written anew from the other one").count(), count, "{log}");
+            assert_eq!(log.matches("was restored from the other copy").count(), count, "{log}");
             daemon.stop();
         }
     }
@@ -432,14 +432,14 @@ fn a_mistyped_device_makes_no_file() {
     let missing = "/dev/loop987";
     let spec = Spec { cache: missing.into(), ..spec(&scratch) };
     let said = refused("a mistyped device", &spec.arguments());
-    assert!(said.contains("nothing is ever made below /dev"), "{said}");
+    assert!(said.contains("no file can be created below /dev"), "{said}");
     if Path::new("/dev/loop0").exists() {
         assert!(said.contains("did you mean /dev/loop"), "{said}");
     }
     for path in [missing, "/proc/x", "/sys/x"] {
         let format = ["format", path, "--size", "16M"].map(OsString::from);
         let said = refused("formatting a mistyped device", &format);
-        assert!(said.contains("nothing is ever made below"), "{said}");
+        assert!(said.contains("no file can be created below"), "{said}");
         assert!(!Path::new(path).exists(), "{path} was made");
     }
 }
@@ -509,7 +509,7 @@ fn a_cache_file_that_does_not_fit_is_refused() {
 }
 
 #[test]
-fn what_fails_leaves_nothing_behind() {
+fn a_failed_command_leaves_no_files() {
     need_kickcache!();
     let scratch = Scratch::new();
     let good = spec(&scratch);
@@ -539,7 +539,7 @@ fn what_fails_leaves_nothing_behind() {
 }
 
 #[test]
-fn what_is_no_cache_is_told_in_words() {
+fn a_device_that_is_no_cache_is_described_in_words() {
     need_kickcache!();
     let scratch = Scratch::new();
     let place = |name: &str, content: &[u8], size: u64| {

@@ -139,7 +139,7 @@ fn neighbours_within_a_block_are_written_one_after_the_other() {
 }
 
 #[test]
-fn a_long_write_has_a_head_whole_blocks_and_a_tail() {
+fn a_long_write_has_a_head_blocks_and_a_tail() {
     let mut fixture = Fixture::new();
     let data: Vec<u8> = (0..24).flat_map(|sector| [sector + 10; 512]).collect();
     fixture.write(7, 3584, &data);
@@ -169,7 +169,7 @@ fn zeroes_and_discards_of_parts_of_blocks_keep_the_rest() {
 }
 
 #[test]
-fn a_read_of_a_part_of_a_block_gives_that_part() {
+fn a_read_of_a_partial_block_returns_that_part() {
     let mut fixture = Fixture::new();
     fixture.disk.0.lock().unwrap().bytes[4096..4608].fill(5);
     fixture.disk.0.lock().unwrap().bytes[4608..5120].fill(6);
@@ -183,7 +183,7 @@ fn a_read_of_a_part_of_a_block_gives_that_part() {
 }
 
 #[test]
-fn a_part_that_fails_fails_the_request_and_no_other_one() {
+fn a_failed_part_fails_its_own_request_only() {
     let mut fixture = Fixture::new();
     fixture.write(1, 512, &[2; 512]);
     fixture.write(2, 1024, &[3; 512]);

@@ -6,9 +6,10 @@
 //! Invariants:
 //! * Charges never exceed the loop's part plus its share of the common memory.
 //! * A request has all of its memory or none, so that requests never wait for each other's memory with a part of their own.
-//! * Requests of a volume are granted memory in their order, except those of connections with little in flight.
-//! * The volume with the least common memory is next to get some, and of equal ones the volume whose last grant is the oldest; if there are
-//!   several volumes, each gets at most half.
+//! * Requests of a volume are granted memory in their order, except those of connections with little in
+//!   flight.
+//! * The volume with the least common memory is next to get some, and among equal volumes the volume with the
+//!   oldest grant; with several volumes, each gets at most half.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -36,7 +37,7 @@ pub struct Budget {
     /// Whether other volumes need common memory, too.
     is_shared: bool,
     accounts: Vec<Account>,
-    /// The volumes whose requests wait.
+    /// The volumes with waiting requests.
     lines: BTreeSet<usize>,
     /// Of the next request that waits.
     ticket: u64,

@@ -50,7 +50,7 @@ fn everything_charged_is_within_the_limit() {
 }
 
 #[test]
-fn a_volume_that_takes_all_it_gets_keeps_no_other_waiting() {
+fn a_greedy_volume_does_not_block_others() {
     let mut budget = budget(2);
     let greedy = fill(&mut budget, 0);
     assert_eq!(greedy.len(), 96, "half of its part of 64 MiB, and half of the common 128 MiB");
@@ -59,7 +59,7 @@ fn a_volume_that_takes_all_it_gets_keeps_no_other_waiting() {
 }
 
 #[test]
-fn a_connection_that_has_little_does_not_wait_for_those_that_have_a_lot() {
+fn a_small_connection_does_not_wait_for_larger_ones() {
     let mut budget = budget(1);
     let _all = fill(&mut budget, 0);
     let little = |held| Claim { held, ..claim(0, 64 << 10, 7) };
@@ -87,7 +87,7 @@ fn requests_of_a_volume_get_memory_in_their_order() {
 }
 
 #[test]
-fn the_volume_that_has_least_of_the_common_memory_is_next() {
+fn the_volume_with_the_least_common_memory_is_next() {
     let mut budget = budget(3);
     let mut common: Vec<Grant> = Vec::new();
     for volume in [0, 1] {
@@ -176,7 +176,7 @@ fn late_volumes_do_not_pass_the_limit() {
 }
 
 #[test]
-fn every_request_fits_when_nothing_else_has_memory() {
+fn every_request_fits_if_all_memory_is_free() {
     for limit in [64 * MIB, 96 * MIB, 256 * MIB] {
         let memory = PayloadMemory::new(limit, 16);
         let mut budget = of(&memory, 16);

@@ -1,4 +1,4 @@
-//! Whether devices answer at all, before anybody touches them who would wait for as long as it takes.
+//! Whether devices respond at all, checked before other code would wait for them without limit.
 
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
@@ -10,14 +10,14 @@ use super::{OpenError, kind};
 use crate::driver::clock::WatchedTime;
 use crate::driver::rights::access;
 
-/// When the log says who is waited for.
+/// The time after which the log names an awaited device.
 const TELL_AFTER: Duration = Duration::from_secs(3);
 /// How long a device may take.
 const SILENT_MAX: Duration = Duration::from_secs(30);
 
-/// Opens each device and reads its first block, all at the same time, and waits until all have answered: well or not, which
-/// is for others to tell. Gives those that did not, each as [`OpenError::Silent`]. A thread that waits for a silent device is
-/// left behind.
+/// Opens each device and reads its first block, all at the same time, and waits until all have answered, with
+/// success or not; later code reports errors. Returns the devices that did not respond, each as
+/// [`OpenError::Silent`]. A thread that waits for a silent device is abandoned.
 pub fn silent_devices(paths: &[&Path]) -> Vec<OpenError> {
     let (sender, answers) = mpsc::channel();
     let mut silent: Vec<PathBuf> = Vec::new();

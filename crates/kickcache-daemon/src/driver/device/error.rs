@@ -24,7 +24,7 @@ pub enum OpenError {
     Type {
         /// Which device.
         path: PathBuf,
-        /// What it is.
+        /// The kind of the file.
         found: &'static str,
     },
     /// Not writable.
@@ -36,9 +36,7 @@ pub enum OpenError {
         source: io::Error,
     },
     /// Not readable.
-    #[error(
-        "{path} cannot be read: the first read of it failed ({source}); check the device, then start again"
-    )]
+    #[error("{path} cannot be read: the first read failed ({source}); check the device, then start again")]
     Unreadable {
         /// Which device.
         path: PathBuf,
@@ -47,8 +45,8 @@ pub enum OpenError {
     },
     /// Not flushable.
     #[error(
-        "{path} cannot be flushed ({source}), so that it may lose acknowledged writes when its power fails; if that may be \
-         lost, even what a client flushed, say --origin-no-flush"
+        "{path} cannot be flushed ({source}), so that it may lose acknowledged writes when its power \
+         fails; to accept this loss, even of flushed writes, use --origin-no-flush"
     )]
     Unflushable {
         /// Which device.
@@ -65,7 +63,7 @@ pub enum OpenError {
         /// Which device.
         path: PathBuf,
     },
-    /// Somebody else has it.
+    /// Another process has it.
     #[error(
         "{path} is in use by another process ({detail}); stop that one first (a file system on it must be unmounted)"
     )]
@@ -95,7 +93,7 @@ pub enum OpenError {
     },
     /// Two devices are one.
     #[error(
-        "{first} and {second} are the same device; the cache device and each origin need one of their own"
+        "{first} and {second} are the same device; use a separate device for the cache and for each origin"
     )]
     Same {
         /// One name.
@@ -105,7 +103,7 @@ pub enum OpenError {
     },
 }
 
-/// What the system said about a device.
+/// The system's error for a device.
 pub(super) fn open_error(path: &Path, source: io::Error) -> OpenError {
     OpenError::Open { path: path.into(), source }
 }

@@ -1,4 +1,4 @@
-//! What follows from the file system that a device is a file of.
+//! Properties that depend on the file system of a file.
 
 use std::fs::File;
 
@@ -33,4 +33,14 @@ pub(crate) fn is_fuse(file: &File) -> bool {
 
 fn is_one_of(file: &File, types: &[i64]) -> bool {
     rustix::fs::fstatfs(file).is_ok_and(|found| types.contains(&found.f_type))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_remote_file_system_is_trusted_with_the_flag() {
+        assert!(REMOTE.iter().all(|remote| !KEEP_DSYNC.contains(remote)));
+    }
 }

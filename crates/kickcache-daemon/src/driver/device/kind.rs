@@ -1,16 +1,16 @@
-//! What a device is, what it is opened for, and what it can do.
+//! The kind of a device, its access mode, and its capabilities.
 
-/// What a device is opened for, and what clients may do with a volume.
+/// The access to a device, and the access of clients to a volume.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum AccessMode {
     /// Reading; others may have it open too.
     ReadOnly,
-    /// Reading and writing; nobody else may have it open.
+    /// Reading and writing; no other process may have it open.
     #[default]
     ReadWrite,
 }
 
-/// What a device is.
+/// The kind of a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// A regular file.
@@ -22,9 +22,9 @@ pub enum Kind {
 /// Whether a device is flushed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Flush {
-    /// When it is asked for.
+    /// On request.
     Done,
-    /// Never: it cannot be, and what it was given counts as durable.
+    /// Never: the device cannot flush, and its writes count as durable.
     Assumed,
 }
 
@@ -33,7 +33,7 @@ pub enum Flush {
 pub enum Direct {
     /// O_DIRECT.
     Yes,
-    /// Through the page cache, because the file system or the sector size asks for it.
+    /// Through the page cache, because the file system or the sector size requires it.
     No,
 }
 

@@ -55,7 +55,7 @@ pub struct BlockFile {
     is_remote: bool,
     flush: Flush,
     storage: Option<Storage>,
-    /// What lies below, open as long as this is.
+    /// The files below, open as long as this is.
     _below: Vec<File>,
 }
 
@@ -63,7 +63,7 @@ impl BlockFile {
     /// Opens and locks a device.
     ///
     /// # Errors
-    /// [`OpenError`] as its sentences say.
+    /// [`OpenError`], as its sentences explain.
     pub fn open(path: &Path, access: AccessMode, emptiness: Emptiness) -> Result<BlockFile, OpenError> {
         let metadata = access::metadata(path).map_err(|source| open_error(path, source))?;
         let kind = kind(path, &metadata)?;
@@ -112,10 +112,10 @@ impl BlockFile {
         self.exact_size
     }
 
-    /// As [`BlockFile::size`], asked again: somebody may have extended it.
+    /// As [`BlockFile::size`], read again: the device may have been extended.
     ///
     /// # Errors
-    /// If the system does not tell.
+    /// If the system does not report it.
     pub fn size_today(&self) -> io::Result<u64> {
         Ok(size(&self.file, self.kind)? / SECTOR_SIZE * SECTOR_SIZE)
     }
@@ -130,7 +130,7 @@ impl BlockFile {
         self.kind
     }
 
-    /// What it was opened for.
+    /// Its access mode.
     pub fn access(&self) -> AccessMode {
         self.access
     }
@@ -155,7 +155,8 @@ impl BlockFile {
         self.keeps_dsync
     }
 
-    /// Whether a program or another machine answers for it: any system call may wait, also one that never does elsewhere.
+    /// Whether a program or another machine serves it: any system call on it may block, also one that never
+    /// does elsewhere.
     pub(crate) fn is_remote(&self) -> bool {
         self.is_remote
     }
@@ -165,7 +166,7 @@ impl BlockFile {
         self.flush
     }
 
-    /// From here on, what it was given counts as durable.
+    /// From here on, all its writes count as durable.
     pub fn assume_flushed(&mut self) {
         self.flush = Flush::Assumed;
     }
@@ -223,7 +224,8 @@ pub fn same_device(first: &BlockFile, second: &BlockFile) -> bool {
 }
 
 impl Drop for BlockFile {
-    /// Gives the lock back now: a worker of an io_uring may be the last to let go of the file, and sleeps for 5 s first.
+    /// Releases the lock now: a worker of an io_uring may be the last to close the file, and sleeps for 5 s
+    /// first.
     fn drop(&mut self) {
         let _ = self.file.unlock();
     }
@@ -247,7 +249,7 @@ fn kind(path: &Path, metadata: &std::fs::Metadata) -> Result<Kind, OpenError> {
 struct OpenFile {
     file: File,
     direct: Direct,
-    /// What is locked below it.
+    /// The locked files below it.
     below: Vec<File>,
 }
 

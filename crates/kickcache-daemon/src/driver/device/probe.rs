@@ -7,12 +7,12 @@ use std::os::unix::fs::FileExt;
 use super::{BlockFile, OpenError};
 use crate::driver::memory::Allocator;
 
-/// What is read: one block.
+/// The length of the read: one block.
 const PROBE_BYTES: usize = 4096;
 
 impl BlockFile {
-    /// Reads the first block, past the page cache where that is possible, so that a device that cannot be read is noticed
-    /// before anybody depends on it.
+    /// Reads the first block, past the page cache if possible, so that an unreadable device is detected
+    /// before it is used.
     ///
     /// # Errors
     /// [`OpenError::Unreadable`].
@@ -33,7 +33,7 @@ impl BlockFile {
     }
 }
 
-/// Reads the first block, or as much of it as there is; gives the bytes read.
+/// Reads the first block, or the existing part; returns the number of bytes read.
 pub(super) fn read_first(file: &File) -> io::Result<usize> {
     let mut allocator = Allocator::default();
     let mut chunk = allocator.allocate(PROBE_BYTES)?;

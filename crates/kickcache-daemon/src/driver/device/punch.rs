@@ -10,9 +10,10 @@ use crate::driver::device::file_system::{is_fuse, punches_holes};
 /// Bytes of the hole that is tried.
 const HOLE: i64 = 4096;
 
-/// Whether holes can be punched: tried on a file without a name in the same folder. A hole in the file itself, even behind its end,
-/// would change its times, by which the next start detects changes of an origin. If this process cannot make files in the folder, the
-/// type of the file system decides. Not tried on FUSE, whose programs print errors on the terminal of their user: the answer is no.
+/// Whether holes can be punched: tried on a file without a name in the same folder. A hole in the file
+/// itself, even behind its end, would change its times, by which the next start detects changes of an origin.
+/// If this process cannot create files in the folder, the type of the file system decides. Not tried on FUSE,
+/// whose programs print errors on the terminal of their user: the answer is no.
 pub(super) fn can_punch(file: &File, path: &Path) -> bool {
     if is_fuse(file) {
         return false;
@@ -55,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_in_a_folder_without_access_does_not_change_either() {
+    fn a_file_in_a_folder_without_access_is_unchanged_too() {
         let folder = TempDir::new().unwrap();
         let file = File::create(folder.path().join("file")).unwrap();
         let then = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000);

@@ -1,5 +1,5 @@
-//! What the bytes of a device lie on, seen through loop devices: by it two names of one device are told, and locks are
-//! taken on everything below.
+//! The storage below a device, through loop devices: it identifies two names of one device, and locks are
+//! taken on all of its layers.
 
 use std::fs::{File, Metadata, TryLockError};
 use std::ops::Range;
@@ -50,7 +50,7 @@ impl Storage {
     }
 }
 
-/// What a loop device, or a partition of one, lies on.
+/// The file below a loop device, or below a partition of one.
 struct Layer {
     path: PathBuf,
     metadata: Metadata,
@@ -58,7 +58,7 @@ struct Layer {
     is_whole: bool,
 }
 
-/// The layers below a device, from above. One whose file cannot be found ends them.
+/// The layers below a device, from above. The list ends at a file that cannot be found.
 fn layers(metadata: &Metadata) -> Vec<Layer> {
     let mut found: Vec<Layer> = Vec::new();
     while found.len() < DEPTH_MAX {
@@ -71,8 +71,8 @@ fn layers(metadata: &Metadata) -> Vec<Layer> {
     found
 }
 
-/// The path of the file that a loop device, or a partition of one, lies on, as the system gives it: of a file that is gone it is not, and
-/// something else may be there.
+/// The path of the file below a loop device, or below a partition of one, as the system reports it: if the
+/// file was removed, the path is invalid, and another file may be there.
 pub(crate) fn path_below(metadata: &Metadata) -> Option<PathBuf> {
     sysfs::loop_file(&Disk::of(metadata)?.whole)
 }
@@ -114,10 +114,11 @@ fn below(metadata: &Metadata) -> Option<Layer> {
     Some(Layer { path, metadata, bytes: start..start.checked_add(length)?, is_whole })
 }
 
-/// Locks what lies below a device along with it: alone if all of it is used, with others that use a part.
+/// Locks the layers below a device along with it: exclusively if all of a layer is used, shared if a part is
+/// used.
 ///
 /// # Errors
-/// [`OpenError::Busy`] if somebody else has it.
+/// [`OpenError::Busy`] if another process has it.
 pub(super) fn lock_below(file: &File, path: &Path, access: AccessMode) -> Result<Vec<File>, OpenError> {
     let metadata = file.metadata().map_err(|source| open_error(path, source))?;
     let mut locks = Vec::new();
@@ -126,7 +127,7 @@ pub(super) fn lock_below(file: &File, path: &Path, access: AccessMode) -> Result
         let Ok(below) = opened else {
             tracing::warn!(
                 event = "lock_unavailable",
-                "{}, on which {} lies, cannot be locked: take care to use it once only",
+                "{}, the file below {}, cannot be locked: make sure that it is used once only",
                 layer.path.display(),
                 path.display()
             );
@@ -137,7 +138,7 @@ pub(super) fn lock_below(file: &File, path: &Path, access: AccessMode) -> Result
             AccessMode::ReadWrite | AccessMode::ReadOnly => below.try_lock_shared(),
         };
         if matches!(locked, Err(TryLockError::WouldBlock)) {
-            let detail = "it holds a lock on the file that it lies on";
+            let detail = "it holds a lock on its backing file";
             return Err(OpenError::Busy { path: path.into(), detail });
         }
         locks.push(below);
@@ -145,13 +146,13 @@ pub(super) fn lock_below(file: &File, path: &Path, access: AccessMode) -> Result
     Ok(locks)
 }
 
-/// As [`lock_below`], of one that is only read.
+/// As [`lock_below`], for a device that is only read.
 pub(crate) fn lock_below_shared(file: &File, path: &Path) -> Result<Vec<File>, OpenError> {
     lock_below(file, path, AccessMode::ReadOnly)
 }
 
-/// Refuses two names of one device, before any is opened: links, and loop devices with their files. What does not exist is
-/// left to those who open it.
+/// Refuses two names of one device, before any is opened: links, and loop devices with their files. A missing
+/// file is refused later, when it is opened.
 ///
 /// # Errors
 /// [`OpenError::Same`].

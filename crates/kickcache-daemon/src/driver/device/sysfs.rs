@@ -19,13 +19,13 @@ pub(crate) fn folder(device: u64) -> PathBuf {
     Path::new("/sys/dev/block").join(number(device))
 }
 
-/// The file or device that a loop device lies on, from its folder in /sys; nothing if it is no loop device in use.
+/// The file or device below a loop device, from its folder in /sys; `None` if it is no loop device in use.
 pub fn loop_file(folder: &Path) -> Option<PathBuf> {
     let path = fs::read(folder.join("loop/backing_file")).ok()?;
     Some(OsStr::from_bytes(path.strip_suffix(b"\n").unwrap_or(&path)).into())
 }
 
-/// The name of a loop device that lies on a file, by any of the file's names; `blocks` is [`BLOCK_DEVICES`].
+/// The name of a loop device on a file, by any of the file's names; `blocks` is [`BLOCK_DEVICES`].
 pub fn loop_device_on(file: &Metadata, blocks: &Path) -> Option<String> {
     let is_it = |other: &Path| {
         other.metadata().is_ok_and(|other| (other.dev(), other.ino()) == (file.dev(), file.ino()))
@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_below_a_loop_device_is_known_by_any_of_its_names() {
+    fn the_backing_file_of_a_loop_device_has_any_name() {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name);
         fs::write(path("disk"), "x").unwrap();

@@ -29,7 +29,7 @@ fn a_file_has_whole_sectors_and_an_identity() {
 }
 
 #[test]
-fn what_is_no_device_is_refused_by_its_name() {
+fn an_unsuitable_path_is_refused_by_its_name() {
     let directory = directory();
     let fifo = directory.path().join("fifo");
     assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());

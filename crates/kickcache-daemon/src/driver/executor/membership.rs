@@ -1,4 +1,4 @@
-//! Devices that come and go while the others are used.
+//! Devices that are added and removed while others are used.
 
 use std::sync::Arc;
 
@@ -6,13 +6,13 @@ use kickcache_engine::device::Device;
 
 use crate::driver::executor::{Driver, Medium, NamedMedium, OpenMedium, SUCCESSOR_SLOT, queued, slot, way};
 
-/// A device that is gone from the driver, and is closed when this is dropped: that may take its time.
+/// A device that was removed from the driver, and is closed when this is dropped, which may take long.
 pub struct Parted {
     _medium: Option<OpenMedium>,
 }
 
 impl Driver {
-    /// A device comes.
+    /// Adds a device.
     ///
     /// # Panics
     /// If it is there already.
@@ -21,7 +21,7 @@ impl Driver {
         if self.media.len() <= slot {
             self.media.resize_with(slot + 1, || None);
         }
-        assert!(self.media[slot].is_none(), "a device comes once");
+        assert!(self.media[slot].is_none(), "a device is added once");
         self.media[slot] = Some(match named.medium {
             Medium::File(file) => {
                 let target = self.backend.register_late(file.fd(), way(&file));
@@ -36,7 +36,7 @@ impl Driver {
         self.buffers.budget.set_volumes(self.volume_count());
     }
 
-    /// A device goes; nothing is in flight on it.
+    /// Removes a device; it must be idle.
     pub fn remove(&mut self, device: Device) -> Parted {
         let slot = slot(device);
         let medium = self.media.get_mut(slot).and_then(Option::take);

@@ -1,6 +1,7 @@
-//! The driver: executes the engine's submissions on devices, and watches sockets beside them.
+//! The driver: executes the engine's submissions on devices, and watches sockets at the same time.
 //!
-//! Over 500 lines because every kind of submission begins, goes on and ends here, on one table of operations.
+//! Over 500 lines because every kind of submission begins, continues and ends here, on one table of
+//! operations.
 
 mod membership;
 mod notes;
@@ -42,19 +43,19 @@ use crate::driver::queued_device::{Away, QueuedDevice};
 use crate::driver::ring::Ring;
 use crate::driver::threads::Threads;
 
-/// What a device of the engine is.
+/// The kind of an engine's device.
 pub enum Medium {
     /// A file or block device, which the system executes.
     File(BlockFile),
-    /// A device that somebody else answers for.
+    /// A device that queues its operations itself.
     Queued(Box<dyn QueuedDevice>),
 }
 
-/// A device of the engine, and what it is.
+/// A device of the engine, and its kind.
 pub struct NamedMedium {
     /// Which one.
     pub device: Device,
-    /// What it is.
+    /// The kind of the device.
     pub medium: Medium,
 }
 
@@ -75,35 +76,35 @@ pub struct Driver {
     backend: Box<dyn Backend>,
     io_engine: IoEngine,
     media: Vec<Option<OpenMedium>>,
-    /// Where the queued devices stand.
+    /// The slots of the queued devices.
     queued: Vec<usize>,
-    /// Those of them whose watch has come to its end.
+    /// Queued devices without an active watch.
     unwatched: Vec<usize>,
     operations: Vec<Operation>,
     free: Vec<u32>,
-    /// What a wait brought, on its way to the next two.
+    /// The events of a wait, before they are sorted into the next two fields.
     fresh: Vec<Event>,
     /// I/Os that ended and were not looked at: token, and bytes moved or a negative errno.
     events: VecDeque<(u32, i32)>,
     ready: VecDeque<(u64, Interest)>,
     commands: VecDeque<(u64, i32)>,
-    /// All that devices were given: key, number, and what the command says.
+    /// All commands of devices: key, number, and content.
     #[cfg(test)]
     pub(crate) given_commands: Vec<(u64, u32, [u8; 16])>,
     ended: VecDeque<Ended>,
     notes: Notes,
-    /// Errors that nobody took yet.
+    /// Errors that were not taken yet.
     faults: Faults,
-    /// The operation whose completion is out with the engine.
+    /// The operation with its completion in the engine.
     held: Option<u32>,
     checksums: Vec<Checksum>,
     zeroes: Option<Mapping>,
     device_clock: DeviceClock,
-    /// Payloads and pool; put last, so that the backend is gone before its memory.
+    /// Payloads and pool; the last field, so that the backend is dropped before its memory.
     buffers: Buffers,
 }
 
-/// What a device owes.
+/// The outstanding work of a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Load {
     /// Which one.
@@ -136,7 +137,7 @@ impl Driver {
     /// Sets a driver up on this thread.
     ///
     /// # Errors
-    /// If io_uring was asked for and is not permitted, or memory or descriptors are short.
+    /// If io_uring is required and not permitted, or memory or descriptors are short.
     pub fn open(settings: DriverSettings) -> io::Result<Driver> {
         let (mut backend, io_engine) = open_backend(settings.io_engine)?;
         let buffers = Buffers::new(settings.budget, settings.pool_pages)?;
@@ -197,7 +198,7 @@ impl Driver {
         }
     }
 
-    /// Executes a submission; its completion comes out of [`Driver::poll_completion`].
+    /// Executes a submission; [`Driver::poll_completion`] returns its completion.
     ///
     /// # Panics
     /// If the submission names a device or memory that does not exist: a defect of the engine.
@@ -205,7 +206,7 @@ impl Driver {
         self.submit_for(now, Device::Cache, submission);
     }
 
-    /// The same for one of two devices, of which the other one is to take over.
+    /// The same for one of two devices, the cache device and its successor.
     pub fn submit_routed(&mut self, now: Instant, Routed { side, submission }: Routed) {
         match side {
             Side::Old => self.submit_for(now, Device::Cache, submission),
@@ -296,8 +297,8 @@ impl Driver {
         Some(Completion { id, result: Ok(Data { checksums: &self.checksums, bytes }) })
     }
 
-    /// The next device that lost what it had not flushed, once [`Driver::poll_completion`] has nothing more; then that is to be
-    /// asked again.
+    /// The next device that lost unflushed data, once [`Driver::poll_completion`] returns `None`; call that
+    /// again then.
     pub fn poll_restart(&mut self) -> Option<Device> {
         let Driver { queued, media, .. } = self;
         let slot = queued.iter().copied().find(|slot| match &mut media[*slot] {
@@ -307,7 +308,7 @@ impl Driver {
         Some(device_at(slot))
     }
 
-    /// Since when and why whoever answers for a device has been away, if it is.
+    /// Since when and why the server of a device is unreachable, if it is.
     pub fn away(&self, device: Device) -> Option<Away> {
         match self.media.get(slot(device))? {
             Some(OpenMedium::Queued(queued)) => queued.away(),
@@ -325,7 +326,8 @@ impl Driver {
         self.commands.pop_front()
     }
 
-    /// Gives a device a command of its own; its end comes out of [`Driver::poll_command`]. Memory that it names stays in place.
+    /// Sends a device a command of its own; [`Driver::poll_command`] returns its end. Memory that it names
+    /// stays in place.
     pub(crate) fn command(&mut self, key: u64, fd: BorrowedFd<'_>, number: u32, bytes: [u8; 16]) {
         #[cfg(test)]
         self.given_commands.push((key, number, bytes));
@@ -342,7 +344,7 @@ impl Driver {
         self.backend.unwatch(fd, key);
     }
 
-    /// Hands what was submitted to the system, so that devices work while the caller does.
+    /// Passes submissions to the system, so that devices work while the caller does.
     ///
     /// # Errors
     /// If the ring is broken.
@@ -350,8 +352,9 @@ impl Driver {
         self.backend.submit()
     }
 
-    /// Hands what was submitted to the system and waits until something ends or becomes ready, at most until
-    /// `until`. Gives how long there was nothing to take: not what passed after that, until the thread got a processor.
+    /// Passes submissions to the system and waits until an operation ends or a socket becomes ready, at most
+    /// until `until`. Returns the time without an available event: not the time after that, until the thread
+    /// got a processor.
     ///
     /// # Errors
     /// If the ring is broken.
@@ -359,7 +362,7 @@ impl Driver {
         self.wait_beside(now, until, &mut NoDoorbells)
     }
 
-    /// The same, beside doorbells: until one of them has work.
+    /// The same with doorbells: also ends when one has work.
     ///
     /// # Errors
     /// If the ring is broken.
@@ -399,17 +402,17 @@ impl Driver {
         !self.ended.is_empty() || !self.events.is_empty()
     }
 
-    /// Whether there is an error that [`Driver::take_faults`] would tell of.
+    /// Whether [`Driver::take_faults`] would return an error.
     pub fn has_faults(&self) -> bool {
         !self.faults.is_empty()
     }
 
-    /// What devices failed to do since the last call.
+    /// Failed operations of devices since the last call.
     pub fn take_faults(&mut self) -> Vec<Fault> {
         self.faults.take()
     }
 
-    /// What each device owes, of those that owe something: the cache device first.
+    /// The outstanding work of each device that has any: the cache device first.
     pub fn loads(&self) -> Vec<Load> {
         let mut counts: BTreeMap<usize, Load> = BTreeMap::new();
         for operation in self.owed() {
@@ -420,14 +423,14 @@ impl Driver {
         counts.into_values().collect()
     }
 
-    /// What a device owes, but for reads.
+    /// The outstanding work of a device, except reads.
     pub fn changes_in_flight(&self, device: Device) -> Vec<SubmissionId> {
         let is_change = |work: Work| !matches!(work, Work::Read | Work::ReadMetadata);
         let meant = |operation: &&Operation| operation.device == device && is_change(operation.work);
         self.owed().filter(meant).map(|operation| operation.id).collect()
     }
 
-    /// Whether a device owes nothing.
+    /// Whether a device has no outstanding work.
     pub fn is_idle(&self, device: Device) -> bool {
         self.owed().all(|operation| operation.device != device)
     }
@@ -444,7 +447,7 @@ impl Driver {
         self.operations.len() - self.free.len()
     }
 
-    /// Whether nothing is in flight, and all that ended was taken.
+    /// Whether no operation is in flight, and no completion is pending.
     pub fn is_at_rest(&self) -> bool {
         self.in_flight() == 0 && self.ended.is_empty()
     }
@@ -489,7 +492,7 @@ impl Driver {
         self.start(now, token);
     }
 
-    /// Asks the system, or the device itself, for what is left of an operation.
+    /// Starts the rest of an operation, by a system call or on the device itself.
     fn start(&mut self, now: Instant, token: u32) {
         let operation = &mut self.operations[usize::try_from(token).expect("usize has at least 32 bits")];
         let medium = self.media.get_mut(slot(operation.device)).and_then(Option::as_mut);
@@ -510,7 +513,7 @@ impl Driver {
         }
     }
 
-    /// Ends an operation with an error, and keeps what people want to know of it.
+    /// Ends an operation with an error, and keeps the details for users.
     fn fail(&mut self, token: u32, cause: Cause) {
         if let Some(fault) = self.operation(token).fault(cause) {
             self.faults.push(fault);
@@ -574,7 +577,7 @@ impl Driver {
         self.ended.push_back(Ended::Operation(token, Ok(())));
     }
 
-    /// Has the backend wake up again for devices whose watch ended.
+    /// Renews the backend's watch of devices whose watch ended.
     fn watch_queued(&mut self) {
         for slot in self.unwatched.drain(..) {
             if let Some(OpenMedium::Queued(device)) = &self.media[slot] {
@@ -617,7 +620,7 @@ impl Driver {
         self.ended.push_back(Ended::Memory(id, sum));
     }
 
-    /// The pool page that a place lies in.
+    /// The pool page that contains a place.
     fn page(&self, place: Memory) -> &[u8] {
         let Memory::Pool { page, offset } = place else { panic!("only pool pages have checksums of copies") };
         let page = PageIndex::new(page.get() + offset / 4096);
@@ -654,7 +657,7 @@ fn device_at(slot: usize) -> Device {
     }
 }
 
-/// Opens a way to the devices, and says which it became.
+/// Opens a backend, and returns the I/O engine that was chosen.
 fn open_backend(io_engine: IoEngine) -> io::Result<(Box<dyn Backend>, IoEngine)> {
     match io_engine {
         IoEngine::IoUring => Ok((Box::new(Ring::new()?), IoEngine::IoUring)),
@@ -675,7 +678,7 @@ fn open_backend(io_engine: IoEngine) -> io::Result<(Box<dyn Backend>, IoEngine)>
     }
 }
 
-/// The devices by slot, and which of them queue their operations themselves.
+/// The devices by slot, and the slots of the queued devices.
 struct OpenMedia {
     media: Vec<Option<OpenMedium>>,
     queued: Vec<usize>,

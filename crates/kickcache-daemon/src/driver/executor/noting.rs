@@ -1,4 +1,4 @@
-//! Operations that end when it is noted elsewhere that the cache device is out of service.
+//! Operations that end when it is recorded elsewhere that the cache device is out of service.
 
 use kickcache_engine::device::DeviceError;
 use kickcache_engine::units::VolumeSet;
@@ -15,7 +15,7 @@ impl Driver {
         self.notes = Notes::Later(keep);
     }
 
-    /// Has nobody keep notes.
+    /// Stops writing records.
     pub fn keep_no_notes(&mut self) {
         if let Notes::Thread(notary) = std::mem::take(&mut self.notes) {
             self.backend.unwatch(notary.wakeup(), NOTARY_KEY);
@@ -52,7 +52,7 @@ impl Driver {
         }
     }
 
-    /// Ends the operations whose notes are kept, or cannot be.
+    /// Ends the operations with written records, or with records that failed.
     pub(super) fn take_notes(&mut self) {
         let Notes::Thread(notary) = &self.notes else { return };
         for NoteEnd { token, is_kept } in notary.take() {

@@ -1,4 +1,4 @@
-//! What devices that the system does not execute are asked beside their operations.
+//! Queries of queued devices in addition to their operations.
 
 use kickcache_engine::device::Device;
 use kickcache_engine::samples::Sample;
@@ -8,14 +8,15 @@ use crate::driver::executor::{Driver, OpenMedium, slot};
 use crate::driver::queued_device::{ExtentsTold, QueuedDevice};
 
 impl Driver {
-    /// Lets fail what a device was given and does not answer, if it can be left at that.
+    /// Makes unanswered requests of a device fail, if the device permits it.
     pub fn give_up(&mut self, device: Device) {
         if let Some(device) = self.queued_device(device) {
             device.give_up();
         }
     }
 
-    /// Begins to compare a device with samples of what it must hold, once, before any operation on it begins.
+    /// Begins to compare a device with samples of its expected contents, once, before any operation on it
+    /// begins.
     pub fn begin_compare(&mut self, device: Device, samples: &[Sample]) {
         if let Some(device) = self.queued_device(device) {
             device.begin_compare(samples);
@@ -30,19 +31,19 @@ impl Driver {
         self.queued_device(device).map_or(Ok(()), |device| device.end_compare())
     }
 
-    /// Gives a device that [`Driver::poll_restart`] named samples of what it must hold when it goes on.
+    /// Passes a device that [`Driver::poll_restart`] named samples of its expected contents for its restart.
     pub fn expect(&mut self, device: Device, samples: Vec<Sample>) {
         if let Some(device) = self.queued_device(device) {
             device.expect(samples);
         }
     }
 
-    /// Whether a device can be asked for its extents.
+    /// Whether a device can report its extents.
     pub fn has_extents(&mut self, device: Device) -> bool {
         self.queued_device(device).is_some_and(|device| device.has_extents())
     }
 
-    /// Asks a device which parts of an extent are holes; the answer comes out of [`Driver::poll_extents`].
+    /// Queries which parts of an extent of a device are holes; [`Driver::poll_extents`] returns the answer.
     pub fn ask_extents(&mut self, device: Device, token: u64, extent: ByteExtent) {
         if let Some(device) = self.queued_device(device) {
             device.ask_extents(token, extent);

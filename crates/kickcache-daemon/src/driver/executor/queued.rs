@@ -10,7 +10,8 @@ use crate::driver::backend::{Backend, Interest, WATCH_KEY_MAX};
 use crate::driver::operation::{self, Operation, Work};
 use crate::driver::queued_device::{QueuedDevice, QueuedRequest};
 
-/// The key of the watch on the first device; those of the others stand below it. No caller has them.
+/// The key of the watch on the first device; the keys of the others are below it. Callers do not use these
+/// keys.
 const KEY_MAX: u64 = WATCH_KEY_MAX - 2;
 /// More devices than one driver has.
 const DEVICE_COUNT_MAX: u64 = 1 << 16;
@@ -56,14 +57,14 @@ pub(super) fn watch(backend: &mut dyn Backend, slot: usize, device: &dyn QueuedD
     }
 }
 
-/// Ends the watch of a device that goes.
+/// Ends the watch of a device that is removed.
 pub(super) fn unwatch(backend: &mut dyn Backend, slot: usize, device: &dyn QueuedDevice) {
     if let Some(wakeup) = device.wakeup() {
         backend.unwatch(wakeup, KEY_MAX - u64::try_from(slot).expect("u64 has at least as many bits"));
     }
 }
 
-/// The place of the device whose watch has this key, if it is one of these.
+/// The slot of the device with the watch of this key, if it is in this range.
 pub(super) fn slot_of(key: u64) -> Option<usize> {
     let slot = KEY_MAX.checked_sub(key).filter(|slot| *slot < DEVICE_COUNT_MAX)?;
     usize::try_from(slot).ok()

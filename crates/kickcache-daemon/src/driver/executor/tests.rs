@@ -25,7 +25,7 @@ struct Fixture {
     next: u64,
 }
 
-/// What a completion carried, taken out of the driver's hands.
+/// The content of a completion, copied out of the driver.
 #[derive(PartialEq, Eq, Debug)]
 struct Outcome {
     id: u64,
@@ -274,7 +274,7 @@ fn one_flush_follows_zeroes_that_were_stored_and_written() {
 }
 
 #[test]
-fn a_discard_of_a_refused_shape_changes_nothing_and_is_no_fault() {
+fn a_discard_of_a_refused_shape_is_no_fault() {
     on_both(|mut fixture| {
         let work = Work::Discard(DiscardKind::Block);
         let token = fixture.driver.begin(SubmissionId::from_u64(9), ORIGIN, work, 512);
@@ -362,7 +362,7 @@ fn short_transfers_are_continued() {
     assert_eq!(operation.advance(4096 - 512), Next::Done);
 }
 
-/// tmpfs is not one of the file systems that are known to honour the flag.
+/// tmpfs is not a file system that is known to honour the flag.
 #[test]
 fn the_flag_is_trusted_on_known_file_systems_only() {
     let Ok(directory) = tempfile::tempdir_in("/dev/shm") else { return eprintln!("skipped: no /dev/shm") };
@@ -402,7 +402,7 @@ fn durable_zeroes_stay_durable_where_they_are_written() {
 }
 
 #[test]
-fn where_the_flag_is_not_kept_a_durable_write_ends_with_a_flush_of_its_own() {
+fn without_fua_a_durable_write_ends_with_a_flush() {
     let mut operation = Operation::new();
     operation.begin(SubmissionId::from_u64(1), Device::Cache, Work::Write(WriteSync::After));
     let mut memory = vec![0_u8; 4096];
@@ -423,7 +423,7 @@ fn a_wait_does_not_sleep_while_completions_are_left() {
         let deadline = fixture.clock.now().plus(Duration::from_millis(20_000));
         let mut left = 4;
         while left > 0 {
-            // Were those that it has already forgotten, the last of these waits would last until the deadline.
+            // If dropped completions counted, the last of these waits would last until the deadline.
             fixture.driver.wait(fixture.clock.now(), Some(deadline)).unwrap();
             assert!(fixture.clock.now() < deadline, "{left} completions were left behind");
             left -= usize::from(fixture.driver.poll_completion(Instant::ZERO).is_some());
@@ -433,7 +433,7 @@ fn a_wait_does_not_sleep_while_completions_are_left() {
 }
 
 #[test]
-fn only_what_passes_before_there_is_something_to_take_is_told() {
+fn only_time_before_the_first_event_counts() {
     on_both(|mut fixture| {
         let now = fixture.clock.now();
         let span = Duration::from_millis(20);
@@ -496,7 +496,7 @@ fn doorbells_are_armed_before_a_sleep_and_not_without_one() {
 }
 
 #[test]
-fn sockets_become_ready_beside_the_devices() {
+fn sockets_become_ready_during_device_io() {
     use std::io::Write;
     use std::os::fd::AsFd;
     on_both(|mut fixture| {
@@ -524,7 +524,7 @@ fn sockets_become_ready_beside_the_devices() {
     });
 }
 
-/// A disk in memory on which everything takes 3 ms, and which knows no way to store zeroes.
+/// A disk in memory on which every operation takes 3 ms, and which cannot store zeroes efficiently.
 struct Slow {
     bytes: Vec<u8>,
     ends: VecDeque<(Instant, u64, Result<(), i32>)>,
@@ -609,7 +609,7 @@ fn a_queued_device_that_stores_no_zeroes_gets_them_written() {
     });
 }
 
-/// Ends everything on another thread, which rings.
+/// Ends every operation on another thread, which rings.
 struct Elsewhere {
     wakeup: Arc<Wakeup>,
     ended: Arc<std::sync::Mutex<VecDeque<u64>>>,
@@ -645,7 +645,7 @@ impl QueuedDevice for Elsewhere {
 }
 
 #[test]
-fn a_queued_device_wakes_the_driver_by_its_descriptor_again_and_again() {
+fn a_queued_device_wakes_the_driver_repeatedly() {
     on_both(|mut fixture| {
         let wakeup = Arc::new(Wakeup::new().unwrap());
         put(&mut fixture, Box::new(Elsewhere { wakeup, ended: Arc::default() }));

@@ -13,21 +13,21 @@ use crate::driver::rights::wire::{Answer, Request, Task};
 /// Where the monitor listens, if the process has one.
 static MONITOR: OnceLock<Mutex<OwnedFd>> = OnceLock::new();
 
-/// From now on it is asked.
+/// From now on requests are sent to it.
 pub(super) fn set_monitor(socket: OwnedFd) {
     // There is one: it is forked once.
     let _ = MONITOR.set(Mutex::new(socket));
 }
 
-/// What stands at a path.
+/// The metadata of the file at a path.
 ///
 /// # Errors
-/// As the system says, or why the monitor refuses.
+/// The error of the system, or the reason of the monitor's refusal.
 pub fn metadata(path: &Path) -> io::Result<Metadata> {
     or_ask(std::fs::metadata(path), || opened(path, Task::Look)?.metadata())
 }
 
-/// Whether something is at a path; also what may not be looked at, as far as that is known.
+/// Whether a file exists at a path; inaccessible files count too, as far as they are known.
 pub fn exists(path: &Path) -> bool {
     match metadata(path) {
         Ok(_) => true,
@@ -97,7 +97,7 @@ pub fn remove_made(path: &Path) -> io::Result<()> {
     })
 }
 
-/// Asks the monitor, if there is one, for what the process may not do itself.
+/// Sends a request to the monitor, if there is one, for an operation that the process may not do itself.
 fn or_ask<T>(local: io::Result<T>, ask: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
     match local {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied && MONITOR.get().is_some() => ask(),

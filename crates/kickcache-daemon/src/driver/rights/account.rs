@@ -1,4 +1,4 @@
-//! The user that a daemon goes on as.
+//! The user account of the daemon after its start.
 
 use nix::unistd::{Gid, Group, Uid, User, getgrouplist};
 use std::ffi::CString;
@@ -29,7 +29,8 @@ impl Account {
             (known, _) => known,
         };
         let uid = known.as_ref().map(|known| known.uid).or(numbered);
-        let uid = uid.ok_or_else(|| format!("there is no user {user}; name one that exists, or make it"))?;
+        let uid =
+            uid.ok_or_else(|| format!("there is no user {user}; name an existing one, or create it"))?;
         let gid = match group {
             None => known.as_ref().map(|known| known.gid).ok_or_else(|| {
                 format!("the user {user} has no group, as it is in no list of users; name one ({user}:GROUP)")
@@ -37,7 +38,7 @@ impl Account {
             Some(group) => {
                 let found = Group::from_name(group).map_err(|error| unreadable("group", group, error))?;
                 let gid = found.map(|found| found.gid).or_else(|| number(group).map(Gid::from_raw));
-                gid.ok_or_else(|| format!("there is no group {group}; name one that exists, or make it"))?
+                gid.ok_or_else(|| format!("there is no group {group}; name an existing one, or create it"))?
             }
         };
         let name = known.and_then(|known| CString::new(known.name).ok());
@@ -56,7 +57,7 @@ impl Account {
     }
 }
 
-/// The number of a user or group; the highest one is nobody's, as the system means "as it is" by it.
+/// The number of a user or group; the highest one is reserved, as the system uses it for "unchanged".
 fn number(text: &str) -> Option<u32> {
     text.parse().ok().filter(|number| *number != u32::MAX)
 }

@@ -1,4 +1,4 @@
-//! Folders that a daemon writes to become those of the user that it goes on as.
+//! Changes the owner of the daemon's writable folders to its user account.
 
 use std::ffi::OsStr;
 use std::fs::{DirEntry, File, Metadata};
@@ -15,7 +15,7 @@ use rustix::process::{Gid, Uid};
 use crate::driver::rights::account::Account;
 use crate::driver::rights::trusted_path::{Untrusted, walk};
 
-/// What a folder is for, and with that what may be in it.
+/// The purpose of a folder, which decides its allowed contents.
 #[derive(Clone, Copy, Debug)]
 pub enum Purpose {
     /// Records, which become the user's, too.
@@ -23,13 +23,13 @@ pub enum Purpose {
         /// Whether a record has this name. A file with another name may belong to another program.
         is_record: fn(&OsStr) -> bool,
     },
-    /// Sockets. Those that nobody serves are removed.
+    /// Sockets. Those without a server are removed.
     Sockets,
 }
 
-/// Gives a folder to a user: it is made if it is missing, with those above it. One of root's is given away if it holds what it should
-/// hold; any other one stays as it is, and whether the user may write there shows later. `passed` are sockets that the process was
-/// started with: they are its own, wherever they are.
+/// Gives a folder to a user: it is created if it is missing, with its parents. A folder of root is given away
+/// if it has only expected contents; any other folder is unchanged, and a later write shows whether the user
+/// may use it. `passed` are sockets that the process was started with: they belong to it, wherever they are.
 ///
 /// # Errors
 /// A sentence.
@@ -66,7 +66,7 @@ pub fn give(path: &Path, purpose: Purpose, account: &Account, passed: &[PathBuf]
     let mut entries: Vec<DirEntry> =
         std::fs::read_dir(path).map_err(failed)?.collect::<Result<_, _>>().map_err(failed)?;
     entries.retain(|entry| !passed.contains(&entry.path()));
-    // All of them before any is changed.
+    // All entries are checked before any is changed.
     for entry in &entries {
         check_entry(&entry.path(), &entry.metadata().map_err(failed)?, purpose, account)?;
     }
@@ -81,11 +81,12 @@ pub fn give(path: &Path, purpose: Purpose, account: &Account, passed: &[PathBuf]
         }
         .map_err(|error| failed(error.into()))?;
     }
-    // The last one: until now nobody else can have put anything there.
+    // The folder is last: until now no other user could add files.
     fchown(&folder, uid, gid).map_err(|error| failed(error.into()))
 }
 
-/// Removes what a daemon that was root left in a folder of the user's: the user may not even see that nobody serves it.
+/// Removes sockets that a former root daemon left in a folder of the user: the user may not be able to detect
+/// that they are unserved.
 fn clear(path: &Path) -> io::Result<()> {
     let flags = libc::O_DIRECTORY | libc::O_NOFOLLOW;
     let folder = File::options().read(true).custom_flags(flags).open(path)?;
@@ -99,7 +100,8 @@ fn clear(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether nobody serves a socket. One at which many wait already is served by somebody, who is not waited for.
+/// Whether no process serves a socket. A socket with a full backlog is served; this call does not wait for
+/// it.
 fn is_dead(path: &Path) -> bool {
     connect_at_once(path).is_err_and(|error| error == Errno::CONNREFUSED)
 }
@@ -116,7 +118,7 @@ fn is_roots_alone(metadata: &Metadata) -> bool {
     metadata.is_dir() && metadata.uid() == 0 && metadata.mode() & 0o022 == 0
 }
 
-/// Makes the folders above one, for everybody to pass through.
+/// Creates the parents of a folder, accessible to all users.
 fn make_above(path: &Path) -> Result<(), Untrusted> {
     let Some(above) = path.parent() else { return Ok(()) };
     if above.exists() {
@@ -142,7 +144,7 @@ fn check_entry(path: &Path, found: &Metadata, purpose: Purpose, account: &Accoun
     };
     let folder = path.parent().unwrap_or(path).display();
     Err(format!(
-        "the folder {folder} is root's, and is not given to the user {}: it holds {}, {what}; name another folder, or give this one away",
+        "the folder {folder} is root's, and is not given to the user {}: it holds {}, {what}; name another folder, or change its owner yourself",
         account.name,
         path.display()
     ))

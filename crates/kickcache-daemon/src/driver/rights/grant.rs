@@ -1,4 +1,4 @@
-//! What the monitor may open.
+//! The files that the monitor may open.
 
 use std::fs::{File, Metadata};
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use crate::driver::rights::trusted_path::{Identity, Walked, walk};
 /// Loop devices upon loop devices that are looked through.
 const LAYERS_MAX: usize = 8;
 
-/// What may be done with a thing.
+/// The permitted operations on a file.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Right {
     /// It may be read.
@@ -20,19 +20,19 @@ pub enum Right {
     Make,
 }
 
-/// A thing that is named, and what may be done with it.
+/// A named file, and the permitted operations on it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Grant {
     /// From the root.
     pub path: PathBuf,
-    /// What may be done.
+    /// The permitted operations.
     pub right: Right,
 }
 
 impl Grant {
-    /// What may be done with what was found, by whatever name it was, because of this grant. A file that a device lies on may be
-    /// read, as it has the same bytes: it is locked along with the device. Its path is walked like any other one, as others may put
-    /// something there when the file is gone.
+    /// The operations that this grant permits on a file that was found, by any of its names. A file below a
+    /// device may be read, because it has the same bytes: it is locked along with the device. Its path is
+    /// walked like any other one, as other users may create another file there after its removal.
     pub(super) fn right_to(&self, found: &Metadata) -> Option<Right> {
         let wanted = Identity::of(found);
         let mut above = at(&self.path)?;
@@ -48,7 +48,7 @@ impl Grant {
         None
     }
 
-    /// Whether it names a place where nothing is, by this folder and name.
+    /// Whether it names a missing file, by this folder and name.
     pub(super) fn is_place(&self, place: &Walked) -> bool {
         let same = |file: &File, other: &File| {
             let identity = |file: &File| file.metadata().ok().map(|metadata| Identity::of(&metadata));
@@ -58,7 +58,7 @@ impl Grant {
     }
 }
 
-/// What a path leads to, if root alone decides that.
+/// The target of a path, if root alone decides it.
 fn at(path: &Path) -> Option<Metadata> {
     walk(path).ok()?.found?.metadata().ok()
 }

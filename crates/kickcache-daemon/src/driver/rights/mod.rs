@@ -1,8 +1,8 @@
-//! A daemon that root started goes on as another user. A small part of it, the monitor, stays root, and opens what that user may
-//! not: what is named in the configuration, and nothing else.
+//! A daemon that root started continues as another user. A small part of it, the monitor, stays root, and
+//! opens only files that the configuration names and that this user may not open.
 //!
-//! The monitor is forked before there is any thread. It hears requests on a socket of its own, and answers with descriptors.
-//! Everything that touches a device by its path goes through [`access`].
+//! The monitor is forked before there is any thread. It receives requests on a socket of its own, and answers
+//! with descriptors. All accesses to a device by its path go through [`access`].
 
 pub mod access;
 pub mod account;

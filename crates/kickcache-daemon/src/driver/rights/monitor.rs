@@ -1,4 +1,4 @@
-//! The part that stays root: it opens what is granted, and answers with descriptors.
+//! The part that stays root: it opens granted files, and answers with descriptors.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -16,25 +16,26 @@ use crate::driver::rights::wire::{Answer, Request, Task, hand_answers};
 
 /// Requests that are answered at once: a device may hang while it is opened.
 const REQUESTS_MAX: usize = 256;
-/// Flags of open(2) that may be asked for.
+/// The allowed flags of open(2).
 const FLAGS: i32 = libc::O_ACCMODE | libc::O_DIRECT | libc::O_EXCL | libc::O_NONBLOCK;
 
-/// Reads anew what is granted: the configuration may have changed.
+/// Reads the grants again: the configuration may have changed.
 pub(super) type Reread = dyn Fn() -> Result<Vec<Grant>, String> + Send + Sync;
 
-/// What the monitor knows.
+/// The state of the monitor.
 pub(super) struct Monitor {
     pub(super) granted: Mutex<Vec<Grant>>,
     pub(super) reread: Box<Reread>,
-    /// Whose the daemon is, for messages.
+    /// The user of the daemon, for messages.
     pub(super) user: String,
-    /// Where to name what may be opened, for messages.
+    /// The place where grants are configured, for messages.
     pub(super) named_in: String,
     /// Files that it made.
     pub(super) made: Mutex<Vec<Made>>,
 }
 
-/// A file that was made: what it is and where. Elsewhere, or if something else is there, it is nobody's to remove.
+/// A file that the monitor created: its identity and place. If it moved, or another file is there, the
+/// monitor does not remove it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Made {
     folder: Identity,
@@ -59,7 +60,7 @@ impl Monitor {
                     let Ok(answers) = hand_answers(socket) else { return };
                     answer_aside(&monitor, &busy, request, answers);
                 }
-                // What makes no sense comes from no daemon that is well.
+                // A healthy daemon sends no invalid requests.
                 Ok(None) | Err(_) => return,
             }
         }
@@ -95,7 +96,7 @@ impl Monitor {
         }
     }
 
-    /// There is nothing at a place.
+    /// No file exists at a place.
     fn make(&self, request: &Request, place: &Walked) -> Result<Answer, Refused> {
         let wanted = if request.task == Task::Make { Right::Make } else { Right::Read };
         self.check(&request.path, |grant| grant.right >= wanted && grant.is_place(place))?;
@@ -120,7 +121,8 @@ impl Monitor {
         Ok(Answer::Done)
     }
 
-    /// Refuses what is not granted by the configuration as it is now, or, where that cannot be read, as it was.
+    /// Refuses a request without a grant in the present configuration, or, if that cannot be read, in the
+    /// previous one.
     fn check(&self, path: &Path, is_granted: impl Fn(&Grant) -> bool) -> Result<(), Refused> {
         let now = (self.reread)();
         let known = {
@@ -138,12 +140,12 @@ impl Monitor {
         }
         let why = now.err().map(|why| format!(" ({why})")).unwrap_or_default();
         Err(Refused::Sentence(format!(
-            "the user {} may not open it, and the monitor opens what is named{why}; name it in {}, or give the user rights to it",
+            "the user {} may not open it, and the monitor opens only named devices{why}; name it in {}, or give the user rights to it",
             self.user, self.named_in
         )))
     }
 
-    /// What is there, and on the way, is told of what is named only.
+    /// Details of a path are reported only if the configuration names the path.
     fn tell_if_named(&self, path: &Path, refused: Refused) -> Refused {
         self.check(path, |grant| grant.path == path).err().unwrap_or(refused)
     }
@@ -178,7 +180,7 @@ impl From<rustix::io::Errno> for Refused {
     }
 }
 
-/// Opens what was found, and nothing that may be there by now. Pipes and the like are not opened.
+/// Opens the file that was found, not one that replaced it since. Pipes and the like are not opened.
 fn open_again(found: &File, flags: i32) -> Result<OwnedFd, Refused> {
     use std::os::unix::fs::FileTypeExt;
     let kind = found.metadata()?.file_type();
@@ -198,12 +200,12 @@ fn answer_aside(monitor: &Arc<Monitor>, busy: &Arc<AtomicUsize>, request: Reques
     }
     let (monitor, its) = (Arc::clone(monitor), Arc::clone(busy));
     let answer = move || {
-        // Nobody may be left to hear it.
+        // The receiver may be closed.
         let _ = monitor.answer(&request).send(&answers);
         its.fetch_sub(1, Ordering::AcqRel);
     };
     if std::thread::Builder::new().spawn(answer).is_err() {
-        // The other end of `answers` finds that nobody has it any more.
+        // The other end of `answers` detects that the request was dropped.
         busy.fetch_sub(1, Ordering::AcqRel);
     }
 }

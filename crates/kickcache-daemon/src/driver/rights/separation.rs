@@ -16,19 +16,20 @@ use crate::driver::rights::grant::Grant;
 use crate::driver::rights::monitor::Monitor;
 use crate::driver::rights::wire::Ends;
 
-/// What its end means.
-pub const MONITOR_ENDED: &str = "the monitor, the part of the daemon that is root, has ended: what is open is served on, and nothing \
-                                 else is opened that needs its rights; start the daemon again";
-/// What the monitor needs of the rights of root.
+/// The meaning of its end.
+pub const MONITOR_ENDED: &str = "the monitor, the part of the daemon that is root, has ended: open \
+                                 devices are served on, but no other one that needs its rights can be \
+                                 opened; start the daemon again";
+/// The capability of root that the monitor needs.
 const KEPT: CapabilitySet = CapabilitySet::DAC_OVERRIDE;
 
-/// How the monitor comes to what it may open.
+/// The source of the monitor's grants.
 pub struct Granting {
     /// At the start.
     pub granted: Vec<Grant>,
-    /// Reads it anew: the configuration may have changed.
+    /// Reads the grants again: the configuration may have changed.
     pub reread: Box<dyn Fn() -> Result<Vec<Grant>, String> + Send + Sync>,
-    /// Where to name what may be opened, for messages.
+    /// The place where grants are configured, for messages.
     pub named_in: String,
 }
 
@@ -45,7 +46,7 @@ pub fn has_monitor_ended() -> bool {
 pub struct Separated(Pid);
 
 impl Separated {
-    /// Has the log say when the monitor ends before the daemon does, which goes on.
+    /// Logs if the monitor ends before the daemon, which continues.
     ///
     /// # Errors
     /// If there can be no thread for it.
@@ -59,10 +60,11 @@ impl Separated {
     }
 }
 
-/// Forks the monitor, and has this process go on as the user, with no right that is not its own, and none to come.
+/// Forks the monitor, and makes this process continue as the user, with only the user's rights and without a
+/// way to regain others.
 ///
 /// # Errors
-/// What the system refused, by name. The process must end then.
+/// The step that the system refused, by name. The process must end then.
 pub fn separate(account: &Account, granting: Granting) -> io::Result<Separated> {
     if std::fs::read_dir("/proc/self/task")?.count() != 1 {
         return Err(io::Error::other("there are threads already"));
@@ -77,7 +79,7 @@ pub fn separate(account: &Account, granting: Granting) -> io::Result<Separated> 
     let Granting { granted, reread, named_in } = granting;
     let (user, made) = (account.name.clone(), Mutex::default());
     let monitor = Monitor { granted: Mutex::new(granted), reread, user, named_in, made };
-    // SAFETY: there is one thread, so that the child finds no lock that nobody unlocks.
+    // SAFETY: there is one thread, so that the child has no lock held by another thread.
     match unsafe { libc::fork() } {
         -1 => Err(named("fork the monitor", io::Error::last_os_error())),
         0 => {
@@ -112,12 +114,13 @@ fn be_monitor(monitor: Monitor, socket: &OwnedFd) -> ! {
     std::process::exit(i32::from(limited.is_err()))
 }
 
-/// Closes what the daemon was started with: sockets of socket activation are its own.
+/// Closes the other descriptors that the daemon was started with: sockets of socket activation belong to the
+/// daemon.
 fn close_others(kept: RawFd) {
     let open = std::fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
     let open: Vec<RawFd> = open.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
     for fd in open.into_iter().filter(|fd| *fd > libc::STDERR_FILENO && *fd != kept) {
-        // SAFETY: nothing in this process, which is a moment old, uses any of them.
+        // SAFETY: this process has just started, and does not use these descriptors.
         unsafe { libc::close(fd) };
     }
 }
@@ -134,7 +137,7 @@ fn become_user(account: &Account) -> io::Result<()> {
     let sets = CapabilitySets { effective: none, permitted: none, inheritable: none };
     set_capabilities(None, sets).map_err(|error| named("give up capabilities", error))?;
     if nix::unistd::setuid(nix::unistd::Uid::from_raw(0)).is_ok() {
-        return Err(io::Error::other("cannot give up the rights of root: they come back"));
+        return Err(io::Error::other("cannot give up the rights of root: they can be regained"));
     }
     Ok(())
 }

@@ -1,4 +1,5 @@
-//! What a daemon that is an enemy by now can have of its monitor. Root is needed: only root's folders are trusted.
+//! The files that a compromised daemon can get from its monitor. Root is needed: only root's folders are
+//! trusted.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -21,7 +22,7 @@ use super::monitor::Monitor;
 use super::trusted_path::{Reach, Untrusted, check_file_of_root, check_private, walk, walk_for_caller};
 use super::wire::{Answer, Ends, Request, Task};
 
-/// Nobody's number, whatever it is called here.
+/// An unused user id, whatever its name here.
 const OTHER: u32 = 65_534;
 
 /// A folder of records.
@@ -49,7 +50,7 @@ fn is_refused(path: &Path) -> bool {
 }
 
 #[test]
-fn a_path_is_walked_as_long_as_root_alone_decides_where_it_leads() {
+fn a_path_is_followed_only_while_root_controls_it() {
     need_root!();
     let top = folder();
     let at = |name: &str| top.path().join(name);
@@ -100,7 +101,7 @@ fn a_folder_that_others_may_change_leads_nowhere() {
 }
 
 #[test]
-fn a_link_in_a_folder_of_others_leads_nowhere_for_a_caller() {
+fn links_in_foreign_folders_are_not_followed_for_callers() {
     need_root!();
     let top = folder();
     let at = |name: &str| top.path().join(name);
@@ -125,7 +126,7 @@ fn a_link_in_a_folder_of_others_leads_nowhere_for_a_caller() {
 }
 
 #[test]
-fn a_folder_is_private_if_root_and_the_caller_alone_can_write() {
+fn a_folder_writable_by_root_and_caller_only_is_private() {
     need_root!();
     let top = folder();
     let at = |name: &str| top.path().join(name);
@@ -204,7 +205,7 @@ impl Running {
 }
 
 #[test]
-fn nothing_is_opened_that_is_not_named_by_whatever_path() {
+fn no_path_opens_a_file_that_was_not_named() {
     need_root!();
     let running = Running::start();
     running.write("mine").unwrap().write_all(b"MINE").unwrap();
@@ -223,16 +224,16 @@ fn nothing_is_opened_that_is_not_named_by_whatever_path() {
         assert!(running.write(name).is_err(), "{name}");
     }
     assert!(running.is_refused("link-to-other") && running.is_refused("theirs/../other"));
-    // Whether something is there is not told either.
+    // The existence of a file is not revealed either.
     assert!(running.is_refused("nothing") && running.is_refused("nothing/below"));
-    // What is named, in a folder where the enemy can put another thing.
+    // A named file, in a folder where the attacker can replace it.
     chown(running.top.path(), Some(OTHER), None).unwrap();
     fs::rename(running.at("other"), running.at("mine")).unwrap();
     assert!(running.is_refused("mine"));
 }
 
 #[test]
-fn a_right_is_what_was_granted_and_no_more() {
+fn a_right_is_limited_to_its_grant() {
     need_root!();
     let running = Running::start();
     assert!(running.is_refused("read"));
@@ -247,7 +248,7 @@ fn a_right_is_what_was_granted_and_no_more() {
     assert!(matches!(running.ask(Task::Remove, "new"), Answer::Done));
     assert!(!running.at("new").exists());
     assert!(matches!(running.ask(Task::Make, "newer"), Answer::Refused(_)));
-    // What was made and put aside is root's.
+    // A file that was created and moved away is root's.
     assert!(matches!(running.ask(Task::Make, "new"), Answer::Opened(_)));
     fs::rename(running.at("new"), running.at("kept")).unwrap();
     assert!(matches!(running.ask(Task::Remove, "kept"), Answer::Failed(libc::EPERM)));
@@ -256,7 +257,7 @@ fn a_right_is_what_was_granted_and_no_more() {
 }
 
 #[test]
-fn what_a_named_device_lies_on_may_be_read_unless_others_can_put_something_there() {
+fn the_files_below_a_named_device_are_readable_if_protected() {
     need_root!();
     let top = folder();
     let at = |name: &str| top.path().join(name);
@@ -281,7 +282,7 @@ fn what_a_named_device_lies_on_may_be_read_unless_others_can_put_something_there
 }
 
 #[test]
-fn the_highest_number_is_nobody() {
+fn the_highest_user_id_is_invalid() {
     for (user, group) in [("4294967295", Some("5")), ("0", Some("4294967295"))] {
         let refused = Account::find(user, group).unwrap_err();
         assert!(refused.contains("4294967295; name one that exists"), "{refused}");
@@ -289,7 +290,7 @@ fn the_highest_number_is_nobody() {
 }
 
 #[test]
-fn what_the_configuration_names_by_now_is_opened_and_nothing_else() {
+fn only_paths_of_the_present_configuration_are_opened() {
     need_root!();
     let running = Running::start();
     assert!(running.is_refused("other"));
@@ -315,7 +316,7 @@ fn a_daemon_that_ends_or_talks_nonsense_ends_its_monitor() {
 }
 
 #[test]
-fn a_monitor_that_has_ended_is_told_of() {
+fn the_end_of_a_monitor_is_reported() {
     let Ends { here: socket, there: its } = Ends::make().unwrap();
     drop(its);
     let request = Request { task: Task::Look, path: "/".into() };
@@ -339,7 +340,7 @@ fn a_configuration_is_trusted_if_root_alone_may_change_it() {
 }
 
 #[test]
-fn a_folder_is_given_away_with_what_belongs_into_it() {
+fn a_folder_changes_its_owner_with_its_expected_files() {
     need_root!();
     let top = folder();
     let account = Account::find("65534", Some("65534")).unwrap();
@@ -361,16 +362,16 @@ fn a_folder_is_given_away_with_what_belongs_into_it() {
     fs::remove_file(at("state/letters")).unwrap();
     give(&at("state"), STATE, &account, &[]).unwrap();
     assert_eq!((owner("state"), owner("state/origin-a.json")), (OTHER, OTHER));
-    // Its contents are the user's by now: root touches none of them.
+    // Its contents belong to the user now: root does not change them.
     fs::write(at("state/cache-b.json"), "{}").unwrap();
     give(&at("state"), STATE, &account, &[]).unwrap();
     assert_eq!(owner("state/cache-b.json"), 0);
-    // But for sockets of a daemon of root's that is gone.
+    // Sockets of an ended root daemon are the exception.
     let served = UnixListener::bind(at("run/k/served")).unwrap();
     drop(UnixListener::bind(at("run/k/left")).unwrap());
     give(&at("run/k"), Purpose::Sockets, &account, &[]).unwrap();
     assert!(at("run/k/served").exists() && !at("run/k/left").exists());
-    // Nor is one waited for who takes nobody in.
+    // The check does not wait for a server that accepts no connections.
     let mut waiting = Vec::new();
     while let Ok(one) = connect_at_once(&at("run/k/served")) {
         waiting.push(one);
@@ -381,7 +382,7 @@ fn a_folder_is_given_away_with_what_belongs_into_it() {
 }
 
 #[test]
-fn a_folder_with_what_is_anothers_is_not_given_away() {
+fn a_folder_with_foreign_files_keeps_its_owner() {
     need_root!();
     let top = folder();
     let account = Account::find("65534", Some("65534")).unwrap();

@@ -1,4 +1,5 @@
-//! Paths of which root alone, or root and the caller, control every directory: other users cannot exchange the file.
+//! Paths of which root alone, or root and the caller, control every directory: other users cannot exchange
+//! the file.
 
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
@@ -22,7 +23,7 @@ pub enum Untrusted {
     /// The system refused.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// Somebody else than root decides about a folder on the way.
+    /// A user other than root controls a folder on the way.
     #[error("others than root may change the folder {}", .0.display())]
     Folder(PathBuf),
 }
@@ -33,13 +34,13 @@ pub struct Walked {
     pub folder: File,
     /// Its name there.
     pub name: OsString,
-    /// What is there (`O_PATH`); `None` if there is nothing.
+    /// The file (`O_PATH`); `None` if there is none.
     pub found: Option<File>,
-    /// Who can exchange the file.
+    /// The users with the right to exchange the file.
     pub reach: Reach,
 }
 
-/// Who can exchange the file at a path.
+/// The users with the right to exchange the file at a path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reach {
     /// Trusted users alone.
@@ -48,7 +49,7 @@ pub enum Reach {
     Others,
 }
 
-/// The owners whose directories are trusted, and the treatment of other directories.
+/// The owners of trusted directories, and the treatment of other directories.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Rule {
     /// Root; a path through another directory is refused.
@@ -98,8 +99,8 @@ pub(super) fn path_of(file: &File) -> io::Result<PathBuf> {
     std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()))
 }
 
-/// Walks a path from the root, name by name and link by link. Each folder on the way, and that of each link, belongs to root, and
-/// root alone may write to it; one that is sticky may be on the way to another folder of root's.
+/// Walks a path from the root, name by name and link by link. Each folder on the way, and that of each link,
+/// belongs to root, and root alone may write to it; a sticky folder is allowed before another folder of root.
 ///
 /// # Errors
 /// [`Untrusted`]; also if a folder on the way is missing.
@@ -146,7 +147,7 @@ fn walk_by(path: &Path, rule: Rule) -> Result<Walked, Untrusted> {
             folder = next;
             continue;
         }
-        // Others may have made it, or be the ones who move it.
+        // Other users may have created it, or may move it.
         if folder.is_shared {
             if metadata.is_symlink() || rule == Rule::RootAlone {
                 return Err(folder.refuse());
@@ -183,7 +184,7 @@ fn names(path: &Path) -> VecDeque<OsString> {
     path.components().filter_map(step).collect()
 }
 
-/// What tells one thing from another one, whatever its name.
+/// The identity of a file, independent of its name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Identity {
     /// A block device, by its number.

@@ -1,5 +1,6 @@
-//! What the daemon and its monitor send one another. A request is one message; the monitor hands back the end of a socket on which
-//! it answers, as devices may hang while they are opened, and others shall not wait for that. An answer has a descriptor.
+//! Messages between the daemon and its monitor. A request is one message; the monitor returns a socket for
+//! the answer, because devices may hang while they are opened, and other requests must not wait for that. An
+//! answer has a descriptor.
 
 use std::ffi::OsString;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -18,16 +19,16 @@ const LENGTH_MAX: usize = 8192;
 /// Bytes in front of a path.
 const HEAD: usize = 5;
 
-/// What shall be done with a path.
+/// The operation on a path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Task {
     /// Find it (`O_PATH`).
     Look,
     /// Open it, with these flags of open(2).
     Open(i32),
-    /// Open it to write, made if there is nothing.
+    /// Open it to write; create it if it is missing.
     Make,
-    /// Remove what was made.
+    /// Remove a file that the monitor created.
     Remove,
 }
 
@@ -38,7 +39,7 @@ pub(super) struct Request {
     pub(super) path: PathBuf,
 }
 
-/// What came of it.
+/// The result.
 #[derive(Debug)]
 pub(super) enum Answer {
     /// It is open.
@@ -47,7 +48,7 @@ pub(super) enum Answer {
     Done,
     /// The system refused, with this number.
     Failed(i32),
-    /// The monitor refused, and says why.
+    /// The monitor refused, with a reason.
     Refused(String),
 }
 
@@ -66,7 +67,7 @@ impl Ends {
 }
 
 impl Request {
-    /// Sends it; gives where the answer comes.
+    /// Sends the request; returns the socket for the answer.
     pub(super) fn send(&self, to: impl AsFd) -> io::Result<OwnedFd> {
         let (task, flags) = match self.task {
             Task::Look => (0, 0),
@@ -81,9 +82,10 @@ impl Request {
         receive(to)?.fd.ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
     }
 
-    /// The next one; `None` at the end. What makes no sense is an error.
+    /// The next request; `None` at the end. An invalid request is an error.
     pub(super) fn receive(from: impl AsFd) -> io::Result<Option<Request>> {
-        // Descriptors that come along are closed. Nothing is answered on them, as they may lead to somebody who trusts root.
+        // Descriptors in the message are closed. The monitor does not answer on them, as they may lead to a
+        // process that trusts root.
         let Message { bytes, .. } = receive(from)?;
         if bytes.is_empty() {
             return Ok(None);
@@ -102,7 +104,7 @@ impl Request {
     }
 }
 
-/// Tells who asked where the answer comes; gives the end to answer on.
+/// Sends the client its socket for the answer; returns the other end.
 pub(super) fn hand_answers(to: impl AsFd) -> io::Result<OwnedFd> {
     let Ends { here, there } = Ends::make()?;
     send(to, &[0], Some(there.as_fd()))?;
@@ -133,7 +135,7 @@ impl Answer {
     }
 }
 
-/// A message as it comes.
+/// A received message.
 struct Message {
     bytes: Vec<u8>,
     fd: Option<OwnedFd>,
@@ -161,7 +163,7 @@ fn receive(from: impl AsFd) -> io::Result<Message> {
         recvmsg(from.as_fd(), &mut [IoSliceMut::new(&mut bytes)], &mut control, RecvFlags::CMSG_CLOEXEC)
     })?;
     if received.flags.contains(ReturnFlags::CTRUNC) {
-        // A descriptor came along for which there was no place.
+        // The message had a descriptor without room for it.
         return Err(io::Error::from_raw_os_error(libc::EMFILE));
     }
     bytes.truncate(received.bytes);

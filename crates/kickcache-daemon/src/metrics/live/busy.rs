@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use crate::driver::device::sysfs;
 use crate::driver::rights::access;
 
-/// Where a device's time at work stands among the numbers of its file `stat`, in milliseconds.
+/// The field of a device's busy time in its file `stat`, in milliseconds.
 const BUSY_FIELD: usize = 9;
 
 /// The clocks of devices, found once each.
@@ -19,7 +19,8 @@ pub(super) struct BusyClock {
 }
 
 impl BusyClock {
-    /// Milliseconds for which a device, or that below a file, was at work; nothing for what is no path, or in memory.
+    /// Milliseconds for which a device, or the device of a file, was busy; `None` if it is no path, or in
+    /// memory.
     pub(super) fn millis(&mut self, path: &Path) -> Option<u64> {
         if !self.stats.contains_key(path) {
             self.stats.insert(path.into(), stat_of(path));
@@ -53,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_device_has_no_clock() {
+    fn a_path_that_is_no_device_has_no_clock() {
         let mut clock = BusyClock::default();
         let paths = ["nbd://localhost/a", "/nowhere/at/all", "/proc/self/stat", "relative"];
         assert_eq!(paths.map(|path| clock.millis(Path::new(path))), [None; 4]);

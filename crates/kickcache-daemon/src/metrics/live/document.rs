@@ -1,4 +1,4 @@
-//! What the page asks for, as JSON.
+//! The page's data, as JSON.
 
 use std::collections::VecDeque;
 use std::fmt::Write;
@@ -12,14 +12,14 @@ use crate::metrics::live::history::{
 };
 use crate::metrics::live::totals::{CACHE_COLUMNS, VOLUME_COLUMNS};
 
-/// Whether a document is to have what seldom changes.
+/// Whether a document has the data that seldom change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::metrics) enum Curves {
     Sent,
     LeftOut,
 }
 
-/// What a document is made of.
+/// The parts of a document.
 pub(super) struct Shown<'a> {
     /// The last report, if there was one.
     pub(super) report: Option<&'a Report>,
@@ -27,7 +27,7 @@ pub(super) struct Shown<'a> {
     pub(super) happenings: &'a Happenings,
 }
 
-/// All that came since a second.
+/// All data since a second.
 pub(super) fn document(shown: &Shown<'_>, since: u64, curves: Curves) -> String {
     let mut text = String::from("{");
     let _ = write!(text, "\"state\":{}", state(shown, curves));
@@ -42,7 +42,7 @@ pub(super) fn document(shown: &Shown<'_>, since: u64, curves: Curves) -> String 
     text + "}"
 }
 
-/// How things are, and what happened.
+/// The present state, and recent events.
 fn state(shown: &Shown<'_>, curves: Curves) -> Value {
     let Some(report) = shown.report else { return Value::Null };
     let caches = report.caches.iter().map(|cache| cache_state(cache, curves));

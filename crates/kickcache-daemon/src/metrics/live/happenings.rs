@@ -1,4 +1,4 @@
-//! What changed between two reports, in sentences.
+//! The changes between two reports, in sentences.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -10,13 +10,13 @@ use crate::control::report::{CacheReport, HealthWord, Report, VolumeReport};
 /// Happenings that are kept.
 const COUNT_MAX: usize = 200;
 
-/// What happened lately, the oldest first.
+/// Recent events, the oldest first.
 #[derive(Default)]
 pub(super) struct Happenings {
     pub(super) kept: VecDeque<Happening>,
 }
 
-/// Something that happened.
+/// An event.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Happening {
     pub(super) at: u64,
@@ -32,7 +32,7 @@ pub(super) enum Weight {
 }
 
 impl Happenings {
-    /// Looks what is new.
+    /// Finds changes.
     pub(super) fn look(&mut self, at: u64, before: Option<&Report>, now: &Report) {
         let Some(before) = before else {
             let begun =
@@ -43,7 +43,7 @@ impl Happenings {
             }
             let volumes = now.caches.iter().flat_map(|cache| &cache.volumes);
             volumes.filter(|volume| volume.incomplete).for_each(|volume| {
-                self.add(at, Weight::Bad, format!("the origin of {} may lack something", volume.name));
+                self.add(at, Weight::Bad, format!("the origin of {} may lack blocks", volume.name));
             });
             return;
         };
@@ -92,9 +92,9 @@ impl Happenings {
         }
         match (old.caching_paused_seconds, new.caching_paused_seconds) {
             (None, Some(_)) => {
-                self.add(at, Weight::Good, format!("what is read of {name} is not cached for a while"));
+                self.add(at, Weight::Good, format!("reads of {name} are not cached for a while"));
             }
-            (Some(_), None) => self.add(at, Weight::Good, format!("what is read of {name} is cached again")),
+            (Some(_), None) => self.add(at, Weight::Good, format!("reads of {name} are cached again")),
             (_, _) => {}
         }
         if old.size_bytes != new.size_bytes {

@@ -12,12 +12,12 @@ pub(super) const COARSE_COUNT: usize = 2_016;
 /// Numbers of a row.
 pub(super) const COLUMN_COUNT: usize = 12;
 
-/// What a volume or a cache device did in a span; what is not known is no number.
+/// The rates of a volume or a cache device in an interval; an unknown value is NaN.
 pub(super) type Row = [f32; COLUMN_COUNT];
-/// The rows of a span, by who did it.
+/// The rows of an interval, by subject.
 pub(super) type Rows = BTreeMap<Subject, Row>;
 
-/// Whom a row is about.
+/// The subject of a row.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Subject {
     /// A volume, by its name.
@@ -26,7 +26,7 @@ pub(super) enum Subject {
     Cache(String),
 }
 
-/// All that is kept.
+/// The whole history.
 #[derive(Default)]
 pub(super) struct Tracks {
     pub(super) fine: Track,
@@ -71,7 +71,7 @@ impl Track {
                 kept.pop_front();
             }
         }
-        // Whoever is gone for as long as anything is kept is forgotten.
+        // A subject without any value in the history is dropped.
         self.rows.retain(|_, kept| kept.iter().rev().any(|row| row.iter().any(|number| !number.is_nan())));
     }
 

@@ -1,9 +1,10 @@
-//! The live page: what the daemon did in the last hour and the last week, kept beside the metrics, and the page that draws it.
+//! The live page: the activity of the daemon in the last hour and the last week, kept together with the
+//! metrics, and the page that draws it.
 //!
-//! * `history`: the rings; `totals`: from reports to rows of them; `busy`: how long devices were at work.
-//! * `happenings`: what changed; `document`: all that as JSON, for the page; `view`: who keeps it.
+//! * `history`: the rings; `totals`: from reports to rows of the rings; `busy`: how long devices were busy.
+//! * `happenings`: events; `document`: all data as JSON, for the page; `view`: the owner of the data.
 //!
-//! Invariants: nothing is kept but what has a bound. The page needs nothing from elsewhere, and changes nothing.
+//! Invariants: all kept data is bounded. The page needs no external resource, and changes no state.
 
 mod busy;
 pub(super) mod document;
@@ -15,8 +16,8 @@ pub(super) mod view;
 #[cfg(test)]
 mod tests;
 
-/// The page; it asks for `history.json`.
+/// The page; it requests `history.json`.
 pub(super) const PAGE: &str = include_str!("page.html");
-/// What a browser lets the page do: nothing from elsewhere.
+/// The browser's policy for the page: no external resources.
 pub(super) const PAGE_POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; \
                                       img-src data:; connect-src 'self'; frame-ancestors 'none'; base-uri 'none'";

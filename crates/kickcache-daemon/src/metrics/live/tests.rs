@@ -1,4 +1,4 @@
-//! What is kept, for how long, and how the page gets it.
+//! The kept data, its age, and its transfer to the page.
 
 use std::time::{Duration, Instant};
 
@@ -76,7 +76,7 @@ fn each_second_has_its_row_and_five_minutes_have_one() {
 }
 
 #[test]
-fn who_asks_again_gets_what_is_new() {
+fn a_repeated_request_returns_the_news_only() {
     let view = view(20);
     let all = document(&view, 0, Curves::Sent);
     let times = all["fine"]["times"].as_array().unwrap();
@@ -88,7 +88,7 @@ fn who_asks_again_gets_what_is_new() {
 }
 
 #[test]
-fn what_is_kept_has_a_bound() {
+fn the_history_is_bounded() {
     let mut tracks = Tracks::default();
     let rows = |name: &str| [(Subject::Volume(name.into()), [1.0; COLUMN_COUNT])].into();
     (0..5).for_each(|second| tracks.add_fine(second, rows("gone")));
@@ -104,7 +104,7 @@ fn what_is_kept_has_a_bound() {
 }
 
 #[test]
-fn changes_are_told_once_each() {
+fn each_change_is_reported_once() {
     let mut view = view(4);
     let now = Instant::now();
     (5..8).for_each(|second| view.take(now, Some(scrape(second, "write-through"))));
@@ -120,7 +120,7 @@ fn changes_are_told_once_each() {
 }
 
 #[test]
-fn the_page_needs_nothing_from_elsewhere() {
+fn the_page_needs_no_external_resource() {
     for word in ["http://", "https://", "src=", "href=", "@import", "url(", "innerHTML"] {
         let found =
             PAGE.lines().find(|line| line.contains(word) && !line.contains("http://www.w3.org/2000/svg"));

@@ -1,4 +1,4 @@
-//! Counters of a moment, and what came between two of them.
+//! The counters at a moment, and their differences between two moments.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,7 +11,7 @@ use crate::latency::LatencyHistogram;
 use crate::metrics::live::busy::BusyClock;
 use crate::metrics::live::history::{COLUMN_COUNT, Row, Rows, Subject};
 
-/// The columns of a volume. What ends with `s` is a second's worth.
+/// The columns of a volume. A name that ends with `s` is a rate per second.
 pub(super) const VOLUME_COLUMNS: [&str; COLUMN_COUNT] = [
     "hits",
     "misses",
@@ -37,7 +37,7 @@ pub(super) struct Totals {
     of: BTreeMap<Subject, Counters>,
 }
 
-/// What only grows, and what stands beside it.
+/// Values that only grow, and other values.
 #[derive(Clone, Default)]
 struct Counters {
     grows: [u64; COLUMN_COUNT],
@@ -64,7 +64,7 @@ impl Totals {
         Totals { at, of }
     }
 
-    /// What was done since then.
+    /// The rows since an earlier moment.
     pub(super) fn rows_since(&self, before: &Totals) -> Rows {
         let seconds = self.at.duration_since(before.at).as_secs_f64().max(1e-3);
         let row = |(subject, counters): (&Subject, &Counters)| {

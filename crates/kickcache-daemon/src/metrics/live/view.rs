@@ -1,4 +1,4 @@
-//! What the live page shows, kept from look to look.
+//! The data of the live page, kept from sample to sample.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -9,11 +9,11 @@ use crate::metrics::live::history::{COARSE_SPAN, FINE_SPAN, Tracks};
 use crate::metrics::live::totals::Totals;
 use crate::metrics::scrape::Scrape;
 
-/// What the page shows.
+/// The data of the page.
 pub(in crate::metrics) struct LiveView {
     due: Instant,
     before: Option<Totals>,
-    /// Where the coarse row under way began.
+    /// The start of the present coarse row.
     coarse_before: Option<Totals>,
     tracks: Tracks,
     busy: BusyClock,
@@ -39,7 +39,7 @@ impl LiveView {
         self.due
     }
 
-    /// Takes in how things are; nothing if nobody says.
+    /// Takes a sample; without a report, the call has no effect.
     pub(in crate::metrics) fn take(&mut self, now: Instant, scrape: Option<Scrape>) {
         self.due = (self.due + FINE_SPAN).max(now + FINE_SPAN / 2);
         let Some(scrape) = scrape else { return };
@@ -61,7 +61,7 @@ impl LiveView {
         self.last = Some(scrape);
     }
 
-    /// All that came since a second, as JSON.
+    /// All data since a second, as JSON.
     pub(in crate::metrics) fn document(&self, since: u64, curves: Curves) -> String {
         let report = self.last.as_ref().map(|last| &last.report);
         document(&Shown { report, tracks: &self.tracks, happenings: &self.happenings }, since, curves)

@@ -1,8 +1,9 @@
 //! One byte of a cache device turned over, each in its turn: every block must read as before, fail, or the device must
 //! be refused.
 //!
-//! What recovery does not read cannot change what it finds, so that it runs anew only for the bytes that it reads; which
-//! these are is noted while it runs. For all others the block that stands there is looked at, checksum and all.
+//! Bytes that recovery does not read cannot change its result, so it runs again only for the bytes that it
+//! reads, which are recorded while it runs. For all others the block at that place is checked with its
+//! checksum.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -25,7 +26,7 @@ use crate::offline::metadata::recover;
 /// Of an 8 MiB device: a prime, so that the flips fall on every place of a structure.
 const STEP: usize = 509;
 
-/// Every how many-th byte is flipped; 1 is all of them.
+/// The distance of flipped bytes; 1 flips all of these.
 fn step() -> usize {
     std::env::var("KICKCACHE_FLIP_STEP").ok().and_then(|step| step.parse().ok()).unwrap_or(STEP)
 }
@@ -34,7 +35,7 @@ fn index(number: u64) -> usize {
     usize::try_from(number).unwrap()
 }
 
-/// What recovery made of a cache device, and the blocks of the device that it read for that.
+/// The result of recovery of a cache device, and the blocks of the device that it read.
 struct Recovered {
     /// In the order of their places.
     cached: Vec<(u64, CachedBlock)>,
@@ -62,7 +63,7 @@ fn recovered(device: &[u8]) -> Option<Recovered> {
     Some(Recovered { cached, read: read.into_inner() })
 }
 
-/// What a flip led to.
+/// The result of a flip.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Outcome {
     Same,
@@ -73,7 +74,7 @@ enum Outcome {
     Wrong(u64),
 }
 
-/// How often each came about, and where it went wrong.
+/// The count of each result, and the places of failures.
 #[derive(Default)]
 struct Tally {
     count: u64,
@@ -83,7 +84,7 @@ struct Tally {
     wrong: Vec<(u64, u64)>,
 }
 
-/// The devices as they were, and what must be read.
+/// The original devices, and the expected data.
 struct Bench {
     device: Vec<u8>,
     origin: Vec<u8>,
@@ -139,7 +140,7 @@ impl Bench {
         }
     }
 
-    /// With the metadata as they were, only the block that stands there can read otherwise.
+    /// With unchanged metadata, only the block at this place can read differently.
     fn judge_place(&self, device: &[u8], place: u64) -> Outcome {
         let cached = &self.untouched.cached;
         let Ok(found) = cached.binary_search_by_key(&place, |(place, _)| *place) else {
@@ -149,7 +150,7 @@ impl Bench {
         self.judge_block(cached.block.get(), self.read(device, place, &cached))
     }
 
-    /// What a client reads of every block.
+    /// The client's data of every block.
     fn judge_all(&self, device: &[u8], cached: &[(u64, CachedBlock)]) -> Outcome {
         let mut content: Vec<Option<&[u8]>> = self.origin.chunks(BLOCK_BYTES).map(Some).collect();
         for (place, cached) in cached {
@@ -166,7 +167,7 @@ impl Bench {
         if failed == 0 { Outcome::Same } else { Outcome::Fails(failed) }
     }
 
-    /// A clean block with a wrong checksum comes from the origin, a dirty one is an error.
+    /// A clean block with a wrong checksum is read from the origin, a dirty one is an error.
     fn read<'a>(&'a self, device: &'a [u8], place: u64, cached: &CachedBlock) -> Option<&'a [u8]> {
         let block = |bytes: &'a [u8], number: u64| &bytes[index(number) * BLOCK_BYTES..][..BLOCK_BYTES];
         let bytes = block(device, place);
@@ -220,14 +221,14 @@ impl Tally {
 }
 
 #[test]
-fn a_flipped_byte_after_a_clean_stop_is_never_wrong_data() {
+fn a_flipped_byte_never_gives_wrong_data_after_a_stop() {
     let tally = Bench::new(Ending::Clean).flip_all();
     tally.print("after a clean stop");
     let wrong = &tally.wrong;
     assert!(wrong.is_empty(), "{} flips gave wrong data, such as {:?}", wrong.len(), wrong.first());
 }
 
-/// The blocks of a device of which the log says that they were durable.
+/// The blocks of a device that the log records as durable.
 pub(super) fn durable(device: &[u8]) -> DurablePlaces {
     let mut simulated = SimulatedDevice::new(device.len() as u64);
     for (number, block) in (0..).zip(device.as_chunks::<BLOCK_BYTES>().0) {
@@ -236,9 +237,9 @@ pub(super) fn durable(device: &[u8]) -> DurablePlaces {
     durable_places(&simulated, simulated.blocks())
 }
 
-/// What a killed process wrote last has no second witness: there a flip looks like a torn write.
+/// The last writes of a killed process have no second record: a flip there looks like a torn write.
 #[test]
-fn a_flipped_byte_after_a_crash_is_never_wrong_data_where_the_log_says_that_it_was_durable() {
+fn a_flipped_byte_in_durable_data_never_gives_wrong_data() {
     let bench = Bench::new(Ending::Cut);
     let DurablePlaces { data, headers, journal } = durable(&bench.device);
     assert!(journal.len() > 2, "{journal:?}");

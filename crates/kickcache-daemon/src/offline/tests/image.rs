@@ -26,7 +26,7 @@ const LATE: Range<u64> = 700..705;
 /// A cache device with clean and dirty blocks, and the origin below it.
 pub(super) struct Image {
     pub(super) folder: tempfile::TempDir,
-    /// What each block of the volume must read as.
+    /// The expected data of each block of the volume.
     pub(super) expected: Vec<u8>,
 }
 
@@ -69,7 +69,7 @@ impl Image {
             image.work(&mut client, life);
             if ending == Ending::Cut && life == 3 {
                 image.write_late(&mut client);
-                // The server goes on with writeback and stops in order; the copies are of this moment.
+                // The server continues with writeback and stops in order; the copies are of this moment.
                 fs::copy(image.cache(), image.folder.path().join("cut")).unwrap();
                 fs::copy(image.origin(), image.folder.path().join("origin cut")).unwrap();
             }
@@ -127,7 +127,7 @@ impl Image {
         client.flush().unwrap();
     }
 
-    /// The log hears that a flush has ended with the next thing written to it.
+    /// The end of a flush reaches the log only with the next write to it.
     fn write_late(&mut self, client: &mut Client) {
         for block in LATE {
             client.flush().unwrap();

@@ -40,7 +40,7 @@ fn a_truncated_cache_device_is_refused() {
 }
 
 #[test]
-fn a_damaged_journal_makes_clean_blocks_suspect_and_a_repair_drops_them() {
+fn a_damaged_journal_makes_a_repair_drop_clean_blocks() {
     let image = Image::make(Ending::Cut);
     let path = image.cache();
     assert_eq!(look(&path).verdict, Verdict::Good);
@@ -58,9 +58,10 @@ fn a_damaged_journal_makes_clean_blocks_suspect_and_a_repair_drops_them() {
     assert_eq!((after.volumes[0].clean_blocks, after.volumes[0].dirty_blocks), (0, dirty));
 }
 
-/// A block of another cache, which a device of this layout cannot decode, where the next block of the journal goes.
+/// A block of another cache, which a device of this layout cannot decode, at the place of the journal's next
+/// block.
 #[test]
-fn what_a_cache_of_another_layout_left_is_no_damage() {
+fn remains_of_another_layout_are_no_damage() {
     let image = Image::make(Ending::Cut);
     let path = image.cache();
     let metadata = Metadata::read(open(&path)).unwrap();
@@ -84,7 +85,7 @@ fn what_a_cache_of_another_layout_left_is_no_damage() {
 }
 
 #[test]
-fn a_batch_header_that_rotted_is_refused_until_a_repair_goes_on_without_it() {
+fn a_damaged_batch_header_is_refused_until_a_repair() {
     let image = (0..5).map(|_| Image::make(Ending::Cut)).find(|image| rot_needed_header(&image.cache()));
     let image = image.expect("in one of five some segment without a summary has several batches");
     let path = image.cache();
@@ -112,8 +113,8 @@ fn rot_needed_header(path: &Path) -> bool {
 
 /// A stray write: zeroes over the whole ring.
 #[test]
-fn a_journal_that_is_gone_is_refused_until_a_repair_goes_on_without_it() {
-    // What was cut was stopped in earlier lives, which its superblock knows.
+fn a_missing_journal_is_refused_until_a_repair() {
+    // The cut image was stopped in earlier lives, which its superblock records.
     for ending in [Ending::Clean, Ending::Cut] {
         let image = Image::make(ending);
         let path = image.cache();
@@ -158,7 +159,7 @@ fn sentence(path: &Path) -> String {
 }
 
 #[test]
-fn what_is_no_cache_device_is_refused_with_a_sentence() {
+fn a_foreign_device_is_refused_with_a_sentence() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("c");
     assert_eq!(sentence(&path), "cannot read PATH: No such file or directory (os error 2)");
@@ -183,5 +184,5 @@ fn a_device_in_use_is_refused() {
     let file = File::create(&path).unwrap();
     file.lock().unwrap();
     let refused = sentence_of(read(&path).unwrap_err(), &path);
-    assert_eq!(refused, "PATH is in use; if a daemon serves it, ask that one: kickcache status");
+    assert_eq!(refused, "PATH is in use; if a daemon serves it, use: kickcache status");
 }

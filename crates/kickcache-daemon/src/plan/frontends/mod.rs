@@ -1,8 +1,8 @@
 //! How clients reach a volume: the settings of each front end, as flags and configuration files give them, and where clients
 //! find it while it is served.
 //!
-//! To add a front end: a file beside [`nbd`], [`vhost_user`] and [`ublk`] with its settings, a field of [`FrontendSpecs`] and a
-//! line in its lists, a field of [`ServedAt`].
+//! To add a front end: a file next to [`nbd`], [`vhost_user`] and [`ublk`] with its settings, a field of
+//! [`FrontendSpecs`] and a line in its lists, a field of [`ServedAt`].
 
 pub mod nbd;
 pub mod serial_number;
@@ -57,7 +57,7 @@ pub struct ServedAt {
     /// The block device of the host that the volume is.
     #[serde(default)]
     pub ublk: Option<String>,
-    /// The one that it was until somebody else removed it.
+    /// The block device that it was until another process removed it.
     #[serde(default)]
     pub ublk_removed: Option<String>,
 }
@@ -79,7 +79,7 @@ const GUEST_BLOCK: &str = "guest-block";
 const SERIAL: &str = "serial";
 
 impl FrontendSpecs {
-    /// The front ends, in the order in which people are told of them.
+    /// The front ends, in the order of messages.
     fn all(&self) -> [&dyn FrontendSpec; 3] {
         [&self.nbd, &self.ublk, &self.vhost_user]
     }
@@ -89,7 +89,7 @@ impl FrontendSpecs {
         [nbd::KEYS, vhost_user::KEYS, ublk::KEYS, &[GUEST_BLOCK, SERIAL]].concat()
     }
 
-    /// Reads the value of one of [`FrontendSpecs::keys`].
+    /// Reads the value of a key in [`FrontendSpecs::keys`].
     pub(super) fn read<'de, A: MapAccess<'de>>(&mut self, key: &str, map: &mut A) -> Result<(), A::Error> {
         if nbd::KEYS.contains(&key) {
             return self.nbd.read(key, map);
@@ -148,7 +148,7 @@ impl FrontendSpecs {
         self.all().into_iter().flat_map(|frontend| frontend.announcements(volume)).collect()
     }
 
-    /// Bytes of the logical block that a virtual machine, or the host, is told.
+    /// Bytes of the logical block that is reported to a virtual machine, or to the host.
     ///
     /// # Panics
     /// If the plan was not checked.
@@ -157,14 +157,14 @@ impl FrontendSpecs {
         u32::try_from(bytes).expect("checked to be 512 or 4096")
     }
 
-    /// Refuses what cannot be.
+    /// Refuses impossible values.
     pub(super) fn check(&self) -> Result<(), String> {
         self.guest_block.map_or(Ok(()), check_guest_block)?;
         self.all().into_iter().try_for_each(FrontendSpec::check)
     }
 }
 
-/// Reads the logical block size that a virtual machine is told.
+/// Parses the logical block size that is reported to a virtual machine.
 fn parse_guest_block(text: &str) -> Result<Size, String> {
     let size: Size = text.parse().map_err(|error| format!("{error}"))?;
     check_guest_block(size)?;

@@ -21,7 +21,8 @@ const ALLOW_CLIENT: &str = "allow-client";
 pub struct NbdSpec {
     /// NBD address: unix:PATH or tcp:HOST:PORT; may be given several times
     ///
-    /// Default: unix:$XDG_RUNTIME_DIR/kickcache/NAME.nbd.sock, or /run/kickcache/NAME.nbd.sock if that variable is not set.
+    /// Default: unix:$XDG_RUNTIME_DIR/kickcache/NAME.nbd.sock, or /run/kickcache/NAME.nbd.sock if that
+    /// variable is not set.
     #[arg(long, value_name = "ADDRESS", requires = "cache", value_parser = OsStringValueParser::new().try_map(|text| NbdAddress::parse(&text)))]
     pub nbd: Option<Vec<NbdAddress>>,
     /// Serve only NBD clients with this name in their certificate: NAME, CN=NAME or DNS=NAME; may be given several times
@@ -37,7 +38,7 @@ impl NbdSpec {
         NbdSpec { nbd: Some(addresses), allow_client: None }
     }
 
-    /// The place of a volume for which nobody named one.
+    /// The default address of a volume.
     pub(super) fn of_runtime_dir(volume: &str) -> NbdSpec {
         NbdSpec::at(vec![default_nbd(volume)])
     }
@@ -61,9 +62,7 @@ impl NbdSpec {
         let names: Result<Vec<AllowedClient>, NoName> = names.iter().map(|name| name.parse()).collect();
         let names = names.map_err(A::Error::custom)?;
         if names.is_empty() {
-            return Err(A::Error::custom(
-                "allow-client names nobody; name a client, or leave it out for all",
-            ));
+            return Err(A::Error::custom("allow-client is empty; name a client, or omit it to allow all"));
         }
         self.allow_client = Some(names);
         Ok(())

@@ -1,4 +1,4 @@
-//! What a plan must know of the settings of any front end.
+//! The interface of all front ends' settings for a plan.
 
 use std::path::Path;
 
@@ -20,7 +20,7 @@ pub trait FrontendSpec {
     /// Where it serves the volume of a name, in words.
     fn announcements(&self, volume: &str) -> Vec<String>;
 
-    /// Refuses what cannot be.
+    /// Refuses impossible values.
     ///
     /// # Errors
     /// A sentence.

@@ -13,7 +13,7 @@ pub(super) const KEYS: &[&str] = &["vhost-user"];
 #[derive(Clone, PartialEq, Eq, Debug, Default, clap::Args)]
 #[group(skip)]
 pub struct VhostUserSpec {
-    /// vhost-user-blk socket for a virtual machine; there is no NBD socket unless --nbd is given, too
+    /// vhost-user-blk socket for a virtual machine; without --nbd, the volume has no NBD socket
     #[arg(id = "vhost_user", long = "vhost-user", value_name = "PATH", requires = "cache")]
     pub path: Option<PathBuf>,
 }

@@ -1,4 +1,4 @@
-//! Where the origin of a volume is: of which kind, and what every kind says of itself.
+//! The place of a volume's origin: its kind, and the interface of all kinds.
 //!
 //! To add a kind: a file here with an [`OriginSpec`], its variant of [`OriginSource`], and how people write it ([`OriginSource::parse`]).
 
@@ -18,14 +18,14 @@ use crate::plan::nbd_uri::{NbdUri, UriError};
 use crate::plan::origin_source::outside::OutsideSource;
 use crate::plan::origin_source::spec::OriginSpec;
 
-/// Where the origin of a volume is; what it says of itself is an [`OriginSpec`].
+/// The place of a volume's origin; each kind is an [`OriginSpec`].
 #[derive(Clone, PartialEq, Debug)]
 pub enum OriginSource {
     /// A file or block device.
     Path(PathBuf),
     /// An export of an NBD server.
     Nbd(NbdUri),
-    /// Whatever the caller brings in: a simulation, or the device of a test.
+    /// An implementation of the caller: a simulation, or the device of a test.
     Outside(OutsideSource),
 }
 
@@ -44,7 +44,7 @@ pub enum OriginError {
 }
 
 impl OriginSource {
-    /// Reads what people write: a path, or a URI.
+    /// Parses the user's notation: a path, or a URI.
     ///
     /// # Errors
     /// If it is not UTF-8, or a URI that cannot be an origin.
@@ -84,7 +84,7 @@ impl OriginSource {
         }
     }
 
-    /// The kind, by what all kinds say of themselves.
+    /// The kind, by the interface of all kinds.
     fn spec(&self) -> &dyn OriginSpec {
         match self {
             OriginSource::Path(path) => path,
@@ -131,7 +131,7 @@ impl OriginSource {
     }
 }
 
-/// The part of a URI before its `://`; nothing if a text is a path.
+/// The part of a URI before its `://`; `None` if a text is a path.
 fn scheme(text: &str) -> Option<&str> {
     let (scheme, _) = text.split_once("://")?;
     let is_scheme = scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'+');
@@ -155,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_origin_is_found_again_by_what_a_cache_device_knows_of_it() {
+    fn an_origin_is_found_again_by_its_recorded_identity() {
         let of = |identity| OriginSource::of_identity(identity);
         assert_eq!(of("block:/dev/sdb"), OriginSource::Path("/dev/sdb".into()));
         assert_eq!(of("file:/srv/a:b"), OriginSource::Path("/srv/a:b".into()));
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_meant_as_a_uri_is_no_path() {
+    fn a_uri_is_never_treated_as_a_path() {
         let read = |text: &str| OriginSource::parse(OsStr::new(text));
         assert!(matches!(read("./nbd:x"), Ok(OriginSource::Path(_))));
         assert!(matches!(read("NBD://store/x"), Ok(OriginSource::Nbd(_))));

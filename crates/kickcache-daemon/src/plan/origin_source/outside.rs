@@ -1,4 +1,4 @@
-//! Origins that come from outside of the daemon: a simulation, or the device of a test.
+//! Origins that the caller of this crate implements: a simulation, or the device of a test.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,12 +7,12 @@ use crate::driver::device::OpenError;
 use crate::driver::queued_device::QueuedDevice;
 use crate::plan::origin_source::spec::OriginSpec;
 
-/// An origin that the daemon knows nothing about.
+/// An origin implemented outside of the daemon.
 pub trait OutsideOrigin: QueuedDevice {
     /// Bytes, a multiple of 4096; it does not change.
     fn size(&self) -> u64;
 
-    /// What the cache device recognises it by, such as `simulated:disk`.
+    /// The origin's identity on the cache device, such as `simulated:disk`.
     fn identity(&self) -> String;
 }
 
@@ -21,7 +21,7 @@ pub trait OutsideOrigin: QueuedDevice {
 pub struct OutsideSource(Arc<dyn Fn() -> Box<dyn OutsideOrigin> + Send + Sync>);
 
 impl OutsideSource {
-    /// One that a function makes.
+    /// An origin that a function creates.
     pub fn new(open: impl Fn() -> Box<dyn OutsideOrigin> + Send + Sync + 'static) -> OutsideSource {
         OutsideSource(Arc::new(open))
     }

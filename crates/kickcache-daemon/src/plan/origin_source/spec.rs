@@ -1,4 +1,4 @@
-//! What an origin of any kind says of itself before it is opened.
+//! The properties of an origin of any kind before it is opened.
 
 use std::path::{Path, PathBuf};
 
@@ -6,8 +6,8 @@ use kickcache_engine::config::OriginKind;
 
 use crate::driver::device::{OpenError, identity_of};
 
-/// Where an origin is, and how those who start a daemon, or do without one, must deal with it. What is here is true of a file or
-/// block device of this machine.
+/// The place of an origin, and how a start or an offline tool must treat it. The defaults here apply to a
+/// local file or block device.
 pub trait OriginSpec {
     /// As people write it.
     fn shown(&self) -> String;
@@ -15,25 +15,26 @@ pub trait OriginSpec {
     /// The name that it gives a volume, if it gives one.
     fn name(&self) -> Option<&str>;
 
-    /// What the cache device recognises it by; it is looked for, and not opened.
+    /// The origin's identity on the cache device; the origin is looked up, not opened.
     ///
     /// # Errors
     /// [`OpenError`] if there is none.
     fn identity(&self) -> Result<String, OpenError>;
 
-    /// The file or block device, if it is one of this machine: the system locks it for its daemon.
+    /// The file or block device, if it is local: the system locks it for its daemon.
     fn path(&self) -> Option<&Path> {
         None
     }
 
-    /// What becomes of writes that it acknowledged and has not flushed.
+    /// The state of acknowledged writes that were not flushed.
     fn kind(&self) -> OriginKind {
         OriginKind::Local
     }
 
-    /// Whether a server answers for it. One may be away, or take long: it is asked beside others, and the start says whom it waits
-    /// for; requests wait for it as long as `origin-timeout` says. It is compared with what the cache has of it. Nothing of the
-    /// system keeps a second daemon from it: the state directory does.
+    /// Whether a server provides it. A server may be unreachable, or slow: a start contacts several servers
+    /// in parallel and logs each awaited one, and requests wait for it as long as `origin-timeout` permits.
+    /// It is compared with the cache's samples. The system does not lock it against a second daemon: the
+    /// state directory does.
     fn has_server(&self) -> bool {
         false
     }

@@ -1,4 +1,4 @@
-//! What lies on a file that is to be a cache device.
+//! Devices on top of a file that is to be a cache device.
 
 use std::path::Path;
 
@@ -7,14 +7,15 @@ use crate::driver::device::sysfs::{BLOCK_DEVICES, loop_device_on};
 use crate::serve::cache_device::io::cache_io;
 use crate::serve::error::ServeError;
 
-/// A file below a loop device may have a mounted file system on it: even who gives up what is there does not mean that.
+/// A file below a loop device may have a mounted file system on it: even a user who accepts the loss of its
+/// data does not intend that.
 pub(super) fn check_nothing_above(file: &BlockFile) -> Result<(), ServeError> {
     let metadata = file.file().metadata().map_err(|source| cache_io(file.path(), "look at", source))?;
     match loop_device_on(&metadata, Path::new(BLOCK_DEVICES)).filter(|_| metadata.is_file()) {
         None => Ok(()),
         Some(above) => {
             let what = format!(
-                "the device /dev/{above} lies on it; detach that first (losetup -d /dev/{above}), or choose another one"
+                "the device /dev/{above} is on top of it; detach that first (losetup -d /dev/{above}), or choose another device"
             );
             Err(ServeError::Cache { path: file.path().into(), what })
         }

@@ -11,20 +11,20 @@ use crate::serve::config::StatePlace;
 use crate::serve::error::ServeError;
 use crate::shell_command::ShellCommand;
 
-/// An origin, as it is compared with what the superblock knows.
+/// An origin, as it is compared with the superblock's record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OriginFacts<'a> {
     /// The volume's name.
     pub name: &'a str,
     /// Bytes.
     pub size: u64,
-    /// What it is recognised by.
+    /// Its identity.
     pub identity: &'a str,
     /// The same for older versions.
     pub older: &'a [OlderIdentity],
-    /// What the user says about it.
+    /// The user's claims about it.
     pub claims: OriginClaims,
-    /// Where it is noted what is known of it.
+    /// The state directory with its record.
     pub state: &'a StatePlace,
 }
 
@@ -51,8 +51,8 @@ pub(crate) fn attach(
     if known.origin_identity != origin.identity {
         if !origin.claims.moved && !origin.is_recognised_by(&known.origin_identity) {
             let what = format!(
-                "its origin is {}, but the cache belongs to {}; give that one, or say --origin-moved if it is the same \
-                 disk under a new name",
+                "its origin is {}, but the cache belongs to {}; give that one, or use --origin-moved if \
+                 it is the same disk under a new name",
                 origin.identity, known.origin_identity
             );
             return Err(ServeError::Volume { name: origin.name.into(), what });
@@ -62,7 +62,7 @@ pub(crate) fn attach(
     Ok(known.id)
 }
 
-/// Whether an origin was extended; one of another size is refused unless the user says that it was.
+/// Whether an origin was extended; an origin of another size is refused unless the user claims the extension.
 fn is_grown(path: &Path, known: u64, origin: OriginFacts<'_>) -> Result<bool, ServeError> {
     let is_larger = origin.size > known;
     if origin.size == known {
@@ -72,13 +72,14 @@ fn is_grown(path: &Path, known: u64, origin: OriginFacts<'_>) -> Result<bool, Se
         return Ok(true);
     }
     let hint = match is_larger {
-        true => "say --origin-grown if it was extended",
+        true => "use --origin-grown if it was extended",
         false => "restore its size",
     };
     let detach = ShellCommand::new("detach").path(path).word(origin.name).state(origin.state);
     let what = format!(
-        "its origin has {} bytes, and had {known} when it was served last; give the right origin, {hint}, or have it cached \
-         anew with the size that it has ({detach}, then serve it again; where blocks are dirty, that needs --lose-dirty)",
+        "its origin has {} bytes, and had {known} when it was last served; give the right origin, \
+         {hint}, or cache it again with the present size ({detach}, then serve it again; if blocks are \
+         dirty, that needs --lose-dirty)",
         origin.size
     );
     Err(ServeError::Volume { name: origin.name.into(), what })

@@ -19,7 +19,7 @@ use crate::serve::error::ServeError;
 pub struct CacheDevice {
     /// The device.
     pub file: BlockFile,
-    /// What its superblock says; [`CacheDevice::store`] writes changes.
+    /// The content of its superblock; [`CacheDevice::store`] writes changes.
     pub superblock: Superblock,
     /// Whether it was formatted just now.
     pub is_new: bool,
@@ -29,21 +29,21 @@ pub struct CacheDevice {
 }
 
 impl CacheDevice {
-    /// One whose superblock was read.
+    /// A device with the superblock that was read.
     pub(super) fn of(file: BlockFile, superblock: Superblock) -> CacheDevice {
         let is_changed = superblock.version < FORMAT_VERSION;
         CacheDevice { file, superblock, is_new: false, replaced: None, is_changed }
     }
 
-    /// Whether it is in service, as its marks say.
+    /// Whether it is in service, by its marks.
     ///
     /// # Errors
-    /// If one of them cannot be read.
+    /// If a mark cannot be read.
     pub fn service(&self) -> Result<ServiceMark, ServeError> {
         read_marks(&self.file, &self.superblock)
     }
 
-    /// Opens a cache device that exists, formatting nothing.
+    /// Opens an existing cache device, without formatting.
     ///
     /// # Errors
     /// If it cannot be opened, is in use, or is no cache device.
@@ -58,8 +58,8 @@ impl CacheDevice {
     /// The volume of an origin, added if the superblock does not know it.
     ///
     /// # Errors
-    /// If the volume is known with another size, or another origin that was not said to have moved, or the origin
-    /// belongs to another volume.
+    /// If the volume is recorded with another size, or another origin whose move was not claimed, or the
+    /// origin belongs to another volume.
     pub fn attach(&mut self, origin: OriginFacts<'_>) -> Result<VolumeId, ServeError> {
         let before = self.superblock.volumes.clone();
         let id = attach(&mut self.superblock, self.file.path(), origin)?;
@@ -73,8 +73,8 @@ impl CacheDevice {
         self.is_changed = true;
     }
 
-    /// Gives the start that is about to come its number, durably: above that of the last one here, and of the last one that is
-    /// noted elsewhere. A device that takes no writes may still be read, and keeps the number that it has.
+    /// Stores the number of the coming start, durably: above that of the last one here, and of the last one
+    /// recorded elsewhere. A device that accepts no writes may still be read, and keeps its number.
     pub(crate) fn count_start(&mut self, noted: u64) {
         let mut counted = self.superblock.clone();
         counted.starts = counted.starts.max(noted) + 1;

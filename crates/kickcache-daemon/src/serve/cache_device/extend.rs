@@ -1,5 +1,5 @@
-//! A cache device that is to use more bytes: a file is extended and gets its blocks, a block device must have them; and what stands
-//! there is looked at. All of it may wait for the device.
+//! A cache device that is to use more bytes: a file is extended and its blocks are allocated, a block device
+//! must already have the size; and the new area is read. Each step may wait for the device.
 
 use kickcache_engine::error::Error;
 use kickcache_engine::format::geometry::Geometry;
@@ -12,7 +12,7 @@ use crate::serve::cache_device::found::{allocate_to, check_room};
 use crate::serve::cache_device::io::{cache_io, read};
 use crate::serve::error::ServeError;
 
-/// What a cache device can grow to.
+/// The possible size of a cache device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Extended {
     /// Bytes that it is to use.
@@ -21,7 +21,7 @@ pub(crate) struct Extended {
     pub(crate) found: Option<Generation>,
 }
 
-/// Makes a device fit for a size, or for the one that it has; `None` if it uses all of that already.
+/// Prepares a device for a size, or for its present one; `None` if the device is fully used already.
 pub(crate) fn extend(
     file: &BlockFile,
     superblock: &Superblock,
@@ -30,10 +30,13 @@ pub(crate) fn extend(
     let Some(planned) = plan(file, superblock, wanted)? else { return Ok(None) };
     if file.kind() == Kind::File {
         allocate_to(file, planned.has, planned.size).map_err(|error| match error {
-            // Of a device that serves, and goes on.
+            // A device in use, which continues.
             ServeError::CacheIo { source, .. } => {
                 let size = planned.size;
-                refuse(file, format!("it cannot be extended to {size} bytes: {source}; nothing is changed"))
+                refuse(
+                    file,
+                    format!("it cannot be extended to {size} bytes: {source}; the size is unchanged"),
+                )
             }
             other => other,
         })?;
@@ -41,7 +44,7 @@ pub(crate) fn extend(
     planned.look(file, superblock).map(Some)
 }
 
-/// Finds what can be wrong with that, and changes nothing. Gives the size that it would have; `None` if it has that.
+/// Checks for obstacles, without a change. Returns the new size; `None` if it has that already.
 pub(crate) fn check_extension(
     file: &BlockFile,
     superblock: &Superblock,
@@ -58,7 +61,7 @@ pub(crate) fn check_extension(
     Ok(Some(planned.size))
 }
 
-/// An extension that is possible, as far as can be told before it is tried.
+/// An extension that is possible, as far as it can be checked in advance.
 struct Planned {
     has: u64,
     size: u64,
@@ -68,7 +71,7 @@ struct Planned {
 impl Planned {
     fn look(&self, file: &BlockFile, superblock: &Superblock) -> Result<Extended, ServeError> {
         let found = find_generation(file, superblock, &self.geometry)
-            .map_err(|source| cache_io(file.path(), "read what stands where it grows into on", source))?;
+            .map_err(|source| cache_io(file.path(), "read the new area of", source))?;
         Ok(Extended { size: self.size, found })
     }
 }
@@ -84,7 +87,7 @@ fn plan(
     let served = superblock.geometry.device_size;
     if has < served {
         let what = format!(
-            "it has {has} bytes, of {served} that are served: it was cut short, and what stood behind that is lost; replace it"
+            "it has {has} bytes, but {served} are in use: it was cut short, and the data behind its end is lost; replace it"
         );
         return Err(refuse(file, what));
     }
@@ -92,13 +95,12 @@ fn plan(
         return Ok(None);
     }
     if wanted.is_some_and(|size| !size.is_multiple_of(BLOCK_SIZE)) {
-        return Err(refuse(file, format!("it cannot have {size} bytes; say a multiple of {BLOCK_SIZE}")));
+        return Err(refuse(file, format!("it cannot have {size} bytes; give a multiple of {BLOCK_SIZE}")));
     }
     let geometry = grown(file, superblock, size, None)?;
     if size > has && file.kind() == Kind::Block {
-        let what = format!(
-            "it has {has} bytes, and --size says {size}; extend the device first, or leave --size out"
-        );
+        let what =
+            format!("it has {has} bytes, but --size gives {size}; extend the device first, or omit --size");
         return Err(refuse(file, what));
     }
     Ok(Some(Planned { has, size, geometry }))
@@ -120,7 +122,7 @@ fn grown(
     Ok(grown.geometry)
 }
 
-/// The highest generation of what stands of the device itself where it grows into.
+/// The highest generation of remains of the device itself in the new area.
 fn find_generation(
     file: &BlockFile,
     superblock: &Superblock,

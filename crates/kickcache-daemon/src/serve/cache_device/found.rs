@@ -1,4 +1,4 @@
-//! What stands where a cache device shall be: looked at without a change, then made one if that is allowed.
+//! Examines the place of a cache device without a change, and formats it if that is allowed.
 
 use std::fs::File;
 use std::io;
@@ -30,16 +30,16 @@ use crate::serve::lost_superblock::lost_superblock;
 use crate::shell_command::ShellCommand;
 use crate::signature;
 
-/// What is noted of a device outside of it.
+/// The records about a device in the state directory and on the origins.
 #[derive(Clone, Copy)]
 pub struct Noted<'a> {
     /// Where.
     pub state: &'a StatePlace,
-    /// The volumes that may need it, by its superblock, if it is noted as out of service.
+    /// The volumes that may need it, by its superblock, if it is recorded as out of service.
     pub incomplete: &'a dyn Fn(&Superblock) -> Option<VolumeSet>,
 }
 
-/// What was found.
+/// The result of the examination.
 pub(crate) enum Found {
     /// A cache device.
     Ours(Box<CacheDevice>),
@@ -50,7 +50,7 @@ pub(crate) enum Found {
         /// Whether it is a file of zeroes, and can be one again.
         is_blank_file: bool,
     },
-    /// Nothing, or an empty file, that becomes one of this many bytes.
+    /// No file, or an empty one, which becomes a cache device of this many bytes.
     Nothing {
         /// Where.
         path: PathBuf,
@@ -62,7 +62,7 @@ pub(crate) enum Found {
 }
 
 impl Found {
-    /// Looks at what shall be served as a cache device, and refuses what cannot be.
+    /// Examines a path that is to be served as a cache device, and refuses unsuitable ones.
     pub(crate) fn look(path: &Path, size: Option<u64>, state: &StatePlace) -> Result<Found, ServeError> {
         if let Some(nothing) = look_for_nothing(path, size)? {
             return Ok(nothing);
@@ -92,8 +92,8 @@ impl Found {
             Err(Error::NoSuperblock { .. }) => Err(refuse(match lost_superblock(path, state) {
                 Some(what) => format!("it holds {}, and {what}", contents(&file)?),
                 None => format!(
-                    "this is not a kickcache cache device: it holds {}; give the right one, or make it one ({}), \
-                 which destroys what is there",
+                    "this is not a kickcache cache device: it holds {}; give the right one, or format it \
+                 ({}), which destroys its contents",
                     contents(&file)?,
                     format().word("--force").state(state)
                 ),
@@ -119,7 +119,7 @@ impl Found {
         }
     }
 
-    /// The superblock: what stands there, or one like that which will.
+    /// The superblock: the present one, or the result of a format.
     pub(crate) fn superblock(&self) -> Result<Superblock, ServeError> {
         let (path, size) = match self {
             Found::Ours(device) => return Ok(device.superblock.clone()),
@@ -170,14 +170,14 @@ pub(super) fn format(
     Ok(CacheDevice { replaced, ..found.make(made)? })
 }
 
-/// What is to be formatted.
+/// A device to be formatted.
 struct ToFormat {
     found: Found,
     /// The uuid of the cache device that it was.
     replaced: Option<[u8; 16]>,
 }
 
-/// Finds what can be wrong with a device that is to be formatted, and changes nothing. Gives its size.
+/// Checks a device that is to be formatted, without a change. Returns its size.
 pub(super) fn check_format(
     path: &Path,
     size: Option<u64>,
@@ -236,12 +236,12 @@ fn look_to_format(
             true => "it is a kickcache cache device already".to_owned(),
             false => format!("it holds {}", contents(&file)?),
         };
-        return refuse(format!("{found}; choose another one, or say --force, which destroys what is there"));
+        return refuse(format!("{found}; choose another one, or use --force, which destroys its contents"));
     }
     check_size(&file)?;
     if let Some(size) = size.filter(|size| *size != file.exact_size()) {
         return refuse(format!(
-            "it has {} bytes, and --size says {size}; leave --size out, which is for files that must be made",
+            "it has {} bytes, but --size gives {size}; omit --size, which is for new files only",
             file.exact_size()
         ));
     }
@@ -249,7 +249,7 @@ fn look_to_format(
     Ok(ToFormat { found: Found::Free { file, is_blank_file }, replaced: old.map(|old| old.uuid) })
 }
 
-/// The commands that write back what is on a device out of service alone.
+/// The commands that write back blocks that are on a device out of service alone.
 fn drains(
     path: &Path,
     superblock: &Superblock,
@@ -268,7 +268,7 @@ fn out_of_service(
     superblock: &Superblock,
     noted: &dyn Fn(&Superblock) -> Option<VolumeSet>,
 ) -> Option<VolumeSet> {
-    // What cannot be read may need it; only --force formats it.
+    // An unreadable device may be needed by volumes; only --force formats it.
     let mark =
         read_marks(file, superblock).unwrap_or(ServiceMark::OutOfService { incomplete: VolumeSet::ALL });
     together(mark, noted(superblock)).map(|incomplete| of_known(superblock, incomplete))
@@ -296,7 +296,7 @@ fn look_for_nothing(path: &Path, size: Option<u64>) -> Result<Option<Found>, Ser
     }
     let Some(size) = size else {
         let found = if is_there { "it is an empty file" } else { "it does not exist" };
-        let what = format!("{found}; say how large the cache file shall be (--size), or give another path");
+        let what = format!("{found}; give the size of the cache file (--size), or another path");
         return Err(refuse(what));
     };
     // Sizes that the engine refuses are refused before anything is made.
@@ -335,26 +335,26 @@ fn check_size(file: &BlockFile) -> Result<(), ServeError> {
 fn too_small(path: &Path, found: u64) -> ServeError {
     let least = show_bytes(DEVICE_SIZE_MIN);
     let what = format!(
-        "it has {found} bytes, and a cache device needs {least} or more; give another one, or remove it and say how large it \
-         is to be made (--size, or `size` in the configuration file)"
+        "it has {found} bytes, and a cache device needs {least} or more; give another one, or remove it \
+         and give the size of a new one (--size, or `size` in the configuration file)"
     );
     ServeError::Cache { path: path.into(), what }
 }
 
-/// What a device holds, in words.
+/// The contents of a device, in words.
 fn contents(file: &BlockFile) -> Result<&'static str, ServeError> {
     let bytes = read(file, 0, signature::LOOK_BYTES);
     Ok(signature::name(&bytes.map_err(|source| cache_io(file.path(), "look for old data", source))?))
 }
 
-/// A size that somebody wants and that is not the one that is there.
+/// Logs a requested size that differs from the present one.
 fn tell_size(file: &BlockFile, wanted: Option<u64>) {
     let found = file.exact_size();
     if let Some(wanted) = wanted.filter(|wanted| *wanted != found) {
         tracing::warn!(
             event = "size_ignored",
-            "{} has {found} bytes and keeps them: --size {wanted} (or `size` in the configuration) is for files that must \
-             be made; leave it out, or say {found}",
+            "{} has {found} bytes and keeps them: --size {wanted} (or `size` in the configuration) is \
+             for new files only; omit it, or give {found}",
             file.path().display()
         );
     }
@@ -366,9 +366,9 @@ pub(super) fn check_room(file: &File, path: &Path, size: u64) -> Result<(), Serv
     check_free(file, path, size, has)
 }
 
-/// The same where a file of that many bytes has only `has` of them; `on` is something on its file system.
+/// The same for a file of that many bytes with only `has` allocated; `on` is any file on its file system.
 fn check_free(on: &File, path: &Path, size: u64, has: u64) -> Result<(), ServeError> {
-    // Some file systems of programs do not tell.
+    // Some FUSE file systems do not report it.
     let told = rustix::fs::fstatvfs(on).ok().filter(|system| system.f_blocks > 0);
     let Some(system) = told else { return Ok(()) };
     let room = system.f_bavail.saturating_mul(system.f_frsize);
@@ -384,7 +384,7 @@ fn no_room(path: &Path, size: u64, room: u64) -> ServeError {
     ServeError::Cache { path: path.into(), what }
 }
 
-/// Gives a sparse file all of its blocks: a cache that runs out of room goes out of service.
+/// Allocates all blocks of a sparse file: a cache device that runs out of space goes out of service.
 fn allocate(file: &BlockFile) -> Result<(), ServeError> {
     if file.kind() == Kind::Block {
         return Ok(());
@@ -408,10 +408,10 @@ pub(super) fn allocate_to(file: &BlockFile, has: u64, size: u64) -> Result<(), S
     if size > has {
         file.file().set_len(size).map_err(failed)?;
     }
-    // A superblock that speaks of more than there is would be refused.
+    // A superblock for more bytes than the device has would be refused.
     let done = give_blocks(file, size).and_then(|()| file.file().sync_all().map_err(failed));
     if done.is_err() && size > has {
-        // It is as good as extended in vain, and said to be so.
+        // If this fails, the file only stays too long, which is logged.
         let _ = file.file().set_len(has);
     }
     done
@@ -434,8 +434,8 @@ fn format_open(file: BlockFile) -> Result<CacheDevice, ServeError> {
     Ok(device)
 }
 
-/// Whether a device holds nothing: a file nowhere, a block device in its first and its last MiB, where signatures of
-/// others are. Service marks alone count as nothing in a file: a format writes them first.
+/// Whether a device is blank: a file everywhere, a block device in its first and its last MiB, where other
+/// formats have their signatures. Service marks alone count as blank in a file: a format writes them first.
 fn is_blank(file: &BlockFile) -> Result<bool, ServeError> {
     let area = usize::try_from(SUPERBLOCK_AREA).expect("1 MiB");
     let mut next = Some(0);
@@ -464,7 +464,7 @@ fn leave_marks_out(bytes: &mut [u8]) {
     }
 }
 
-/// Where data may stand from `offset` on; holes of a file are left out.
+/// The next place from `offset` on that may contain data; holes of a file are skipped.
 fn next_to_look_at(file: &BlockFile, offset: u64) -> Option<u64> {
     let last = file.size().saturating_sub(SUPERBLOCK_AREA) / 4096 * 4096;
     if file.kind() == Kind::Block {

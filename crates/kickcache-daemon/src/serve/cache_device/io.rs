@@ -1,4 +1,4 @@
-//! Bytes of a cache device read and written while nobody serves it.
+//! Reads and writes of a cache device that is not being served.
 
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -43,7 +43,7 @@ fn with_memory<T>(length: usize, work: impl FnOnce(&mut Chunk) -> io::Result<T>)
     result
 }
 
-/// What could not be done with a cache device.
+/// The error of an operation on a cache device.
 pub(super) fn cache_io(path: &Path, action: &'static str, source: io::Error) -> ServeError {
     ServeError::CacheIo { path: path.into(), action, source }
 }

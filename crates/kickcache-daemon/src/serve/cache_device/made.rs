@@ -1,4 +1,4 @@
-//! What was made for a start that may still fail: undone when dropped, unless it is kept.
+//! Files created for a start that may still fail: removed when dropped, unless they are kept.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::driver::rights::access;
 use crate::serve::notes::Notes;
 
-/// What is undone.
+/// The files to be undone.
 #[derive(Default)]
 pub(crate) struct Made {
     files: Vec<(PathBuf, Undo)>,
@@ -15,7 +15,7 @@ pub(crate) struct Made {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Undo {
-    /// There was nothing.
+    /// The file did not exist.
     Remove,
     /// There was a file of this many bytes, all of them zeroes.
     Blank(u64),
@@ -37,7 +37,7 @@ impl Made {
         self.notes = Some(notes);
     }
 
-    /// It was no failure: everything stays.
+    /// The start succeeded: all files stay.
     pub(crate) fn keep(&mut self) {
         self.files.clear();
         self.notes = None;
@@ -58,7 +58,7 @@ impl Drop for Made {
             if let Err(error) = undone {
                 tracing::warn!(
                     event = "file_left_behind",
-                    "{} was made in vain and cannot be removed: {error}",
+                    "the unused new file {} cannot be removed: {error}",
                     path.display()
                 );
             }

@@ -13,8 +13,8 @@ use crate::serve::error::ServeError;
 /// The first format version that has marks.
 const VERSION_WITH_MARKS: u32 = 2;
 
-/// What both marks say. A mark with other bytes may have said anything; a device of version 1 has none, and counts as in
-/// service.
+/// The meaning of both marks. A mark with invalid bytes may have had any content; a device of version 1 has
+/// no marks, and counts as in service.
 ///
 /// # Errors
 /// If one cannot be read: the device may do better the next time, and is not taken for one out of service.
@@ -24,10 +24,10 @@ pub(crate) fn read_marks(file: &BlockFile, superblock: &Superblock) -> Result<Se
         .map_err(|source| ServeError::Cache { path: file.path().into(), what: unreadable(&source) })
 }
 
-/// What the marks say that somebody read, or could not read.
+/// The meaning of the marks from two reads, which may have failed.
 ///
 /// # Errors
-/// If one cannot be read, and the other does not say that the device is out of service.
+/// If a mark cannot be read, and the other does not mean out of service.
 pub(crate) fn of_reads(copies: [io::Result<Vec<u8>>; 2], superblock: &Superblock) -> io::Result<ServiceMark> {
     match copies {
         [Ok(first), Ok(second)] => Ok(decode_marks([&first, &second], superblock)),
@@ -43,12 +43,13 @@ pub(crate) fn of_reads(copies: [io::Result<Vec<u8>>; 2], superblock: &Superblock
 /// Says that a mark cannot be read.
 fn unreadable(source: &io::Error) -> String {
     format!(
-        "one of its service marks cannot be read ({source}), so that it is unknown whether it went out of service; nothing is \
-         changed: try again, as the device may do better, or go on without it (serve --without-cache)"
+        "one of its service marks cannot be read ({source}), so that it is unknown whether it is out of \
+         service; the device is unchanged: try again, as the error may be temporary, or serve without it \
+         (serve --without-cache)"
     )
 }
 
-/// What two marks say.
+/// The meaning of two marks.
 fn decode_marks(copies: [&[u8]; 2], superblock: &Superblock) -> ServiceMark {
     if superblock.version < VERSION_WITH_MARKS {
         return ServiceMark::InService;
@@ -56,8 +57,8 @@ fn decode_marks(copies: [&[u8]; 2], superblock: &Superblock) -> ServiceMark {
     ServiceMark::decode(copies, superblock.uuid)
 }
 
-/// What the marks and a note kept elsewhere say together: the volumes that may need a device out of service, `None` if it is
-/// in service. Each record only ever names fewer volumes.
+/// Combines the marks with a record kept elsewhere: the volumes that may need a device out of service, `None`
+/// if it is in service. Each record only ever names fewer volumes.
 pub(crate) fn together(mark: ServiceMark, noted: Option<VolumeSet>) -> Option<VolumeSet> {
     match (mark, noted) {
         (ServiceMark::InService, noted) => noted,
@@ -66,7 +67,7 @@ pub(crate) fn together(mark: ServiceMark, noted: Option<VolumeSet>) -> Option<Vo
     }
 }
 
-/// Those of the volumes that the superblock knows.
+/// The volumes that the superblock has.
 pub(crate) fn of_known(superblock: &Superblock, volumes: VolumeSet) -> VolumeSet {
     superblock.volumes.iter().map(|record| record.id).filter(|id| volumes.contains(*id)).collect()
 }

@@ -28,11 +28,11 @@ use crate::serve::config::StatePlace;
 use crate::serve::error::ServeError;
 
 impl CacheDevice {
-    /// Opens a cache device for serving. A file that does not exist, or is empty or blank, is formatted; nothing
-    /// else ever is.
+    /// Opens a cache device for serving. A file that does not exist, or is empty or blank, is formatted; any
+    /// other device never is.
     ///
     /// # Errors
-    /// If it cannot be opened, is in use, is no cache device, or is a new file and no size was given.
+    /// If it cannot be opened, is in use, is no cache device, or is a new file without a given size.
     pub fn open(path: &Path, size: Option<u64>) -> Result<CacheDevice, ServeError> {
         let mut made = Made::default();
         let device = Found::look(path, size, &StatePlace::NotKept)?.make(&mut made)?;
@@ -43,16 +43,16 @@ impl CacheDevice {
     /// Formats a device.
     ///
     /// # Errors
-    /// If it cannot be opened, is in use, has no usable size, or holds something that may not be overwritten.
+    /// If it cannot be opened, is in use, has no usable size, or holds data that may not be overwritten.
     pub fn format(path: &Path, size: Option<u64>, overwrite: Overwrite) -> Result<CacheDevice, ServeError> {
         let noted = Noted { state: &StatePlace::NotKept, incomplete: &|_| None };
         CacheDevice::format_noted(path, size, overwrite, noted)
     }
 
-    /// Finds what can be wrong with that, and changes nothing. Gives the size that the device would have.
+    /// Checks for obstacles, without a change. Returns the size that the device would have.
     ///
     /// # Errors
-    /// As [`CacheDevice::format_noted`], as far as can be told before it is tried.
+    /// As [`CacheDevice::format_noted`], as far as it can be checked in advance.
     pub fn check_format(
         path: &Path,
         size: Option<u64>,
@@ -62,7 +62,7 @@ impl CacheDevice {
         found::check_format(path, size, overwrite, noted)
     }
 
-    /// The same, where somebody may have noted that the device is out of service.
+    /// The same, if there may be a record that the device is out of service.
     ///
     /// # Errors
     /// As [`CacheDevice::format`].

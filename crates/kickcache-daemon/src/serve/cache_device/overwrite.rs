@@ -5,6 +5,6 @@
 pub enum Overwrite {
     /// The device must be blank.
     Refuse,
-    /// Whatever is there is lost.
+    /// All present data is lost.
     Allow,
 }

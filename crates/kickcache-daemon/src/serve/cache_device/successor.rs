@@ -1,4 +1,5 @@
-//! A device that is to take over from a cache device: looked at, emptied, copied to, and noted on both. All of it may wait for a device.
+//! A device that is to take over from a cache device: it is checked, emptied, copied to, and recorded on both
+//! devices. Each step may wait for a device.
 
 use std::io;
 use std::path::Path;
@@ -22,26 +23,27 @@ use crate::serve::known_origin::check_no_origin;
 use crate::serve::missed_device::any_superblock_at;
 use crate::whole_path::whole_path;
 
-/// The device that somebody wants to take over.
+/// The device that is to take over.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SuccessorSpec {
     /// Where it is, or is to be made.
     pub path: std::path::PathBuf,
     /// Bytes of a file that must be made.
     pub size: Option<u64>,
-    /// Whether what it holds is lost.
+    /// Whether its present data may be lost.
     pub overwrite: Overwrite,
 }
 
 /// A device that was made ready to be copied to.
 pub(crate) struct Successor {
     pub(crate) file: BlockFile,
-    /// What others say of it. It goes by the name that it was given: one below /dev/disk/by-id is the same after a boot.
+    /// Its name in other records. It keeps the name that the user gave: one in /dev/disk/by-id stays valid
+    /// after a reboot.
     pub(crate) called: Other,
 }
 
 impl Successor {
-    /// Makes a device ready: it says that it is not complete.
+    /// Prepares a device: it is marked as incomplete.
     pub(crate) fn prepare(
         spec: &SuccessorSpec,
         old: &BlockFile,
@@ -77,7 +79,7 @@ enum Candidate {
 }
 
 impl SuccessorSpec {
-    /// Finds what can be wrong with a device that is to take over, and changes nothing.
+    /// Checks a device that is to take over, without a change.
     pub(crate) fn check(
         &self,
         old: &BlockFile,
@@ -127,7 +129,7 @@ fn is_its_own(found: &Superblock, superblock: &Superblock) -> bool {
     found.uuid == superblock.uuid && matches!(found.takeover, Takeover::Incomplete(_))
 }
 
-/// What can be said before a device is emptied.
+/// The checks that are possible before a device is emptied.
 fn check_apart(path: &Path, size: u64) -> Result<(), ServeError> {
     let Ok(found) = access::metadata(path) else { return Ok(()) };
     if found.is_file() && (1..size).contains(&found.len()) {
@@ -145,19 +147,19 @@ fn check_apart(path: &Path, size: u64) -> Result<(), ServeError> {
 
 fn too_small(found: u64, size: u64) -> String {
     format!(
-        "it has {found} bytes, and the cache device that it is to replace uses {size}; give one that has as many or more, or serve the \
-         volumes with a new one after a drain"
+        "it has {found} bytes, and the cache device to be replaced uses {size}; give one with at least \
+         this size, or serve the volumes with a new one after a drain"
     )
 }
 
-/// What superblocks say of a path.
+/// The form of a path in superblocks.
 fn utf8(path: &Path) -> Result<String, ServeError> {
     let text = path.to_str().filter(|text| text.len() <= OTHER_PATH_MAX);
-    let what = "its path is not UTF-8, or has more than 4000 bytes; give one that superblocks can name";
+    let what = "its path is not UTF-8, or has more than 4000 bytes; give one that fits a superblock";
     text.map(Into::into).ok_or_else(|| ServeError::Cache { path: path.into(), what: what.into() })
 }
 
-/// Both copies, whatever stands there; until the first one is whole it is no cache device.
+/// Writes both copies, whatever the device contains; until the first one is whole, it is no cache device.
 fn mark_incomplete(file: &BlockFile, superblock: &Superblock) -> io::Result<()> {
     let zeroes = vec![0; SUPERBLOCK_SIZE];
     for bytes in [zeroes, superblock.encode()] {
@@ -174,7 +176,7 @@ pub(crate) fn read_part(old: &BlockFile, part: ByteExtent) -> Result<Vec<u8>, Se
         true => Ok(bytes),
         false => Err(io::ErrorKind::UnexpectedEof.into()),
     });
-    bytes.map_err(|source| cache_io(old.path(), "read what is to be copied of", source))
+    bytes.map_err(|source| cache_io(old.path(), "read a part to be copied of", source))
 }
 
 /// Writes a part to the device that is to take over.
@@ -182,16 +184,16 @@ pub(crate) fn write_part(new: &BlockFile, part: ByteExtent, bytes: &[u8]) -> Res
     write(new, part.start, bytes).map_err(|source| cache_io(new.path(), "copy to", source))
 }
 
-/// Makes durable what a device was given.
+/// Makes all writes to a device durable.
 pub(crate) fn flush(file: &BlockFile) -> Result<(), ServeError> {
     file.file().sync_data().map_err(|source| cache_io(file.path(), "flush", source))
 }
 
-/// Refuses a device that is not whole at its path any more, nor at the one that it is called by: what it alone has would be out of
-/// reach after the next start.
+/// Refuses a device that is not complete at its path any more, nor at its recorded name: the blocks that it
+/// alone has would be unreachable after the next start.
 pub(crate) fn check_place(new: &BlockFile, called: &Path) -> Result<(), ServeError> {
     let refuse = |path: &Path, what: &str| {
-        let what = format!("{what} while it was copied to, and it does not take over; replace it anew");
+        let what = format!("{what} during the copy, and it does not take over; replace it again");
         ServeError::Cache { path: path.into(), what }
     };
     let look = |source| cache_io(new.path(), "look at", source);
@@ -202,9 +204,9 @@ pub(crate) fn check_place(new: &BlockFile, called: &Path) -> Result<(), ServeErr
     for path in [new.path(), called] {
         match access::metadata(path) {
             Ok(found) if Identity::of(&found) == Identity::of(&opened) => {}
-            Ok(_) => return Err(refuse(path, "something else came to this path")),
+            Ok(_) => return Err(refuse(path, "another file is now at this path")),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Err(refuse(path, "it went from this path"));
+                return Err(refuse(path, "it was removed from this path"));
             }
             Err(source) => return Err(cache_io(path, "look at", source)),
         }
@@ -212,8 +214,8 @@ pub(crate) fn check_place(new: &BlockFile, called: &Path) -> Result<(), ServeErr
     Ok(())
 }
 
-/// The old device says that it was replaced, durably; then the new one that it is the cache. Gives what that says. `superblock` is the
-/// old one's.
+/// Marks the old device as replaced, durably; then the new one as the cache. Returns the new superblock.
+/// `superblock` is the old one's.
 pub(crate) fn note_replaced(
     old: &BlockFile,
     new: &BlockFile,
@@ -231,7 +233,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_device_takes_over_only_where_it_is_whole_by_both_of_its_names() {
+    fn a_device_takes_over_only_if_both_names_are_complete() {
         let folder = tempfile::tempdir_in("/var/tmp").unwrap();
         let (path, link) = (folder.path().join("new"), folder.path().join("link"));
         std::fs::write(&path, vec![0; 8192]).unwrap();
@@ -243,8 +245,29 @@ mod tests {
         assert!(refused().contains("it was cut short while it was copied to"), "{}", refused());
         new.file().set_len(8192).unwrap();
         std::fs::remove_file(&link).unwrap();
-        assert!(refused().contains("link: it went from this path"), "{}", refused());
+        assert!(refused().contains("link: it was removed from this path"), "{}", refused());
         std::fs::write(&link, vec![0; 8192]).unwrap();
-        assert!(refused().contains("something else came to this path"), "{}", refused());
+        assert!(refused().contains("another file is now at this path"), "{}", refused());
+    }
+
+    #[test]
+    fn the_new_device_is_complete_once_the_old_one_is_replaced() {
+        let folder = tempfile::tempdir_in("/var/tmp").unwrap();
+        let paths = ["old", "new"].map(|name| folder.path().join(name));
+        let superblock = Superblock::new([7; 16], 8 << 20).unwrap();
+        let by = Other { uuid: [3; 16], path: "/new".into() };
+        let note = |access: [AccessMode; 2]| {
+            for path in &paths {
+                std::fs::write(path, vec![0; 8 << 20]).unwrap();
+            }
+            let open = |index: usize| BlockFile::open(&paths[index], access[index], Emptiness::Refused);
+            let noted = note_replaced(&open(0).unwrap(), &open(1).unwrap(), &superblock, by.clone());
+            (noted.is_ok(), paths.each_ref().map(|path| any_superblock_at(path).map(|found| found.takeover)))
+        };
+        let (replaced, complete) = (Some(Takeover::Replaced(by.clone())), Some(Takeover::None));
+        let (writable, unwritable) = (AccessMode::ReadWrite, AccessMode::ReadOnly);
+        assert_eq!(note([writable, writable]), (true, [replaced.clone(), complete]));
+        assert_eq!(note([writable, unwritable]), (false, [replaced, None]));
+        assert_eq!(note([unwritable, writable]), (false, [None, None]));
     }
 }

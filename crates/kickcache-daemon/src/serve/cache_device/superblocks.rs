@@ -36,13 +36,13 @@ pub(crate) fn store_superblock(file: &BlockFile, superblock: &mut Superblock) ->
         let (path, copy) = (file.path().display(), if found[0].is_none() { "first" } else { "second" });
         tracing::warn!(
             event = "superblock_repaired",
-            "the {copy} copy of the superblock of {path} was damaged, or could not be read; it was written anew from the other one"
+            "the {copy} copy of the superblock of {path} was damaged, or could not be read; it was restored from the other copy"
         );
     }
     Ok(())
 }
 
-/// What the copies say together.
+/// The meaning of both copies.
 pub(super) fn decode(copies: &[Vec<u8>; 2], file: &BlockFile) -> Result<Superblock, Error> {
     Superblock::decode([&copies[0], &copies[1]], file.size())
 }
@@ -58,7 +58,7 @@ pub(super) fn read_copies(file: &BlockFile) -> Result<[Vec<u8>; 2], ServeError> 
     copies.map_err(|source| cache_io(file.path(), "read the superblock", source))
 }
 
-/// What a way to read gives of both copies. One that cannot be read is as good as one that has rotted: the other says it, too.
+/// Reads both copies. A copy that cannot be read counts as damaged: the other one has the same content.
 pub(crate) fn copies_by(read: impl FnMut(u64) -> io::Result<Vec<u8>>) -> io::Result<[Vec<u8>; 2]> {
     match SUPERBLOCK_OFFSETS.map(read) {
         [Err(source), Err(_)] => Err(source),

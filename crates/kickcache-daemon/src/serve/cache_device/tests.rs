@@ -60,7 +60,7 @@ fn a_new_file_needs_a_sensible_size() {
 }
 
 #[test]
-fn a_file_below_a_loop_device_is_not_formatted_whatever_is_given_up() {
+fn the_backing_file_of_a_loop_device_is_never_formatted() {
     let directory = directory();
     let path = path(&directory);
     std::fs::write(&path, vec![0; 16 << 20]).unwrap();
@@ -76,7 +76,7 @@ fn a_file_below_a_loop_device_is_not_formatted_whatever_is_given_up() {
     ];
     let detached = Command::new("losetup").arg("-d").arg(&device).status();
     assert!(detached.unwrap().success());
-    let wanted = format!("the device {} lies on it; detach that first", device.display());
+    let wanted = format!("the device {} is on top of it; detach that first", device.display());
     assert!(said.iter().all(|said| said.contains(&wanted)), "{said:?}");
     assert!(std::fs::read(&path).unwrap().iter().all(|byte| *byte == 0), "nothing was written");
 }
@@ -99,7 +99,7 @@ fn foreign_data_is_never_formatted() {
 }
 
 #[test]
-fn a_format_of_a_file_that_was_cut_off_can_be_repeated() {
+fn an_interrupted_format_of_a_file_can_be_repeated() {
     for count in [1, 2] {
         let directory = directory();
         let file = File::create(path(&directory)).unwrap();
@@ -109,7 +109,7 @@ fn a_format_of_a_file_that_was_cut_off_can_be_repeated() {
             file.write_all_at(&mark, *offset).unwrap();
         }
         assert!(CacheDevice::open(&path(&directory), SIZE).unwrap().is_new);
-        // Of one that went out of service something may be left.
+        // Remains of a device that went out of service.
         let out = ServiceMark::OutOfService { incomplete: VolumeSet::default() }.encode([7; 16]);
         file.write_all_at(&vec![0; 1 << 20], 0).unwrap();
         file.write_all_at(&out, MARK_OFFSETS[0]).unwrap();

@@ -33,7 +33,7 @@ impl<E: CacheEngine> EventLoop<E> {
                 Ok(control) => self.take_control(now, control),
                 Err(TryRecvError::Empty) => break,
                 Err(TryRecvError::Disconnected) => {
-                    self.begin_stop(now, "nobody holds its handle any more");
+                    self.begin_stop(now, "its last handle was dropped");
                     break;
                 }
             }
@@ -52,15 +52,15 @@ impl<E: CacheEngine> EventLoop<E> {
             seconds => tracing::info!(
                 event = "caching_paused",
                 volume = name,
-                "nothing that is read of {name} is cached for {seconds} s"
+                "reads of {name} are not cached for {seconds} s"
             ),
         }
     }
 
-    /// An asker that is gone needs no answer.
+    /// A caller that has left needs no answer.
     fn take_control(&mut self, now: Instant, control: Control) {
         match control {
-            Control::Stop => self.begin_stop(now, "it was asked to"),
+            Control::Stop => self.begin_stop(now, "a stop was requested"),
             Control::Insist => self.insist(now),
             Control::Status(answer) => drop(answer.send(self.status(now))),
             Control::Sample(answer) => drop(answer.send(self.sample())),
@@ -133,7 +133,7 @@ impl<E: CacheEngine> EventLoop<E> {
         Ok(())
     }
 
-    /// Tells the engine what may be written to a cache device of this size.
+    /// Passes the engine the write budget for a cache device of this size.
     pub(super) fn apply_write_budget(&mut self, now: Instant) {
         let size = self.superblock.geometry.device_size;
         let budget = self.write_budget.map(|budget| budget.per_day(size));
@@ -181,7 +181,7 @@ impl<E: CacheEngine> EventLoop<E> {
         ServerStatus { activities, curves, ..self.state(now) }
     }
 
-    /// What a scrape of metrics takes, which comes often: requests wait meanwhile.
+    /// The data for a scrape of metrics, which is frequent: requests wait meanwhile.
     fn sample(&mut self) -> ServerSample {
         let begun = self.core.clock.now();
         let count = self.core.volumes.count();
@@ -228,7 +228,7 @@ impl<E: CacheEngine> EventLoop<E> {
         MemoryUse { bytes: budget.used(), waiting: budget.waiting_count() }
     }
 
-    /// The state but for what takes long.
+    /// The state, except its expensive parts.
     fn state(&self, now: Instant) -> ServerStatus {
         let of_origin = |volume: &Volume| self.trouble_of(now, Device::Origin(volume.info.id));
         let indices = || self.core.volumes.indices();

@@ -1,4 +1,4 @@
-//! What is noted of dirty blocks for the next start, at the start and at the end of serving.
+//! The records of dirty blocks for the next start, at the start and at the end of serving.
 
 use kickcache_engine::cache_engine::CacheEngine;
 use kickcache_engine::config::Mode;
@@ -18,8 +18,8 @@ pub(crate) enum WhileServed {
 }
 
 impl<E: CacheEngine> EventLoop<E> {
-    /// Brings the notes up to date: in write-back a volume that is served may become dirty at any time. Before anybody is
-    /// served they are kept at once, later when [`EventLoop::note_queue`] is empty.
+    /// Brings the records up to date: in write-back a served volume may become dirty at any time. Before
+    /// volumes are served, records are written at once, later when [`EventLoop::note_queue`] is empty.
     pub(crate) fn note_dirty(&mut self, while_served: WhileServed) {
         let Some(notes) = &self.notes else { return };
         for volume in self.core.engine.status().volumes {
@@ -27,7 +27,8 @@ impl<E: CacheEngine> EventLoop<E> {
             let is_writable = served.is_some_and(|served| !served.info.read_only);
             let writes_back =
                 is_writable && volume.mode == Mode::WriteBack && while_served == WhileServed::Yes;
-            // What is called dirty after a crash of a life that could leave nothing behind stays noted as what it is.
+            // Blocks that a crash marked dirty, in a life that could not make any dirty, keep their earlier
+            // record.
             if writes_back || volume.dirty_blocks + volume.unflushed_blocks > 0 {
                 continue;
             }
@@ -50,7 +51,7 @@ impl<E: CacheEngine> EventLoop<E> {
         }
     }
 
-    /// Notes which blocks a cache device out of service has that are newer than those of the origins.
+    /// Records the blocks on a cache device out of service that are newer than the origins' data.
     pub(super) fn note_newest(&mut self) {
         let Some(notes) = self.notes.as_ref().filter(|_| self.core.engine.record().is_some()) else { return };
         let newest = |volume: &Volume| {

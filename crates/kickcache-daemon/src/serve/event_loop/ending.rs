@@ -1,4 +1,4 @@
-//! The way to a clean stop, and what the log says while it takes its time.
+//! A clean stop, and its log messages while it waits.
 
 use kickcache_engine::cache_engine::CacheEngine;
 use kickcache_engine::device::Device;
@@ -56,7 +56,7 @@ impl<E: CacheEngine> EventLoop<E> {
         true
     }
 
-    /// The superblock remembers that there is a journal: one of which nothing is left is not taken for a new one.
+    /// The superblock records that there is a journal: a lost journal is then not treated as a new one.
     fn note_journal(&mut self) {
         if self.takeover.is_unnoted() {
             return;
@@ -86,7 +86,7 @@ impl<E: CacheEngine> EventLoop<E> {
 
     fn tell_end(&self) {
         if self.left_behind().is_some() {
-            // That is told as the error that it is.
+            // The error is reported elsewhere.
             return;
         }
         let left = |left: &Unclean| format!("{} of {}", counted(left.blocks, "block"), left.volume);
@@ -97,23 +97,23 @@ impl<E: CacheEngine> EventLoop<E> {
         };
         tracing::info!(
             event = "stopped",
-            "the server has stopped; everything acknowledged is on the cache device or the origin{left}"
+            "the server has stopped; all acknowledged writes are on the cache device or the origin{left}"
         );
     }
 
-    /// What a stop waits for, every ten seconds.
+    /// The device that a stop waits for, every ten seconds.
     pub(super) fn poll_wait(&mut self, now: Instant) -> Option<String> {
         self.stop_wait.poll(now).then(|| self.awaited(now))
     }
 
-    /// Ends the wait of a stop that has taken long, as the log said; else it goes on.
+    /// Ends the wait of a stop that has taken long, according to the log; otherwise it continues.
     pub(super) fn insist(&mut self, now: Instant) {
         if !self.stop_wait.end() {
-            self.begin_stop(now, "it was asked to");
+            self.begin_stop(now, "a stop was requested");
         }
     }
 
-    /// Whom a stop does not wait for any longer, if somebody insists.
+    /// The device that a stop does not wait for any longer, if a user insists.
     pub(super) fn given_up(&self, now: Instant) -> Option<ServeError> {
         if !self.stop_wait.is_ended() {
             return None;
@@ -122,14 +122,14 @@ impl<E: CacheEngine> EventLoop<E> {
         let state = match self.core.engine.phase() {
             Phase::Stopped => "is closed cleanly, but its records in the state directory are not up to date",
             Phase::Recovering | Phase::Running | Phase::Stopping | Phase::Failed(_) => {
-                "is as after kill -9, with what is dirty, and is not marked clean; the next start reads its log back"
+                "is as after kill -9, with its dirty blocks, and is not marked clean; the next start recovers its log"
             }
         };
-        let what = format!("a signal came, and the stop did not wait for {awaited}: {cache} {state}");
+        let what = format!("a signal ended the stop, which did not wait for {awaited}: {cache} {state}");
         Some(ServeError::GivenUp { what })
     }
 
-    /// What a stop waits for, in words.
+    /// The devices that a stop waits for, in words.
     pub(super) fn awaited(&self, now: Instant) -> String {
         let mut awaited: Vec<String> = Vec::new();
         for load in self.core.driver.loads() {

@@ -1,7 +1,8 @@
-//! Another engine in the place of the one that serves.
+//! Replacing the serving engine by another one.
 //!
-//! The order decides where a cache device is left out: the origins have everything, flushed; it is on record that the device is out of
-//! service; only then the engine that knows it gives way, and anything goes past it.
+//! The order is decisive when a cache device is taken out of use: first the origins have all data, flushed;
+//! then it is on record that the device is out of service; only then the old engine is replaced, and requests
+//! bypass the device.
 
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, PoisonError};
@@ -28,7 +29,7 @@ use crate::serve::notes::Notes;
 use crate::serve::out_of_service::OutOfService;
 
 impl<E: CacheEngine> EventLoop<E> {
-    /// An asker that is gone needs no answer.
+    /// A caller that has left needs no answer.
     pub(super) fn take_engine_order(&mut self, now: Instant, order: EngineOrder) {
         match order {
             EngineOrder::Look(answer) => drop(answer.send(self.behind())),
@@ -51,7 +52,7 @@ impl<E: CacheEngine> EventLoop<E> {
         ServeError::Cache { path: self.cache.clone(), what: what.into() }
     }
 
-    /// Refuses what needs a loop at peace.
+    /// Refuses unless the loop has no other change in progress.
     fn behind(&self) -> Result<Behind, ServeError> {
         if self.core.stage != LoopPhase::Serving || self.core.engine.phase() != Phase::Running {
             return Err(self.refuse_engine_change("its server is stopping"));
@@ -63,7 +64,7 @@ impl<E: CacheEngine> EventLoop<E> {
             return Err(self.refuse_engine_change("it is growing; wait for that"));
         }
         if self.is_storing_superblock() {
-            return Err(self.refuse_engine_change("another change of it is under way; ask again"));
+            return Err(self.refuse_engine_change("another change of it is in progress; try again"));
         }
         let is_used = self.core.driver.shared_file(Device::Cache).is_some();
         let origins = self.core.volumes.iter().map(|volume| Device::Origin(volume.info.id));
@@ -109,12 +110,12 @@ impl<E: CacheEngine> EventLoop<E> {
             (EngineStep::Quieting | EngineStep::Parting, _) => self.part_from_engine(now),
         }
         if self.engine_lease.change().is_some_and(|change| change.is_late(now)) {
-            let what = format!("{} after 5 s; see to that, then ask again", self.unfinished(now));
+            let what = format!("{} after 5 s; check that, then try again", self.unfinished(now));
             self.keep_engine(now, &what);
         }
     }
 
-    /// What a change of the engine that takes too long waits for.
+    /// The reason why a change of the engine takes too long.
     fn unfinished(&self, now: Instant) -> String {
         let is_draining = matches!(
             &self.engine_lease,
@@ -123,7 +124,7 @@ impl<E: CacheEngine> EventLoop<E> {
         );
         let unclean = self.unclean();
         if !is_draining || unclean.is_empty() {
-            return format!("what clients asked for has not come to its end ({})", self.awaited(now));
+            return format!("client requests have not ended ({})", self.awaited(now));
         }
         let told = |unclean: &Unclean| format!("{} of {}", counted(unclean.blocks, "block"), unclean.volume);
         let told: Vec<String> = unclean.iter().map(told).collect();
@@ -150,20 +151,20 @@ impl<E: CacheEngine> EventLoop<E> {
             return;
         }
         if self.core.engine.health() == CacheHealth::Good {
-            // It has not failed: the log says something else of it.
+            // The device has not failed: the log has another message for it.
             self.out_of_service = OutOfService::Told(Record::Pending);
             self.core.engine.leave_out(now);
             self.pump(now);
         }
         if let Some(change) = self.engine_lease.change() {
             let took = change.go_on(now, EngineStep::Recording);
-            tell_turn("until the origins had everything", took);
+            tell_turn("until the origins had all data", took);
         }
     }
 
     fn await_record(&mut self, now: Instant) {
         match self.core.engine.record() {
-            // One that has no cache device has nothing to put on record.
+            // An engine without a cache device has no record to write.
             Some(Record::OnDevice | Record::WithHost | Record::ByOrder) | None => {
                 if let Some(change) = self.engine_lease.change() {
                     let took = change.go_on(now, EngineStep::Parting);
@@ -185,7 +186,7 @@ impl<E: CacheEngine> EventLoop<E> {
         }
     }
 
-    /// Nothing is in flight: the other engine serves from here on.
+    /// No request is in flight: the other engine serves from here on.
     fn change_engine(&mut self, now: Instant) {
         let EngineLease::Changing(EngineChange { other, answer, begun, .. }) =
             std::mem::take(&mut self.engine_lease)
@@ -243,7 +244,7 @@ impl<E: CacheEngine> EventLoop<E> {
         self.core.let_go();
         // A size may have waited for it.
         self.take_resizes();
-        // What waited is to leave at once: the loop may sleep next.
+        // Waiting requests are passed on at once: the loop may sleep next.
         self.pump(now);
     }
 }

@@ -19,8 +19,8 @@ use crate::serve::core::LoopPhase;
 use crate::serve::error::ServeError;
 
 impl<E: CacheEngine> EventLoop<E> {
-    /// Begins to use more of the cache device: a cache file is extended to `wanted` bytes, a block device has been. The answer comes
-    /// once it is known that this can be.
+    /// Begins to use more of the cache device: a cache file is extended to `wanted` bytes, a block device has
+    /// been extended already. The answer is sent once the new size is known to be possible.
     pub(super) fn begin_growth(&mut self, now: Instant, wanted: Option<u64>, answer: GrowthAnswer) {
         match self.growth.step() {
             // The first client has had its answer: the device was late.
@@ -41,7 +41,7 @@ impl<E: CacheEngine> EventLoop<E> {
         });
         match begun {
             Ok(()) => self.growth.asker.wait(now, answer),
-            // An asker that is gone needs no answer.
+            // A caller that has left needs no answer.
             Err(error) => drop(answer.send(Err(error))),
         }
     }
@@ -57,7 +57,7 @@ impl<E: CacheEngine> EventLoop<E> {
         if let Some(step) = self.growth.step() {
             return Err(self.refuse_growth(match step {
                 GrowthStep::Looking(_) => {
-                    "it is growing already, and the device has yet to answer; ask again later"
+                    "it is growing already, and the device has yet to respond; try again later"
                 }
                 GrowthStep::Preparing(_) | GrowthStep::Storing(_) => "it is growing already",
             }));
@@ -77,7 +77,7 @@ impl<E: CacheEngine> EventLoop<E> {
         cache.ok_or_else(|| self.refuse_growth("its volumes are served without a cache"))
     }
 
-    /// Goes on with what threads found or wrote, and with what the engine has prepared.
+    /// Continues with the results of threads, and with results of the engine.
     pub(super) fn take_growth(&mut self, now: Instant) {
         while let Some(outcome) = self.growth.poll() {
             match outcome {
@@ -135,7 +135,7 @@ impl<E: CacheEngine> EventLoop<E> {
         Ok(grown)
     }
 
-    /// Writes the superblock once the engine is prepared, and nobody else writes one.
+    /// Writes the superblock once the engine is prepared and no other superblock write is in progress.
     fn store_growth(&mut self) {
         let Some(GrowthStep::Preparing(extended)) = self.growth.step() else { return };
         if self.core.stage != LoopPhase::Serving || self.core.engine.health() != CacheHealth::Good {
@@ -145,7 +145,7 @@ impl<E: CacheEngine> EventLoop<E> {
             return;
         }
         let cache = self.core.driver.shared_file(Device::Cache);
-        let cache = cache.ok_or_else(|| self.refuse_growth("its device is gone"));
+        let cache = cache.ok_or_else(|| self.refuse_growth("its device is missing"));
         let stored = cache.and_then(|cache| {
             let grown = self.grown_by(extended)?;
             self.growth.store(extended, cache, grown).map_err(ServeError::system("start a thread"))
@@ -155,12 +155,12 @@ impl<E: CacheEngine> EventLoop<E> {
         }
     }
 
-    /// Whether a superblock is on its way to the device, or is lent to whoever writes it.
+    /// Whether a superblock is being written, or its lease is in use.
     pub(super) fn is_storing_superblock(&self) -> bool {
         self.takeover.is_storing() || self.is_storing_for_others()
     }
 
-    /// The same, but for a device that takes over.
+    /// The same, except by a device that takes over.
     pub(super) fn is_storing_for_others(&self) -> bool {
         let is_written =
             self.resizes.is_storing() || self.growth.is_storing() || self.journal_note.is_storing();
@@ -180,22 +180,22 @@ impl<E: CacheEngine> EventLoop<E> {
         );
     }
 
-    /// The device goes on with what it had. What was written of the new superblock says nothing wrong: segments that it knows are free.
+    /// The device keeps its old size. A partly written new superblock is harmless: its new segments are free.
     fn give_up_growth(&mut self, error: &ServeError) {
         self.growth.end();
         tracing::error!(
             event = "cache_growth_failed",
-            "the cache device {} goes on with {} bytes, as its superblock cannot be written: {error}",
+            "the cache device {} keeps {} bytes, as its superblock cannot be written: {error}",
             self.cache.display(),
             self.superblock.geometry.device_size
         );
     }
 
-    /// Tells whoever asked that the device takes too long.
+    /// Answers the caller that the device takes too long.
     pub(super) fn tell_late_growth(&mut self, now: Instant) {
         if self.growth.asker.is_overdue(now) {
-            let what = "the device has not been extended and read for 8 s; it grows when that is done, which the log says: check it, or \
-                        repeat the command";
+            let what = "the device has not been extended and read for 8 s; it grows when that is done, \
+                        which is logged: check it, or repeat the command";
             let device = self.cache.display().to_string();
             self.growth.asker.answer(Err(ServeError::StillRunning { device, what: what.into() }));
         }

@@ -1,5 +1,5 @@
-//! A cache device that is taken out of service: said once, with what is on it alone and what to do, and again when it is
-//! on record.
+//! Messages about a cache device that goes out of service: once, with the blocks that are on it alone and the
+//! remedy, and again when it is on record.
 
 use kickcache_engine::cache_engine::CacheEngine;
 use kickcache_engine::device::Device;
@@ -15,16 +15,16 @@ use crate::serve::out_of_service::OutOfService;
 use crate::serve::served_volumes::Volume;
 use crate::shell_command::ShellCommand;
 
-/// What a volume has on a cache device out of service that its origin lacks, or has not flushed.
+/// The blocks of a volume on a cache device out of service that its origin lacks, or has not flushed.
 struct Left {
     /// Its name.
     volume: String,
-    /// Where, never nothing.
+    /// The places, never empty.
     blocks: Vec<BlockIndex>,
 }
 
 impl<E: CacheEngine> EventLoop<E> {
-    /// What is on a cache device out of service alone.
+    /// The blocks that are on a cache device out of service alone.
     fn left_on_device(&self) -> Vec<Left> {
         if self.core.engine.record().is_none() {
             return Vec::new();
@@ -36,7 +36,7 @@ impl<E: CacheEngine> EventLoop<E> {
         self.core.volumes.iter().map(left).filter(|left| !left.blocks.is_empty()).collect()
     }
 
-    /// Why the end of the loop is not one after which nothing is missing, if it is not.
+    /// The reason why the loop does not end with complete origins, if so.
     pub(super) fn left_behind(&self) -> Option<ServeError> {
         let left = self.left_on_device();
         if left.is_empty() {
@@ -57,15 +57,15 @@ impl<E: CacheEngine> EventLoop<E> {
         Some(ServeError::LeftBehind { what })
     }
 
-    /// What nobody can have any more, at the end.
+    /// The lost blocks at the end.
     fn lost_at_end(&self) -> Option<ServeError> {
         let lost = self.core.engine.damaged_blocks().len() as u64;
         if lost == 0 {
             return None;
         }
         let what = format!(
-            "the server has stopped; {} {} lost, which {} cannot give, and everything else that was acknowledged is on it or the \
-             origin",
+            "the server has stopped; {} {} lost, because {} cannot read them, and all other acknowledged \
+             writes are on it or the origin",
             counted(lost, "dirty block"),
             are(lost),
             self.cache.display()
@@ -73,7 +73,7 @@ impl<E: CacheEngine> EventLoop<E> {
         Some(ServeError::LeftBehind { what })
     }
 
-    /// Says what a cache device held that went out of service. Once the daemon has ended, nobody else can.
+    /// Logs the blocks of a cache device that went out of service. This information ends with the daemon.
     pub(super) fn tell_out_of_service(&mut self) {
         let Some(record) = self.core.engine.record() else { return };
         match self.out_of_service {
@@ -97,11 +97,11 @@ impl<E: CacheEngine> EventLoop<E> {
         let format = self.commands.format(&self.cache);
         let again = format!("stop, then `{format}` before it is used again");
         let next = match dirty.as_slice() {
-            [] => format!("nothing is lost; {again}"),
+            [] => format!("no data is lost; {again}"),
             some => {
                 let drains = some.iter().map(|(name, _)| format!("`{}`", self.commands.drain(name)));
                 let drains = drains.collect::<Vec<_>>().join(" and ");
-                format!("first {drains}, which writes back what can still be read of it, then {again}")
+                format!("first {drains}, which writes back the readable blocks, then {again}")
             }
         };
         tracing::error!(
@@ -119,7 +119,8 @@ impl<E: CacheEngine> EventLoop<E> {
         }
     }
 
-    /// A cache device that somebody cut short while it was served: what is dirty beyond its end is gone, read or not.
+    /// A cache device that was cut short while it was served: dirty blocks beyond its end are lost, even if
+    /// they were never read.
     fn cut_short_at_end(&self) -> Option<ServeError> {
         let needed = self.superblock.geometry.device_size;
         let found =
@@ -140,7 +141,7 @@ impl<E: CacheEngine> EventLoop<E> {
         Some(ServeError::LeftBehind { what })
     }
 
-    /// Says which dirty blocks nobody can have any more, once each.
+    /// Logs lost dirty blocks, once each.
     pub(super) fn tell_damage(&mut self) {
         let damaged = self.core.engine.damaged_blocks();
         if damaged == self.damaged {
@@ -160,8 +161,8 @@ impl<E: CacheEngine> EventLoop<E> {
             tracing::error!(
                 event = "dirty_lost",
                 volume = name,
-                "{dirty} of {name} {are} lost, which {device} cannot give; {which}; reads of them fail until all of a \
-                 block is written anew"
+                "{dirty} of {name} {are} lost, because {device} cannot read them; {which}; reads of them \
+                 fail until the whole block is written again"
             );
         }
         self.damaged = damaged;

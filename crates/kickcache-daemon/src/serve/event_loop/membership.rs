@@ -1,4 +1,4 @@
-//! Volumes that come and go while the others are served: short steps, one a turn.
+//! Adding and removing volumes while others are served: short steps, one a turn.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ use crate::serve::open_volume::Served;
 use crate::serve::origin::SAMPLES_MAX;
 
 impl<E: CacheEngine> EventLoop<E> {
-    /// An asker that is gone needs no answer.
+    /// A caller that has left needs no answer.
     pub(super) fn take_membership_order(&mut self, now: Instant, order: MembershipOrder) {
         match order {
             MembershipOrder::Members(answer) => drop(answer.send(self.members())),
@@ -61,7 +61,7 @@ impl<E: CacheEngine> EventLoop<E> {
         }
     }
 
-    /// Refuses what needs a cache device in service, and a superblock that nobody else writes.
+    /// Refuses unless the cache device is in service, and its superblock is not being written.
     fn cache_to_change(&self) -> Result<Arc<BlockFile>, ServeError> {
         let refuse = |what: &str| ServeError::Cache { path: self.cache.clone(), what: what.into() };
         if self.core.stage != LoopPhase::Serving {
@@ -70,7 +70,7 @@ impl<E: CacheEngine> EventLoop<E> {
         let is_good = self.notes.is_some() && self.core.engine.health() == CacheHealth::Good;
         let cache = self.core.driver.shared_file(Device::Cache).filter(|_| is_good);
         cache.ok_or_else(|| {
-            refuse("it is left out or out of service, and its volumes stay as they are until another one is taken in (`kickcache leave-out`, then `kickcache replace`), or the daemon is stopped")
+            refuse("it is out of use or out of service, and its volumes cannot be changed until another one is put into use (`kickcache leave-out`, then `kickcache replace`), or the daemon is stopped")
         })
     }
 
@@ -95,7 +95,7 @@ impl<E: CacheEngine> EventLoop<E> {
     fn lease(&self) -> Result<Lease, ServeError> {
         let cache = self.cache_to_change()?;
         if self.is_storing_superblock() {
-            let what = "its superblock is being written for another change; ask again".into();
+            let what = "its superblock is being written for another change; try again".into();
             return Err(ServeError::Cache { path: self.cache.clone(), what });
         }
         Ok(Lease { superblock: self.superblock.clone(), cache })
@@ -130,7 +130,7 @@ impl<E: CacheEngine> EventLoop<E> {
         Ok(())
     }
 
-    /// How long the loop did nothing else.
+    /// How long the loop was occupied by it.
     fn tell_turn(&self, what: &str, index: usize, begun: Instant) {
         let micros = self.core.clock.now().since(begun).as_nanos() / 1_000;
         let name = self.core.volumes.name(index);
@@ -143,7 +143,7 @@ impl<E: CacheEngine> EventLoop<E> {
         let id = self.volume_id(name)?;
         let refuse = |what: String| ServeError::Volume { name: name.clone(), what };
         if self.resizes.has(id) {
-            return Err(refuse("its size is being taken over; ask again later".into()));
+            return Err(refuse("its resize is in progress; try again later".into()));
         }
         let Some(index) = self.core.volumes.index_of(name) else { return Ok(()) };
         if self.core.volumes.count() == 1 {
@@ -153,7 +153,7 @@ impl<E: CacheEngine> EventLoop<E> {
             return Err(refuse(what));
         }
         self.frontends.hide(&mut self.core, index);
-        // What waits for a cap is to end like the rest.
+        // Requests that wait for a cap must end like the others.
         self.core.throttles.open(id);
         self.core.begin_due();
         self.leaving = Some(Leaving::begin(now, id, index, *dirty, answer.clone()));
@@ -192,15 +192,15 @@ impl<E: CacheEngine> EventLoop<E> {
             self.core.driver.give_up(Device::Origin(id));
         } else if leaving.is_late(now) {
             let what = match (have_ended, is_clean) {
-                (false, _) => "requests of its clients do not end, since its origin does not answer; mend that (the status \
-                               shows what is wrong with it), or stop the daemon"
+                (false, _) => "requests of its clients do not end, because its origin does not respond; \
+                               correct that (the status shows the error), or stop the daemon"
                     .into(),
                 (true, false) => format!(
-                    "{} {} not written back yet; drain it, or say --abandon-dirty",
+                    "{} {} not written back yet; drain it, or use --abandon-dirty",
                     counted(not_clean, "dirty block"),
                     are(not_clean)
                 ),
-                (true, true) => "its origin does not end what it was given, or a flush".into(),
+                (true, true) => "its origin does not complete its requests, or a flush".into(),
             };
             return self.stay(&what);
         }
@@ -222,10 +222,10 @@ impl<E: CacheEngine> EventLoop<E> {
         let Some(leaving) = &mut self.leaving else { return };
         leaving.step = step;
         let index = leaving.index;
-        self.tell_turn("forgotten in part", index, begun);
+        self.tell_turn("partly dropped", index, begun);
     }
 
-    /// It stays after all, and nothing of it has changed.
+    /// The volume stays after all, unchanged.
     fn stay(&mut self, why: &str) {
         let Some(Leaving { id, index, answer, .. }) = self.leaving.take() else { return };
         self.core.throttles.close(id);
@@ -249,7 +249,7 @@ impl<E: CacheEngine> EventLoop<E> {
         }
     }
 
-    /// Nothing is left of it.
+    /// No block of the volume is left.
     fn end_leave(&mut self) -> Option<GoneVolume> {
         let begun = self.core.clock.now();
         let Leaving { id, index, .. } = self.leaving.take()?;

@@ -1,6 +1,8 @@
-//! The loop: completions in, what front ends have in; submissions and replies out; then one wait for all.
+//! The loop: completions and requests of front ends in; submissions and replies out; then one wait for all
+//! events.
 //!
-//! One thread owns engine, driver and front ends. How clients speak is the front ends' affair ([`crate::serve::frontend`]).
+//! One thread owns engine, driver and front ends. Protocols of clients are left to the front ends
+//! ([`crate::serve::frontend`]).
 
 mod controls;
 pub(crate) mod dirty_notes;
@@ -52,8 +54,8 @@ use crate::serve::troubles::Troubles;
 use crate::shell_command::DaemonCommands;
 use crate::wakeup::Wakeup;
 
-/// Where completions are taken in turns, each is a share of what is in flight: answers leave, requests come and devices get
-/// work while the rest is handled. At least this many are a turn.
+/// If completions are handled in turns, each turn takes a share of those available: replies are sent,
+/// requests arrive and devices get work between the turns. A turn has at least this many.
 const TURNS: usize = 8;
 const TURN_LEAST: usize = 2;
 /// The shortest gap of the loop that the log reports.
@@ -70,15 +72,15 @@ pub(crate) enum Origins {
     Used,
 }
 
-/// Everything that serving needs, on one thread.
+/// The state of serving, on one thread.
 pub(crate) struct EventLoop<E> {
     pub(crate) core: Core<E>,
     pub(crate) frontends: Frontends,
     pub(crate) cache: PathBuf,
-    /// What stands on the cache device, or would.
+    /// The superblock of the cache device, or of its stand-in.
     pub(crate) superblock: Superblock,
     pub(crate) out_of_service: OutOfService,
-    /// The damaged blocks that the log was told of, or that were written anew since.
+    /// The damaged blocks that were logged, or that were written again since.
     pub(crate) damaged: Vec<BlockKey>,
     pub(crate) control: Receiver<Control>,
     pub(crate) wakeup: Arc<Wakeup>,
@@ -89,23 +91,23 @@ pub(crate) struct EventLoop<E> {
     pub(crate) growth: CacheGrowth,
     pub(crate) takeover: CacheTakeover,
     pub(crate) journal_note: JournalNote,
-    /// As it was said: a part of the cache device follows its size.
+    /// As configured: a share of the cache device follows its size.
     pub(crate) write_budget: Option<WriteBudget>,
-    /// A volume on its way out.
+    /// A volume that is being removed.
     pub(crate) leaving: Option<Leaving>,
-    /// Whether the engine gives way to another one.
+    /// Whether the engine is being replaced.
     pub(crate) engine_lease: EngineLease,
-    /// Somebody else writes the superblock.
+    /// A caller has the lease of the superblock.
     pub(crate) is_leased: bool,
     pub(crate) stop_wait: StopWait,
     pub(crate) commands: DaemonCommands,
-    /// The volume whose curve the next sample has.
+    /// The next volume to add its curve to a sample.
     pub(crate) curve_turn: usize,
     pub(crate) origins: Origins,
 }
 
 impl<E: CacheEngine> EventLoop<E> {
-    /// Runs until the server was stopped and everything acknowledged is safe.
+    /// Runs until the server was stopped and all acknowledged writes are durable.
     ///
     /// # Errors
     /// [`ServeError::GivenUp`] if a stop was cut short: devices still work on the loop's memory then, which must stay.
@@ -208,7 +210,7 @@ impl<E: CacheEngine> EventLoop<E> {
                 moved = true;
             }
             if left > 0 {
-                // All that its old server ended has been told.
+                // All completions of its old server have been handled.
                 moved |= self.take_restarts(now);
             }
         }
@@ -220,7 +222,7 @@ impl<E: CacheEngine> EventLoop<E> {
         }
     }
 
-    /// Tells the engine of origins that lost what they had not flushed.
+    /// Reports to the engine the origins that lost unflushed data.
     fn take_restarts(&mut self, now: Instant) -> bool {
         let mut has_any = false;
         while let Some(device) = self.core.driver.poll_restart() {
@@ -306,7 +308,7 @@ impl<E: CacheEngine> EventLoop<E> {
         self.core.engine.poll_timeout().into_iter().chain(others.into_iter().flatten()).min()
     }
 
-    /// Begins to note how long requests take, and what caches of other sizes would hit.
+    /// Begins to measure the times of requests, and to sample the hit ratios of other cache sizes.
     pub(crate) fn begin_times(&mut self) {
         let now = self.core.clock.now();
         for volume in self.core.volumes.iter() {

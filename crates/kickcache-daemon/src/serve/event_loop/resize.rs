@@ -1,5 +1,5 @@
-//! An origin that was extended while it is served. Devices are asked and written by threads: one that does not answer stops
-//! nobody.
+//! An origin that was extended while it is served. Threads query and write the devices: an unresponsive one
+//! blocks no others.
 
 use std::sync::Arc;
 
@@ -24,8 +24,8 @@ struct OriginFile {
 }
 
 impl<E: CacheEngine> EventLoop<E> {
-    /// Begins to take the size of a volume's origin over: noted durably first, then told to guests at once and to NBD
-    /// clients when they connect.
+    /// Begins to use the new size of a volume's origin: it is recorded durably first, then reported to guests
+    /// at once and to NBD clients when they connect.
     pub(super) fn begin_resize(&mut self, now: Instant, name: &str, answer: Answer) {
         let joined = match self.volume_id(name) {
             Ok(id) => self.resizes.join(now, id, answer),
@@ -37,7 +37,7 @@ impl<E: CacheEngine> EventLoop<E> {
             begun.map_err(ServeError::system("start a thread"))
         });
         if let Err(error) = begun {
-            // An asker that is gone needs no answer.
+            // A caller that has left needs no answer.
             let _ = answer.send(Err(error));
         }
     }
@@ -49,21 +49,20 @@ impl<E: CacheEngine> EventLoop<E> {
             return Err(refuse("the server is stopping; resize it after the next start (--origin-grown)"));
         }
         if self.resizes.has(id) {
-            let what =
-                "its size is being taken over already, and a device has yet to answer; ask again later";
+            let what = "its resize is in progress already, and a device has yet to respond; try again later";
             return Err(refuse(what));
         }
         let origin = self.core.driver.shared_file(Device::Origin(id));
         let origin = origin.ok_or_else(|| {
             let (stop, serve) = (ShellCommand::new("stop"), ShellCommand::new("serve").word("--origin-grown"));
             refuse(&format!(
-                "its size cannot be asked for while it is served; stop kickcache ({stop}), and start it with {serve}"
+                "its size cannot be read while it is served; stop kickcache ({stop}), and start it with {serve}"
             ))
         })?;
         Ok(OriginFile { volume: id, file: origin })
     }
 
-    /// Goes on with what threads found or wrote.
+    /// Continues with the results of threads.
     pub(super) fn take_resizes(&mut self) {
         while let Some(outcome) = self.resizes.poll() {
             match outcome {
@@ -120,7 +119,7 @@ impl<E: CacheEngine> EventLoop<E> {
         if self.core.stage != LoopPhase::Serving {
             return Err(ServeError::Stopped);
         }
-        // What was written meanwhile is of other volumes.
+        // The superblock may have changed for other volumes meanwhile.
         let Some(superblock) = self.grown(id, size)? else { return Err(ServeError::Stopped) };
         match self.core.driver.shared_file(Device::Cache) {
             Some(cache) => {
@@ -134,7 +133,7 @@ impl<E: CacheEngine> EventLoop<E> {
         }
     }
 
-    /// The new size is noted.
+    /// The new size is recorded.
     fn end_resize(&mut self, id: VolumeId, superblock: Superblock) {
         self.superblock = superblock;
         let name = self.volume_name(id).to_owned();
@@ -153,18 +152,18 @@ impl<E: CacheEngine> EventLoop<E> {
         tracing::info!(event = "volume_resized", volume = name, "{name} now has {size} bytes");
     }
 
-    /// Tells those who asked that a device takes too long.
+    /// Answers callers that a device takes too long.
     pub(super) fn tell_late_resizes(&mut self, now: Instant) {
         while let Some(Overdue { volume, step, answer }) = self.resizes.poll_overdue(now) {
             let (device, what) = match step {
-                Step::Looking => (Device::Origin(volume), "has not told its size"),
+                Step::Looking => (Device::Origin(volume), "has not reported its size"),
                 Step::Waiting(_) | Step::Storing(_) => (Device::Cache, "has not taken the new size"),
             };
             let what = format!(
-                "{} {what} for 8 s; the new size is used when the device answers: check the device, or repeat the command",
+                "{} {what} for 8 s; the new size is used when the device responds: check the device, or repeat the command",
                 self.show_device(device)
             );
-            // An asker that is gone needs no answer.
+            // A caller that has left needs no answer.
             let device = format!("volume {}", self.volume_name(volume));
             let _ = answer.send(Err(ServeError::StillRunning { device, what }));
         }

@@ -1,8 +1,9 @@
-//! The cache device is replaced while it is served: the driver mirrors it to another one, which takes over when it has everything.
+//! Replacing the cache device while it is served: the driver mirrors it to another one, which takes over when
+//! it has a complete copy.
 //!
-//! The order decides: the new device has everything, flushed; the old one says that it was replaced; the new one says that it is the
-//! cache; then the state directory has the new one's number and path; then the old one is let go of. Until then what is acknowledged is
-//! on the old one.
+//! The order is decisive. First the new device has a complete copy, flushed. Then the old one is marked as
+//! replaced. Then the new one is marked as the cache. Then the state directory has the new one's number and
+//! path. Then the old device is released. Until then all acknowledged writes are on the old one.
 
 use std::sync::Arc;
 
@@ -34,7 +35,7 @@ const COPY_PAUSE_MAX: Duration = Duration::from_millis(20);
 const NOTE_PAUSE: Duration = Duration::from_millis(2_000);
 
 impl<E: CacheEngine> EventLoop<E> {
-    /// Begins to replace the cache device. The answer comes once the other one is ready to be copied to.
+    /// Begins to replace the cache device. The answer is sent once the copy to the other one can begin.
     pub(super) fn begin_takeover(&mut self, order: TakeoverOrder, answer: TakeoverAnswer) {
         let begun = self.device_to_replace().and_then(|old| {
             let state = self.commands.state.clone();
@@ -43,7 +44,7 @@ impl<E: CacheEngine> EventLoop<E> {
         });
         match begun {
             Ok(()) => self.takeover.asker = Some(answer),
-            // An asker that is gone needs no answer.
+            // A caller that has left needs no answer.
             Err(error) => drop(answer.send(Err(error))),
         }
     }
@@ -59,7 +60,7 @@ impl<E: CacheEngine> EventLoop<E> {
         if let (Some(pair), Some(TakeoverStep::GivenUp(_))) = (&self.takeover.pair, self.takeover.step) {
             let new = pair.new.path().display();
             let what = format!(
-                "{new} was given up, and has not answered yet; replace it when it has, or after the next start"
+                "the replacement by {new} was cancelled, and the device has not responded yet; replace it when it has, or after the next start"
             );
             return Err(self.refuse_takeover(&what));
         }
@@ -85,11 +86,11 @@ impl<E: CacheEngine> EventLoop<E> {
         cache.ok_or_else(|| self.refuse_takeover("its volumes are served without a cache"))
     }
 
-    /// Goes on with what threads did, and with what is due.
+    /// Continues with the results of threads, and with steps that are due.
     pub(super) fn advance_takeover(&mut self, now: Instant) {
         while let Some(outcome) = self.takeover.poll() {
             if self.takeover.is_unnoted() {
-                // It came too late: the next start goes by what the superblocks say.
+                // The result is too late: the next start decides by the superblocks.
                 continue;
             }
             let went_well = match outcome {
@@ -166,7 +167,7 @@ impl<E: CacheEngine> EventLoop<E> {
         }
     }
 
-    /// All was copied, and is durable; what was written since went to both devices.
+    /// All is copied and durable; later writes were made to both devices.
     fn seal(&mut self, now: Instant) {
         if self.takeover.step == Some(TakeoverStep::Flushing)
             && !self.must_give_up()
@@ -177,9 +178,9 @@ impl<E: CacheEngine> EventLoop<E> {
         }
     }
 
-    fn end_notes(&mut self, now: Instant, noted: Result<Box<Superblock>, ServeError>) {
+    pub(super) fn end_notes(&mut self, now: Instant, noted: Result<Box<Superblock>, ServeError>) {
         let Some(mirror) = &mut self.takeover.mirror else { return };
-        // A flush that failed meanwhile may have let go of what was noted.
+        // A flush that failed meanwhile may have lost the marks.
         let failure = mirror.take_failure();
         match (noted, failure) {
             (Ok(superblock), None) => self.record_takeover(now, superblock),
@@ -195,7 +196,7 @@ impl<E: CacheEngine> EventLoop<E> {
         }
     }
 
-    /// The old device says that it was replaced, durably, and cannot be refused for its number any more.
+    /// The old device is marked as replaced, durably, and cannot be refused for its number any more.
     fn record_takeover(&mut self, now: Instant, superblock: Box<Superblock>) {
         let (Some(pair), Some(notes)) = (self.takeover.pair.clone(), self.notes.clone()) else {
             return self.end_record(now, *superblock, Ok(()));
@@ -209,7 +210,12 @@ impl<E: CacheEngine> EventLoop<E> {
         }
     }
 
-    fn end_record(&mut self, now: Instant, superblock: Superblock, recorded: Result<(), StateError>) {
+    pub(super) fn end_record(
+        &mut self,
+        now: Instant,
+        superblock: Superblock,
+        recorded: Result<(), StateError>,
+    ) {
         let Some(mirror) = &mut self.takeover.mirror else { return };
         if mirror.take_failure().is_some() {
             self.takeover.step = Some(self.note_later(now));
@@ -241,12 +247,13 @@ impl<E: CacheEngine> EventLoop<E> {
         let old = self.cache.display();
         tracing::warn!(
             event = "cache_replacement_unnoted",
-            "all is on both devices, and the stop does not wait until it is noted that one has taken over: the next start goes by what \
-             their superblocks say. If {old} says that it was replaced, the other one is served; if not, {old} is, and is copied anew"
+            "both devices have all data, and the stop does not wait for the record of the takeover: the \
+             next start decides by their superblocks. If {old} is marked as replaced, the other one is \
+             served; if not, {old} is, and is copied again"
         );
     }
 
-    /// Nor for one that does not answer.
+    /// The stop does not wait for an unresponsive state directory either.
     fn end_late_notes(&mut self, now: Instant) {
         if self.core.stage == LoopPhase::Serving || !self.takeover.is_stop_late(now) {
             return;
@@ -329,11 +336,11 @@ impl<E: CacheEngine> EventLoop<E> {
             );
         }
         if self.core.engine.health() != CacheHealth::Good {
-            return self.fail_takeover(self.refuse_takeover("it went out of service"));
+            return self.fail_takeover(self.refuse_takeover("it is out of service now"));
         }
         tracing::info!(
             event = "cache_replacement_stopped",
-            "the replacement of {} begins anew with the next start",
+            "the replacement of {} begins again with the next start",
             self.cache.display()
         );
         self.let_go(Afterwards::Resumed);
@@ -352,18 +359,18 @@ impl<E: CacheEngine> EventLoop<E> {
         }
     }
 
-    /// Has the state of the cache device say that its replacement met an error; the log says more.
+    /// Counts an error of the replacement in the state of the cache device; the log has the details.
     fn count_takeover_error(&mut self, now: Instant, cause: Cause) {
         let fault = Fault { device: Device::Cache, operation: "replace", offset: 0, length: 0, cause };
         self.troubles.note(now, fault);
     }
 
-    /// The old device goes on alone, and why.
+    /// Continues with the old device alone, with the reason.
     fn fail_takeover(&mut self, error: ServeError) {
         let device = self.cache.display().to_string();
         if self.takeover.step == Some(TakeoverStep::Preparing) {
             if self.takeover.given == OrderTime::Earlier {
-                // Nobody waits for an answer.
+                // No caller waits for an answer.
                 self.takeover.failure = Some(error.to_string());
             }
             // Of no device that serves: it may have been mistyped.
@@ -377,7 +384,7 @@ impl<E: CacheEngine> EventLoop<E> {
             tracing::error!(
                 event = "cache_replacement_failed",
                 device,
-                "the cache device {device} is not replaced, and goes on: {error}"
+                "the cache device {device} is not replaced, and stays in use: {error}"
             );
         }
         self.takeover.answer(Err(error));
@@ -388,7 +395,7 @@ impl<E: CacheEngine> EventLoop<E> {
         }
     }
 
-    /// Clients do not wait for a new device that does not answer: the old one has everything.
+    /// Clients do not wait for an unresponsive new device: the old one is complete.
     pub(super) fn desert_silent_successor(&mut self, now: Instant) {
         let Some(what) = self.takeover.why_given_up(now) else { return };
         self.count_takeover_error(now, Cause::Errno(libc::ETIMEDOUT));
@@ -410,7 +417,7 @@ impl<E: CacheEngine> EventLoop<E> {
         self.takeover.step = Some(TakeoverStep::GivenUp(afterwards));
     }
 
-    /// Once nothing is in flight on the new device.
+    /// Continues once no I/O is in flight on the new device.
     fn end_mirror(&mut self, afterwards: Afterwards) {
         if !self.takeover.mirror.as_ref().is_none_or(Mirror::is_quiet) {
             return;
@@ -451,8 +458,8 @@ impl<E: CacheEngine> EventLoop<E> {
         tracing::info!(
             event = "cache_replaced",
             device,
-            "{device} has taken over from the cache device {before}, which is not used any more; the configuration may go on to name \
-             that one as long as it says so"
+            "{device} has taken over from the cache device {before}, which is not used any more; the \
+             configuration may still name that one as long as it has this mark"
         );
         drop(std::thread::Builder::new().spawn(move || drop((parted, pair))));
     }

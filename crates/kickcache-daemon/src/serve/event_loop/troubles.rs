@@ -1,4 +1,4 @@
-//! Errors and silences of devices, told to the log with names.
+//! Errors and silences of devices, logged with names.
 
 use kickcache_engine::cache_engine::CacheEngine;
 use kickcache_engine::device::Device;
@@ -18,7 +18,7 @@ struct Named<'a> {
 }
 
 impl<E: CacheEngine> EventLoop<E> {
-    /// Tells of errors that came since the last call.
+    /// Logs errors that arrived since the last call.
     pub(super) fn take_faults(&mut self, now: Instant) {
         for fault in self.core.driver.take_faults() {
             self.note_fault(&fault);
@@ -29,8 +29,9 @@ impl<E: CacheEngine> EventLoop<E> {
         }
     }
 
-    /// An origin that refused something, or lost what it did not flush, may lack what was acknowledged in any mode. That is
-    /// noted here and now: no reply about it may leave before the note stands, whatever the state directory takes for that.
+    /// An origin that refused an operation, or lost unflushed data, may lack acknowledged writes in any mode.
+    /// The record is written here, synchronously: no reply about the error may be sent before it exists,
+    /// however long the state directory takes.
     fn note_fault(&self, fault: &Fault) {
         let (Some(notes), Device::Origin(volume)) = (&self.notes, fault.device) else { return };
         if ["write", "write-zeroes", "flush"].contains(&fault.operation) {
@@ -51,7 +52,7 @@ impl<E: CacheEngine> EventLoop<E> {
         let devices: Vec<Device> = origins.chain(Some(Device::Cache)).collect();
         for device in devices {
             if self.core.driver.away(device).is_some() {
-                // The log was told of that, and hears of its end; what fails meanwhile is no answer of the device.
+                // The outage is logged, and its end will be; errors meanwhile are no answers of the device.
                 continue;
             }
             let since = self.silent_since(device);
@@ -63,7 +64,7 @@ impl<E: CacheEngine> EventLoop<E> {
                     event = "device_silent",
                     device,
                     volume,
-                    "{name} has completed nothing for {} s: what needs it waits",
+                    "{name} has completed no operation for {} s: requests that need it wait",
                     seconds(span)
                 ),
                 Silence::Ended(span) => {
@@ -79,7 +80,7 @@ impl<E: CacheEngine> EventLoop<E> {
         }
     }
 
-    /// Tells of errors that were only counted: nobody will do it later.
+    /// Logs errors that were only counted: this is the last report.
     pub(super) fn tell_last_troubles(&mut self, now: Instant) {
         for HeldBack { kind, held } in self.troubles.end(now) {
             self.tell_held(kind, held);
@@ -105,7 +106,7 @@ impl<E: CacheEngine> EventLoop<E> {
         );
     }
 
-    /// Since when a device has completed nothing.
+    /// Since when a device has completed no operation.
     fn silent_since(&self, device: Device) -> Option<Instant> {
         if device == Device::Cache && self.takeover.waits_for_new() {
             return None;
@@ -113,7 +114,7 @@ impl<E: CacheEngine> EventLoop<E> {
         self.core.engine.silent_since(device)
     }
 
-    /// What is wrong with a device.
+    /// The problem of a device.
     pub(super) fn trouble_of(&self, now: Instant, device: Device) -> Trouble {
         let since = self.silent_since(device).map(|since| now.since(since));
         let errors = |tally: Tally| Errors { count: tally.count, last: tally.last, ago: now.since(tally.at) };
@@ -150,7 +151,7 @@ impl<E: CacheEngine> EventLoop<E> {
         }
     }
 
-    /// The path of a device, and the volume whose origin it is.
+    /// The path of a device, and the volume of an origin.
     fn name_device(&self, device: Device) -> Named<'_> {
         let path = self.core.driver.file(device).map(|file| file.path().display().to_string());
         match device {

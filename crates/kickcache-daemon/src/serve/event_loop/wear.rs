@@ -1,4 +1,4 @@
-//! What was written to the cache device lately: noted now and then, and counted after the next start.
+//! Recent writes to the cache device: recorded at intervals, and counted after the next start.
 
 use kickcache_engine::cache_engine::CacheEngine;
 use kickcache_engine::engine::Engine;
@@ -9,7 +9,7 @@ use crate::serve::note_queue::Note;
 use crate::serve::wear_notes::noted_wear;
 
 impl<E: CacheEngine> EventLoop<E> {
-    /// Notes it now and then. What waits for a state directory that hangs does not become more.
+    /// Records them at intervals. While the state directory hangs, at most one record waits.
     pub(super) fn note_wear_when_due(&mut self, now: Instant) {
         if self.note_queue.wear.is_due(now) && self.note_queue.is_empty() {
             self.note_wear(now);
@@ -27,7 +27,7 @@ impl<E: CacheEngine> EventLoop<E> {
 }
 
 impl EventLoop<Engine> {
-    /// Counts what was noted before this start.
+    /// Counts the writes recorded before this start.
     pub(crate) fn remember_wear(&mut self) {
         let Some(record) = self.notes.as_ref().and_then(|notes| noted_wear(notes)) else { return };
         let now = self.core.clock.now();

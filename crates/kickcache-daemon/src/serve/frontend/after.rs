@@ -1,10 +1,10 @@
-//! What follows when everything was sent.
+//! The next step after all output was sent.
 
-/// What the loop does next.
+/// The next step of the loop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum After {
-    /// What left made room for clients that wait: there is more to do.
+    /// Sent output made room for waiting clients: there is more work.
     GoOn,
-    /// Nothing more, until something happens.
+    /// No more work, until an event occurs.
     Sleep,
 }

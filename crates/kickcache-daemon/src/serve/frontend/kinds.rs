@@ -1,4 +1,4 @@
-//! The front ends by name: whose a watched descriptor is, and whose a request in flight.
+//! The front ends by name: the owner of a watched descriptor, and of a request in flight.
 
 use crate::serve::frontend::nbd::key::NbdKey;
 use crate::serve::frontend::nbd::request::NbdRequest;
@@ -7,7 +7,7 @@ use crate::serve::frontend::ublk::request::UblkRequest;
 use crate::serve::frontend::vhost_user::key::PortKey;
 use crate::serve::frontend::vhost_user::request::VhostUserRequest;
 
-/// What a front end needs to answer a request, and which front end that is.
+/// The data that a front end needs to answer a request, with the front end.
 #[derive(Debug)]
 pub(crate) enum Pending {
     Nbd(NbdRequest),
@@ -15,7 +15,7 @@ pub(crate) enum Pending {
     Ublk(UblkRequest),
 }
 
-/// What became ready; the loop keeps it in 64 bits.
+/// The descriptor that became ready; the loop stores it in 64 bits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum WatchKey {
     Nbd(NbdKey),

@@ -145,14 +145,14 @@ impl AsFd for Listener {
 impl Drop for Listener {
     fn drop(&mut self) {
         let Some((path, made)) = &self.made else { return };
-        // Somebody may have put another socket in its place.
+        // Another process may have replaced the socket.
         if identity(path).ok() == Some(*made) {
             let _ = std::fs::remove_file(path);
         }
     }
 }
 
-/// Refuses what can be refused before anything is opened.
+/// Refuses errors that can be found before a socket is opened.
 pub(crate) fn check(address: &NbdAddress, exposure: Exposure) -> Result<(), ServeError> {
     match address {
         NbdAddress::Unix(path) => check_path(path),
@@ -238,12 +238,12 @@ fn why_no_socket(path: &Path, source: &io::Error) -> String {
     }
 }
 
-/// Why nobody can listen at an address, and what to do.
+/// The reason why the address cannot be used, and the remedy.
 fn why_no_listener(source: &io::Error) -> String {
     let advice = match source.kind() {
         io::ErrorKind::AddrInUse => "; another process listens there: stop it, or choose another port",
         io::ErrorKind::AddrNotAvailable => {
-            "; this machine has no such address: name one of its own (`ip address`)"
+            "; this machine has no such address: use one of its own (`ip address`)"
         }
         io::ErrorKind::PermissionDenied => {
             "; ports below 1024 need CAP_NET_BIND_SERVICE: choose a higher one"
@@ -253,13 +253,13 @@ fn why_no_listener(source: &io::Error) -> String {
     format!("{source}{advice}")
 }
 
-/// Removes a socket that nobody serves; refuses everything else that is in the way.
+/// Removes a socket without a server; refuses every other file.
 fn make_room(path: &Path, name: &str) -> Result<(), ServeError> {
     let refused = match socket_path::look(path) {
         Ok(Found::Nothing) => return Ok(()),
         Ok(Found::Unserved) => return std::fs::remove_file(path).map_err(|source| error(name, source)),
         Ok(Found::NotASocket) => {
-            "something that is not a socket has this name; move it away or choose another path".into()
+            "a file that is not a socket has this name; move it away or choose another path".into()
         }
         Ok(Found::Served) => "another process serves on this socket; stop it or choose another path".into(),
         Ok(Found::Untried { source, .. }) => {
@@ -291,7 +291,7 @@ fn open_tcp(address: SocketAddr, exposure: Exposure) -> Result<Listener, ServeEr
     Ok(Listener { socket: listener.into(), address, made: None, kind: SocketKind::Tcp })
 }
 
-/// What the log calls a socket that the process was started with.
+/// The name in the log of a socket that was passed at the start.
 const INHERITED: &str = "the inherited socket";
 
 fn is_listening(socket: &OwnedFd) -> Result<bool, ServeError> {
@@ -327,7 +327,7 @@ fn identity(path: &Path) -> io::Result<Inode> {
     Ok(Inode { device: metadata.dev(), number: metadata.ino() })
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "sentences and errors come as values")]
+#[expect(clippy::needless_pass_by_value, reason = "sentences and errors arrive by value")]
 fn error(address: &str, what: impl ToString) -> ServeError {
     ServeError::Address { address: address.into(), what: what.to_string() }
 }
@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_socket_stays() {
+    fn a_file_that_is_no_socket_stays() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("s");
         std::fs::write(&path, "precious").unwrap();
@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_the_way_is_told_with_what_to_do() {
+    fn an_obstacle_is_reported_with_its_remedy() {
         let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let address = NbdAddress::Tcp { host: "127.0.0.1".into(), port: taken.local_addr().unwrap().port() };
         let refused = Listener::open(Place::Address(address), Exposure::LocalOnly).unwrap_err().to_string();
@@ -399,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn tcp_is_for_loopback_unless_told_otherwise() {
+    fn tcp_is_for_loopback_by_default() {
         let everywhere = Place::Address(tcp("0.0.0.0"));
         let refused = Listener::open(everywhere, Exposure::LocalOnly).unwrap_err();
         assert!(refused.to_string().contains("insecure"), "{refused}");
@@ -414,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn one_listener_does_for_an_address_unless_the_system_chooses_its_port() {
+    fn one_listener_serves_an_address_unless_its_port_is_dynamic() {
         let unix = || Place::Address(NbdAddress::Unix("/x".into()));
         assert!(unix().is_same(&unix()));
         assert!(!Place::Address(tcp("127.0.0.1")).is_same(&Place::Address(tcp("127.0.0.1"))));

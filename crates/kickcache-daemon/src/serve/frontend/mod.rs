@@ -1,21 +1,24 @@
 //! The front ends: how clients reach volumes.
 //!
-//! A front end owns its listeners, its sessions, the memory that its clients share with it, and the state of their requests.
-//! What the loop knows of it is this port, and nothing else:
-//! * [`Frontends::watch`]: it watches its descriptors, under keys of its own ([`WatchKey`]), and [`Frontends::on_ready`] is told
-//!   when one is ready; or gives commands to devices of its own ([`Frontends::on_command`]);
-//! * [`Frontends::take_requests`]: requests out, to the engine, by [`Core::begin`], with what is needed to answer them
-//!   ([`Pending`]);
-//! * [`Frontends::on_reply`]: replies in; [`Frontends::send`]: and on to the clients, when the engine has no more of them;
-//! * deadlines ([`Frontends::poll_timeout`], [`Frontends::handle_timeout`]), the stop ([`Frontends::stop_listening`],
-//!   [`Frontends::is_idle`], [`Frontends::is_quiet`], [`Frontends::close`]), and what may change about a volume
-//!   ([`Frontends::resize`]).
+//! A front end owns its listeners, its sessions, the memory that its clients share with it, and the state of
+//! their requests. The loop uses it only through this interface:
+//! * [`Frontends::watch`]: it watches its descriptors, under keys of its own ([`WatchKey`]), and
+//!   [`Frontends::on_ready`] is called when one is ready; or it sends commands to devices of its own
+//!   ([`Frontends::on_command`]);
+//! * [`Frontends::take_requests`]: requests to the engine, by [`Core::begin`], with the data for their
+//!   answers ([`Pending`]);
+//! * [`Frontends::on_reply`]: replies of the engine; [`Frontends::send`]: sends them to the clients, when the
+//!   engine has no more;
+//! * deadlines ([`Frontends::poll_timeout`], [`Frontends::handle_timeout`]), the stop
+//!   ([`Frontends::stop_listening`], [`Frontends::is_idle`], [`Frontends::is_quiet`], [`Frontends::close`]),
+//!   and changes of a volume ([`Frontends::resize`]).
 //!
-//! A front end never names another one, nor the loop. Its state belongs to the thread of its loop; nothing here assumes that
-//! there is one loop only.
+//! A front end never names another one, nor the loop. Its state belongs to the thread of its loop; there may
+//! be several loops.
 //!
-//! To add one: a room beside [`nbd`], [`vhost_user`] and [`ublk`], and what it does here; in [`kinds`] its variant of [`Pending`] and
-//! of [`WatchKey`]; in [`crate::plan::frontends`] its settings and its part of [`ServedAt`].
+//! To add one: a folder next to [`nbd`], [`vhost_user`] and [`ublk`], and its calls here; in [`kinds`] its
+//! variant of [`Pending`] and of [`WatchKey`]; in [`crate::plan::frontends`] its settings and its part of
+//! [`ServedAt`].
 
 pub(crate) mod after;
 pub(crate) mod kinds;
@@ -64,7 +67,7 @@ pub(crate) struct Frontends {
     pub(crate) ublk: Ublk,
 }
 
-/// Refuses what can be refused before any device is touched.
+/// Refuses errors that can be found before any device is opened.
 pub(crate) fn check(cache: &CacheSpec) -> Result<(), ServeError> {
     own_device::check(cache)
 }
@@ -76,7 +79,7 @@ pub(crate) fn check_volume(volume: &VolumeSpec, exposure: Exposure) -> Result<()
     served_by.vhost_user.path.iter().try_for_each(|path| listener::check_path(path))
 }
 
-/// Refuses a path on a block device that one of these volumes is.
+/// Refuses a path on the block device of a volume in the list.
 ///
 /// # Errors
 /// A sentence.
@@ -84,7 +87,7 @@ pub(crate) fn check_path(path: &Path, own: &[VolumeIdentity]) -> Result<(), Stri
     own_device::check_path(path, own)
 }
 
-/// Refuses a block device that somebody has open.
+/// Refuses a block device that a process has open.
 ///
 /// # Errors
 /// A sentence.
@@ -92,13 +95,13 @@ pub(crate) fn check_unused(device: &Path) -> Result<(), String> {
     removal::check_unused(device)
 }
 
-/// Waits until a block device that its volume has left is gone, or somebody keeps it for long.
+/// Waits until the block device of a removed volume has been deleted, or a process keeps it open for long.
 pub(crate) fn wait_until_gone(device: &Path) {
     removal::wait_until_gone(&Controls::default(), device);
 }
 
-/// Refuses a volume that outlived its daemon and would be left behind by this start; `earlier` is what its origin was served as
-/// last, if that was something else.
+/// Refuses a volume with a block device of an earlier daemon that this start would not take over; `earlier`
+/// is the last served identity of its origin, if it differs.
 pub(crate) fn check_left_behind(
     spec: &VolumeSpec,
     volume: &VolumeIdentity,
@@ -115,7 +118,7 @@ pub(crate) struct Addresses {
 }
 
 impl Addresses {
-    /// Those of the volumes, and of the first one also what the process was started with.
+    /// The addresses of the volumes; for the first one also the sockets passed at the start.
     pub(crate) fn of(volumes: &[VolumeSpec], inherited: InheritedSockets) -> Addresses {
         let mut addresses = Addresses { nbd: Vec::new(), vhost_user: Vec::new(), ublk: Vec::new() };
         for (index, volume) in volumes.iter().enumerate() {
@@ -160,7 +163,7 @@ impl Frontends {
         }
     }
 
-    /// Who uses the volume of an index.
+    /// The users of the volume of an index.
     pub(crate) fn sessions(&self, volume: usize) -> Sessions {
         Sessions {
             nbd: self.nbd.session_count(volume),
@@ -179,7 +182,7 @@ impl Frontends {
         self.nbd.connection_count()
     }
 
-    /// Watches what is not watched.
+    /// Watches descriptors that are not watched yet.
     pub(crate) fn watch<E: CacheEngine>(&mut self, core: &mut Core<E>) {
         self.nbd.watch(core);
         self.vhost_user.watch(core);
@@ -203,7 +206,7 @@ impl Frontends {
         }
     }
 
-    /// Continues requests whose memory is granted, and takes requests from shared memory.
+    /// Continues requests with granted memory, and takes requests from shared memory.
     pub(crate) fn take_requests<E: CacheEngine>(&mut self, core: &mut Core<E>) {
         while let Some(LateGrant { key, grant }) = core.driver.buffers().budget.poll_grant() {
             match WatchKey::from_bits(key) {
@@ -226,12 +229,12 @@ impl Frontends {
         }
     }
 
-    /// Answers what clients asked of origins that do not answer at once.
+    /// Answers block status commands after the answer of an origin.
     pub(crate) fn take_extents<E>(&mut self, core: &mut Core<E>) {
         self.nbd.take_extents(core);
     }
 
-    /// Sends what clients are owed.
+    /// Sends pending output to the clients.
     pub(crate) fn send<E: CacheEngine>(&mut self, core: &mut Core<E>) -> Result<After, ServeError> {
         let after = self.nbd.send(core);
         self.vhost_user.send(core)?;
@@ -243,14 +246,14 @@ impl Frontends {
         self.nbd.poll_timeout()
     }
 
-    /// Ends what took too long.
+    /// Ends handshakes and requests that took too long.
     pub(crate) fn handle_timeout<E: CacheEngine>(&mut self, core: &mut Core<E>) {
         self.nbd.end_late_handshakes(core);
         self.nbd.end_gone(core);
         self.nbd.end_slow(core);
     }
 
-    /// Opens what else is needed for places.
+    /// Opens the remaining resources for addresses.
     ///
     /// # Errors
     /// [`ServeError::Address`].
@@ -274,7 +277,7 @@ impl Frontends {
         self.ublk.part(core, volume);
     }
 
-    /// The volume of an index is no block device of the host any more; nobody has it open.
+    /// Removes the block device of the volume of an index, which no process has open.
     pub(crate) fn part_from_host<E: CacheEngine>(&mut self, core: &mut Core<E>, volume: usize) {
         self.ublk.part(core, volume);
     }
@@ -289,7 +292,7 @@ impl Frontends {
         self.vhost_user.part(core, volume);
     }
 
-    /// Takes nothing more for the volume of an index: its clients are ended when they have their replies.
+    /// Accepts no more requests for the volume of an index: its clients are disconnected after their replies.
     pub(crate) fn hide<E: CacheEngine>(&mut self, core: &mut Core<E>, volume: usize) {
         self.nbd.hide(core, volume);
         self.vhost_user.hide(core, volume);
@@ -324,7 +327,7 @@ impl Frontends {
         self.ublk.resize(volume, size);
     }
 
-    /// Takes no more clients, and no more requests of those there are.
+    /// Accepts no more clients, and no more requests of connected ones.
     pub(crate) fn stop_listening<E: CacheEngine>(&mut self, core: &mut Core<E>) {
         self.nbd.stop_listening(core);
         self.vhost_user.stop_listening(core);
@@ -342,7 +345,7 @@ impl Frontends {
         self.vhost_user.is_idle() && self.ublk.is_idle()
     }
 
-    /// Whether all clients have what they are owed.
+    /// Whether all clients have received their replies.
     pub(crate) fn is_quiet(&self) -> bool {
         self.nbd.is_quiet()
     }

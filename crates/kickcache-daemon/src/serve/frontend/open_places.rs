@@ -1,5 +1,5 @@
-//! Where a volume is to be served, with sockets that are open and a block device that is made: before the loop is asked, as that
-//! may wait.
+//! The addresses of a volume, with open sockets and a created block device: prepared before the order to the
+//! loop, as it may wait.
 
 use crate::driver::io_engine::IoEngine;
 use crate::plan::Exposure;
@@ -72,7 +72,7 @@ impl OpenPlaces {
         Ok(())
     }
 
-    /// Opens what was to be shared and is not there any more; `is_there` knows.
+    /// Opens addresses that were to be shared and have been closed since; `is_there` checks it.
     ///
     /// # Errors
     /// [`ServeError::Address`].

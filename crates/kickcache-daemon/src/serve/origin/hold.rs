@@ -8,7 +8,7 @@ use crate::state::OriginLock;
 /// Keeps others from serving an origin that has a server; `None` for all others, or if there is no state directory.
 ///
 /// # Errors
-/// [`ServeError::Volume`] if somebody else serves it, or [`ServeError::Origin`].
+/// [`ServeError::Volume`] if another process serves it, or [`ServeError::Origin`].
 pub(crate) fn hold(spec: &VolumeSpec, state: &StatePlace) -> Result<Option<OriginLock>, ServeError> {
     if !spec.origin.has_server() {
         return Ok(None);
@@ -17,10 +17,10 @@ pub(crate) fn hold(spec: &VolumeSpec, state: &StatePlace) -> Result<Option<Origi
     lock(spec, &spec.origin.identity().map_err(refuse)?, "", state)
 }
 
-/// The same under another name of it.
+/// The same under another name of the origin.
 ///
 /// # Errors
-/// [`ServeError::Volume`] if somebody else serves it.
+/// [`ServeError::Volume`] if another process serves it.
 pub(crate) fn hold_too(
     spec: &VolumeSpec,
     name: &str,
@@ -41,13 +41,13 @@ fn lock(
         Ok(None) => {
             let path = store.origin_lock_path(identity);
             let what = format!(
-                "its origin {origin}{known_as} is served by another kickcache, or twice by this one (who holds it: fuser {}); stop \
-                 that one, or give another origin",
+                "its origin {origin}{known_as} is served by another kickcache, or twice by this one \
+                 (find the process with: fuser {}); stop that one, or give another origin",
                 path.display()
             );
             Err(ServeError::Volume { name: spec.name.clone(), what })
         }
-        // Serving without a lock is better than not serving; a full disk is told once more by the notes.
+        // Serving without a lock is better than not serving; the records report a full disk again.
         Err(error) => {
             tracing::warn!(event = "lock_unavailable", "{error}: take care to serve {origin} once only");
             Ok(None)

@@ -24,7 +24,7 @@ pub(super) fn open(
     Ok(file)
 }
 
-/// An origin that cannot be flushed is refused, unless the user says that it need not be.
+/// Refuses an origin that cannot be flushed, unless the user accepts it.
 fn see_to_flush(name: &str, origin: &mut BlockFile, claims: OriginClaims) -> Result<(), ServeError> {
     match origin.probe_flush() {
         Ok(()) => Ok(()),
@@ -33,8 +33,8 @@ fn see_to_flush(name: &str, origin: &mut BlockFile, claims: OriginClaims) -> Res
             let path = origin.path().display();
             tracing::warn!(
                 event = "origin_not_flushable",
-                "the origin of {name}, {path}, cannot be flushed: when its power fails, writes may be lost that clients \
-                 were told are durable"
+                "the origin of {name}, {path}, cannot be flushed: when its power fails, writes may be \
+                 lost that were reported as durable"
             );
             origin.assume_flushed();
             Ok(())

@@ -1,7 +1,8 @@
-//! The slow device of a volume, of whatever kind: the port between what serves and what stores.
+//! The slow device of a volume, of any kind: the interface between serving and storage.
 //!
-//! A start asks an origin who it is, how large it is and what it can do, and gives it to the driver, which sends it requests:
-//! a local one through the system, every other one as a [`QueuedDevice`](crate::driver::queued_device::QueuedDevice).
+//! A start reads the identity, size and capabilities of an origin, and passes it to the driver, which sends
+//! it requests: to a local one through the system, to every other one as a
+//! [`QueuedDevice`](crate::driver::queued_device::QueuedDevice).
 
 mod compared;
 mod hold;
@@ -45,7 +46,7 @@ pub(crate) enum Origin {
     Local(BlockFile),
     /// An export of an NBD server.
     Nbd(Box<NbdOrigin>),
-    /// One that somebody outside of the daemon brought in.
+    /// An origin that the caller of this crate implements.
     Outside(Box<dyn OutsideOrigin>),
 }
 
@@ -53,7 +54,7 @@ impl Origin {
     /// Opens the origin of a volume, and makes sure that it answers.
     ///
     /// # Errors
-    /// [`ServeError::Origin`] or [`ServeError::Volume`], or [`ServeError::Stopped`] if a stop was asked for.
+    /// [`ServeError::Origin`] or [`ServeError::Volume`], or [`ServeError::Stopped`] after a stop request.
     pub(crate) fn open(spec: &VolumeSpec, wish: &StopWish) -> Result<Origin, ServeError> {
         match &spec.origin {
             OriginSource::Path(path) => {
@@ -64,7 +65,7 @@ impl Origin {
         }
     }
 
-    /// What the cache device recognises it by.
+    /// The origin's identity on the cache device.
     pub(crate) fn identified(&self) -> Identified {
         match self {
             Origin::Local(file) => file.identified(),
@@ -98,7 +99,7 @@ impl Origin {
         }
     }
 
-    /// The file or block device, if it is one of this machine.
+    /// The file or block device, if it is local.
     pub(crate) fn local(&self) -> Option<&BlockFile> {
         match self {
             Origin::Local(file) => Some(file),
@@ -118,7 +119,7 @@ impl Origin {
         }
     }
 
-    /// Compares a remote one with samples of what it must hold, before it is used. May wait for it.
+    /// Compares a remote origin with samples of its expected contents, before it is used. May wait for it.
     ///
     /// # Errors
     /// A sentence, if it holds something else, or does not answer.

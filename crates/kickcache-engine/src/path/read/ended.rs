@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unreadable_copy_is_read_from_a_remote_origin_once_that_has_flushed() {
+    fn an_unreadable_copy_waits_for_the_remote_flush() {
         for part in [(8192, 4096), (8192 + 100, 50)] {
             let mut scene = asked_for_an_unreadable_copy(part);
             let seen = scene.end_held();
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unreadable_copy_is_an_error_if_the_origin_restarted_before_its_flush() {
+    fn an_unreadable_copy_fails_after_an_origin_restart() {
         for part in [(8192, 4096), (8192 + 100, 50)] {
             let mut scene = asked_for_an_unreadable_copy(part);
             let seen = scene.restart_origin();
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_local_origin_forgets_nothing_while_it_is_read() {
+    fn a_local_origin_keeps_writes_during_reads() {
         let mut scene = Scene::new(Mode::WriteBack);
         scene.write(8192, 4096).0.unwrap();
         scene.hold("origin flush");
@@ -240,7 +240,7 @@ mod tests {
 
     /// What the log has beside an origin that is about to have it as well costs a client no error.
     #[test]
-    fn an_unreadable_copy_on_its_way_to_the_origin_is_looked_for_again_when_that_has_it() {
+    fn an_unreadable_copy_is_looked_up_again_after_its_writeback() {
         let mut scene = Scene::new(Mode::WriteThrough);
         scene.hold("origin write");
         let write = Operation::Write(Durability::Volatile);
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clean_block_that_is_not_as_it_was_written_is_read_from_the_origin() {
+    fn a_corrupt_clean_block_is_read_from_the_origin() {
         let mut scene = Scene::new(Mode::WriteThrough);
         scene.read(4096, 4096).0.unwrap();
         let location = scene.location(8192);
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn other_bytes_than_a_dirty_block_had_are_damage_and_an_error_of_the_device_is_none() {
+    fn corrupt_dirty_blocks_are_damaged_but_device_errors_are_not() {
         let mut scene = Scene::new(Mode::WriteBack);
         scene.write(8192, 4096).0.unwrap();
         scene.fail_times(1, "cache read", DeviceError::Io);

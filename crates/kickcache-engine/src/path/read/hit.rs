@@ -176,7 +176,7 @@ mod tests {
     use crate::units::VolumeId;
 
     #[test]
-    fn blocks_that_stand_together_are_one_read_and_a_part_of_one_is_a_whole_block() {
+    fn adjacent_blocks_are_one_read_of_whole_blocks() {
         let mut scene = Scene::new(Mode::WriteBack);
         scene.write(0, 16384).0.unwrap();
         assert_eq!(scene.read(0, 16384).1, ["cache read 16384"]);
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_client_writes_is_read_when_it_has_landed_and_not_before() {
+    fn a_client_write_is_readable_once_it_has_landed() {
         for mode in [Mode::WriteBack, Mode::WriteThrough] {
             let mut scene = Scene::new(mode);
             scene.hold("cache log");
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_scan_that_is_read_ahead_is_no_use_of_the_cache() {
+    fn a_read_ahead_scan_is_no_use_of_the_cache() {
         let mut scene = Scene::new(Mode::WriteThrough);
         (0..16).for_each(|number| scene.read(number * 4096, 4096).0.unwrap());
         let volume = VolumeId::new(0);
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dirty_block_that_cannot_be_read_is_no_error_of_its_neighbours() {
+    fn an_unreadable_dirty_block_fails_only_its_own_read() {
         let mut scene = Scene::new(Mode::WriteBack);
         scene.write(0, 8192).0.unwrap();
         scene.fail_times(1, "cache read 8192", DeviceError::Io);

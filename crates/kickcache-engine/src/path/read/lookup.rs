@@ -45,7 +45,7 @@ mod tests {
     use crate::scene::Scene;
 
     #[test]
-    fn once_the_cache_device_is_out_of_service_only_what_the_origin_lacks_is_found_there() {
+    fn out_of_service_only_blocks_the_origin_lacks_are_found() {
         let mut scene = Scene::new(Mode::WriteBack);
         scene.read(0, 4096).0.unwrap();
         scene.write(1 << 20, 4096).0.unwrap();

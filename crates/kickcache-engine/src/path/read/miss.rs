@@ -276,14 +276,14 @@ mod tests {
     use crate::units::{BlockIndex, BlockKey, VolumeId};
 
     #[test]
-    fn bypass_reads_what_was_asked_for_and_keeps_nothing() {
+    fn bypass_reads_only_the_request_and_caches_no_blocks() {
         let mut scene = Scene::new(Mode::Bypass);
         assert_eq!(scene.read(4096, 4096).1, ["origin read 4096+4096"]);
         assert!(!scene.is_cached(4096));
     }
 
     #[test]
-    fn a_pause_serves_what_is_cached_and_keeps_nothing_else_until_it_is_over() {
+    fn a_pause_serves_cached_blocks_and_adds_no_others() {
         let mut scene = Scene::new(Mode::WriteBack);
         scene.read(4096, 4096).0.unwrap();
         let until = |scene: &Scene, seconds: u64| scene.now.plus(Duration::from_millis(seconds * 1_000));
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nothing_may_be_written_a_miss_reads_what_was_asked_for_and_is_remembered() {
+    fn without_a_write_budget_a_miss_is_only_remembered() {
         let mut scene = Scene::new(Mode::WriteThrough);
         scene.engine.set_write_budget(scene.now, NonZeroU64::new(1));
         assert_eq!(scene.read(4096, 4096).1, ["origin read 4096+4096"]);
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_out_while_main_is_held_is_remembered_if_others_come_back_soon() {
+    fn a_frozen_main_remembers_soon_returning_misses() {
         let mut scene = Scene::new(Mode::WriteThrough);
         let block = |number| BlockKey::new(VolumeId::new(0), BlockIndex::new(number));
         let capacity = scene.engine.state.retention.capacity();
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn room_in_a_held_main_is_left_where_nothing_may_be_written() {
+    fn a_frozen_main_keeps_its_room_without_a_write_budget() {
         let mut scene = Scene::new(Mode::WriteThrough);
         let block = |number| BlockKey::new(VolumeId::new(0), BlockIndex::new(number));
         let capacity = scene.engine.state.retention.capacity();

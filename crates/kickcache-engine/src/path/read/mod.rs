@@ -62,7 +62,7 @@ mod tests {
     use crate::scene::Scene;
 
     #[test]
-    fn a_promote_goes_on_to_the_end_of_its_extent_and_asks_for_nothing_that_is_there() {
+    fn a_promote_reads_only_the_missing_blocks_of_its_extent() {
         let mut scene = Scene::new(Mode::WriteThrough);
         let (result, seen) = scene.ask(Operation::Promote, 0, 3 << 20);
         assert_eq!(result, Ok(()));

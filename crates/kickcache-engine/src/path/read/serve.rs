@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_partial_block_is_a_part_of_its_own_and_whole_ones_go_together() {
+    fn partial_blocks_are_served_alone_and_whole_ones_together() {
         let first = |start, length| whole_or_partial(ByteExtent { start, length }).length;
         assert_eq!((first(512, 512), first(512, 9000)), (512, 3584), "to the end of the block");
         assert_eq!((first(4096, 9000), first(4096, 4096)), (8192, 4096), "whole blocks");

@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_longer_used_makes_room_for_what_misses_often() {
+    fn unused_blocks_make_room_for_frequent_misses() {
         let (mut scene, capacity) = narrow();
         read(&mut scene, 2 * capacity, 6);
         let is_held = |scene: &Scene| scene.engine.state.retention.hold.is_on();
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn room_that_nothing_had_to_leave_is_filled_while_main_is_held() {
+    fn free_room_is_filled_while_main_is_frozen() {
         let (mut scene, capacity) = narrow();
         read(&mut scene, 2 * capacity, 6);
         scene.ask(Operation::Discard, 0, capacity << 18).0.unwrap();
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cache_that_is_empty_when_main_is_held_is_filled() {
+    fn a_cache_empty_at_the_freeze_is_filled() {
         let (mut scene, capacity) = narrow();
         scene.settings(VOLUME).admission = Admission::SecondTouch;
         read(&mut scene, 2 * capacity, 2);

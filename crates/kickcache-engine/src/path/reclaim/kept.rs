@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn a_scan_does_not_take_what_is_its_neighbour_s_own() {
+    fn a_scan_leaves_the_reservation_of_its_neighbour() {
         assert_eq!(left_beside_a_scan(None), 0);
         assert_eq!(left_beside_a_scan(Some(Room::Share(410))), 64);
         let of_a_fifth = left_beside_a_scan(Some(Room::Share(205)));
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn a_minimum_gives_way_to_writes_that_find_no_other_room() {
+    fn a_minimum_yields_to_writes_without_other_room() {
         let mut scene = Scene::new(Mode::WriteThrough);
         scene.settings(VOLUME).room_min = Some(Room::Share(819));
         (0..256).for_each(|piece| scene.read(piece << 21, PIECE).0.unwrap());

@@ -464,7 +464,7 @@ mod tests {
     use crate::scene::Scene;
 
     #[test]
-    fn a_full_cache_takes_new_blocks_in_and_lets_old_ones_go() {
+    fn a_full_cache_admits_new_blocks_and_drops_old_ones() {
         let mut scene = Scene::new(Mode::WriteBack);
         (0..100).for_each(|piece| scene.write(piece << 19, 1 << 18).0.unwrap());
         let cached = |piece: &u64| scene.is_cached(piece << 19);

@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_that_cannot_discard_is_asked_no_more_and_used_all_the_same() {
+    fn a_device_without_discard_is_used_without_it() {
         let mut scene = Scene::new(Mode::WriteThrough);
         scene.fail("cache discard", DeviceError::Unsupported);
         let seen = written(&mut scene);
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn segments_are_not_reused_after_a_batch_failed_beside_them() {
+    fn segments_are_not_reused_after_a_failed_batch() {
         let mut scene = Scene::new(Mode::WriteBack);
         let state = &mut scene.engine.state;
         let is_free = |(_, segment): &(_, &Segment)| segment.state == SegmentState::Free;

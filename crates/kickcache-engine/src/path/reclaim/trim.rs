@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_volume_at_its_maximum_gives_back_the_oldest_that_nobody_used() {
+    fn a_volume_at_its_maximum_drops_its_oldest_unused_blocks() {
         let mut scene = Scene::new(Mode::WriteThrough);
         scene.settings(VOLUME).room_max = Some(QUARTER);
         scene.engine.state.volumes.get_mut(VOLUME).window.set_max(PIECE);
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_maximum_that_is_lowered_is_met_while_nobody_asks_for_anything() {
+    fn a_lowered_maximum_is_met_without_requests() {
         let mut scene = read(Mode::WriteThrough, 150);
         assert!(cached(&scene) > capacity(&scene) / 2);
         let wanted = VolumeSettings { room_max: Some(QUARTER), ..*scene.settings(VOLUME) };
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_origin_lacks_stays_though_it_is_beyond_the_maximum() {
+    fn dirty_blocks_stay_beyond_the_maximum() {
         let mut scene = Scene::new(Mode::WriteBack);
         scene.settings(VOLUME).dirty_low = 716;
         scene.settings(VOLUME).dirty_high = 716;
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn dirty_blocks_fill_their_part_of_the_maximum_and_no_more() {
+    fn dirty_blocks_fill_only_their_share_of_the_maximum() {
         let mut scene = Scene::new(Mode::WriteBack);
         scene.settings(VOLUME).room_max = Some(QUARTER);
         scene.settings(VOLUME).dirty_low = 1024;

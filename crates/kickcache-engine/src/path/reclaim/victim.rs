@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn a_segment_with_what_the_origin_lacks_waits_for_writeback_which_is_hurried() {
+    fn a_segment_with_dirty_blocks_waits_for_urgent_writeback() {
         let mut scene = written();
         let state = &mut scene.engine.state;
         state.volumes.get_mut(VolumeId::new(0)).settings.dirty_low = 0;
@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn a_few_blocks_that_the_origin_lacks_are_carried_on_while_there_is_little_to_write_back() {
+    fn a_few_dirty_blocks_are_copied_while_writeback_is_low() {
         let mut scene = written();
         // Most of what was written first is written again.
         (0..6).for_each(|piece| scene.write((piece << 18) + 4096, (1 << 18) - 4096).0.unwrap());

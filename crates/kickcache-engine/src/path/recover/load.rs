@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_journal_calls_dead_is_left_out_and_what_it_calls_clean_is_clean() {
+    fn recovery_skips_dead_blocks_and_keeps_clean_ones_clean() {
         let mut state = recovering(0, 0);
         load(&mut state, 1, 5);
         assert_eq!(state.cache.find(KEY), None);
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_says_nothing_of_a_copy_that_is_younger() {
+    fn a_record_does_not_apply_to_a_younger_copy() {
         let mut state = recovering(0xff, 0xff);
         load(&mut state, 1, 5);
         let sequences = state.recovering().sequences.clone();

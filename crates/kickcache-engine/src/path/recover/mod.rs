@@ -522,7 +522,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flush_comes_before_anything_is_read_and_nothing_is_read_when_it_failed() {
+    fn no_data_is_read_before_a_successful_flush() {
         let (engine, seen) = recover(|_| None);
         assert_eq!(engine.phase(), Phase::Running);
         assert_eq!(seen[0], DeviceOperation::Flush { device: Device::Cache });
@@ -537,7 +537,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_together_is_read_block_by_block_but_of_a_device_that_is_gone() {
+    fn unreadable_stretches_are_read_by_block_on_a_live_device() {
         let is_long = |operation: &DeviceOperation| matches!(operation, DeviceOperation::ReadMetadata { extent } if extent.length > BLOCK_SIZE);
         let (engine, seen) = recover(|operation| is_long(operation).then_some(DeviceError::Io));
         assert_eq!(engine.phase(), Phase::Running);

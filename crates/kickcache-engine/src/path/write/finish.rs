@@ -99,7 +99,7 @@ mod tests {
     const WRITE: Operation = Operation::Write(Durability::Volatile);
 
     #[test]
-    fn a_block_that_is_written_all_the_time_is_read_from_the_log_once_the_origin_took_one_of_the_writes() {
+    fn a_hot_block_is_readable_after_one_successful_write() {
         let mut scene = Scene::new(Mode::WriteThrough);
         scene.hold("origin write");
         (0..2).for_each(|_| drop(scene.begin(WRITE, 0, 4096)));
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn what_went_through_to_the_origin_waits_for_its_flush_and_is_not_dirty() {
+    fn written_through_blocks_are_not_dirty_and_await_a_flush() {
         let mut scene = Scene::new(Mode::WriteThrough);
         scene.write(8192, 8192).0.unwrap();
         assert_eq!(scene.not_clean(), (0, 2));

@@ -263,7 +263,7 @@ mod tests {
     use crate::waiters::{LockReason, WriteLock};
 
     #[test]
-    fn a_block_that_is_written_over_stays_where_it_is_the_first_time_and_is_in_main_from_the_second_on() {
+    fn a_second_overwrite_moves_a_block_to_main() {
         let mut scene = Scene::new(Mode::WriteBack);
         let key = BlockKey::new(VolumeId::new(0), BlockIndex::new(0));
         let mut write = || {
@@ -281,7 +281,7 @@ mod tests {
 
     /// What is read of a write that begins once more, its blocks being where they were put, does not go with it.
     #[test]
-    fn what_the_log_took_of_a_write_that_begins_once_more_stays_if_the_origin_refuses_it() {
+    fn a_repeated_write_keeps_its_logged_part_after_a_refusal() {
         let mut scene = Scene::new(Mode::WriteThrough);
         scene.hold("cache log");
         scene.begin(Operation::Write(Durability::Volatile), 0, 4096);
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn zero_block_checksum_is_that_of_zeroes() {
+    fn the_zero_block_checksum_matches_zeroes() {
         assert_eq!(crc32c(&[0; 4096]), ZERO_BLOCK_CHECKSUM);
     }
 }

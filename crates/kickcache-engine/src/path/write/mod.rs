@@ -135,7 +135,7 @@ mod tests {
     use crate::scene::Scene;
 
     #[test]
-    fn a_long_write_goes_part_by_part_and_each_is_done_before_the_next_one_begins() {
+    fn a_long_write_is_done_part_by_part() {
         let mut scene = Scene::new(Mode::WriteThrough);
         let (result, seen) = scene.write(0, 4 << 20);
         assert_eq!(result, Ok(()));

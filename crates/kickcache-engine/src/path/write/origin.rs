@@ -279,7 +279,7 @@ mod tests {
     use crate::scene::Scene;
 
     #[test]
-    fn the_origin_gets_whole_blocks_from_the_log_and_around_it_what_was_asked_for() {
+    fn the_origin_gets_whole_blocks_from_the_log_only() {
         let mut through = Scene::new(Mode::WriteThrough);
         let seen = through.write(8192 + 512, 4096).1;
         assert_eq!(seen.last().unwrap(), "origin write 8192+8192", "{seen:?}");
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_that_is_written_while_the_origin_is_busy_with_it_costs_one_more_write_of_the_origin() {
+    fn a_block_rewritten_while_busy_costs_one_more_write() {
         for mode in [Mode::WriteThrough, Mode::WriteAround] {
             let mut scene = Scene::new(mode);
             scene.hold("origin write");
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn writes_that_the_origin_refused_together_go_there_one_by_one() {
+    fn writes_refused_together_are_retried_one_by_one() {
         for mode in [Mode::WriteThrough, Mode::WriteAround] {
             for (failures, failed) in [(1, 0), (2, 1), (4, 3)] {
                 let mut scene = Scene::new(mode);
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_of_which_the_origin_let_go_of_a_part_fails_though_it_took_the_others() {
+    fn a_write_with_a_released_part_fails() {
         let mut scene = Scene::new(Mode::WriteAround);
         scene.hold("origin zeroes");
         let zeroes = Operation::WriteZeroes { unmap: Unmap::Forbid, durability: Durability::Volatile };
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_is_told_what_the_origin_said() {
+    fn a_client_gets_the_error_of_the_origin() {
         for (error, errno) in [
             (DeviceError::NoSpace, Errno::NoSpace),
             (DeviceError::Unsupported, Errno::NotSupported),

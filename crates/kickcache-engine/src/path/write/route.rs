@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nothing_may_be_written_only_what_the_origin_does_not_get_goes_into_the_log() {
+    fn without_a_write_budget_only_needed_blocks_are_logged() {
         for (mode, cached) in [(Mode::WriteThrough, false), (Mode::WriteBack, true)] {
             let mut scene = Scene::new(mode);
             scene.engine.set_write_budget(scene.now, NonZeroU64::new(1));
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_that_the_origin_lacks_is_written_into_the_log_also_in_write_around() {
+    fn write_around_logs_a_block_that_the_origin_lacks() {
         let mut scene = Scene::new(Mode::WriteAround);
         scene.write(8192, 4096).0.unwrap();
         // The fill brings what the origin was given and has not flushed.

@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_the_log_has_is_gone_when_the_origin_has_what_supersedes_it() {
+    fn a_dirty_block_is_dropped_once_its_successor_is_stored() {
         let mut scene = dirty();
         let (result, seen) = scene.write(0, LENGTH);
         assert_eq!((result, scene.not_clean(), scene.is_cached(0)), (Ok(()), (0, 0), false));
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_clean_of_it_is_gone_before() {
+    fn its_clean_parts_are_dropped_before() {
         let mut scene = Scene::new(Mode::WriteBack);
         scene.write(0, LENGTH / 2).0.unwrap();
         scene.drain();
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn until_then_it_is_what_reads_find_and_neither_written_back_nor_clean_nor_written_to() {
+    fn until_then_it_is_readable_and_not_written_back() {
         let mut scene = Scene::new(Mode::WriteBack);
         scene.write(0, LENGTH).0.unwrap();
         scene.hold("origin flush");
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_origin_refused_supersedes_nothing() {
+    fn a_refused_write_supersedes_no_block() {
         let mut scene = dirty();
         scene.fail("origin write", DeviceError::Io);
         let (result, seen) = scene.write(0, LENGTH);
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_forgotten_durably_is_on_record_before_the_client_is_told() {
+    fn an_undroppable_block_is_recorded_before_the_reply() {
         let mut scene = dirty();
         scene.fail("cache log 0", DeviceError::Io);
         let (result, seen) = scene.write(0, LENGTH);
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_power_cut_could_take_from_the_log_is_not_superseded() {
+    fn blocks_that_a_power_cut_may_lose_are_not_superseded() {
         let mut scene = Scene::new(Mode::WriteBack);
         scene.write(0, LENGTH).0.unwrap();
         scene.drain();
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_origin_refused_does_not_leave_clean_what_it_may_have_damaged() {
+    fn a_refused_write_leaves_no_clean_doubtful_block() {
         let mut scene = Scene::new(Mode::WriteBack);
         scene.write(0, LENGTH).0.unwrap();
         scene.hold("origin flush");
@@ -242,7 +242,7 @@ mod tests {
         Operation::WriteZeroes { unmap: Unmap::Allow, durability: Durability::Volatile };
 
     #[test]
-    fn long_zeroes_go_to_the_origin_at_once_whatever_the_log_has() {
+    fn long_zeroes_are_sent_to_the_origin_at_once() {
         for mode in [Mode::WriteBack, Mode::WriteThrough, Mode::WriteAround] {
             let mut scene = Scene::new(mode);
             scene.write(1 << 20, LENGTH).0.unwrap();
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn before_long_zeroes_go_past_what_the_log_has_that_is_durable() {
+    fn long_zeroes_wait_until_log_blocks_are_durable() {
         let mut scene = Scene::new(Mode::WriteBack);
         scene.write(0, LENGTH).0.unwrap();
         scene.drain();
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn long_zeroes_that_the_origin_refused_take_nothing_from_the_log() {
+    fn refused_long_zeroes_drop_no_log_blocks() {
         let mut scene = Scene::new(Mode::WriteBack);
         scene.write(0, LENGTH).0.unwrap();
         scene.write(1 << 29, LENGTH).0.unwrap();

@@ -53,7 +53,7 @@ mod tests {
     use crate::scene::Scene;
 
     #[test]
-    fn what_is_yet_to_be_forgotten_is_neither_read_nor_written_back_while_the_journal_is_full() {
+    fn blocks_to_drop_are_hidden_while_the_journal_is_full() {
         let mut scene = Scene::new(Mode::WriteThrough);
         scene.hold("origin read");
         scene.begin(Operation::Read, 0, 4096);
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_that_the_origin_refused_leaves_no_copy_of_itself() {
+    fn a_refused_write_leaves_no_copy() {
         let mut scene = Scene::new(Mode::WriteThrough);
         scene.fail("origin write", DeviceError::Io);
         let (result, seen) = scene.write(8192, 4096);

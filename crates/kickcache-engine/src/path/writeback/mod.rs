@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_together_in_the_log_of_a_slow_cache_device_is_one_read() {
+    fn adjacent_blocks_in_a_slow_cache_are_one_read() {
         // Each block is behind a header of its own.
         let writes = |scene: &mut Scene| {
             [20, 700, 400].into_iter().for_each(|block| scene.write(block * 4096, 4096).0.unwrap());
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_again_since_is_read_along_and_goes_nowhere() {
+    fn blocks_rewritten_since_are_read_but_not_written_back() {
         let mut scene = with_hits(1_500);
         [20, 700, 400, 700].into_iter().for_each(|block| scene.write(block * 4096, 4096).0.unwrap());
         let seen = drained(&mut scene);
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn of_what_cannot_be_read_together_each_block_is_read_alone() {
+    fn unreadable_stretches_are_read_block_by_block() {
         let mut scene = with_hits(1_500);
         [20, 700, 400].into_iter().for_each(|block| scene.write(block * 4096, 4096).0.unwrap());
         scene.fail("cache read 20480", DeviceError::Io);
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_origin_refused_of_a_client_does_not_come_to_it_by_writeback() {
+    fn refused_client_writes_are_not_written_back() {
         let mut scene = with_writes_through(100, 21);
         // Else the read would have what the origin has yet to take, and that would stay.
         let now = scene.engine.state.now;
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_client_writes_through_the_log_goes_to_the_origin_once() {
+    fn a_client_write_through_the_log_reaches_the_origin_once() {
         for (micros, block) in [(100, 21), (1_500, 700)] {
             let mut scene = with_writes_through(micros, block);
             let mut seen = scene.drain();
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn of_long_writebacks_no_more_is_in_flight_from_a_slow_cache_device_than_from_a_fast_one() {
+    fn long_writebacks_from_a_slow_cache_have_the_same_depth() {
         for micros in [100, 3_000] {
             let mut scene = with_hits(micros);
             let volume = VolumeId::new(0);
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn while_the_origin_is_busy_a_slow_cache_device_reads_what_stands_alone() {
+    fn a_slow_cache_reads_single_blocks_during_origin_load() {
         let mut scene = with_hits(1_500);
         let volume = VolumeId::new(0);
         // Two neighbours on the origin that are far from one another in the log, and in between what else is dirty.
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_go_to_the_origin_in_order_and_in_one_write() {
+    fn neighbours_are_written_back_in_order_in_one_write() {
         let mut scene = Scene::new(Mode::WriteBack);
         [5, 3, 4, 40].into_iter().for_each(|block| scene.write(block * 4096, 4096).0.unwrap());
         let seen = scene.drain();
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn clean_blocks_between_dirty_ones_are_written_along_unless_the_cache_device_is_slow() {
+    fn clean_blocks_between_dirty_ones_are_written_from_fast_caches() {
         for (micros, writes) in [(100, 1), (1_500, 2)] {
             let mut scene = with_hits(micros);
             [0, 2].into_iter().for_each(|block| scene.write(block * BLOCK_SIZE, BLOCK_SIZE).0.unwrap());
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn an_idle_volume_is_written_back_at_its_cap_and_a_drain_is_not() {
+    fn an_idle_volume_keeps_its_cap_unlike_a_drain() {
         let mut scene = Scene::new(Mode::WriteBack);
         let capped = VolumeSettings {
             mode: Mode::WriteBack,
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn what_gives_way_to_hits_has_its_turns_however_many_come() {
+    fn writeback_gets_its_turns_despite_hits() {
         let mut scene = Scene::new(Mode::WriteBack);
         let volume = VolumeId::new(0);
         let place = |number: u64| number * 100 * BLOCK_SIZE;
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_origin_did_not_flush_is_written_again() {
+    fn unflushed_blocks_are_written_back_again() {
         let mut scene = Scene::new(Mode::WriteBack);
         scene.write(8192, 4096).0.unwrap();
         scene.fail("origin flush", DeviceError::Io);

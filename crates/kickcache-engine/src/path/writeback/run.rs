@@ -171,7 +171,7 @@ mod tests {
     use crate::units::BlockIndex;
 
     #[test]
-    fn there_is_a_page_for_each_block_of_the_stretch_and_for_what_else_goes_along() {
+    fn a_stretch_has_pages_for_all_its_blocks() {
         let scene = Scene::new(Mode::WriteBack);
         let copy = |block: u64, location: u32| {
             let key = BlockKey::new(VolumeId::new(0), BlockIndex::new(block));

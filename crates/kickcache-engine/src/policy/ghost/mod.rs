@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn remembers_the_young_and_forgets_the_old() {
+    fn the_young_stay_and_the_old_expire() {
         let mut ghost = Ghost::new(3_100);
         (0..10_000).for_each(|number| ghost.insert(key(number)));
         let young = (8_000..10_000).filter(|number| ghost.take(key(*number)).is_some()).count();
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn remembers_what_it_did_when_it_has_grown() {
+    fn a_grown_list_keeps_its_entries() {
         for larger in [3_200, 6_200, 40_000] {
             let mut ghost = Ghost::new(3_100);
             (0..2_000).for_each(|number| ghost.insert(key(number)));
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn knows_how_old_a_block_is() {
+    fn the_age_of_a_block_is_stored() {
         let mut ghost = Ghost::new(3_100);
         (0..3_000).for_each(|number| ghost.insert(key(number)));
         let mean = |ghost: &mut Ghost, from: u64| {
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_say_at_least_how_often_and_little_more() {
+    fn counts_are_close_lower_bounds() {
         let mut ghost = Ghost::new(3_100);
         ghost.change(Content::PrintsAndCounts);
         let mut count = |number| ghost.count(key(number));
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_are_one_less_after_a_turn_and_none_after_three() {
+    fn counts_decrease_by_one_each_turn_for_three_turns() {
         let mut ghost = Ghost::new(3_100);
         ghost.change(Content::PrintsAndCounts);
         let thrice = |ghost: &mut Ghost| (0..3).for_each(|_| _ = ghost.count(key(1)));
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_prints_stay_when_it_begins_to_count_and_when_it_ends() {
+    fn the_newest_prints_survive_changes_of_counting() {
         let mut ghost = Ghost::new(3_100);
         (0..6_000).for_each(|number| ghost.insert(key(number)));
         ghost.change(Content::PrintsAndCounts);

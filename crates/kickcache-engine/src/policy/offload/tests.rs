@@ -110,7 +110,7 @@ impl Outcome {
 }
 
 #[test]
-fn two_devices_behind_caps_serve_what_both_can() {
+fn two_capped_devices_serve_the_sum_of_both() {
     let outcome = Scene::new(Device::Cap(357), Device::Cap(410)).run();
     // 28,011 and 24,390 in ten seconds, of which the first one goes by before it is proven.
     assert!(outcome.cache > 27_500 && outcome.origin > 21_000, "{outcome:?}");
@@ -130,7 +130,7 @@ fn a_late_processor_makes_no_device_slow() {
 }
 
 #[test]
-fn a_cache_device_that_would_do_more_with_more_in_flight_is_left_alone() {
+fn an_unsaturated_cache_device_is_left_alone() {
     let outcome = Scene::new(Device::Parallel(3_000), Device::Parallel(2_000)).run();
     // Trials of 3 in 1,000 requests found that it does less with fewer.
     assert!(outcome.origin * 50 < outcome.cache, "{outcome:?}");
@@ -138,7 +138,7 @@ fn a_cache_device_that_would_do_more_with_more_in_flight_is_left_alone() {
 }
 
 #[test]
-fn an_origin_that_is_slower_than_the_slowest_hits_is_not_asked() {
+fn an_origin_slower_than_the_slowest_hits_is_not_used() {
     let mut scene = Scene::new(Device::Cap(100), Device::Parallel(20_000));
     scene.before = u64::from(u32::MAX);
     let outcome = scene.run();
@@ -154,7 +154,7 @@ fn an_origin_that_is_slower_than_the_slowest_hits_is_not_asked() {
 }
 
 #[test]
-fn an_origin_of_few_requests_a_second_is_left_to_misses() {
+fn an_origin_with_few_iops_serves_only_misses() {
     // It would add a third to what the cache device serves.
     let outcome = Scene::new(Device::Cap(1_100), Device::Cap(3_300)).run();
     assert!(outcome.origin < 200, "{outcome:?}");
@@ -164,7 +164,7 @@ fn an_origin_of_few_requests_a_second_is_left_to_misses() {
 }
 
 #[test]
-fn an_origin_of_few_requests_a_second_helps_a_cache_device_that_has_few_itself() {
+fn an_origin_with_few_iops_helps_a_slow_cache_device() {
     // Caps of 700 and 610 a second.
     let outcome = Scene::new(Device::Cap(1_430), Device::Cap(1_640)).run();
     assert!(outcome.cache > 6_500 && outcome.origin > 4_500, "{outcome:?}");
@@ -199,7 +199,7 @@ fn an_origin_that_failed_is_left_alone() {
 }
 
 #[test]
-fn settings_say_never_and_every_other_time() {
+fn settings_select_never_or_every_other_time() {
     let clock = Clock::default();
     let choices = |setting| {
         let mut offload = Offload::new(setting);

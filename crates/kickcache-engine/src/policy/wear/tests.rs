@@ -30,7 +30,7 @@ fn is_within(bytes: u64, percent: core::ops::RangeInclusive<u64>) -> bool {
 }
 
 #[test]
-fn a_day_of_demand_takes_the_budget_and_each_day_after_it_as_well() {
+fn each_day_of_demand_uses_the_whole_budget() {
     let mut wear = wear();
     for day in 0..3 {
         let written = ask(&mut wear, Rank::Unknown, day * 24..(day + 1) * 24, 1);
@@ -40,7 +40,7 @@ fn a_day_of_demand_takes_the_budget_and_each_day_after_it_as_well() {
 }
 
 #[test]
-fn an_empty_cache_fills_from_a_quarter_of_a_day_at_once_and_the_rest_lasts_for_the_day() {
+fn an_empty_cache_fills_a_quarter_at_once() {
     let mut wear = wear();
     let first = ask(&mut wear, Rank::Unknown, 0..1, 20);
     assert!(is_within(first, 24..=30), "{first}");
@@ -50,7 +50,7 @@ fn an_empty_cache_fills_from_a_quarter_of_a_day_at_once_and_the_rest_lasts_for_t
 }
 
 #[test]
-fn what_is_wanted_at_the_same_time_of_each_day_has_the_budget_then() {
+fn a_daily_demand_at_one_hour_gets_the_budget() {
     let mut wear = wear();
     let day = |wear: &mut Wear, day: u64| ask(wear, Rank::Unknown, day * 24 + 8..day * 24 + 16, 5);
     let first = day(&mut wear, 0);
@@ -84,7 +84,7 @@ fn ranks_are_given_up_one_after_the_other() {
 }
 
 #[test]
-fn known_blocks_come_in_where_unknown_ones_take_more_than_there_is() {
+fn known_blocks_enter_when_unknown_ones_exceed_the_budget() {
     let mut wear = wear();
     ask(&mut wear, Rank::Unknown, 0..12, 5);
     let known = (0..1_000).filter(|_| wear.allows(at(12 * 3_600), Rank::JustNow, 1)).count();
@@ -92,7 +92,7 @@ fn known_blocks_come_in_where_unknown_ones_take_more_than_there_is() {
 }
 
 #[test]
-fn writes_of_clients_beyond_the_budget_leave_nothing_for_others_until_the_day_has_passed() {
+fn client_writes_beyond_the_budget_stop_fills_for_a_day() {
     let mut wear = wear();
     wear.on_written(at(10), 2 * BUDGET);
     assert_eq!(ask(&mut wear, Rank::JustNow, 0..23, 1), 0);
@@ -100,7 +100,7 @@ fn writes_of_clients_beyond_the_budget_leave_nothing_for_others_until_the_day_ha
 }
 
 #[test]
-fn a_budget_that_comes_later_knows_what_was_written_before() {
+fn a_later_budget_counts_earlier_writes() {
     let mut wear = Wear::new(Instant::ZERO, None);
     assert!(wear.allows(at(0), Rank::Unknown, 1));
     wear.on_written(at(60), BUDGET);
@@ -115,7 +115,7 @@ fn a_budget_that_comes_later_knows_what_was_written_before() {
 }
 
 #[test]
-fn a_day_is_the_last_24_hours_also_where_nothing_was_asked_for() {
+fn a_day_is_the_last_24_hours_even_when_idle() {
     let mut wear = Wear::new(at(7_200), None);
     wear.on_written(at(7_300), 5);
     wear.on_written(at(7_200 + 12 * 3_600), 7);
@@ -141,7 +141,7 @@ fn a_day_with_restarts_in_it_has_one_budget() {
 }
 
 #[test]
-fn a_history_is_the_younger_part_of_a_day_and_ends_with_it() {
+fn a_history_covers_the_younger_part_of_a_day() {
     let mut wear = Wear::new(Instant::ZERO, None);
     wear.on_written(at(0), 5);
     wear.on_written(at(12 * 3_600), 7);

@@ -88,7 +88,7 @@ fn a_read_returns_the_latest_completed_write() {
 }
 
 #[test]
-fn a_read_may_return_a_concurrent_write_but_not_go_back() {
+fn a_read_may_return_concurrent_writes_but_never_revert() {
     let mut place = Place::new();
     let old = place.write();
     let new = place.start_write();
@@ -98,7 +98,7 @@ fn a_read_may_return_a_concurrent_write_but_not_go_back() {
 }
 
 #[test]
-fn a_long_read_may_return_what_it_overlapped() {
+fn a_long_read_may_return_overlapping_writes() {
     let mut place = Place::new();
     let old = place.write();
     let start = place.book.start();
@@ -122,7 +122,7 @@ fn concurrent_writes_end_in_either_but_stay_there() {
 }
 
 #[test]
-fn a_power_cut_goes_back_to_the_last_flush_at_most() {
+fn a_power_cut_reverts_at_most_to_the_last_flush() {
     let mut place = Place::new();
     let old = place.write();
     let flushed = place.write();
@@ -138,7 +138,7 @@ fn a_power_cut_goes_back_to_the_last_flush_at_most() {
 }
 
 #[test]
-fn a_kill_keeps_what_was_acknowledged_and_a_later_power_cut_may_not() {
+fn a_kill_keeps_acknowledged_writes_until_a_power_cut() {
     let mut place = Place::new();
     place.write();
     let second = place.write();
@@ -178,7 +178,7 @@ fn a_write_after_a_discard_is_seen_after_a_kill() {
 }
 
 #[test]
-fn a_read_beside_a_discard_may_return_what_it_brought_back() {
+fn a_read_during_a_discard_may_return_revived_data() {
     let mut place = Place::new();
     let slow = place.start_write();
     place.read(slow).unwrap();
@@ -194,7 +194,7 @@ fn a_read_beside_a_discard_may_return_what_it_brought_back() {
 }
 
 #[test]
-fn a_read_that_overtakes_the_first_write_after_a_discard_may_return_what_it_left() {
+fn a_read_concurrent_with_the_first_write_may_return_remains() {
     let mut place = Place::new();
     let slow = place.start_write();
     place.read(slow).unwrap();
@@ -209,7 +209,7 @@ fn a_read_that_overtakes_the_first_write_after_a_discard_may_return_what_it_left
 }
 
 #[test]
-fn a_read_after_the_first_write_after_a_discard_returns_nothing_older() {
+fn a_read_after_the_first_write_returns_no_older_data() {
     let mut place = Place::new();
     let slow = place.start_write();
     place.read(slow).unwrap();
@@ -221,7 +221,7 @@ fn a_read_after_the_first_write_after_a_discard_returns_nothing_older() {
 }
 
 #[test]
-fn a_power_cut_that_takes_a_write_beside_a_discard_leaves_what_the_discard_left() {
+fn a_power_cut_with_a_concurrent_discard_leaves_its_remains() {
     let mut place = Place::new();
     let slow = place.start_write();
     place.start_discard();
@@ -236,7 +236,7 @@ fn a_power_cut_that_takes_a_write_beside_a_discard_leaves_what_the_discard_left(
 }
 
 #[test]
-fn a_kill_and_a_power_cut_that_take_a_write_after_a_discard_leave_what_the_discard_left() {
+fn kill_and_power_cut_after_a_discard_leave_its_remains() {
     let mut place = Place::new();
     let slow = place.start_write();
     place.start_discard();
@@ -252,7 +252,7 @@ fn a_kill_and_a_power_cut_that_take_a_write_after_a_discard_leave_what_the_disca
 }
 
 #[test]
-fn what_a_discard_left_and_a_flush_covered_stays_after_a_kill_and_a_power_cut() {
+fn flushed_remains_of_a_discard_survive_kill_and_power_cut() {
     let mut place = Place::new();
     let old = place.write();
     place.discard();

@@ -1,72 +1,121 @@
-//! The buckets of a bcache: what each holds, who is reused next, and how much is in use.
+//! The buckets of a bcache: their contents, the order in which they are reused, and the part in use.
 //!
-//! Leaves out the buckets of metadata and the time that collecting garbage takes: a second on a cache of this size.
+//! Functions in brackets are in `drivers/md/bcache/alloc.c` and `btree.c`, Linux 6.6. Leaves out moving live data out of
+//! sparse buckets (`copy_gc_enabled`, which the kernel never sets).
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use kickcache_engine::units::BLOCK_SIZE;
 
+use crate::cache_model::bcache::geometry::Geometry;
 use crate::cache_model::block_state::BlockState;
 
-/// Bytes of a bucket.
-pub(super) const BUCKET_BYTES: u64 = 512 << 10;
-/// Blocks of a bucket.
-const BUCKET_BLOCKS: usize = 128;
-const BUCKET_BLOCKS_32: u32 = 128;
-const _: () = assert!(BUCKET_BLOCKS == BUCKET_BLOCKS_32 as usize);
-const _: () = assert!(BUCKET_BYTES == BUCKET_BLOCKS as u64 * BLOCK_SIZE);
-/// Priority of a bucket that was just read or written.
+/// Priority of a bucket that was just read or written (`INITIAL_PRIO`).
 const PRIORITY_INITIAL: u32 = 32_768;
-/// Bytes of traffic that take one from every priority, as a part of the cache.
+/// Bytes of traffic that take one from every priority, as a part of the cache (`bch_rescale_priorities`).
 const DECAY_SHARE: u64 = 1024;
-/// Bytes that are put in between two collections, as a part of the cache.
+/// Bytes inserted between two collections, as a part of the cache (`set_gc_sectors`).
 const COLLECT_SHARE: u64 = 16;
 const NOWHERE: u32 = u32::MAX;
 
 #[derive(Clone, Debug, Default)]
 struct Bucket {
     priority: u32,
-    /// Blocks of the origin that were put in, in order.
+    /// Blocks of the origin in the order of their insertion.
     blocks: Vec<u64>,
-    /// Blocks of it that still count, and those that did at the last collection.
+    /// Blocks that are still valid, and those at the last collection.
     live: u32,
     live_collected: u32,
     dirty: u32,
-    is_open: bool,
-    is_free: bool,
+    /// Dirty when it was last collected or since: it cannot be reused before the next collection (`GC_MARK_DIRTY`).
+    is_marked_dirty: bool,
+    use_now: Use,
 }
 
-/// Where each block of the origin is, and what the buckets hold.
+/// Where a bucket is between two lives.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+enum Use {
+    /// It was never used.
+    #[default]
+    Unused,
+    /// Ready to be filled, or about to be.
+    Free,
+    Open,
+    Full,
+    /// It holds the journal, priorities or a btree node.
+    Metadata,
+}
+
+/// A dirty extent of one bucket, which bcache writes back as a whole.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct DirtyKey {
+    /// The first block of the origin.
+    pub(super) first: u64,
+    /// Number of blocks.
+    pub(super) count: u64,
+    /// Place of the first block, in blocks of the cache device.
+    place: u32,
+}
+
+impl DirtyKey {
+    pub(super) fn blocks(self) -> std::ops::Range<u64> {
+        self.first..self.first + self.count
+    }
+
+    pub(super) fn end(self) -> u64 {
+        self.first + self.count
+    }
+
+    pub(super) fn bytes(self) -> u64 {
+        self.count * BLOCK_SIZE
+    }
+}
+
+/// All buckets, and the place of each block of the origin.
 #[derive(Debug)]
 pub(super) struct Buckets {
+    geometry: Geometry,
     buckets: Vec<Bucket>,
     free: VecDeque<u32>,
-    /// By block of the origin: the bucket.
-    bucket_of: Vec<u32>,
-    dirty_blocks: std::collections::BTreeSet<u64>,
-    /// Buckets that could be had, as of the last collection, less those taken since.
+    /// Buckets with new generations that are not durable yet (`free_inc`).
+    prepared: Vec<u32>,
+    /// By block of the origin: its place, in blocks of the cache device.
+    place_of: Vec<u32>,
+    dirty_blocks: BTreeSet<u64>,
+    /// Buckets that can be reused, as of the last collection, less those taken since (`avail_nbuckets`).
     available: u64,
+    cached_blocks: u64,
+    /// Buckets of btree nodes.
+    nodes: u64,
     traffic: u64,
     inserted: u64,
-    /// Buckets that are being filled, by job.
+    /// The bucket that each job fills.
     open: Vec<u32>,
 }
 
 impl Buckets {
-    pub(super) fn new(cache_bytes: u64, origin_bytes: u64) -> Buckets {
-        let count = u32::try_from(cache_bytes / BUCKET_BYTES).expect("at most 2^32 buckets");
-        let fresh = Bucket { is_free: true, ..Bucket::default() };
+    pub(super) fn new(geometry: Geometry, origin_bytes: u64) -> Buckets {
         let blocks = usize::try_from(origin_bytes.div_ceil(BLOCK_SIZE)).expect("fits the address space");
-        Buckets {
-            buckets: vec![fresh; count as usize],
-            free: (0..count).collect(),
-            bucket_of: vec![NOWHERE; blocks],
-            dirty_blocks: std::collections::BTreeSet::new(),
-            available: u64::from(count),
+        let mut all = vec![Bucket::default(); geometry.bucket_count as usize];
+        let fixed = usize::try_from(geometry.fixed_buckets()).expect("fewer than all");
+        all[..fixed].iter_mut().for_each(|bucket| bucket.use_now = Use::Metadata);
+        let mut buckets = Buckets {
+            geometry,
+            buckets: all,
+            free: VecDeque::new(),
+            prepared: Vec::new(),
+            place_of: vec![NOWHERE; blocks],
+            dirty_blocks: BTreeSet::new(),
+            available: u64::from(geometry.bucket_count) - geometry.fixed_buckets(),
+            cached_blocks: 0,
+            nodes: 0,
             traffic: 0,
             inserted: 0,
             open: Vec::new(),
-        }
+        };
+        buckets.prepare();
+        buckets.release();
+        buckets
     }
 
     fn count(&self) -> u64 {
@@ -75,7 +124,12 @@ impl Buckets {
 
     /// The part of the buckets in use, in percent.
     pub(super) fn in_use_percent(&self) -> u64 {
-        (self.count() - self.available) * 100 / self.count()
+        self.used() * 100 / self.count()
+    }
+
+    /// Buckets in use.
+    pub(super) fn used(&self) -> u64 {
+        self.count() - self.available
     }
 
     pub(super) fn dirty_bytes(&self) -> u64 {
@@ -83,21 +137,35 @@ impl Buckets {
     }
 
     pub(super) fn cache_bytes(&self) -> u64 {
-        self.count() * BUCKET_BYTES
+        self.count() * self.geometry.bucket_bytes
+    }
+
+    pub(super) fn cached_blocks(&self) -> u64 {
+        self.cached_blocks
     }
 
     pub(super) fn is_cached(&self, block: u64) -> bool {
-        self.bucket_of[slot(block)] != NOWHERE
+        self.place_of[slot(block)] != NOWHERE
     }
 
-    /// A cached block was read; gives its place on the cache device.
-    pub(super) fn touch(&mut self, block: u64) -> u64 {
-        let bucket = self.bucket_of[slot(block)];
-        self.buckets[bucket as usize].priority = PRIORITY_INITIAL;
-        u64::from(bucket) * BUCKET_BYTES + block % BUCKET_BLOCKS as u64 * BLOCK_SIZE
+    fn bucket_of(&self, block: u64) -> Option<usize> {
+        let place = self.place_of[slot(block)];
+        (place != NOWHERE).then(|| (place / self.geometry.bucket_blocks()) as usize)
     }
 
-    /// Counts what a request moved: priorities fall with it.
+    /// The byte offset of a cached block on the cache device.
+    pub(super) fn offset(&self, block: u64) -> u64 {
+        u64::from(self.place_of[slot(block)]) * BLOCK_SIZE
+    }
+
+    /// Notes that a cached block was read.
+    pub(super) fn touch(&mut self, block: u64) {
+        if let Some(bucket) = self.bucket_of(block) {
+            self.buckets[bucket].priority = PRIORITY_INITIAL;
+        }
+    }
+
+    /// Counts the bytes of a request: priorities fall with them.
     pub(super) fn on_traffic(&mut self, bytes: u64) {
         self.traffic += bytes;
         let step = (self.cache_bytes() / DECAY_SHARE).max(1);
@@ -109,26 +177,36 @@ impl Buckets {
         }
     }
 
-    /// Puts a block into the job's open bucket; `false` if no bucket can be had.
+    /// Number of blocks that a job can insert without waiting for a bucket.
+    pub(super) fn room(&self, job: usize) -> u64 {
+        let bucket_blocks = u64::from(self.geometry.bucket_blocks());
+        let open = self.open.get(job).filter(|bucket| **bucket != NOWHERE);
+        let left =
+            open.map_or(0, |bucket| bucket_blocks - self.buckets[*bucket as usize].blocks.len() as u64);
+        left + self.free.len() as u64 * bucket_blocks
+    }
+
+    /// Puts a block into the job's open bucket; `false` if no bucket is free.
     pub(super) fn insert(&mut self, job: usize, block: u64, state: BlockState) -> bool {
         let Some(bucket) = self.open_bucket(job) else { return false };
         self.remove(block);
+        let bucket_blocks = self.geometry.bucket_blocks();
         let found = &mut self.buckets[bucket as usize];
+        let within = u32::try_from(found.blocks.len()).expect("at most a bucket");
         found.blocks.push(block);
         found.live += 1;
-        found.dirty += u32::from(state == BlockState::Dirty);
-        if found.blocks.len() == BUCKET_BLOCKS {
-            found.is_open = false;
-            self.open[job] = NOWHERE;
-        }
-        self.bucket_of[slot(block)] = bucket;
         if state == BlockState::Dirty {
+            found.dirty += 1;
+            found.is_marked_dirty = true;
             self.dirty_blocks.insert(block);
         }
-        self.inserted += BLOCK_SIZE;
-        if self.inserted >= self.cache_bytes() / COLLECT_SHARE {
-            self.collect();
+        if within + 1 == bucket_blocks {
+            found.use_now = Use::Full;
+            self.open[job] = NOWHERE;
         }
+        self.place_of[slot(block)] = bucket * bucket_blocks + within;
+        self.cached_blocks += 1;
+        self.inserted += BLOCK_SIZE;
         true
     }
 
@@ -137,89 +215,132 @@ impl Buckets {
             self.open.resize(job + 1, NOWHERE);
         }
         if self.open[job] == NOWHERE {
-            self.open[job] = self.take_bucket()?;
+            self.open[job] = self.take_free(Use::Open)?;
         }
         Some(self.open[job])
     }
 
-    fn take_bucket(&mut self) -> Option<u32> {
-        if self.free.is_empty() {
-            self.refill();
-        }
+    fn take_free(&mut self, use_now: Use) -> Option<u32> {
         let bucket = self.free.pop_front()?;
         self.available = self.available.saturating_sub(1);
-        let fresh = Bucket { priority: PRIORITY_INITIAL, is_open: true, ..Bucket::default() };
-        self.buckets[bucket as usize] = Bucket { live_collected: BUCKET_BLOCKS_32, ..fresh };
+        let live_collected = self.geometry.bucket_blocks();
+        self.buckets[bucket as usize] =
+            Bucket { priority: PRIORITY_INITIAL, live_collected, use_now, ..Bucket::default() };
         Some(bucket)
     }
 
-    /// Takes back the clean buckets that are worth least.
-    fn refill(&mut self) {
-        let least = self.buckets.iter().map(|bucket| bucket.priority).min().unwrap_or(0);
-        let worth = |bucket: &Bucket| {
-            let above = bucket.priority - least + (PRIORITY_INITIAL - least) / 8;
+    /// Takes buckets for btree nodes until there are `count`, or none is free.
+    pub(super) fn hold_nodes(&mut self, count: u64) {
+        while self.nodes < count && self.take_free(Use::Metadata).is_some() {
+            self.nodes += 1;
+        }
+    }
+
+    /// Whether more buckets have to be prepared.
+    pub(super) fn is_short(&self) -> bool {
+        self.free.len() <= self.geometry.reserve() && self.prepared.is_empty()
+    }
+
+    /// Takes unused buckets, then clean buckets of the least value (`invalidate_buckets_lru`); `false` if there are none.
+    /// They are free once their generations are durable.
+    pub(super) fn prepare(&mut self) -> bool {
+        let in_use = self.buckets.iter().filter(|bucket| bucket.use_now == Use::Full);
+        let least = in_use.map(|bucket| bucket.priority).min().unwrap_or(0);
+        let value = |bucket: &Bucket| {
+            let above = bucket.priority.saturating_sub(least) + (PRIORITY_INITIAL - least) / 8;
             u64::from(above) * u64::from(bucket.live_collected)
         };
-        let can_go = |bucket: &Bucket| !bucket.is_open && !bucket.is_free && bucket.dirty == 0;
         let mut candidates: Vec<(u64, u32)> = (0..)
             .zip(&self.buckets)
-            .filter(|(_, bucket)| can_go(bucket))
-            .map(|(index, bucket): (u32, &Bucket)| (worth(bucket), index))
+            .filter_map(|(index, bucket): (u32, &Bucket)| match bucket.use_now {
+                Use::Unused => Some((0, index)),
+                Use::Full if !bucket.is_marked_dirty => Some((value(bucket).max(1), index)),
+                Use::Full | Use::Free | Use::Open | Use::Metadata => None,
+            })
             .collect();
         candidates.sort_unstable();
-        candidates.truncate((self.buckets.len() / 256).max(1));
-        for (_, index) in candidates {
-            let blocks = std::mem::take(&mut self.buckets[index as usize].blocks);
-            for block in blocks {
-                let place = &mut self.bucket_of[slot(block)];
-                if *place == index {
-                    *place = NOWHERE;
-                }
+        candidates.truncate(self.geometry.prepared_max());
+        for (_, index) in &candidates {
+            self.empty(*index);
+        }
+        self.prepared.extend(candidates.iter().map(|(_, index)| *index));
+        !candidates.is_empty()
+    }
+
+    fn empty(&mut self, index: u32) {
+        let bucket_blocks = self.geometry.bucket_blocks();
+        let blocks = std::mem::take(&mut self.buckets[index as usize].blocks);
+        for block in blocks {
+            let place = &mut self.place_of[slot(block)];
+            if *place != NOWHERE && *place / bucket_blocks == index {
+                *place = NOWHERE;
+                self.cached_blocks -= 1;
             }
-            self.buckets[index as usize].is_free = true;
-            self.free.push_back(index);
         }
+        self.buckets[index as usize] = Bucket { use_now: Use::Free, ..Bucket::default() };
     }
 
-    /// Forgets a block.
+    /// The generations of the prepared buckets are durable.
+    pub(super) fn release(&mut self) {
+        self.free.extend(self.prepared.drain(..));
+    }
+
+    /// Drops a block.
     pub(super) fn remove(&mut self, block: u64) {
-        let bucket = std::mem::replace(&mut self.bucket_of[slot(block)], NOWHERE);
-        if bucket == NOWHERE {
-            return;
-        }
-        self.buckets[bucket as usize].live -= 1;
+        let Some(bucket) = self.bucket_of(block) else { return };
+        self.place_of[slot(block)] = NOWHERE;
+        self.cached_blocks -= 1;
+        self.buckets[bucket].live -= 1;
         if self.dirty_blocks.remove(&block) {
-            self.buckets[bucket as usize].dirty -= 1;
+            self.buckets[bucket].dirty -= 1;
         }
     }
 
-    /// A block was copied to the origin.
-    pub(super) fn set_clean(&mut self, block: u64) {
-        let bucket = self.bucket_of[slot(block)];
-        if bucket != NOWHERE && self.dirty_blocks.remove(&block) {
-            self.buckets[bucket as usize].dirty -= 1;
+    /// Marks the blocks of a key clean unless they were written since.
+    pub(super) fn set_clean(&mut self, key: DirtyKey) {
+        for (block, place) in key.blocks().zip(key.place..) {
+            if self.place_of[slot(block)] == place && self.dirty_blocks.remove(&block) {
+                self.buckets[(place / self.geometry.bucket_blocks()) as usize].dirty -= 1;
+            }
         }
     }
 
-    /// Up to `count` dirty blocks that follow each other, from a place on.
-    pub(super) fn dirty_from(&self, place: u64, count: usize) -> Vec<u64> {
-        let first = self.dirty_blocks.range(place..).next();
-        let Some(first) = first.or_else(|| self.dirty_blocks.iter().next()).copied() else {
-            return Vec::new();
+    /// The first dirty key that begins at a block or behind it.
+    pub(super) fn dirty_key(&self, from: u64) -> Option<DirtyKey> {
+        let mut run = self.dirty_blocks.range(from..).map(|block| (*block, self.place_of[slot(*block)]));
+        let (first, place) = run.next()?;
+        let bucket = |place: u32| place / self.geometry.bucket_blocks();
+        let follows = |(number, found): &(u32, (u64, u32))| {
+            *found == (first + u64::from(*number), place + number) && bucket(found.1) == bucket(place)
         };
-        let run = self.dirty_blocks.range(first..).take(count).copied().zip(first..);
-        run.take_while(|(block, expected)| block == expected).map(|(block, _)| block).collect()
+        let count = 1 + (1..).zip(run).take_while(follows).count() as u64;
+        Some(DirtyKey { first, count, place })
     }
 
-    /// Counts what is live and what could be had.
-    fn collect(&mut self) {
+    /// Whether none of a key's blocks was written or dropped since the key was found.
+    pub(super) fn is_current(&self, key: DirtyKey) -> bool {
+        key.blocks().zip(key.place..).all(|(block, place)| self.place_of[slot(block)] == place)
+    }
+
+    /// Whether a sixteenth of the cache was inserted since the last collection.
+    pub(super) fn is_collection_due(&self) -> bool {
+        self.inserted >= self.cache_bytes() / COLLECT_SHARE
+    }
+
+    /// Counts live blocks and buckets that can be reused.
+    pub(super) fn collect(&mut self) {
         self.inserted = 0;
-        let mut available = 0;
+        self.available = 0;
         for bucket in &mut self.buckets {
             bucket.live_collected = bucket.live;
-            available += u64::from(bucket.is_free || (!bucket.is_open && bucket.dirty == 0));
+            bucket.is_marked_dirty = bucket.dirty > 0;
+            let is_available = match bucket.use_now {
+                Use::Unused | Use::Free => true,
+                Use::Full => !bucket.is_marked_dirty,
+                Use::Open | Use::Metadata => false,
+            };
+            self.available += u64::from(is_available);
         }
-        self.available = available;
     }
 }
 
@@ -231,19 +352,59 @@ fn slot(block: u64) -> usize {
 mod tests {
     use super::*;
 
+    const BLOCKS: u64 = 128;
+
+    /// Sixteen buckets for data, two for the journal, two for priorities.
+    fn buckets() -> Buckets {
+        Buckets::new(Geometry { bucket_bytes: BLOCKS * BLOCK_SIZE, bucket_count: 20 }, 1 << 30)
+    }
+
+    /// Inserts a block, with buckets that are prepared at once.
+    fn insert(buckets: &mut Buckets, block: u64, state: BlockState) {
+        if buckets.is_short() {
+            buckets.prepare();
+            buckets.release();
+        }
+        assert!(buckets.insert(0, block, state), "{block}");
+    }
+
     #[test]
-    fn the_least_used_bucket_is_reused_and_dirty_ones_stay() {
-        let mut buckets = Buckets::new(16 * BUCKET_BYTES, 1 << 30);
-        let blocks = BUCKET_BLOCKS as u64;
-        let state = |block| if block < blocks { BlockState::Dirty } else { BlockState::Clean };
-        (0..16 * blocks).for_each(|block| assert!(buckets.insert(0, block, state(block))));
-        buckets.on_traffic(16 * BUCKET_BYTES);
-        (2 * blocks..16 * blocks).for_each(|block| {
-            buckets.touch(block);
-        });
-        assert!(buckets.insert(0, 100_000, BlockState::Clean));
+    fn least_used_bucket_is_reused_and_dirty_ones_stay() {
+        let mut buckets = buckets();
+        let state = |block| if block < BLOCKS { BlockState::Dirty } else { BlockState::Clean };
+        (0..14 * BLOCKS).for_each(|block| insert(&mut buckets, block, state(block)));
+        buckets.on_traffic(20 * buckets.geometry.bucket_bytes);
+        (5 * BLOCKS..14 * BLOCKS).for_each(|block| buckets.touch(block));
+        assert!(buckets.prepare());
         assert!(buckets.is_cached(0), "dirty");
-        assert!(!buckets.is_cached(blocks), "clean and unused");
-        assert!(buckets.is_cached(2 * blocks));
+        assert!(!buckets.is_cached(BLOCKS), "clean and unused");
+        assert!(buckets.is_cached(5 * BLOCKS));
+    }
+
+    #[test]
+    fn written_back_bucket_is_reused_after_a_collection() {
+        let mut buckets = buckets();
+        (0..16 * BLOCKS).for_each(|block| insert(&mut buckets, block, BlockState::Dirty));
+        while let Some(key) = buckets.dirty_key(0) {
+            buckets.set_clean(key);
+        }
+        assert!(!buckets.prepare());
+        buckets.collect();
+        assert!(buckets.prepare());
+    }
+
+    #[test]
+    fn dirty_key_ends_where_the_place_or_the_block_jumps() {
+        let mut buckets = buckets();
+        for block in [5, 6, 7, 20, 8] {
+            insert(&mut buckets, block, BlockState::Dirty);
+        }
+        let key = buckets.dirty_key(0).unwrap();
+        assert_eq!((key.blocks(), buckets.is_current(key)), (5..8, true));
+        assert_eq!(buckets.dirty_key(8).unwrap().blocks(), 8..9);
+        insert(&mut buckets, 6, BlockState::Dirty);
+        assert!(!buckets.is_current(key));
+        buckets.set_clean(key);
+        assert_eq!(buckets.dirty_key(0).unwrap().blocks(), 6..7);
     }
 }

@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_redistributed_goes_behind_the_sentinels() {
+    fn redistributed_entries_are_placed_behind_the_sentinels() {
         let mut entries = vec![Entry::default(); 128];
         let mut levels = Levels::new(None);
         (0..128).for_each(|index| levels.push(&mut entries, index, End::Newest));

@@ -1,8 +1,8 @@
 //! dm-cache, what lvmcache uses, with the policy smq.
 //!
-//! Leaves out: discards, flushes of the origin at a commit, commits of which nothing waits for the end, the limit of
-//! kcopyd's memory, and metadata reads. The metadata is one write and a flush for each commit, which holds its lock:
-//! nothing enters the cache meanwhile (`dm_cache_commit`, `dm_cache_insert_mapping`).
+//! Leaves out: discards, the limit of kcopyd's memory, and metadata reads. Copies of blocks are requests of both devices
+//! like the clients' own. A commit holds the metadata's lock: no block enters the cache meanwhile (`dm_cache_commit`,
+//! `dm_cache_insert_mapping`).
 //! Functions that comments name are those of `dm-cache-target.c` and `dm-cache-policy-smq.c`.
 
 pub mod age;
@@ -10,6 +10,7 @@ mod background;
 mod idle;
 mod levels;
 mod locks;
+mod metadata;
 mod smq;
 mod work;
 
@@ -23,8 +24,9 @@ use crate::cache_model::dm_cache::age::{Age, Watched};
 use crate::cache_model::dm_cache::background::{Background, Pressure};
 use crate::cache_model::dm_cache::idle::Idle;
 use crate::cache_model::dm_cache::locks::Locks;
+use crate::cache_model::dm_cache::metadata::Metadata;
 use crate::cache_model::dm_cache::smq::{Smq, Want};
-use crate::cache_model::dm_cache::work::{Part, Purpose, Work, slot, wants};
+use crate::cache_model::dm_cache::work::{Part, Purpose, Step, Work, slot, wants};
 use crate::cache_model::parts::Parts;
 use crate::device_model::ModelOperation;
 use crate::replay::cache_model::{CacheModel, Demand, Tally};
@@ -36,8 +38,6 @@ const NONE: u32 = u32::MAX;
 const SECOND: Duration = Duration::from_millis(1000);
 /// Bytes of the migrations that may be under way where that is limited.
 const MIGRATION_THRESHOLD: u64 = 1 << 20;
-/// Where the metadata lies: behind the data.
-const METADATA_AT: u64 = 1 << 40;
 /// When a write is acknowledged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WriteMode {
@@ -79,9 +79,7 @@ pub struct DmCache {
     quiescing: BTreeMap<u64, Work>,
     /// Work under way.
     migrations: u32,
-    /// Demotions that wait for a commit, and those that the commit under way covers.
-    uncommitted: Vec<Work>,
-    committing: Option<Vec<Work>>,
+    metadata: Metadata,
     /// Blocks that are whole in the cache and wait for the end of a commit.
     entering: Vec<Purpose>,
     idle: Idle,
@@ -107,8 +105,7 @@ impl DmCache {
             locks: Locks::default(),
             quiescing: BTreeMap::new(),
             migrations: 0,
-            uncommitted: Vec::new(),
-            committing: None,
+            metadata: Metadata::new(cache_blocks),
             entering: Vec::new(),
             idle: Idle::new(),
             tick: None,
@@ -294,7 +291,7 @@ impl DmCache {
     /// Starts work on a block that no access is under way to.
     fn start(&mut self, now: Instant, work: Work, devices: &mut Devices) {
         let from = match work {
-            Work::Demote { .. } => return self.uncommitted.push(work),
+            Work::Demote { .. } => return self.metadata.wait(work),
             Work::Promote { block, .. } => (Place::Origin, ModelOperation::Read, self.whole(block)),
             Work::Writeback { index, block } => {
                 (Place::Cache, ModelOperation::Read, self.on_cache(index, self.whole(block)))
@@ -303,12 +300,28 @@ impl DmCache {
         self.submit(now, from, Purpose::CopyRead(work), devices);
     }
 
+    /// Commits the metadata if a demotion or a flush waits for that (`schedule_commit`).
     fn commit(&mut self, now: Instant, devices: &mut Devices) {
-        if self.committing.is_none() && !self.uncommitted.is_empty() {
-            self.committing = Some(std::mem::take(&mut self.uncommitted));
-            let extent = ByteExtent { start: METADATA_AT, length: 4 * BLOCK_SIZE };
-            self.submit(now, (Place::Cache, ModelOperation::Write, extent), Purpose::CommitWrite, devices);
+        if self.metadata.is_awaited() {
+            self.begin_commit(now, devices);
         }
+    }
+
+    /// Begins a commit unless another one is running; without changes there is nothing to commit (`commit_op`).
+    fn begin_commit(&mut self, now: Instant, devices: &mut Devices) {
+        if self.metadata.is_running() {
+            return;
+        }
+        match self.metadata.begin() {
+            Some(step) => self.submit_step(now, step, devices),
+            None => self.end_commit(now, devices),
+        }
+    }
+
+    fn submit_step(&mut self, now: Instant, step: Step, devices: &mut Devices) {
+        let request = self.metadata.request(step);
+        let to = (Place::Cache, request.operation, request.extent);
+        self.submit(now, to, Purpose::Commit(step), devices);
     }
 
     /// The other half of a copy.
@@ -327,6 +340,7 @@ impl DmCache {
         match work {
             Work::Promote { block, index } => {
                 self.map(block, index);
+                self.metadata.on_changed();
                 self.policy.on_promoted(index, BlockState::Clean);
                 self.tally.promoted_bytes += self.shape.block_bytes;
             }
@@ -344,7 +358,7 @@ impl DmCache {
 
     /// A block that is whole in the cache becomes part of it, once no commit is under way.
     fn enter(&mut self, now: Instant, purpose: Purpose, devices: &mut Devices) {
-        if self.committing.is_some() {
+        if self.metadata.is_running() {
             return self.entering.push(purpose);
         }
         self.bring_in(now, purpose, devices);
@@ -355,6 +369,7 @@ impl DmCache {
         match purpose {
             Purpose::Overwrite { id, block, index } => {
                 self.map(block, index);
+                self.metadata.on_changed();
                 self.policy.on_promoted(index, BlockState::Dirty);
                 self.tally.logged_bytes += self.shape.block_bytes;
                 self.parts.release(id);
@@ -365,10 +380,16 @@ impl DmCache {
         }
     }
 
-    /// A commit is over: what it was made for ends, and what waited for it goes on.
+    /// A commit is durable: demotions end, flushes go to both devices, and blocks enter the cache.
     fn end_commit(&mut self, now: Instant, devices: &mut Devices) {
-        let done = self.committing.take().unwrap_or_default();
-        done.into_iter().for_each(|work| self.end_work(now, work, devices));
+        let done = self.metadata.end();
+        done.demotions.into_iter().for_each(|work| self.end_work(now, work, devices));
+        for id in done.flushes {
+            for place in [Place::Cache, Place::Origin] {
+                let none = ByteExtent { start: 0, length: 0 };
+                self.submit(now, (place, ModelOperation::Flush, none), Purpose::Flush(id), devices);
+            }
+        }
         let entering = std::mem::take(&mut self.entering);
         entering.into_iter().for_each(|purpose| self.bring_in(now, purpose, devices));
         self.work(now, devices);
@@ -395,11 +416,9 @@ impl CacheModel for DmCache {
             at = extent.end();
         }
         if demand.kind == Kind::Flush {
-            for place in [Place::Cache, Place::Origin] {
-                self.parts.hold(demand.id);
-                let none = ByteExtent { start: 0, length: 0 };
-                self.submit(now, (place, ModelOperation::Flush, none), Purpose::Flush(demand.id), devices);
-            }
+            [Place::Cache, Place::Origin].into_iter().for_each(|_| self.parts.hold(demand.id));
+            self.metadata.wait_flush(demand.id);
+            self.commit(now, devices);
         }
         self.parts.release(demand.id);
     }
@@ -431,11 +450,10 @@ impl CacheModel for DmCache {
                 self.end_work(now, work, devices);
                 self.work(now, devices);
             }
-            Purpose::CommitWrite => {
-                let none = ByteExtent { start: 0, length: 0 };
-                self.submit(now, (Place::Cache, ModelOperation::Flush, none), Purpose::CommitFlush, devices);
-            }
-            Purpose::CommitFlush => self.end_commit(now, devices),
+            Purpose::Commit(step) => match step.next() {
+                Some(next) => self.submit_step(now, next, devices),
+                None => self.end_commit(now, devices),
+            },
         }
     }
 
@@ -443,6 +461,10 @@ impl CacheModel for DmCache {
         self.timer = now.plus(SECOND);
         self.policy.tick(now);
         self.work(now, devices);
+        // Other changes are committed each second (`do_waker`).
+        if self.metadata.is_changed() {
+            self.begin_commit(now, devices);
+        }
     }
 
     fn poll_reply(&mut self) -> Option<u32> {

@@ -67,7 +67,7 @@ impl Bench {
 }
 
 #[test]
-fn between_two_commits_a_cache_whose_origin_rests_is_idle_however_busy_its_cache_device_is() {
+fn an_idle_origin_makes_the_cache_idle_between_commits() {
     let left = |age| {
         let mut bench = Bench::new(age);
         bench.write(CACHE / 2);
@@ -79,7 +79,7 @@ fn between_two_commits_a_cache_whose_origin_rests_is_idle_however_busy_its_cache
 }
 
 #[test]
-fn only_an_idle_cache_of_today_writes_back_what_was_written_just_now() {
+fn only_an_idle_present_cache_writes_back_recent_writes() {
     let left = |age| {
         let mut bench = Bench::new(age);
         bench.write(CACHE / 2);
@@ -90,7 +90,7 @@ fn only_an_idle_cache_of_today_writes_back_what_was_written_just_now() {
 }
 
 #[test]
-fn a_block_enters_only_after_the_commit_that_is_under_way() {
+fn a_block_enters_only_after_the_commit_in_progress() {
     let mut bench = Bench::stale(Age::REPAIRED, BlockState::Clean);
     let Bench { cache, devices, at } = &mut bench;
     let victim = cache.policy.take_victim().unwrap();
@@ -98,7 +98,7 @@ fn a_block_enters_only_after_the_commit_that_is_under_way() {
     let demote = Work::Demote { block: cache.block_of[victim as usize], index: victim };
     cache.background.queue(demote);
     cache.background.next(&mut cache.policy, &cache.block_of, Pressure::Busy);
-    cache.uncommitted.push(demote);
+    cache.metadata.wait(demote);
     cache.commit(*at, devices);
     let index = cache.policy.take_victim().unwrap();
     cache.background.begin(7);
@@ -132,7 +132,7 @@ fn at_first_a_quarter_is_kept_clean_under_load() {
 }
 
 #[test]
-fn where_no_block_of_the_lower_half_is_clean_the_first_steps_of_the_repair_write_one_back() {
+fn early_repair_steps_write_back_a_dirty_lower_half() {
     // Half of the cache is clean, all of it above.
     let done = |age| {
         let mut bench = Bench::stale(age, BlockState::Clean);
@@ -153,7 +153,7 @@ fn where_no_block_of_the_lower_half_is_clean_the_first_steps_of_the_repair_write
 }
 
 #[test]
-fn what_is_promoted_stays_only_since_it_enters_at_the_top() {
+fn promoted_blocks_stay_only_since_they_enter_at_the_top() {
     let hits = |age| {
         let mut bench = Bench::stale(age, BlockState::Clean);
         bench.read(CACHE, 60);
@@ -191,4 +191,21 @@ fn a_promotion_waits_for_the_read_that_caused_it() {
     bench.rest(1);
     assert!(bench.cache.quiescing.is_empty());
     assert_eq!(bench.promoted_blocks(), 1);
+}
+
+#[test]
+fn promotions_are_committed_each_second_and_before_a_flush() {
+    let mut bench = Bench::new(Age::REPAIRED);
+    bench.cache.metadata.on_changed();
+    let none = ByteExtent { start: 0, length: 0 };
+    let demand = Demand { id: 0, job: 0, kind: Kind::Flush, extent: none };
+    bench.cache.handle_demand(Instant::ZERO, demand, &mut bench.devices);
+    assert!(bench.cache.metadata.is_running() && !bench.cache.metadata.is_changed());
+    bench.rest(2);
+    let device = bench.devices.take_results(bench.at).0.unwrap();
+    // Five blocks and the superblock, each followed by a flush; then the client's.
+    assert_eq!((device.writes, device.write_bytes, device.flushes), (2, 6 * BLOCK_SIZE, 3));
+    bench.cache.metadata.on_changed();
+    bench.rest(2);
+    assert_eq!(bench.devices.take_results(bench.at).0.unwrap().flushes, 2);
 }

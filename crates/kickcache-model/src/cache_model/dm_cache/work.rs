@@ -22,29 +22,42 @@ impl Work {
     }
 }
 
+/// A request of a commit. Each of two rounds is a write and a flush (`dm_tm_pre_commit`, `dm_tm_commit`: `dm_bm_flush`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Step {
+    /// Blocks of the array, the tree and the space map.
+    Blocks,
+    BlocksFlush,
+    Superblock,
+    SuperblockFlush,
+}
+
+impl Step {
+    pub(super) fn next(self) -> Option<Step> {
+        match self {
+            Step::Blocks => Some(Step::BlocksFlush),
+            Step::BlocksFlush => Some(Step::Superblock),
+            Step::Superblock => Some(Step::SuperblockFlush),
+            Step::SuperblockFlush => None,
+        }
+    }
+}
+
 /// What an operation of a device is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Purpose {
     /// A part of an access, to this block of the origin.
-    Access {
-        id: u32,
-        block: u64,
-    },
+    Access { id: u32, block: u64 },
     /// A part of a flush.
     Flush(u32),
     /// A write that brings a whole block in.
-    Overwrite {
-        id: u32,
-        block: u64,
-        index: u32,
-    },
+    Overwrite { id: u32, block: u64, index: u32 },
     /// The first half of a copy.
     CopyRead(Work),
     /// The second half.
     CopyWrite(Work),
-    /// The write, then the flush of a commit.
-    CommitWrite,
-    CommitFlush,
+    /// A step of a commit.
+    Commit(Step),
 }
 
 impl Purpose {

@@ -1,7 +1,7 @@
 //! A rotating disk: seek, rotation, a segmented read cache, a volatile write cache and command queueing.
 //!
-//! The angle of the platters is a function of absolute time. Among the first commands of the queue the one that
-//! can start soonest goes first (SPTF); its unfairness is what gives a busy disk its long tail.
+//! The angle of the platters is a function of absolute time. Among the first commands of the queue, the one
+//! that can start soonest is served first (SPTF); its unfairness causes the long tail of a busy disk.
 
 pub mod parameters;
 
@@ -13,7 +13,7 @@ use kickcache_random::Random;
 use crate::device_model::disk::parameters::DiskParameters;
 use crate::device_model::{DeviceModel, Endings, ModelOperation, ModelRequest, bytes, micros, span};
 
-/// What the medium is working on.
+/// The medium's operation in progress.
 #[derive(Clone, Copy, Debug)]
 struct MediumWork {
     until: Instant,
@@ -49,7 +49,7 @@ pub struct Disk {
     reads_ahead: bool,
     work: Option<MediumWork>,
     queue: VecDeque<ModelRequest>,
-    /// Start and end of what the read cache holds, the most recently used first.
+    /// Start and end of the extents in the read cache, the most recently used first.
     segments: VecDeque<(u64, u64)>,
     dirty: BTreeMap<u64, Dirty>,
     dirty_bytes: u64,
@@ -162,7 +162,8 @@ impl Disk {
             .min_by(|one, two| one.0.total_cmp(&two.0))
     }
 
-    /// While a flush waits, only what it waits for: writes that keep coming would put it off for ever.
+    /// While a flush waits, only the writes before the flush are considered: later writes would otherwise
+    /// delay it without end.
     fn soonest_destage(&self, now: Instant) -> Option<(f64, u64)> {
         let (after, before) = (self.dirty.range(self.head..), self.dirty.range(..self.head).rev());
         let order_max = self.flushes.front().map_or(u64::MAX, |flush| flush.order);
@@ -183,7 +184,7 @@ impl Disk {
         );
     }
 
-    /// Writes a dirty extent and those that follow it without a gap.
+    /// Writes a dirty extent and the extents that follow it without a gap.
     fn start_destage(&mut self, now: Instant, offset: u64) {
         let mut end = offset;
         while let Some(dirty) = self.dirty.remove(&end) {
@@ -205,7 +206,7 @@ impl Disk {
         self.work = Some(work);
     }
 
-    /// Puts what was read into the read cache.
+    /// Adds read data to the read cache.
     fn remember(&mut self, start: u64, end: u64) {
         let start = start.max(end.saturating_sub(self.parameters.segment_bytes));
         let joined = self.segments.iter().position(|segment| segment.1 == start);
@@ -261,7 +262,7 @@ impl Disk {
         }
     }
 
-    /// Cuts off what read-ahead has just read of a request that goes on behind it.
+    /// Cuts off the part of a request that read-ahead has just read, if the request continues behind it.
     fn without_cached_head(&self, request: ModelRequest) -> ModelRequest {
         let end = request.offset + request.length;
         match self.segments.front() {

@@ -1,10 +1,10 @@
-//! What a rotating disk is like: its description, and the times that follow from it.
+//! The parameters of a rotating disk: its description, and the times that follow from it.
 
 use serde::{Deserialize, Serialize};
 
 use crate::device_model::{Figures, Range, bytes};
 
-/// What a disk is like. Times are in microseconds.
+/// The parameters of a disk. Times are in microseconds.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct DiskParameters {
@@ -22,11 +22,11 @@ pub struct DiskParameters {
     pub seek_linear: f64,
     /// Time to another track of the same cylinder.
     pub settle: f64,
-    /// Fixed cost of a command that goes to the medium.
+    /// Fixed cost of a command that accesses the medium.
     pub overhead: f64,
     /// Segments of the read cache.
     pub segments: usize,
-    /// Bytes of a segment, and how far read-ahead goes.
+    /// Bytes of a segment, and the reach of read-ahead.
     pub segment_bytes: u64,
     /// Shortest and longest time of a command that the caches answer.
     pub hit: (f64, f64),
@@ -48,7 +48,7 @@ impl Default for DiskParameters {
 }
 
 impl DiskParameters {
-    /// What can be wrong with a description.
+    /// The figures of a description that are checked.
     pub(crate) fn figures(&self) -> Figures {
         use Range::{NotNegative, Positive, UpTo};
         vec![
@@ -119,7 +119,7 @@ impl DiskParameters {
         offset / self.track_bytes / self.heads
     }
 
-    /// Time until the head stands over `offset`, if the move starts at `now` from `head`.
+    /// Time until the head is over `offset`, if the move starts at `now` from `head`.
     pub(super) fn position(&self, now: f64, head: u64, offset: u64) -> f64 {
         let seek = match self.cylinder(head).abs_diff(self.cylinder(offset)) {
             0 => self.settle,

@@ -110,7 +110,7 @@ fn writes_that_keep_coming_do_not_put_a_flush_off() {
         length: 4096,
         token,
     };
-    // One far away, the flush, and then always one that is nearer.
+    // A write far away, then the flush, and then writes that are always nearer.
     disk.submit(Instant::ZERO, write(3_000_000_000_000, 0));
     disk.submit(Instant::ZERO, write(0, 1));
     disk.submit(Instant::ZERO, ModelRequest { operation: ModelOperation::Flush, ..write(0, u64::MAX) });

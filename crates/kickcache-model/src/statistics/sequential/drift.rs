@@ -1,5 +1,5 @@
-//! Whether a control that is run again is what it was: if not, the machine is another one, and a stored result says
-//! nothing.
+//! Whether a control that is run again gives its stored figures: if not, the machine has changed, and a
+//! stored result cannot be compared.
 
 use crate::statistics::median;
 use crate::statistics::sequential::margin::Margin;
@@ -14,10 +14,10 @@ pub struct Drift {
     max: f64,
 }
 
-/// How a control stands.
+/// The state of a control.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Standing {
-    /// Within the limit, or too few rounds to say.
+    /// Within the limit, or too few rounds for a decision.
     Same,
     /// Beyond the limit by the figures so far, which may still change.
     Doubtful,
@@ -26,7 +26,7 @@ pub enum Standing {
 }
 
 impl Drift {
-    /// What was stored, and nothing of now.
+    /// The stored figures, with no present ones.
     pub fn new(stored: Vec<f64>, margin: Margin) -> Drift {
         Drift { stored, now: Vec::new(), max: margin.drift_max() }
     }
@@ -41,7 +41,7 @@ impl Drift {
         Some(median(&self.now)? - median(&self.stored)?)
     }
 
-    /// How the control stands.
+    /// The state of the control.
     pub fn standing(&self) -> Standing {
         let Some(change) = self.change().filter(|_| self.now.len() >= ROUNDS_MIN) else {
             return Standing::Same;
@@ -69,7 +69,7 @@ mod tests {
     #[test]
     fn a_control_may_change_by_a_quarter_of_the_margin() {
         assert_eq!(after(&[]), Standing::Same);
-        assert_eq!(after(&[9.0; 4]), Standing::Same, "four runs say nothing");
+        assert_eq!(after(&[9.0; 4]), Standing::Same, "four runs give no verdict");
         assert_eq!(after(&[5.04; 9]), Standing::Same);
         assert_eq!(after(&[4.96; 9]), Standing::Same);
         assert_eq!(after(&[5.2; 9]), Standing::Drifted);

@@ -1,9 +1,10 @@
-//! Evidence that the loss lies on one side of a boundary: what a purse of bets has become.
+//! Evidence that the loss is on one side of a boundary: the present value of a sequence of bets.
 
-/// Evidence that decides. If the loss lies on the other side, it is ever reached with a chance of 1 in 200 at most.
+/// Evidence that decides. If the loss is on the other side, the probability that the evidence ever reaches
+/// this value is 1 in 200 at most.
 pub const ENOUGH: f64 = 200.0;
 
-/// The largest part of a purse that is put on one round: a surprise does not take everything.
+/// The largest part of the capital that is bet on one round, so that one surprise does not use up all.
 const STAKE_MAX: f64 = 0.98;
 /// Effects and noises that the bets expect, in units of the margin: one bet for each pair.
 const EFFECTS: [f64; 3] = [0.5, 1.0, 2.0];
@@ -21,8 +22,8 @@ pub enum Claim {
 /// Evidence for a claim.
 ///
 /// Invariants:
-/// * the stake of a bet is decided by the distance from the boundary alone, grows with it, and is below 1: else
-///   somebody could gain by a wrong claim.
+/// * the stake of a bet is decided by the distance from the boundary alone, grows with it, and is below 1:
+///   otherwise a wrong claim could gain.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Evidence {
     claim: Claim,
@@ -101,7 +102,7 @@ mod tests {
         }
     }
 
-    /// The inequality that the error bound stands on, for every pair of losses that a coin can make.
+    /// The inequality on which the error bound rests, for every pair of losses that a coin can give.
     #[test]
     fn no_bet_gains_by_a_wrong_claim() {
         for (claim, sign) in [(Claim::Below, 1.0), (Claim::Above, -1.0)] {
@@ -124,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tie_changes_nothing() {
+    fn a_tie_changes_no_evidence() {
         let mut evidence = Evidence::new(Claim::Above, 0.1, 0.2);
         evidence.add(0.1);
         assert_eq!(evidence, Evidence::new(Claim::Above, 0.1, 0.2));

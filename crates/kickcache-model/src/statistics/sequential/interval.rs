@@ -1,19 +1,20 @@
-//! Which losses the rounds do not exclude: those at which neither bet would have reached what decides.
+//! The losses that the rounds do not exclude: at these boundaries, neither bet would have reached a decision.
 
 use crate::statistics::median;
 use crate::statistics::sequential::evidence::{Claim, Evidence};
 use crate::statistics::sequential::margin::Margin;
 
-/// Where the true loss lies, with 99 % at all rounds together: each end is wrong with 0.5 % at most.
+/// The interval of the true loss, with 99 % confidence over all rounds together: each end is wrong with 0.5 %
+/// at most.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Interval {
-    /// No smaller; minus infinity while nothing is excluded.
+    /// The lower end; minus infinity while no loss is excluded.
     pub low: f64,
-    /// No larger; infinity while nothing is excluded.
+    /// The upper end; infinity while no loss is excluded.
     pub high: f64,
 }
 
-/// The search ends at a factor of e^8, about 3,000: nothing is said beyond.
+/// The search ends at a factor of e^8, about 3,000; larger losses are not distinguished.
 const FAR: f64 = 8.0;
 /// How exactly an end is found.
 const STEP: f64 = 1e-4;
@@ -55,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_is_excluded_by_a_few_rounds() {
+    fn a_few_rounds_exclude_no_loss() {
         let interval = Interval::of(&[0.1; 5], "20%".parse().unwrap());
         assert_eq!((interval.low, interval.high), (f64::NEG_INFINITY, f64::INFINITY));
     }

@@ -10,7 +10,7 @@ pub struct Margin {
     part: f64,
 }
 
-/// Parts that can be told apart from nothing with a bearable number of rounds.
+/// The smallest and largest margin that a practical number of rounds can test.
 const PART_MIN: f64 = 0.01;
 const PART_MAX: f64 = 10.0;
 
@@ -64,7 +64,7 @@ impl FromStr for Margin {
 
 impl fmt::Display for Margin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // What was typed: 7.5 is 0.075 and not quite 7.5 again.
+        // The percentage as typed: 7.5 is stored as 0.075, and converting back does not give exactly 7.5.
         let percent = (self.part * 1e8).round() / 1e6;
         write!(f, "{percent}%")
     }
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_percentage_is_refused() {
+    fn an_invalid_percentage_is_refused() {
         for text in ["20", "0.2", "", "%", "-5%", "0%", "0.5%", "nan%", "inf%", "2000%", "a%"] {
             assert!(text.parse::<Margin>().is_err(), "{text}");
         }

@@ -8,8 +8,8 @@ pub fn median_error(values: &[f64]) -> f64 {
     (sorted[sorted.len() - 1 - depth] - sorted[depth]) / 2.0
 }
 
-/// How many of the values at each end lie outside of the interval: the largest `k` for which a fair coin that is
-/// tossed `count` times shows at most `k` heads with 2.5 % or less.
+/// The number of values at each end that are outside of the interval: the largest `k` for which a fair coin
+/// that is tossed `count` times shows at most `k` heads with 2.5 % or less.
 fn depth(count: usize) -> Option<usize> {
     let exponent = i32::try_from(count).ok()?;
     let mut chance = 0.5_f64.powi(exponent);

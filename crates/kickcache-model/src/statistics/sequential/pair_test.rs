@@ -9,7 +9,7 @@ use crate::statistics::sequential::margin::Margin;
 
 /// Rounds before which there is no verdict.
 pub const ROUNDS_MIN: usize = 5;
-/// A loss that no bet expects: each takes all that it may.
+/// A loss beyond all expected ones: each bet stakes its maximum.
 const FAR: f64 = 1e3;
 
 /// The least rounds that can end with a verdict, if the new command is as much better or worse as can be in each.
@@ -26,7 +26,7 @@ pub fn rounds_least() -> usize {
     good.min(bad)
 }
 
-/// What was found.
+/// The verdict of a test.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
@@ -47,7 +47,7 @@ pub struct PairTest {
 }
 
 impl PairTest {
-    /// Nothing yet.
+    /// A test without rounds.
     pub fn new(margin: Margin) -> PairTest {
         let scale = margin.bad_min();
         PairTest {
@@ -100,7 +100,8 @@ impl PairTest {
         median(&self.losses).unwrap_or(0.0)
     }
 
-    /// Losses that are not excluded. It excludes the boundary that the verdict was found at, and no other side of it.
+    /// Losses that are not excluded. The interval excludes the boundary at which the verdict was reached, and
+    /// no other side of this boundary.
     pub fn interval(&self) -> Interval {
         Interval::of(&self.losses, self.margin)
     }

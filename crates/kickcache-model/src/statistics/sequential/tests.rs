@@ -6,23 +6,24 @@ use super::pair_test::{PairTest, Verdict, rounds_least};
 
 const SERIES: usize = 2_000;
 const ROUNDS_MAX: usize = 100;
-/// What is promised is 1 %; a bet may lose 0.5 %.
+/// The documented error is 1 %; a bet may lose 0.5 %.
 const WRONG_MAX: usize = SERIES / 100;
 
-/// IOPS of 240 runs of fio, one after the other, on two processors with nine times as much to do: a machine that nobody
-/// should measure on. `fio --filename=/dev/shm/x --size=16m --rw=randread --bs=4k --ioengine=psync --time_based --runtime=300ms`.
+/// IOPS of 240 runs of fio, one after the other, on two processors with nine times as much load: a machine
+/// that is unsuitable for measurements. `fio --filename=/dev/shm/x --size=16m --rw=randread --bs=4k
+/// --ioengine=psync --time_based --runtime=300ms`.
 const RECORDED: &str = include_str!("recorded.txt");
 
-/// What makes two runs of the same command differ, in logarithms.
+/// The noise between two runs of the same command, in logarithms.
 #[derive(Clone, Copy, Debug)]
 enum Noise {
     None,
     Gauss(f64),
     /// Student's t with three degrees of freedom.
     HeavyTails(f64),
-    /// Each run remembers nine tenths of what the last one suffered.
+    /// Each run inherits nine tenths of the deviation of the last one.
     Drift(f64),
-    /// Every run is slower than the one before.
+    /// Every run is slower than the previous one.
     Wear(f64),
     /// Slow phases, of two or three runs and 50 %.
     SlowPhases(f64),
@@ -67,7 +68,7 @@ impl Machine {
         Machine { noise, random, recorded, run, state: 0.0 }
     }
 
-    /// The logarithm of the time that a run takes whose own is 1.
+    /// The logarithm of the time of a run whose noise-free time is 1.
     fn run(&mut self) -> f64 {
         self.run += 1;
         let normal = self.random.normal();
@@ -101,7 +102,7 @@ impl Machine {
     }
 }
 
-/// What came of many series.
+/// The verdicts of many series.
 #[derive(Default, Debug)]
 struct Tally {
     good: usize,
@@ -150,7 +151,7 @@ fn a_command_against_itself_is_hardly_ever_called_bad() {
 }
 
 #[test]
-fn what_is_barely_allowed_is_hardly_ever_called_bad() {
+fn a_barely_good_command_is_rarely_called_bad() {
     for noise in NOISES {
         let tally = tally(noise, 1.1_f64.ln());
         assert!(tally.bad <= WRONG_MAX, "{noise:?}: {tally:?}");
@@ -158,7 +159,7 @@ fn what_is_barely_allowed_is_hardly_ever_called_bad() {
 }
 
 #[test]
-fn what_is_just_bad_is_hardly_ever_called_good() {
+fn a_barely_bad_command_is_rarely_called_good() {
     for noise in NOISES {
         let tally = tally(noise, 1.2_f64.ln());
         assert!(tally.good <= WRONG_MAX, "{noise:?}: {tally:?}");

@@ -10,7 +10,7 @@ use crate::workload::Kind;
 /// fio takes a first record at 0 for one without a time.
 const FIRST_MICROS: u64 = 1;
 
-/// How times are told.
+/// The representation of times.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Times {
     /// In front of each line, in microseconds.
@@ -26,7 +26,7 @@ pub(crate) struct Iolog {
     /// Whether each device was opened.
     is_open: Vec<bool>,
     first: Option<u64>,
-    /// Microseconds after the first record that the log has come to.
+    /// The present time of the log, in microseconds after the first record.
     now: u64,
 }
 
@@ -57,7 +57,7 @@ impl Iolog {
             .try_for_each(|text| self.line(out, &text))
     }
 
-    /// Lets the time of a record come; records out of order come at once.
+    /// Advances the log to the time of a record; a record out of order follows at once.
     fn come_to(&mut self, record: &Record) {
         if let Some(at) = record.at {
             let micros = at.as_nanos() / 1_000;

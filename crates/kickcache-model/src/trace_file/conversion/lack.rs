@@ -1,8 +1,8 @@
-//! What a format cannot say, and how often it would have been said.
+//! Properties that a format cannot express, and their counts.
 
 use std::fmt::Write as _;
 
-/// Something that a format cannot say.
+/// A property that a format cannot express.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Lack {
     /// Flushes: they are left out.
@@ -17,7 +17,7 @@ pub enum Lack {
     Sector,
     /// Parts of seconds: times are cut.
     Second,
-    /// Times: accesses come as fast as they can.
+    /// Times: accesses are replayed as fast as possible.
     Time,
     /// That the recorder lost records.
     Lost,
@@ -51,14 +51,14 @@ impl Lack {
             ),
             Lack::Second => format!("time{s} cut to whole seconds, which `{format}` counts in"),
             Lack::Time => format!("time{s} left out: `{format}` has none; `iolog` has"),
-            Lack::Lost => format!("record{s} lost by the recorder, which `{format}` cannot say"),
+            Lack::Lost => format!("record{s} lost by the recorder, which `{format}` cannot express"),
         };
         let _ = write!(text, "{rest}");
         text
     }
 }
 
-/// What could not be said, counted.
+/// The counts of properties that could not be expressed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Lacks {
     counts: [u64; Lack::ALL.len()],
@@ -71,12 +71,12 @@ impl Lacks {
         }
     }
 
-    /// How often something could not be said.
+    /// How often a property could not be expressed.
     pub fn count(&self, lack: Lack) -> u64 {
         Lack::ALL.iter().zip(self.counts).filter(|(other, _)| **other == lack).map(|(_, count)| count).sum()
     }
 
-    /// A sentence for each thing that a format of this name could not say.
+    /// A sentence for each property that a format of this name could not express.
     pub fn sentences(&self, format: &str) -> Vec<String> {
         let found = Lack::ALL.iter().zip(self.counts).filter(|(_, count)| *count > 0);
         found.map(|(lack, count)| lack.sentence(count, format)).collect()

@@ -1,6 +1,7 @@
 //! Writes traces: records in one format become lines, or blocks, of another.
 //!
-//! What a target cannot say is never dropped in silence: it is counted as a [`Lack`], and whoever converts tells it.
+//! A property that a target cannot express is never dropped silently: it is counted as a [`Lack`], and the
+//! caller reports it.
 
 mod iolog;
 mod lack;
@@ -47,12 +48,12 @@ pub enum ConversionError {
     Devices(&'static str),
 }
 
-/// What a target says of a trace as a whole.
+/// The properties of a whole trace, for the head of a target.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Title {
-    /// What was recorded, as far as it is known.
+    /// The known properties of the recording.
     pub header: RecordingHeader,
-    /// For fio: the file that stands for the first device. Others get a number behind it.
+    /// For fio: the file that represents the first device. The names of other devices have a number appended.
     pub file: String,
 }
 
@@ -72,7 +73,7 @@ enum Shape {
 }
 
 impl<W: Write> TraceWriter<W> {
-    /// A trace with nothing in it yet.
+    /// A trace without records.
     ///
     /// # Errors
     /// I/O.
@@ -92,7 +93,7 @@ impl<W: Write> TraceWriter<W> {
         Ok(TraceWriter { out, target, shape, count: 0, lacks: Lacks::default() })
     }
 
-    /// Writes a record, or counts it among what the target cannot say.
+    /// Writes a record, or counts it as one that the target cannot express.
     ///
     /// # Errors
     /// I/O, or a trace that the target has no room for.
@@ -136,7 +137,7 @@ impl<W: Write> TraceWriter<W> {
         self.count
     }
 
-    /// Writes the end; gives the file, and what could not be said in it.
+    /// Writes the end; returns the file, and the counts of properties that it could not express.
     ///
     /// # Errors
     /// I/O.
@@ -164,7 +165,7 @@ impl<W: Write> TraceWriter<W> {
         Ok(())
     }
 
-    /// What the target can say of a record.
+    /// The part of a record that the target can express.
     fn expressed(&mut self, record: &Record) -> Option<Record> {
         let mut record = *record;
         let lacks = self.target.lacks();

@@ -26,11 +26,11 @@ pub enum Target {
     Tencent,
 }
 
-/// What the traces of cloud providers and universities have no words for.
+/// The operations and flags that traces of cloud providers and universities cannot express.
 const READS_AND_WRITES: &[Lack] = &[Lack::Flush, Lack::Discard, Lack::Zeroes, Lack::Fua];
 
 impl Target {
-    /// All of them.
+    /// All targets.
     pub const ALL: [Target; 9] = [
         Target::Kickcache,
         Target::Csv,
@@ -58,7 +58,7 @@ impl Target {
         }
     }
 
-    /// What it cannot say.
+    /// The properties that the target cannot express.
     pub const fn lacks(self) -> &'static [Lack] {
         match self {
             Target::Kickcache => &[],
@@ -78,7 +78,7 @@ impl Target {
         !matches!(self, Target::Kickcache | Target::Csv | Target::IologV2)
     }
 
-    /// Whether a record says on which device it was.
+    /// Whether a record names its device.
     pub const fn has_devices(self) -> bool {
         !matches!(self, Target::Csv)
     }

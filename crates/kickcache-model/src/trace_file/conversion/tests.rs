@@ -44,7 +44,7 @@ fn shifted(records: &[Record], nanos: u64) -> Vec<Record> {
 }
 
 #[test]
-fn what_every_format_can_say_comes_back() {
+fn properties_that_every_format_supports_survive_conversion() {
     let records = reads_and_writes();
     for target in Target::ALL {
         let (bytes, lacks) = write(target, &records).unwrap();
@@ -57,7 +57,7 @@ fn what_every_format_can_say_comes_back() {
             "{}",
             target.name()
         );
-        // fio's logs count from the first record, and what is read of MSR, too.
+        // Times in fio's logs count from the first record, and so do times read from MSR.
         let second = 1_000_000_000;
         let expected = match target {
             Target::Iolog => shifted(&records, second - 1_000),
@@ -89,7 +89,7 @@ fn devices_come_back_where_there_is_room_for_them() {
 }
 
 #[test]
-fn what_a_format_cannot_say_is_counted() {
+fn properties_that_a_format_lacks_are_counted() {
     let durable = Record { durability: Durability::Durable, ..record(5, Kind::Write, 0, 4_096) };
     let records = [
         durable,
@@ -140,7 +140,7 @@ fn traces_without_times_are_refused_where_times_are_needed() {
 }
 
 #[test]
-fn iologs_are_what_fio_reads() {
+fn iologs_have_the_format_that_fio_reads() {
     let records = [
         record(5_000_000, Kind::Read, 0, 4_096),
         record(5_050_000, Kind::Write, 4_096, 512),

@@ -3,9 +3,9 @@
 /// Which event of an access counts, in traces that note several.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Action {
-    /// It came to the block layer.
+    /// It entered the block layer's queue.
     Queued,
-    /// It was given to the device.
+    /// It was issued to the device.
     Issued,
     /// It ended.
     Completed,

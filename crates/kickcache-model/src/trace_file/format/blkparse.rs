@@ -64,7 +64,7 @@ impl LineParser for Blkparse {
                 let start = sectors(sector, "sector")?;
                 (kind, ByteExtent { start, length: sectors(count, "count")? })
             }
-            // An F that moves nothing is a flush.
+            // An F without data is a flush.
             _ if letters.contains('F') => (Kind::Flush, ByteExtent { start: 0, length: 0 }),
             _ if kind_of(letters).is_none() => return Ok(Parsed::Nothing),
             _ => return Err("a sector, + and a count were expected".into()),
@@ -80,7 +80,7 @@ impl LineParser for Blkparse {
     }
 }
 
-/// What the letters of an event with a place say; an F in front is a flush before it.
+/// The operation of an event with a place, by its letters; an F in front is a flush before it.
 fn kind_of(letters: &str) -> Option<Kind> {
     match letters.strip_prefix('F').unwrap_or(letters).bytes().next() {
         Some(b'R') => Some(Kind::Read),
@@ -90,7 +90,7 @@ fn kind_of(letters: &str) -> Option<Kind> {
     }
 }
 
-/// What the letters say of FUA: an F behind the W of a write.
+/// Whether the letters mean FUA: an F behind the W of a write.
 fn durability_of(kind: Kind, letters: &str) -> Durability {
     let is_durable = kind == Kind::Write && letters.trim_start_matches('F').contains('F');
     if is_durable { Durability::Durable } else { Durability::Volatile }
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_place_an_event_is_a_flush_or_nothing_or_wrong() {
+    fn an_event_without_a_place_is_a_flush_or_skipped() {
         for flush in ["FWS [fsync]", "FN [jbd2]"] {
             let Ok(Parsed::Record(record)) = parse(flush) else { panic!("{flush} is a flush") };
             assert_eq!((record.kind, record.extent), (Kind::Flush, ByteExtent { start: 0, length: 0 }));

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use crate::quote::quote;
 
-/// Devices by name, numbered as they come.
+/// Devices by name, numbered in the order of their appearance.
 #[derive(Debug, Default)]
 pub(crate) struct Devices {
     numbers: HashMap<String, u32>,

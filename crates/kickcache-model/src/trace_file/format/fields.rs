@@ -1,4 +1,4 @@
-//! The fields of a line as what they mean.
+//! The fields of a line, converted to values.
 
 use kickcache_engine::time::Duration;
 
@@ -40,7 +40,7 @@ pub(crate) fn time(text: &str, unit: u64) -> Result<Duration, String> {
     nanos.map(Duration::from_nanos).ok_or_else(too_late)
 }
 
-/// R, W, D or F, or the word that it stands for, of either case.
+/// R, W, D or F, or its word, in either case.
 pub(crate) fn kind(text: &str) -> Result<Kind, String> {
     match text.to_ascii_lowercase().as_str() {
         "r" | "read" => Ok(Kind::Read),

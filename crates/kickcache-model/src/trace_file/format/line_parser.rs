@@ -1,4 +1,4 @@
-//! What reads the lines of a text format.
+//! The interface of the readers of text formats.
 
 use kickcache_engine::request::Durability;
 use kickcache_engine::time::Duration;
@@ -7,7 +7,7 @@ use kickcache_engine::units::ByteExtent;
 use crate::trace_file::record::Record;
 use crate::workload::Kind;
 
-/// What a line said.
+/// The content of a line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Parsed {
     /// An access.
@@ -25,7 +25,7 @@ impl Parsed {
     }
 }
 
-/// Turns lines into records; a text that says what is wrong with a line is its error.
+/// Turns lines into records; the error is a text that names the defect of the line.
 pub(crate) trait LineParser {
     fn parse(&mut self, line: &str) -> Result<Parsed, String>;
 }

@@ -133,7 +133,7 @@ fn quotations_are_short_and_without_control_characters() {
 }
 
 #[test]
-fn latin_1_and_byte_order_marks_are_read_and_utf_16_is_named() {
+fn latin_1_and_bom_are_read_but_utf_16_refused() {
     let mut text = b"\xef\xbb\xbf".to_vec();
     text.extend(
         BLKPARSE.replace("[cat]", "[k\u{e4}se]").chars().map(|c| u8::try_from(u32::from(c)).unwrap()),

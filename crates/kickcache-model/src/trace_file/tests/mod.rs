@@ -71,7 +71,7 @@ fn packed_traces_are_unpacked() {
 }
 
 #[test]
-fn packed_traces_that_were_put_together_are_read_to_their_end() {
+fn concatenated_compressed_traces_are_read_to_their_end() {
     let pack = |text: &str| {
         let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
         gzip.write_all(text.as_bytes()).unwrap();
@@ -79,7 +79,7 @@ fn packed_traces_that_were_put_together_are_read_to_their_end() {
         [gzip.finish().unwrap(), ruzstd::encoding::compress_to_vec(text.as_bytes(), level)]
     };
     let [first, second] = [pack(CSV), pack("13,R,8192,512\n")];
-    // What parallel packers of zstd write before each frame: a frame to be passed over.
+    // Parallel packers of zstd write a skippable frame before each frame.
     let nothing = [&[][..], b"\x50\x2a\x4d\x18\x04\x00\x00\x00four"];
     for ((first, second), nothing) in first.into_iter().zip(second).zip(nothing) {
         let (_, records) = read(&[&first, nothing, &second].concat(), None);
@@ -187,7 +187,7 @@ fn times_that_do_not_fit_are_named_and_never_wrap() {
 }
 
 #[test]
-fn lines_without_end_and_bytes_that_are_no_text_are_survived() {
+fn endless_lines_and_binary_bytes_are_survived() {
     let mut text = b"time_us,op,offset,size\n".to_vec();
     text.extend(vec![b'1'; 200_000]);
     text.extend(b"\n\xff\xfe,R,0,512\n1,R,0,512\n");
@@ -197,7 +197,7 @@ fn lines_without_end_and_bytes_that_are_no_text_are_survived() {
 }
 
 #[test]
-fn packed_traces_that_are_cut_off_say_so() {
+fn truncated_compressed_traces_are_reported() {
     let text: String =
         (0..2_000).map(|index| format!("{index},R,{},512\n", index * index % 9_973 * 512)).collect();
     let text = format!("time_us,op,offset,size\n{text}");
@@ -218,7 +218,7 @@ fn packed_traces_that_are_cut_off_say_so() {
 }
 
 #[test]
-fn what_is_no_file_is_refused_before_it_is_opened() {
+fn a_special_file_is_refused_before_it_is_opened() {
     let error = TraceFile::open(Path::new("/dev/zero"), Some(Format::Csv)).err().unwrap();
     assert!(error.to_string().contains("it is no regular file"), "{error}");
 }

@@ -5,12 +5,13 @@ use kickcache_engine::units::ByteExtent;
 
 use crate::untimed::Scale;
 
-/// Bytes of an extent on the scaled volume: the widest fill window, so that a fill brings in nothing but the sample.
+/// Bytes of an extent on the scaled volume: the widest fill window, so that a fill contains only blocks of
+/// the sample.
 const EXTENT_BYTES: u64 = 1 << 20;
-/// Groups that the extents fall into, which say how good the sample is.
+/// Groups of the extents; their spread gives the precision of the sample.
 pub(super) const GROUPS: usize = 32;
 
-/// A sample of the extents of a trace's volume, which stand side by side on a smaller one.
+/// A sample of the extents of a trace's volume, which are adjacent on a smaller volume.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct ExtentSample {
     /// Bytes of an extent, of the trace.
@@ -21,7 +22,7 @@ pub(super) struct ExtentSample {
     numbers: Option<Vec<u64>>,
 }
 
-/// What an access does in one extent.
+/// The part of an access in one extent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Part {
     /// The number of the extent.
@@ -56,7 +57,7 @@ impl ExtentSample {
         self.count.max(1) * self.bytes
     }
 
-    /// How many extents of the sample stand before this one, if it is in it.
+    /// The number of the sample's extents before this one, if the sample contains it.
     fn rank(&self, number: u64) -> Option<u64> {
         self.numbers
             .as_ref()

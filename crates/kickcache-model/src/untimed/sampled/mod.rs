@@ -1,10 +1,11 @@
 //! The hit ratios of the real engine from a sample of a trace: caches and volume are scaled down by the same factor.
 //!
-//! The sample are whole extents, as large as the widest fill, because the engine fills more than it is asked for. What it is
-//! asked for in long streams passes by, and a stream shows in the whole trace only: streams are found before
-//! the sample is taken. Extents differ more than blocks do, so that their number would have to be great: what is
-//! estimated is therefore how much more than LRU the engine hits, on the same sample. What LRU hits on the whole trace is
-//! known well, from a sample of single blocks.
+//! The sample consists of whole extents, as large as the widest fill, because the engine fills more than the
+//! requested blocks. Requests of long streams bypass the cache, and a stream is visible in the whole trace
+//! only: streams are detected before the sample is drawn. Extents differ more than blocks do, so that a
+//! direct estimate would need many. The estimated quantity is therefore the difference between the hits of
+//! the engine and of LRU on the same sample. The hits of LRU on the whole trace are known precisely, from a
+//! sample of single blocks.
 
 mod extents;
 mod read_streams;
@@ -30,7 +31,7 @@ use crate::workload::Kind;
 pub const SAMPLED_BLOCKS_MIN: u64 = 8_192;
 /// Extents that a sample has at least.
 const SAMPLED_EXTENTS_MIN: u64 = 2_048;
-/// Reads that a sample has at least: a fill window learns from what misses, and where few do it has learned when it is too late.
+/// The fewest reads of a sample: a fill window learns from misses, and with few misses it learns too late.
 const SAMPLED_READS_MIN: u64 = 100_000;
 /// Samples of single blocks for the LRU curve.
 const LRU_SAMPLES: u32 = 32_768;
@@ -42,22 +43,22 @@ const DEVIATIONS: f64 = 2.04;
 pub struct SampledTrial {
     /// Blocks of the trace that each cache has room for.
     pub cache_blocks: Vec<u64>,
-    /// What a block of the trace stands for.
+    /// The number of volume blocks that a block of the trace represents.
     pub scale: Scale,
-    /// What is brought in.
+    /// The blocks that are filled.
     pub fill: Fill,
     /// The sample is one part in this many; 1 is the whole.
     pub one_in: u64,
 }
 
-/// What one cache is estimated to do.
+/// The estimate for one cache.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct SampledOutcome {
     /// The part of the blocks read and written that it hits.
     pub hit_ratio: f64,
     /// In 95 of 100 cases a run of the whole trace differs by at most this much.
     pub error: f64,
-    /// What an LRU cache of single blocks hits.
+    /// The hit ratio of an LRU cache of single blocks.
     pub lru_hit_ratio: f64,
     /// The same for that.
     pub lru_error: f64,

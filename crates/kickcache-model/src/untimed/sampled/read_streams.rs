@@ -1,15 +1,15 @@
 //! Sequential streams of reads that miss, where only a sample of the reads is known to hit or miss.
 //!
-//! The engine finds streams among the misses: what is cached interrupts them. Outside of the sample a stream is taken to
-//! go on as it did in the extent of the sample before, uninterrupted or not, and a new one as most others do. The sample's
-//! own part is exact.
+//! The engine detects streams among the misses: cached blocks interrupt them. Outside of the sample, a stream
+//! is assumed to continue as it did in the sample's extent before, interrupted or not, and a new stream as
+//! most others do. The part within the sample is exact.
 
 use kickcache_engine::units::ByteExtent;
 
 const STREAMS: usize = 32;
 /// A read may leave out this much of its stream.
 const GAP_MAX: u64 = 16 << 10;
-/// Shorter ones say nothing about streams.
+/// Shorter streams are ignored.
 const STREAM_MIN: u64 = 1 << 20;
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -22,7 +22,7 @@ struct Stream {
     /// Cached bytes that were read since the last miss.
     cached: u64,
     used: u64,
-    /// The last extent of the sample that it went through.
+    /// The last extent of the sample that the stream passed.
     extent: u64,
     /// Whether it was interrupted there.
     is_interrupted: bool,
@@ -33,7 +33,7 @@ struct Stream {
 pub(super) struct ReadStreams {
     streams: [Stream; STREAMS],
     clock: u64,
-    /// Extents of the sample that streams went through, and those where they were interrupted.
+    /// Extents of the sample that streams passed, and those in which they were interrupted.
     seen: u64,
     interrupted: u64,
 }
@@ -90,7 +90,7 @@ impl ReadStreams {
         length
     }
 
-    /// The stream that a read goes on with, or a new one in the place of the oldest.
+    /// The stream that a read continues, or a new one in the place of the oldest.
     fn find(&mut self, read: ByteExtent) -> &mut Stream {
         self.clock += 1;
         let is_interrupted = self.interrupted * 2 > self.seen;
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn outside_of_the_sample_a_stream_goes_on_as_in_the_sample_before() {
+    fn outside_of_the_sample_a_stream_continues_as_before() {
         let mut streams = ReadStreams::new();
         (0..3).for_each(|number| streams.skip(mebibyte(number)));
         assert_eq!(streams.observe(mebibyte(3), 3, [Run::Missed(MIB)].into_iter()), 4 * MIB);

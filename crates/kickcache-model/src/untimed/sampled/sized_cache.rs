@@ -1,4 +1,4 @@
-//! One cache that is scaled down, beside an LRU cache of the same size.
+//! One cache that is scaled down, and an LRU cache of the same size.
 
 use kickcache_engine::Streams;
 use kickcache_engine::config::SequentialCutoff;
@@ -14,7 +14,7 @@ use crate::untimed::sampled::read_streams::{ReadStreams, Run};
 use crate::untimed::{InstantCache, Outcome};
 use crate::workload::Kind;
 
-/// What the engine hits more than LRU, in one group of extents.
+/// The hits of the engine beyond those of LRU, in one group of extents.
 #[derive(Clone, Copy, Debug, Default)]
 struct Group {
     touched: f64,
@@ -123,7 +123,7 @@ impl SizedCache {
         self.engine.outcome()
     }
 
-    /// What the engine hits more than LRU, as a part of what is touched.
+    /// The hits of the engine beyond those of LRU, as a share of the accessed blocks.
     pub(super) fn advantage(&self) -> Advantage {
         let touched: f64 = self.groups.iter().map(|group| group.touched).sum();
         if touched <= 0.0 {

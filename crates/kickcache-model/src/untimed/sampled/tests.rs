@@ -34,7 +34,7 @@ fn sizes() -> Vec<u64> {
 }
 
 #[test]
-fn the_whole_as_a_sample_gives_what_the_whole_gives() {
+fn a_sample_of_everything_gives_the_exact_result() {
     for fill in [Fill::Exact, Fill::Adaptive { sequential_cutoff: SequentialCutoff::Above(4 << 20) }] {
         let error = mean_error(&sizes(), fill, 1);
         assert!(error < 0.02, "{fill:?}: {error}");
@@ -48,7 +48,7 @@ fn half_of_the_extents_give_about_the_hits_of_all() {
 }
 
 #[test]
-fn a_sample_is_as_small_as_its_blocks_its_extents_its_reads_and_its_smallest_cache_allow() {
+fn a_sample_is_as_small_as_its_minima_permit() {
     let (_, survey) = excerpt();
     let with_reads = |reads: u64, footprint: u64, smallest: u64| {
         one_in_max(&Survey { footprint, reads, ..survey.clone() }, smallest, Scale(4))

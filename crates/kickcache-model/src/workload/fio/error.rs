@@ -1,13 +1,13 @@
-//! What is wrong with a job file.
+//! The errors of job files.
 
 use thiserror::Error;
 
-/// What is wrong with a job file.
+/// A defect of a job file.
 #[derive(Error, Debug)]
 #[error("{place}: {what}")]
 pub struct JobFileError {
     /// The line or the job.
     pub(crate) place: String,
-    /// What was found, what was expected, what to do.
+    /// The text found, the text expected, and the remedy.
     pub(crate) what: String,
 }

@@ -17,7 +17,7 @@ pub(crate) struct Job {
     group: usize,
     random: Random,
     offsets: Offsets,
-    /// Where a job in order goes on.
+    /// The next position of a sequential job.
     position: u64,
     phase: Phase,
     accesses: u64,

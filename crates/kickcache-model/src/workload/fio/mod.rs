@@ -1,8 +1,8 @@
 //! fio job files as workloads.
 //!
-//! What an option does to the accesses is done here too; options that concern only fio itself are passed over; those
-//! that change the accesses in a way that is not known here are refused with a sentence, rather than run as something
-//! else. Each job has a file of its own, as with fio, and the files lie one behind the other on the volume.
+//! This module also applies options to the accesses. Options that concern only fio itself are skipped.
+//! Options that change the accesses in an unsupported way are refused with a sentence, rather than run as a
+//! different load. Each job has a file of its own, as with fio, and the files are adjacent on the volume.
 
 mod direction;
 mod error;
@@ -10,7 +10,7 @@ mod job;
 mod offsets;
 mod options;
 mod section;
-mod values;
+pub(crate) mod values;
 
 use kickcache_engine::time::{Duration, Instant};
 use kickcache_random::Random;
@@ -50,7 +50,7 @@ impl FioWorkload {
     /// The workload of the text of a job file.
     ///
     /// # Errors
-    /// If a line or a job makes no sense, or holds what is not known here.
+    /// If a line or a job is invalid, or uses an unsupported option.
     pub fn parse(text: &str, seed: u64) -> Result<FioWorkload, JobFileError> {
         let sections = section::parse(text)?;
         let mut all = Vec::new();
@@ -119,7 +119,7 @@ impl FioWorkload {
         self.longest
     }
 
-    /// What is passed over although it would matter to fio, a sentence each.
+    /// A sentence for each option that is skipped although it would affect fio.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }

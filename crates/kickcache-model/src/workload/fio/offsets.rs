@@ -1,4 +1,4 @@
-//! Which block of a job's file comes next.
+//! The next block of a job's file.
 
 use kickcache_random::Random;
 
@@ -41,7 +41,7 @@ impl Offsets {
         }
     }
 
-    /// The next block; `None` if the job goes on where it is.
+    /// The next block; `None` if the job continues at its position.
     pub(crate) fn next(&mut self, blocks: u64) -> Option<u64> {
         Some(match self {
             Offsets::InOrder => return None,

@@ -8,7 +8,7 @@ use crate::workload::fio::error::JobFileError;
 use crate::workload::fio::section::{Line, Section};
 use crate::workload::fio::values::{KbBase, count, size, sizes, switch, time};
 
-/// What a job does.
+/// The access pattern of a job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Pattern {
     Read,
@@ -20,7 +20,7 @@ pub(crate) enum Pattern {
 /// How random offsets are drawn.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum Distribution {
-    /// Each block once before any comes again, unless `norandommap` says otherwise.
+    /// Each block once before any block repeats, unless `norandommap` is set.
     Random,
     /// `theta`, and the place of the most popular block.
     Zipf(f64, Option<f64>),
@@ -60,7 +60,7 @@ pub(crate) struct JobOptions {
     pub(crate) stonewall: bool,
 }
 
-/// Options that do not change what is asked of the device.
+/// Options that do not change the requests to the device.
 const HARMLESS: &[&str] = &[
     "allow_file_create",
     "allow_mounted_write",
@@ -134,7 +134,7 @@ impl Engine {
 }
 
 impl JobOptions {
-    /// Reads a section; what is passed over although fio would care about it goes to the warnings.
+    /// Reads a section; each option that is skipped although it would affect fio adds a warning.
     pub(crate) fn read(section: &Section, warnings: &mut Vec<String>) -> Result<JobOptions, JobFileError> {
         let mut options = JobOptions::new(&section.name);
         for line in &section.lines {
@@ -311,7 +311,7 @@ impl JobOptions {
     }
 }
 
-/// Whether an option has nothing to say here.
+/// Whether an option has no effect here.
 fn is_passed_over(line: &Line, warnings: &mut Vec<String>) -> bool {
     let is_log = line.option.starts_with("write_") && line.option.ends_with("_log");
     if HARMLESS.contains(&line.option.as_str()) || line.option.starts_with("iodepth_batch") || is_log {
@@ -385,7 +385,7 @@ fn distribution(text: &str) -> Result<Distribution, String> {
     }
 }
 
-/// A place in the file, where the most popular block stands.
+/// The position of the most popular block in the file.
 fn centre(text: &str) -> Result<f64, String> {
     let place = text.parse().ok().filter(|place| (0.0..=1.0).contains(place));
     place.ok_or_else(|| format!("{} was found; a place from 0 to 1 was expected", quote(text)))

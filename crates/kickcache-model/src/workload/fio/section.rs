@@ -4,12 +4,12 @@ use crate::quote::{quote, shorten};
 use crate::workload::fio::error::JobFileError;
 use crate::workload::fio::values::KbBase;
 
-/// An option where it stands.
+/// An option with its position.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Line {
     pub(crate) number: usize,
     pub(crate) option: String,
-    /// Empty for options that stand alone.
+    /// Empty for options without a value.
     pub(crate) value: String,
     /// The meaning of its units: `kb_base` of its section.
     pub(crate) kb_base: KbBase,
@@ -21,7 +21,7 @@ impl Line {
     }
 }
 
-/// A job with its options, those of `[global]` first.
+/// A job with its options, preceded by the options of `[global]`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Section {
     pub(crate) name: String,

@@ -83,7 +83,7 @@ fn a_mixed_job_keeps_its_share() {
 }
 
 #[test]
-fn random_jobs_touch_each_block_once_unless_told_otherwise() {
+fn random_jobs_use_each_block_once_by_default() {
     let distinct = |extra: &str| {
         let mut workload = parse(&format!("[r]\nrw=randread\nsize=4m\n{extra}"));
         let accesses = drain(&mut workload, 0, at(0), 1_024);
@@ -140,13 +140,13 @@ fn a_skew_that_fio_refuses_is_refused() {
 
 #[test]
 fn too_many_jobs_are_refused_before_they_are_made() {
-    // Each of them would sum ten million terms.
+    // Each of these jobs would sum ten million terms.
     let many = "[r]\nrw=randread\nrandom_distribution=zipf:1.2\nsize=1t\nnumjobs=65536\n";
     assert_eq!(refuse(many), "job [r]: more than 1024 jobs were found; lower numjobs");
 }
 
 #[test]
-fn a_stonewall_waits_for_what_stands_before_it() {
+fn a_stonewall_waits_for_earlier_jobs() {
     let text = "[global]\nsize=64k\nbs=4k\nramp_time=2\n[a]\nrw=read\n[b]\nstonewall\nrw=write\nfilename=b\n[c]\nrw=read\nfilename=b\n";
     let mut workload = parse(text);
     assert_eq!(workload.next(1, at(0)), Next::WaitForJobs);
@@ -168,7 +168,7 @@ fn a_seed_decides_everything() {
 }
 
 #[test]
-fn what_is_not_known_is_refused_with_its_line() {
+fn unknown_options_are_refused_with_their_line() {
     assert_eq!(
         refuse("[a]\nsize=1g\nverify=crc32c\n"),
         "line 3: option `verify` is not known to the simulator; remove the line, or run the job with fio itself"
@@ -199,7 +199,7 @@ fn what_is_not_known_is_refused_with_its_line() {
     assert_eq!(workload.warnings(), ["line 3: `direct=0`: there is no page cache in the simulator."]);
 }
 
-/// What real fio asks for, told by its own log; `None` without fio.
+/// The requests of real fio, from its own log; `None` without fio.
 fn real_fio(distribution: &str, count: usize) -> Option<Vec<u64>> {
     let directory = std::env::temp_dir().join(format!("kickcache-fio-{}-{distribution}", std::process::id()));
     std::fs::create_dir_all(&directory).unwrap();
@@ -371,7 +371,7 @@ fn mass(counts: &HashMap<u64, usize>, block_of_rank: impl Fn(u64) -> u64, ranks:
 }
 
 #[test]
-fn zipf_is_scattered_over_the_file_as_real_fio_does_it() {
+fn zipf_is_scattered_over_the_file_as_by_fio() {
     const COUNT: usize = 100_000;
     let Some(real) = real_fio("zipf:1.2:0.3", COUNT) else { return };
     assert!(real.len() >= COUNT, "{}", real.len());
@@ -392,7 +392,7 @@ fn zipf_is_scattered_over_the_file_as_real_fio_does_it() {
 }
 
 #[test]
-fn pareto_is_scattered_over_the_file_as_real_fio_does_it() {
+fn pareto_is_scattered_over_the_file_as_by_fio() {
     const COUNT: usize = 50_000;
     let Some(real) = real_fio("pareto:0.2:0.3", COUNT) else { return };
     let pareto = crate::pareto::Pareto::new(65_536, 0.2, Some(0.3), 7);

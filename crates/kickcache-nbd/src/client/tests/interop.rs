@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use super::*;
 
-/// Runs a program and returns what it printed; `None`, with a note, if it is not installed.
+/// Runs a program and returns its output; `None`, with a note, if it is not installed.
 fn output_of(program: &str, arguments: &[&str]) -> Option<String> {
     let output = match Command::new(program).args(arguments).output() {
         Ok(output) => output,
@@ -26,7 +26,7 @@ fn output_of(program: &str, arguments: &[&str]) -> Option<String> {
 }
 
 #[test]
-fn nbdinfo_sees_what_the_session_offers() {
+fn nbdinfo_sees_the_offers_of_the_session() {
     let server = ToyServer::start();
     let Some(info) = output_of("nbdinfo", &[&server.uri("ram")]) else { return };
     for expected in [
@@ -72,7 +72,7 @@ fn nbdcopy_copies_in_and_out() {
 }
 
 #[test]
-fn qemu_io_does_everything_it_knows() {
+fn qemu_io_commands_all_work() {
     let server = ToyServer::start();
     let script = [
         "write -P 1 0 64k",
@@ -101,7 +101,7 @@ fn qemu_io_does_everything_it_knows() {
     }
 }
 
-/// Ends a server of somebody else's.
+/// Ends the server process of another implementation.
 struct Peer(Child);
 
 impl Drop for Peer {

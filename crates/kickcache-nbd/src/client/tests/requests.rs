@@ -16,7 +16,7 @@ fn pattern(length: usize, seed: u8) -> Vec<u8> {
 }
 
 #[test]
-fn the_handshake_tells_what_the_export_is() {
+fn the_handshake_reports_the_export() {
     for structured in [false, true] {
         let client = connect(structured, Order::Arrival);
         let export = client.export();
@@ -29,7 +29,7 @@ fn the_handshake_tells_what_the_export_is() {
 }
 
 #[test]
-fn what_was_written_is_read_back() {
+fn written_data_is_read_back() {
     for structured in [false, true] {
         let mut client = connect(structured, Order::Arrival);
         let data = pattern(6 << 20, 1);
@@ -69,12 +69,12 @@ fn a_failed_request_leaves_the_connection_usable() {
 }
 
 #[test]
-fn structured_failures_say_why() {
+fn structured_failures_have_a_message() {
     let Halves { mut sender, mut receiver } = connect(true, Order::Arrival).split();
     sender.send_read(1, SIZE, 1).unwrap();
     let reply = receiver.receive().unwrap();
     assert_eq!((reply.cookie, reply.result), (1, Err(NbdErrno::Invalid)));
-    assert_eq!(reply.message, "the request goes past the end of the export");
+    assert_eq!(reply.message, "the request exceeds the end of the export");
 }
 
 #[test]
@@ -168,7 +168,7 @@ fn one_loop_drives_the_halves_without_waiting() {
     assert!(seen.values().all(Result::is_ok));
 }
 
-/// A server that goes through the handshake, then sends these bytes and hangs up.
+/// A server that completes the handshake, then sends these bytes and closes the connection.
 fn nonsense(bytes: &[u8], structured: bool) -> Client {
     let (client, mut server) = UnixStream::pair().unwrap();
     let mut handshake = b"NBDMAGICIHAVEOPT\0\x03".to_vec();
@@ -323,7 +323,7 @@ fn a_handshake_ends_in_time_whatever_the_server_sends() {
 }
 
 #[test]
-fn unix_and_tcp_sockets_are_refused_with_an_error_if_nobody_listens() {
+fn a_socket_without_a_listener_gives_an_error() {
     let options = ConnectOptions::default();
     assert!(Client::connect_unix("/var/tmp/no such socket", &options).is_err());
     assert!(Client::connect_tcp("127.0.0.1:1", &options).is_err());

@@ -91,14 +91,14 @@ fn context_data(name: &str, queries: &[&str]) -> Vec<u8> {
     data
 }
 
-/// Everything a session made of a stream.
+/// All output and events that a session produced from a stream.
 #[derive(PartialEq, Debug)]
 struct Outcome {
     output: Vec<u8>,
     events: Vec<Decoded>,
 }
 
-/// Feeds the stream in pieces; data of writes and skipped data are taken out as the serve loop does.
+/// Feeds the stream in pieces; takes out data of writes and skipped data as the serve loop does.
 fn feed(session: &mut Session, stream: &[u8], piece: usize) -> Outcome {
     let mut outcome = Outcome { output: Vec::new(), events: Vec::new() };
     let (mut unread, mut skip) = (Vec::new(), 0);

@@ -34,7 +34,7 @@ fn after(session: &mut Session, stream: &Stream) -> Outcome {
 }
 
 #[test]
-fn a_server_without_tls_says_so_and_goes_on() {
+fn a_server_without_tls_refuses_starttls_and_continues() {
     let (session, outcome) = run(&start_tls().option(opt::GO, &go_data("disk", &[])));
     assert_eq!(verdicts(&outcome)[0], rep::ERR_POLICY);
     assert!(session.is_transmission());
@@ -95,7 +95,7 @@ fn start_tls_has_no_data_and_comes_once() {
 }
 
 #[test]
-fn nothing_is_understood_before_the_owner_has_tls() {
+fn no_bytes_are_decoded_before_tls_is_in_use() {
     let mut session = session(TlsPolicy::On);
     feed(&mut session, &start_tls().0, 1);
     let again = session.decode(&options().option(opt::GO, &go_data("disk", &[])).0);
@@ -103,7 +103,7 @@ fn nothing_is_understood_before_the_owner_has_tls() {
 }
 
 #[test]
-fn what_was_agreed_on_in_the_clear_is_forgotten() {
+fn agreements_in_the_clear_are_dropped() {
     let mut session = session(TlsPolicy::On);
     let stream = newstyle()
         .option(opt::STRUCTURED_REPLY, &[])
@@ -139,7 +139,7 @@ fn an_export_that_is_denied_is_neither_listed_nor_given() {
 }
 
 #[test]
-fn export_name_for_an_export_that_is_denied_ends_the_connection() {
+fn export_name_for_a_denied_export_ends_the_connection() {
     let mut session = secured(TlsPolicy::On, &[Access::Denied]);
     let outcome = after(&mut session, &options().option(opt::EXPORT_NAME, b"disk"));
     assert_eq!(outcome.events, [Decoded::Close(CloseReason::DeniedExport)]);

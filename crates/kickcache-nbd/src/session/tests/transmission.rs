@@ -21,7 +21,7 @@ fn agreed(form: Form, export: &str) -> Stream {
     stream.option(opt::GO, &go_data(export, &[]))
 }
 
-/// What a stream behind the handshake leads to, without the handshake's output.
+/// The outcome of a stream behind the handshake, without the handshake's output.
 fn after(form: Form, export: &str, requests: &Stream) -> Outcome {
     let handshake = agreed(form, export);
     let stream = Stream([&handshake.0[..], &requests.0].concat());
@@ -47,7 +47,8 @@ fn simple_reply(error: u32) -> Vec<u8> {
     reply
 }
 
-/// The error a request on the writable export is refused with by a simple reply, nothing else happening.
+/// The error of the simple reply that refuses a request on the writable export; checks that no other
+/// output or event occurs.
 fn refusal(requests: &Stream) -> u32 {
     let outcome = on_disk(requests);
     assert_eq!(outcome.events, []);
@@ -121,14 +122,14 @@ fn reads_beyond_the_end_are_invalid() {
 }
 
 #[test]
-fn trim_and_cache_beyond_the_end_are_invalid_and_zeroes_find_no_space() {
+fn trim_and_cache_beyond_the_end_are_invalid() {
     assert_eq!(refusal(&request(cmd::TRIM, 0, SIZE - 1, 2)), EINVAL);
     assert_eq!(refusal(&request(cmd::CACHE, 0, u64::MAX, 2)), EINVAL);
     assert_eq!(refusal(&request(cmd::WRITE_ZEROES, 0, SIZE - 1, 2)), ENOSPC);
 }
 
 #[test]
-fn writes_beyond_the_end_find_no_space_and_their_data_is_skipped() {
+fn writes_beyond_the_end_fail_and_their_data_is_skipped() {
     let mut requests = request(cmd::WRITE, 0, SIZE - 1, 600);
     requests.0.extend_from_slice(&[0xaa; 600]);
     let outcome = on_disk(&requests.request(cmd::FLUSH, 0, 0, 0));
@@ -147,7 +148,7 @@ fn oversized_reads_are_invalid_and_the_connection_stays() {
 }
 
 #[test]
-fn oversized_writes_are_drained_up_to_64_mib_and_end_the_connection_beyond() {
+fn refused_writes_are_drained_up_to_64_mib() {
     let outcome = on_disk(&request(cmd::WRITE, 0, 0, 64 << 20));
     assert_eq!(error_of(&outcome.output), EINVAL);
     assert_eq!(outcome.events, [Decoded::SkipPayload(64 << 20)]);
@@ -156,7 +157,7 @@ fn oversized_writes_are_drained_up_to_64_mib_and_end_the_connection_beyond() {
 }
 
 #[test]
-fn nothing_of_length_0_succeeds_without_effect() {
+fn a_command_of_length_0_has_no_effect() {
     for kind in [cmd::READ, cmd::WRITE, cmd::TRIM, cmd::WRITE_ZEROES, cmd::CACHE] {
         assert_eq!(refusal(&request(kind, 0, 4096, 0)), FINE);
         assert_eq!(refusal(&request(kind, 0, SIZE, 0)), FINE);
@@ -206,7 +207,7 @@ fn flush_ignores_offset_and_length() {
 }
 
 #[test]
-fn trim_and_zeroes_may_be_as_long_as_the_field_can_say() {
+fn trim_and_zeroes_may_have_the_maximum_length() {
     let big = ExportInfo { size: 1 << 40, ..exports()[0].clone() };
     for kind in [cmd::TRIM, cmd::WRITE_ZEROES, cmd::CACHE, cmd::BLOCK_STATUS] {
         let mut session = Session::new(Arc::new([big.clone()]));
@@ -242,7 +243,7 @@ fn block_status_needs_a_context_and_a_length() {
     assert_eq!(chunk_error(&outcome.output, 20), EINVAL);
 }
 
-/// The error in an error chunk whose header is that long.
+/// The error in an error chunk with this header length.
 fn chunk_error(output: &[u8], header: usize) -> u32 {
     assert_eq!(output[4..8], [0, 1, 0x80, 1], "done, error");
     let mut reader = Reader::new(&output[header..]);
@@ -305,7 +306,7 @@ fn commands_in_flight_are_answered_after_a_disconnect() {
 }
 
 #[test]
-fn refusals_that_nobody_takes_end_the_connection() {
+fn unread_refusals_end_the_connection() {
     let mut session = Session::new(exports());
     let decoded = session.decode(&agreed(Form::Structured, "disk").0).meaning;
     assert_eq!(decoded, Decoded::NeedMore);
@@ -315,7 +316,7 @@ fn refusals_that_nobody_takes_end_the_connection() {
 
 proptest! {
     #[test]
-    fn a_command_is_handed_out_exactly_when_it_lies_within_the_export(
+    fn a_command_is_accepted_exactly_if_it_fits_the_export(
         offset in prop_oneof![0..=2 * SIZE, u64::MAX - 4096..=u64::MAX],
         length in 1_u32..=40 << 20,
     ) {

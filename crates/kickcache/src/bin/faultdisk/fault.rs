@@ -1,11 +1,11 @@
-//! A fault: which operations of which disk it meets, and what becomes of them.
+//! A fault: the operations of a disk that it matches, and its effect.
 
 use std::time::Duration;
 
 use anyhow::{Context, bail};
 use kickcache_engine::units::ByteExtent;
 
-/// What a disk is asked for.
+/// The operations of a disk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Operation {
     Read,
@@ -14,14 +14,14 @@ pub(crate) enum Operation {
     Flush,
 }
 
-/// What becomes of an operation.
+/// The effect of a fault on an operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Effect {
     Eio,
     NoSpace,
     /// It is acknowledged and not done.
     Lie,
-    /// A bit of what is read is turned over.
+    /// A bit of the read data is flipped.
     Rot,
     Hang,
     /// The connection is dropped.
@@ -69,7 +69,7 @@ impl Fault {
         Ok(fault)
     }
 
-    /// What becomes of an operation, if the fault meets it; counts it.
+    /// The effect on an operation, if the fault matches it; counts the match.
     pub(crate) fn meet(&mut self, disk: &str, operation: Operation, extent: ByteExtent) -> Option<Effect> {
         let is_meant = self.disk == disk && self.operation.is_none_or(|meant| meant == operation);
         let is_there = self.extent.is_none_or(|own| extent.start < own.end() && own.start < extent.end());
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_meets_what_it_names_so_often() {
+    fn a_fault_matches_its_operations_as_often_as_given() {
         let mut eio = fault("cache read eio 4096+4096 after 1 times 2").unwrap();
         let mut meet =
             |offset| eio.meet("cache", Operation::Read, ByteExtent { start: offset, length: 4096 });

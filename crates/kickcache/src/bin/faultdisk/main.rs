@@ -1,7 +1,7 @@
 //! `faultdisk`: disks for tests that fail on demand, and remember every write, so that any power cut can be played back.
 //!
-//! It serves files over NBD. Below a daemon they become files again through nbdfuse; the daemon does not know. All disks
-//! of one process share one log: a number of records is one moment in the life of all of them.
+//! It serves files over NBD. nbdfuse turns them into files again for a daemon, which cannot detect this. All
+//! disks of one process share one log: a number of records is one moment for all of these disks.
 
 mod fault;
 mod record;
@@ -26,7 +26,7 @@ const EXAMPLES: &str = "\
 Examples:
   faultdisk serve --socket fd.sock --control fd.control --log fd.log cache=cache.img origin=origin.img
   nbdfuse cache.file 'nbd+unix:///cache?socket=fd.sock'
-  faultdisk tell fd.control position             how many records the log has
+  faultdisk tell fd.control position             the number of records in the log
   faultdisk tell fd.control fault origin write eio
   faultdisk tell fd.control fault cache read eio 1048576+4096
   faultdisk tell fd.control fault cache flush lie times 1
@@ -35,11 +35,11 @@ Examples:
 
 A fault is DISK OPERATION EFFECT [OFFSET+LENGTH] [after N] [times N]:
   OPERATION  read, write, flush or any
-  EFFECT     eio, enospc, lie (says it did and did not), rot (turns a bit over in what is read), hang (until clear), gone
-             (drops the connections, and keeps doing so), delay=MILLISECONDS
+  EFFECT     eio, enospc, lie (acknowledge without effect), rot (flip a bit of read data), hang (until clear), gone
+             (drop all connections until clear), delay=MILLISECONDS
 
-replay writes files as they could be after a power cut behind the first N records: what was flushed is there, what was
-not is there or not as the seed says, some of it torn into sectors. The files must hold what the disks held when the log
+replay writes files as they could be after a power cut behind the first N records: flushed writes are kept, unflushed
+ones are kept or lost by the seed, some torn into sectors. The files must hold the data that the disks had when the log
 began.";
 
 /// Serve files as disks that fail on demand and log every write; play back power cuts
@@ -83,7 +83,7 @@ enum Faultdisk {
         /// Whole requests survive or not, none is torn
         #[arg(long, conflicts_with = "lose_unflushed")]
         no_tearing: bool,
-        /// Nothing survives that was not flushed, whatever the seed
+        /// Lose all unflushed writes, with every seed
         #[arg(long)]
         lose_unflushed: bool,
         /// The disks, in the order in which they were served: NAME=FILE
@@ -131,8 +131,8 @@ fn open_log(path: &Path) -> anyhow::Result<Records> {
 }
 
 fn tell(control: &Path, words: &str) -> anyhow::Result<()> {
-    let mut stream =
-        UnixStream::connect(control).with_context(|| format!("nobody listens on {}", control.display()))?;
+    let mut stream = UnixStream::connect(control)
+        .with_context(|| format!("no process listens on {}", control.display()))?;
     writeln!(stream, "{words}")?;
     let mut answer = String::new();
     BufReader::new(stream).read_line(&mut answer)?;

@@ -1,10 +1,10 @@
-//! A record of the log: what one disk was told to do. Little-endian: kind (1 byte), disk (1), offset (8), length (8), and
-//! the data of a write.
+//! A record of the log: one operation of one disk. Little-endian: kind (1 byte), disk (1), offset (8), length
+//! (8), and the data of a write.
 
 use std::fs::File;
 use std::io::{self, BufReader, ErrorKind, Read, Write};
 
-/// What a disk did.
+/// The operation of a disk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     Write,

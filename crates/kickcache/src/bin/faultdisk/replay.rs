@@ -11,14 +11,14 @@ use crate::state::DiskFile;
 
 const SECTOR: usize = 512;
 
-/// What a power cut leaves of a request that no flush covers.
+/// The effect of a power cut on a request that no flush covers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Unflushed {
-    /// Nothing of any.
+    /// All requests are lost.
     Lost,
-    /// All or nothing.
+    /// A request is kept whole or lost.
     Whole,
-    /// All, nothing, or some sectors.
+    /// A request is kept whole, lost, or kept in some sectors.
     Torn,
 }
 
@@ -31,7 +31,7 @@ pub(crate) struct Cut {
     pub(crate) unflushed: Unflushed,
 }
 
-/// One disk and what it was told since its last flush.
+/// One disk and its operations since its last flush.
 struct Target {
     file: File,
     unflushed: Vec<Record>,
@@ -92,7 +92,7 @@ fn survive(file: &File, record: &Record, unflushed: Unflushed, chance: &mut Chan
     Ok(())
 }
 
-/// Does what the record says, to some of its bytes.
+/// Applies the record's operation to some of its bytes.
 fn apply(file: &File, record: &Record, part: std::ops::Range<usize>) -> io::Result<()> {
     let zeroes;
     let data = match record.kind {
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_flushed_is_there_and_the_rest_is_there_or_lost_or_torn() {
+    fn flushed_writes_are_kept_and_others_kept_lost_or_torn() {
         let (mut lost, mut kept, mut torn) = (0, 0, 0);
         for seed in 0..200 {
             assert!(cut(2, seed).iter().all(|byte| *byte == 1));

@@ -16,10 +16,10 @@ use kickcache_nbd::{
 use crate::fault::{Effect, Operation};
 use crate::state::State;
 
-/// Bytes asked of a socket at once.
+/// Bytes read from a socket at once.
 const RECEIVE_BYTES: usize = 256 << 10;
 
-/// Between two looks whether what hangs may go on.
+/// The interval of checks whether a hanging operation may continue.
 const HANG_PAUSE: Duration = Duration::from_millis(20);
 
 type Shared = Arc<Mutex<State>>;
@@ -47,7 +47,7 @@ pub(crate) fn serve(socket: &Path, control: &Path, state: State) -> anyhow::Resu
     let shared = Arc::clone(&state);
     thread::spawn(move || {
         for stream in controls.incoming().map_while(Result::ok) {
-            // A client that went away has no need of an answer.
+            // A client that disconnected needs no answer.
             let _ = answer(&shared, &stream);
         }
     });
@@ -80,7 +80,7 @@ struct Connection {
     session: Session,
 }
 
-/// What is answered to a command.
+/// The answer to a command.
 enum Answer {
     Done,
     Data(Vec<u8>),
@@ -124,7 +124,7 @@ impl Connection {
         }
     }
 
-    /// Takes this many bytes from the stream, those that were received first.
+    /// Takes this many bytes from the stream, beginning with those already received.
     fn payload(&mut self, input: &mut Vec<u8>, length: u64) -> anyhow::Result<Vec<u8>> {
         let length = usize::try_from(length)?;
         let received = length.min(input.len());
@@ -155,7 +155,7 @@ impl Connection {
         let answer = match effect {
             Some(Effect::Eio) => Answer::Error(NbdErrno::Io),
             Some(Effect::NoSpace) => Answer::Error(NbdErrno::NoSpace),
-            Some(Effect::Gone) => bail!("the disk is gone"),
+            Some(Effect::Gone) => bail!("the disk is disconnected"),
             Some(Effect::Hang) => {
                 self.hang();
                 self.perform(command, data)?

@@ -12,7 +12,7 @@ use kickcache_engine::units::ByteExtent;
 use crate::fault::{Effect, Fault, Operation};
 use crate::record::{Kind, Record};
 
-/// What a flush touches.
+/// The extent of a flush.
 const NOWHERE: ByteExtent = ByteExtent { start: 0, length: 0 };
 
 /// A disk as the command line names it.
@@ -37,13 +37,13 @@ pub(crate) struct Disk {
     file: File,
 }
 
-/// Everything that the connections share.
+/// The state that the connections share.
 pub(crate) struct State {
     pub(crate) disks: Vec<Disk>,
     faults: Vec<Fault>,
     log: BufWriter<File>,
     position: u64,
-    /// How often the faults were cleared: what hung before goes on.
+    /// How often the faults were cleared: operations that hung before then continue.
     pub(crate) clearings: u64,
 }
 
@@ -87,7 +87,7 @@ impl State {
         Ok("done".into())
     }
 
-    /// What becomes of an operation.
+    /// The effect of the faults on an operation.
     pub(crate) fn effect(&mut self, disk: usize, operation: Operation, extent: ByteExtent) -> Option<Effect> {
         let name = &self.disks[disk].name;
         self.faults.iter_mut().find_map(|fault| fault.meet(name, operation, extent))
@@ -113,7 +113,7 @@ impl State {
         self.record(disk, Kind::Flush, NOWHERE, Vec::new())
     }
 
-    /// A flush that is acknowledged and means nothing.
+    /// Acknowledges a flush without effect.
     pub(crate) fn lie(&mut self, disk: usize) -> anyhow::Result<()> {
         self.record(disk, Kind::Lie, NOWHERE, Vec::new())
     }

@@ -1,4 +1,4 @@
-//! One way to store the data, and what it gives.
+//! One way to store the data, and its results.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ pub(crate) enum Layout {
     Origin,
     /// On the origin, with a cache of this many bytes.
     Cached(u64),
-    /// On a fast device, all of it.
+    /// All data on a fast device.
     Fast,
 }
 
@@ -36,7 +36,7 @@ impl Layout {
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Hits {
     pub(crate) ratio: f64,
-    /// How far off it may be; nothing where nothing was estimated.
+    /// The error of the estimate; none for exact figures.
     pub(crate) error: Option<f64>,
 }
 
@@ -59,11 +59,11 @@ pub(crate) struct Candidate {
     pub(crate) years: Option<f64>,
     /// A month.
     pub(crate) cost: Option<f64>,
-    /// Whether the load decides the rate, so that only latencies tell how fast it is.
+    /// Whether the load decides the rate, so that only latencies are a measure of speed.
     pub(crate) is_open: bool,
 }
 
-/// What decides cost and life.
+/// The parameters of cost and life.
 #[derive(Clone, Debug)]
 pub(crate) struct Economy {
     pub(crate) prices: Prices,
@@ -74,7 +74,7 @@ pub(crate) struct Economy {
 }
 
 impl Candidate {
-    /// From runs that differ in their seed only, of which there is one at least.
+    /// From runs that differ in their seed only; there is at least one run.
     pub(crate) fn new(layout: Layout, runs: &[RunResult], economy: &Economy) -> Candidate {
         let of = |figure: &dyn Fn(&RunResult) -> f64| {
             median(&runs.iter().map(figure).collect::<Vec<f64>>()).unwrap_or(0.0)
@@ -111,7 +111,7 @@ impl Candidate {
         if self.is_open { 1.0 / self.mean.as_secs_f64().max(1e-9) } else { self.iops }
     }
 
-    /// What it is called.
+    /// The displayed name.
     pub(crate) fn name(&self) -> String {
         match self.layout {
             Layout::Origin => "no cache".into(),

@@ -1,4 +1,4 @@
-//! Advice for a volume that is served: its curve, and what its counters say of its requests.
+//! Advice for a served volume, from its curve and the counters of its requests.
 
 use kickcache_daemon::control::lru_curve::{LruCurve, LruPoint};
 use kickcache_daemon::control::report::{Report, VolumeReport};
@@ -19,12 +19,12 @@ use crate::cli::simulate::pool::Task;
 
 /// How long a layout is simulated.
 const LENGTH: Duration = Duration::from_millis(20_000);
-/// Requests in flight unless the user says otherwise.
+/// Requests in flight if the user gives no number.
 const DEPTH: u32 = 32;
 /// Sizes of requests are multiples of a sector.
 const SECTOR: u64 = 512;
 
-/// What is known of a volume that is served.
+/// The known properties of a served volume.
 #[derive(Clone, Debug)]
 pub(super) struct LiveVolume {
     name: String,
@@ -47,8 +47,8 @@ impl LiveVolume {
         };
         let Some(curve) = volume.lru_curve.clone().filter(|curve| !curve.points.is_empty()) else {
             return Err(anyhow::Error::msg(format!(
-                "nothing was read from {name} since the daemon started, so that nothing can be said; ask again later, or \
-                 name a --trace or a --job"
+                "{name} has had no reads since the daemon started, so there is no basis for advice; try \
+                 again later, or give a --trace or a --job"
             ))
             .into());
         };
@@ -89,7 +89,8 @@ impl LiveVolume {
         )
     }
 
-    /// What an LRU cache of this many bytes hits: between two points of the curve by the logarithm of the size.
+    /// The hit ratio of an LRU cache of this many bytes: between two points of the curve by the logarithm of
+    /// the size.
     fn hits(&self, bytes: u64) -> Hits {
         let points = &self.curve.points;
         let known = |point: &LruPoint| Hits { ratio: point.hit_ratio, error: Some(point.error) };

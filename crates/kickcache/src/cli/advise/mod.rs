@@ -39,32 +39,33 @@ use crate::user_text::Printer;
 
 const EXAMPLES: &str = "\
 Examples:
-  kickcache advise --job mail.fio                           which size pays for a job of fio
-  kickcache advise --volume vm1                             for a volume, by what it was asked for
+  kickcache advise --job mail.fio                           the size that pays for a job of fio
+  kickcache advise --volume vm1                             for a volume, from its requests
   kickcache advise --trace vm1.kct --endurance 600TBW       for a recording, with years of life
   kickcache advise --job contrib/cloud.fio --device cloud-slow \\
       --cache-device cloud-fast-20g --size 25GB --fast-device cloud-fast-80g \\
       --volume-size 100GB --prices contrib/prices.toml
   kickcache advise --trace vm1.kct --price cache=0.08/GiB-month --price origin=0.02/GiB-month \\
-      --need iops=5000,p99=5ms                              the cheapest that does, or exit code 1
+      --need iops=5000,p99=5ms                              the cheapest that meets these, or exit code 1
 
 A load is run on each candidate in virtual time, by the engine of the daemon on modelled devices,
 with a cache that is empty at first. A device is one of mirrored-5400, disk-7200, article-ssd,
-cloud-slow, cloud-fast-20g, cloud-fast-80g, network-disk, object-store, or a file that
-`kickcache simulate --calibrate` writes.";
+cloud-slow, cloud-fast-20g, cloud-fast-80g, network-disk, object-store, or a file written by
+`kickcache simulate --calibrate`.";
 
-/// Say which size of cache is worth its money, for a volume that is served, a trace or a job file
+/// Recommend a cache size by cost, for a served volume, a trace or a job file
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct AdviseArgs {
     #[command(flatten)]
     load: LoadArgs,
-    /// A volume that is served: by its hit-ratio curve and its counters, with --depth requests in flight [default: 32]
+    /// A served volume, by its hit-ratio curve and its counters, with --depth requests in flight [default:
+    /// 32]
     #[arg(long, value_name = "NAME", group = "LoadInput", conflicts_with_all = ["speed", "format", "seconds", "mode"])]
     volume: Option<String>,
     #[command(flatten)]
     control: ControlOption,
-    /// Sizes of the cache: bytes, or parts of what the load touches
+    /// Sizes of the cache: bytes, or shares of the blocks that the load accesses
     #[arg(
         long,
         value_name = "SIZES",
@@ -73,37 +74,39 @@ pub(crate) struct AdviseArgs {
         allow_hyphen_values = true
     )]
     size: Vec<CacheSize>,
-    /// The origin: a device that comes with the program, or a TOML file
+    /// Model of the origin: a device that is part of the program, or a TOML file
     #[arg(long, value_name = "NAME|FILE", default_value = "mirrored-5400")]
     device: String,
-    /// The cache device
+    /// Model of the cache device: a device that is part of the program, or a TOML file
     #[arg(long, value_name = "NAME|FILE", default_value = "article-ssd")]
     cache_device: String,
-    /// A fast device that could hold all data [default: the cache device]
+    /// Model of a fast device for all data [default: the cache device]
     #[arg(long, value_name = "NAME|FILE")]
     fast_device: Option<String>,
     /// The write mode: write-through or write-back
     #[arg(long, value_name = "MODE", default_value = "write-back", value_parser = parse_mode)]
     mode: CacheKind,
-    /// Bytes of the volume that are paid for [default: the smallest volume that the load fits on]
+    /// Size of the volume in bytes, for its cost [default: the smallest volume that fits the load]
     #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
     volume_size: Option<Size>,
-    /// A price of cache, origin or fast (a fast device that holds everything), such as cache=0.08/GiB-month
+    /// A price of cache, origin or fast (a fast device with all data), such as cache=0.08/GiB-month
     #[arg(long, value_name = "NAME=PRICE")]
     price: Vec<NamedPrice>,
-    /// A file of prices, such as contrib/prices.toml; --price goes before
+    /// A file of prices, such as contrib/prices.toml; --price has precedence
     #[arg(long, value_name = "FILE")]
     prices: Option<PathBuf>,
-    /// Bytes that may be written to the cache device in its life, such as 600TBW
+    /// Bytes that the cache device can be written in its life, such as 600TBW [default: unknown]
     #[arg(long, value_name = "BYTES")]
     endurance: Option<Endurance>,
-    /// What is needed, of iops=N, p50=TIME, p99=TIME, cost=AMOUNT (a month), years=N; the cheapest that has all is chosen
+    /// Requirements, of iops=N, p50=TIME, p99=TIME, cost=AMOUNT (a month), years=N; the cheapest candidate
+    /// that meets all is chosen
     #[arg(long, value_name = "NEEDS", value_delimiter = ',')]
     need: Vec<Need>,
     /// Seed of all random numbers
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Runs of each candidate, with successive seeds; medians are shown [default: 3 of a job file, 1 of a trace]
+    /// Runs of each candidate, 1 to 1000, with successive seeds; medians are shown [default: 3 of a job file,
+    /// 1 of a trace]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1000))]
     repeat: Option<u64>,
     /// Simulations in parallel [default: one for each processor]
@@ -112,7 +115,7 @@ pub(crate) struct AdviseArgs {
     /// Print the advice as JSON
     #[arg(long)]
     json: bool,
-    /// Write a report too, an HTML page with charts that needs nothing else
+    /// Write a report too: a self-contained HTML page with charts
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 }
@@ -125,7 +128,7 @@ fn parse_mode(text: &str) -> Result<CacheKind, String> {
     }
 }
 
-/// What advice is about.
+/// The subject of the advice.
 enum Source {
     Load(Box<Load>),
     Live(Box<LiveVolume>),
@@ -233,7 +236,7 @@ impl AdviseArgs {
         }
     }
 
-    /// The files that are read; of devices, those that may be some.
+    /// The input files; a device name may be a file or a built-in model.
     fn files(&self) -> Vec<&Path> {
         let devices = [&self.device, &self.cache_device].into_iter().chain(&self.fast_device).map(Path::new);
         self.load.files().chain(self.prices.as_deref()).chain(devices).collect()
@@ -245,7 +248,7 @@ impl AdviseArgs {
         Ok(Devices { origin: find_device(&self.device)?, fast: fast.unwrap_or_else(|| cache.clone()), cache })
     }
 
-    /// Refuses needs that nothing could meet because nothing is known of them.
+    /// Refuses requirements that no candidate can meet because their figures are unknown.
     fn check_needs(&self, economy: &Economy) -> Result<(), Failure> {
         for need in &self.need {
             match need {
@@ -304,12 +307,12 @@ impl AdviseArgs {
         Ok(Source::Live(Box::new(LiveVolume::find(&report, name, self.load.depth())?)))
     }
 
-    /// The seeds of each candidate's runs: this many, unless the user says otherwise.
+    /// The seeds of each candidate's runs: this many, unless the user gives a number.
     fn seeds(&self, count: u64) -> impl Iterator<Item = u64> {
         (0..self.repeat.unwrap_or(count)).map(|offset| self.seed.wrapping_add(offset))
     }
 
-    /// All runs of a volume that is served, those of each layout together.
+    /// All runs of a served volume, grouped by layout.
     fn simulate_live(&self, layouts: &[Layout], volume: &LiveVolume, devices: &Devices) -> Vec<RunResult> {
         let of_layout = |layout: &Layout| {
             self.seeds(1).map(|seed| volume.task(*layout, seed, devices)).collect::<Vec<_>>()
@@ -317,7 +320,7 @@ impl AdviseArgs {
         run_all(layouts.iter().flat_map(of_layout).collect(), self.threads.unwrap_or_else(processors))
     }
 
-    /// All runs, those of each layout together.
+    /// All runs, grouped by layout.
     fn simulate(
         &self,
         layouts: &[Layout],
@@ -343,8 +346,8 @@ impl AdviseArgs {
             results.into_iter().collect::<Result<_, String>>().map_err(anyhow::Error::msg)?;
         match results.iter().find(|run| run.count() == 0) {
             Some(run) => Err(Failure::usage(format!(
-                "{}: no access ended in the time that is measured, so that nothing can be said; --seconds and runtime must \
-                 be longer than ramp_time, startdelay and an access",
+                "{}: no access ended in the measured time, so there is no basis for advice; --seconds \
+                 and runtime must be longer than ramp_time, startdelay and an access",
                 run.name
             ))),
             None => Ok(results),

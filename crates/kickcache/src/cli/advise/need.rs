@@ -1,4 +1,4 @@
-//! What a user needs.
+//! The requirements of a user.
 
 use std::fmt;
 use std::str::FromStr;
@@ -69,7 +69,7 @@ impl fmt::Display for Need {
 }
 
 impl Need {
-    /// Whether a candidate does it. What is not known does not.
+    /// Whether a candidate meets the requirement. An unknown figure does not.
     pub(crate) fn is_met_by(self, candidate: &Candidate) -> bool {
         match self {
             Need::Iops(rate) => candidate.iops >= rate as f64,

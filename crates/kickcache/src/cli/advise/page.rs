@@ -9,7 +9,7 @@ use crate::cli::advise::candidate::Candidate;
 use crate::cli::advise::print::show_hits;
 use crate::cli::advise::recommendation::capital;
 
-/// The page: the recommendation, what each candidate gives and costs, and the charts of all runs.
+/// The page: the recommendation, figures and costs of each candidate, and the charts of all runs.
 pub(super) fn page(advice: &Advice, runs: &[RunResult]) -> String {
     let Advice { load, origin, cache, fast, .. } = advice;
     let introduction = format!(
@@ -56,9 +56,9 @@ fn overview(advice: &Advice) -> Overview {
         group: None,
     };
     Overview {
-        heading: "What each costs and gives".into(),
-        note: "Operations a second of the load, and of the origin (where all is on the fast device, of that one); marks \
-               stand on a logarithmic scale."
+        heading: "Costs and figures of each candidate".into(),
+        note: "Operations a second of the load, and of the origin (of the fast device if it has all \
+               data); marks are on a logarithmic scale."
             .into(),
         series: vec!["load".into(), "origin".into()],
         measure: 0,

@@ -1,4 +1,4 @@
-//! What storage costs a month.
+//! The monthly cost of storage.
 
 use std::path::Path;
 use std::str::FromStr;
@@ -34,7 +34,7 @@ pub(crate) struct Prices {
     pub(crate) currency: String,
     pub(crate) cache: Option<Price>,
     pub(crate) origin: Option<Price>,
-    /// Of a fast device that holds everything; without, that of the cache device.
+    /// The price of a fast device with all data; if it is missing, the price of the cache device.
     pub(crate) fast: Option<Price>,
 }
 
@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_price_is_an_amount_for_a_size_and_a_month() {
+    fn a_price_is_an_amount_per_size_and_month() {
         let of = |text: &str, bytes: u64| text.parse::<Price>().unwrap().of(bytes);
         assert!((of("3.23/25GB-month", 25_000_000_000) - 3.23).abs() < 1e-9);
         assert!((of("0.08/GiB-month", 10 << 30) - 0.8).abs() < 1e-9);
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_typed_goes_before_the_file() {
+    fn a_price_flag_has_precedence_over_the_file() {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../contrib/prices.toml");
         let typed = ["cache=1/GB-month".parse().unwrap()];
         let prices = Prices::read(Some(&path), &typed).unwrap();

@@ -12,10 +12,10 @@ use crate::cli::status::width::terminal_width;
 use crate::cli::table::{Align, Cell, Colour, KEEP, Table, Tone};
 use crate::user_text::Printer;
 
-/// What stands where there is no figure.
+/// The cell of a missing figure.
 const NOTHING: &str = "-";
 
-/// A column: its heading, when it goes where there is no room, and what it shows of a candidate.
+/// A column: its heading, its rank when columns are dropped, and its value for a candidate.
 type Column<'a> = (&'static str, u8, Box<dyn Fn(&Candidate) -> String + 'a>);
 
 /// Prints the table and the recommendation.
@@ -42,7 +42,7 @@ pub(super) fn table(advice: &Advice, out: &mut dyn Printer) -> io::Result<()> {
 }
 
 fn columns(advice: &Advice) -> Vec<Column<'_>> {
-    // Of a load that comes at its own times the mean latency decides.
+    // For a load at fixed times the mean latency decides.
     let of_mean = if advice.candidates.iter().any(|one| one.is_open) { KEEP } else { 3 };
     let optional = |figure: Option<String>| figure.unwrap_or_else(|| NOTHING.into());
     let mut columns: Vec<Column<'_>> = vec![

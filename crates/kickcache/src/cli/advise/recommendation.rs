@@ -9,10 +9,10 @@ use crate::cli::advise::price::Prices;
 /// The part of the highest speed that is nearly as fast.
 const NEARLY: f64 = 0.85;
 
-/// A cache that is slower by more than this makes it slower, whatever else differs.
+/// A cache that is slower by more than this factor counts as slower, regardless of the other figures.
 const SLOWER: f64 = 1.05;
 
-/// What to take, and the reason in a sentence; nothing where no candidate has what is needed.
+/// The recommended candidate, and the reason in a sentence; `None` if no candidate meets the requirements.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Recommendation {
     /// Which candidate.
@@ -20,7 +20,8 @@ pub(crate) struct Recommendation {
     pub(crate) reason: String,
 }
 
-/// The cheapest that has what is needed; without needs, the cheapest that is nearly as fast as the fastest.
+/// The cheapest candidate that meets the requirements; without requirements, the cheapest that is nearly as
+/// fast as the fastest.
 pub(crate) fn recommend(candidates: &[Candidate], needs: &[Need], prices: &Prices) -> Recommendation {
     let fastest = candidates.iter().map(Candidate::speed).fold(0.0, f64::max);
     let is_good = |candidate: &Candidate| match needs {
@@ -37,7 +38,7 @@ pub(crate) fn recommend(candidates: &[Candidate], needs: &[Need], prices: &Price
     Recommendation { chosen, reason }
 }
 
-/// What a user should know before one is bought: caches that make it slower, and a life that is not known.
+/// Warnings before a purchase: caches that slow the load down, and an unknown life.
 pub(crate) fn warnings(candidates: &[Candidate], needs: &[Need]) -> Vec<String> {
     let mut warnings = Vec::new();
     let bare = candidates.iter().find(|one| one.layout == Layout::Origin);
@@ -62,7 +63,7 @@ pub(crate) fn warnings(candidates: &[Candidate], needs: &[Need]) -> Vec<String> 
     warnings
 }
 
-/// What a candidate takes: money, or else fast storage.
+/// The cost of a candidate: money, or otherwise fast storage.
 fn rank(candidate: &Candidate) -> f64 {
     candidate.cost.unwrap_or(match candidate.layout {
         Layout::Origin => 0.0,
@@ -95,7 +96,7 @@ fn nearly(chosen: &Candidate, candidates: &[Candidate], prices: &Prices) -> Stri
     let itself = format!("{what}{}: {}", costs(chosen, prices), gives(chosen));
     let fastest = candidates.iter().max_by(|one, other| one.speed().total_cmp(&other.speed()));
     match fastest.filter(|fastest| fastest.layout != chosen.layout) {
-        None => format!("{itself}; nothing is faster."),
+        None => format!("{itself}; no other is faster."),
         Some(fastest) => format!(
             "{itself}, which is {:.0} % of the speed of the fastest ({}{}: {}).",
             chosen.speed() / fastest.speed() * 100.0,
@@ -112,7 +113,7 @@ fn enough(chosen: &Candidate, needs: &[Need], prices: &Prices) -> String {
     format!("{what}{}: {}; the {least} with {}.", costs(chosen, prices), gives(chosen), listed(needs))
 }
 
-/// Of what is needed, what each would have done is in the table; the sentence has what nobody does.
+/// The table has the figures of each candidate; the sentence names the requirements that none meets.
 fn none(candidates: &[Candidate], needs: &[Need]) -> String {
     let missing: Vec<Need> =
         needs.iter().copied().filter(|need| !candidates.iter().any(|one| need.is_met_by(one))).collect();
@@ -123,8 +124,8 @@ fn none(candidates: &[Candidate], needs: &[Need]) -> String {
     let is_rate_given = candidates.iter().all(|one| one.is_open);
     let why = if is_rate_given && missing.iter().any(|need| matches!(need, Need::Iops(_))) {
         format!(
-            " The load comes at its own times: the fastest does {} a second, and none can do more than is asked for; say \
-             --depth N, or need a p99.",
+            "The load runs at its own times: the fastest does {} a second, and none can do more than the \
+             load requests; use --depth N, or require a p99.",
             show_whole(most)
         )
     } else {
@@ -184,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cheapest_that_has_what_is_needed_is_chosen_or_none() {
+    fn the_cheapest_sufficient_candidate_is_chosen_or_none() {
         let chosen = |needs: &[Need]| recommend(&article(), needs, &prices()).chosen;
         assert_eq!(chosen(&[Need::Iops(2_000)]), Some(0));
         assert_eq!(chosen(&[Need::Iops(5_500)]), Some(2));
@@ -194,8 +195,8 @@ mod tests {
         let paced: Vec<_> = article().into_iter().map(|one| Candidate { is_open: true, ..one }).collect();
         assert_eq!(
             recommend(&paced, &[Need::Iops(9_000)], &prices()).reason,
-            "None has at least 9,000 IOPS. The load comes at its own times: the fastest does 5,942 a second, and none can \
-             do more than is asked for; say --depth N, or need a p99."
+            "None has at least 9,000 IOPS. The load runs at its own times: the fastest does 5,942 a \
+             second, and none can do more than the load requests; use --depth N, or require a p99."
         );
         let both = recommend(&article(), &[Need::Iops(5_500), Need::Cost(10.0)], &prices());
         assert_eq!(both.reason, "None has all of at least 5,500 IOPS and at most 10 a month together.");

@@ -12,7 +12,7 @@ struct Source {
     text: String,
 }
 
-/// Messages of the log that stand where no macro is.
+/// Messages of the log without a macro.
 const ELSEWHERE: [(&str, &str); 1] = [("lines_lost", "warn")];
 
 /// The text of all files of product code below a folder.
@@ -46,7 +46,7 @@ fn find(path: &str, text: &str, events: &mut Events) {
             continue;
         }
         let inside = inside.trim_start();
-        // Complaints say theirs where they are made.
+        // Complaints have their event at the place where they are created.
         if inside.starts_with("event,") && path.ends_with("complaints.rs") {
             continue;
         }

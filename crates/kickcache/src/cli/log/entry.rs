@@ -8,14 +8,14 @@ use tracing::{Event, Level};
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 
-/// Bytes of a sentence: an entry stands in one datagram.
+/// The most bytes of a sentence: an entry must fit one datagram.
 const MESSAGE_BYTES_MAX: usize = 8 << 10;
 
-/// What is in the log of something that happened.
+/// An entry of the log.
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) level: Level,
-    /// Names and values: `event`, and what it is about.
+    /// Names and values: `event`, and the object of the event.
     pub(super) fields: Vec<(&'static str, String)>,
     pub(super) message: String,
 }

@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 /// Where journald takes entries.
 const SOCKET: &str = "/run/systemd/journal/socket";
 
-/// What standard error is, as far as the journal is concerned.
+/// The kind of standard error, in relation to the journal.
 pub(super) enum Journal {
     /// No journal.
     Absent,
-    /// The journal, whose socket cannot be reached.
+    /// The journal, if its socket cannot be reached.
     Text,
     /// The journal.
     Socket(JournalSocket),
@@ -25,7 +25,7 @@ pub(super) struct JournalSocket {
 }
 
 impl Journal {
-    /// Looks what standard error is.
+    /// Determines the kind of standard error.
     pub(super) fn of_stderr() -> Journal {
         let named = std::env::var("JOURNAL_STREAM").ok();
         let stat = rustix::fs::fstat(io::stderr().as_fd());

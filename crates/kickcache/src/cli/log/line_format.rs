@@ -1,4 +1,4 @@
-//! How lines of the log look, and what stands where some were lost.
+//! The format of the log's lines, and the line in the place of lost ones.
 
 use std::fmt;
 
@@ -25,7 +25,7 @@ pub(super) enum LineFormat {
 }
 
 impl LineFormat {
-    /// An entry as its bytes, but for sentences, which the library writes.
+    /// The bytes of an entry; the library writes the sentence.
     pub(super) fn show(self, entry: &Entry) -> String {
         let line = match self {
             LineFormat::Timed => format!("{} {:>5} {}\n", timestamp(), entry.level.as_str(), entry.message),
@@ -36,7 +36,7 @@ impl LineFormat {
         printable(&line).into()
     }
 
-    /// What says that lines were lost.
+    /// The line that reports lost lines.
     pub(super) fn gap(self, lost: u64) -> String {
         let lines = if lost == 1 { "line of the log was" } else { "lines of the log were" };
         let message = format!("{} {lines} lost", show_count(lost));

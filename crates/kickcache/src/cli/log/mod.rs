@@ -1,7 +1,8 @@
 //! The daemon's log: each entry has the stable name of its event; docs/reference/logs.md lists them.
 //!
-//! * `outlet`: the way of the lines, which nobody who logs waits for.
-//! * `line_format`: how they look; `entry`: what they say, as JSON and as fields of the journal; `journal`: where that is.
+//! * `outlet`: the queue of the lines; the logging thread never waits for the reader.
+//! * `line_format`: the layout of lines; `entry`: their content, as JSON and as fields of the journal;
+//!   `journal`: the connection to it.
 
 mod entry;
 mod journal;
@@ -41,7 +42,7 @@ pub(super) fn start_log(plan: LogPlan) -> io::Result<Outlet> {
     let _ = match format {
         LineFormat::Timed | LineFormat::Untimed => {
             let ansi = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-            // The other fields say what the sentence says.
+            // The other fields repeat the content of the sentence.
             let sentence = debug_fn(|writer, field, value| match field.name() {
                 "message" => write!(writer, "{}", printable_line(&format!("{value:?}"))),
                 _ => Ok(()),

@@ -1,7 +1,7 @@
 //! The way of the log to standard error, or to the journal: lines go into a queue, and a thread of its own writes them.
 //!
-//! Whoever logs never waits for the reader of the log and never fails with it. What finds no room, or cannot be written,
-//! is counted, and the count is told as soon as something can be written again.
+//! A thread that logs never waits for the reader of the log and never fails with it. If a line finds no room,
+//! or cannot be written, it is counted, and the count is logged as soon as a line can be written again.
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
@@ -37,15 +37,15 @@ struct Queue {
     entries: VecDeque<Entry>,
     /// Lines that found no room since the last entry.
     dropped: u64,
-    /// Nobody will put in anything more.
+    /// No more lines are queued.
     ending: bool,
-    /// The thread has written all, or has gone.
+    /// The thread has written all lines, or has ended.
     done: bool,
 }
 
 enum Entry {
     Line(Vec<u8>),
-    /// This many lines would stand here.
+    /// The number of lines lost at this place.
     Gap(u64),
 }
 
@@ -68,7 +68,7 @@ impl Outlet {
         matches!(self.shared.format, LineFormat::Timed | LineFormat::Untimed)
     }
 
-    /// Waits until everything is written, for a bounded time; then nothing more is taken.
+    /// Waits until all lines are written, for a bounded time; later lines are dropped.
     pub(in crate::cli) fn end(&self) {
         let mut queue = self.shared.lock();
         queue.ending = true;
@@ -138,7 +138,7 @@ impl Shared {
     }
 }
 
-/// What lines are written to.
+/// The destination of the lines.
 struct Page<W> {
     sink: W,
     /// A line was written in part: the next one begins on a new line.
@@ -146,7 +146,7 @@ struct Page<W> {
 }
 
 impl<W: Write> Page<W> {
-    /// Writes a line; `false` if not all of it.
+    /// Writes a line; `false` if it was not written whole.
     fn write(&mut self, line: &[u8]) -> bool {
         if self.torn && self.sink.write_all(b"\n").is_err() {
             return false;
@@ -189,7 +189,7 @@ impl Write for RawStderr {
     }
 }
 
-/// Takes what is written to it at once as a line.
+/// Treats each write as one line.
 pub(in crate::cli) struct LineWriter<'a>(&'a Shared);
 
 impl Write for LineWriter<'_> {
@@ -218,7 +218,7 @@ mod tests {
 
     use super::*;
 
-    /// A sink that does with each write what it is told to, and waits until it is told.
+    /// A sink that completes each write with the next ordered result, and waits for that order.
     struct Told {
         orders: Receiver<io::Result<()>>,
         written: Arc<Mutex<String>>,
@@ -226,7 +226,7 @@ mod tests {
 
     impl Write for Told {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            // The test is over if nobody gives orders.
+            // The test has ended if its sender is dropped.
             self.orders.recv().unwrap_or_else(|_| Err(io::ErrorKind::BrokenPipe.into()))?;
             self.written.lock().unwrap().push_str(std::str::from_utf8(bytes).unwrap());
             Ok(bytes.len())
@@ -248,13 +248,13 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_find_no_room_are_counted_where_they_would_stand() {
+    fn lines_without_room_are_counted_at_their_place() {
         let (outlet, orders, written) = told();
         put(&outlet, "first\n");
         while !outlet.shared.lock().entries.is_empty() {
             thread::yield_now();
         }
-        // The first line is on its way and gets nowhere.
+        // The first line is being written and blocks.
         (0..LINES_MAX + 12).for_each(|_| put(&outlet, "x\n"));
         (0..2).for_each(|_| orders.send(Ok(())).unwrap());
         while outlet.shared.lock().entries.len() > LINES_MAX - 2 {
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_that_never_comes_delays_the_end_for_a_bounded_time() {
+    fn an_absent_reader_delays_the_end_by_a_bounded_time() {
         let (outlet, _orders, written) = told();
         put(&outlet, "a\n");
         let began = Instant::now();

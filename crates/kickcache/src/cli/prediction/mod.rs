@@ -1,4 +1,4 @@
-//! `kickcache bench --predict`: the same job on models of the devices, beside what was measured.
+//! `kickcache bench --predict`: the same job on models of the devices, compared with the measurement.
 
 mod simulated_target;
 mod spec;
@@ -15,13 +15,13 @@ pub(crate) use crate::cli::prediction::spec::PredictionSpec;
 use crate::cli::simulate::compare::find_device;
 use crate::cli::simulate::pool::{Task, processors, run_all};
 
-/// Predictions whose devices were found, of a load that can be simulated.
+/// Predictions with devices that were found, for a load that can be simulated.
 pub(crate) struct Predictions {
     load: SimulatedLoad,
     planned: Vec<Planned>,
 }
 
-/// What is to be predicted of a target.
+/// The planned prediction of a target.
 struct Planned {
     target: String,
     cache: CacheKind,
@@ -31,7 +31,7 @@ struct Planned {
 }
 
 impl Predictions {
-    /// Looks at everything that can be wrong before anything is measured.
+    /// Checks for all errors before the first measurement.
     ///
     /// # Errors
     /// If a target or a device is unknown, or a cache has no size.
@@ -52,7 +52,7 @@ impl Predictions {
         Ok(Predictions { load, planned })
     }
 
-    /// Adds to a result what is foretold of each of its targets in each of its phases.
+    /// Adds to a result the predictions of each of its targets in each of its phases.
     ///
     /// # Errors
     /// A sentence, if a cache cannot be simulated in its size.
@@ -66,7 +66,7 @@ impl Predictions {
         Ok(())
     }
 
-    /// A target with the phases that were measured; nothing if it was not.
+    /// A target with its measured phases; `None` if it was not measured.
     fn simulated(&self, planned: &Planned, result: &BenchResult, seed: u64) -> Option<SimulatedTarget> {
         let measured = result.measured(&planned.target);
         let known = measured.first()?.result.cache_bytes;

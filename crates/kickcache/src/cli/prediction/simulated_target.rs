@@ -40,7 +40,7 @@ pub(super) struct Measured {
     pub(super) run: RunResult,
 }
 
-/// A cache model with its devices, and what its clock says.
+/// A cache model with its devices, and the time of its clock.
 struct Ready {
     model: Box<dyn CacheModel>,
     devices: Devices,
@@ -50,7 +50,7 @@ struct Ready {
 }
 
 impl SimulatedTarget {
-    /// About how long all of it is, in virtual nanoseconds.
+    /// About the length of the whole simulation, in virtual nanoseconds.
     pub(super) fn expected_nanos(&self) -> u64 {
         let jobs = FioWorkload::parse(&self.load.job, self.seed).ok();
         let one = jobs.and_then(|jobs| jobs.longest()).unwrap_or(LENGTH_MAX).as_nanos();
@@ -115,7 +115,7 @@ impl SimulatedTarget {
 }
 
 impl Ready {
-    /// Runs a job on what is there, and then lets it rest for a moment.
+    /// Runs a job on the present state, and then lets the model rest for a moment.
     fn run(&mut self, job: &str, seed: u64, progress: Progress<'_>) -> Result<RunResult, String> {
         let mut jobs = FioWorkload::parse(job, seed).map_err(|error| error.to_string())?;
         let course =

@@ -1,4 +1,4 @@
-//! What people say of a target that is to be predicted.
+//! The user's description of a predicted target.
 
 use std::path::Path;
 use std::str::FromStr;
@@ -17,7 +17,7 @@ pub(crate) struct PredictionSpec {
     pub(super) cache: Option<String>,
     /// Which cache; by default kickcache in the mode of the target.
     pub(super) model: Option<CacheKind>,
-    /// Bytes of the cache; by default those of the target.
+    /// Bytes of the cache; by default the size of the target's cache.
     pub(super) size: Option<Size>,
 }
 

@@ -10,7 +10,7 @@ use crate::cli::exit::Failure;
 /// Why a recording ended.
 #[derive(Debug)]
 pub(crate) enum End {
-    /// Somebody asked for it.
+    /// A signal requested the end.
     Asked,
     /// Its time is over.
     Time,
@@ -35,14 +35,14 @@ impl End {
     /// It in a few words.
     pub(crate) const fn sentence(&self) -> &'static str {
         match self {
-            End::Asked => "it was asked to end",
+            End::Asked => "a signal ended it",
             End::Time => "its time is over",
             End::Full => "the file has reached --size-max",
             End::Stopped => "the daemon serves the volume no more",
             End::DiskFull { .. } => "the disk is nearly full",
             End::Failed(_) => "a file could not be written",
             End::Silent => "the daemon did not send the last records",
-            End::Gone(_) => "the daemon is gone",
+            End::Gone(_) => "the daemon has ended",
         }
     }
 
@@ -60,12 +60,12 @@ impl End {
         }
     }
 
-    /// What the command ends with.
+    /// The exit of the command.
     pub(crate) fn into_result(self) -> Result<(), Failure> {
         match self {
             End::Asked | End::Time | End::Full | End::Stopped => Ok(()),
             End::DiskFull { free } => Err(anyhow!(
-                "the recording ended because only {} are free on its disk; what was recorded until then is good",
+                "the recording ended because only {} are free on its disk; the part recorded until then is valid",
                 show_bytes(free)
             )
             .into()),
@@ -73,7 +73,7 @@ impl End {
             End::Silent => {
                 Err(anyhow!("the daemon is paused, or its machine is: it did not send the last records").into())
             }
-            End::Gone(error) => Err(anyhow!(error).context("the recording ended because the daemon is gone").into()),
+            End::Gone(error) => Err(anyhow!(error).context("the recording ended because the daemon has ended").into()),
         }
     }
 }

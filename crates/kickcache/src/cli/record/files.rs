@@ -11,7 +11,8 @@ use kickcache_model::trace_file::RecordingHeader;
 use crate::cli::exit::Failure;
 use crate::cli::record::end::End;
 
-/// What stays free on the disk: a twentieth of it, but no more than this. Origins and cache files may need it.
+/// The space that stays free on the disk: a twentieth of the disk, but no more than this. Origins and cache
+/// files may need it.
 const FREE_BYTES: u64 = 1 << 30;
 const FREE_PART: u64 = 20;
 
@@ -24,14 +25,14 @@ pub(crate) struct Bounds {
     pub(crate) file_count: u32,
 }
 
-/// The files, of which the newest is written.
+/// The files of a recording; only the newest is written.
 #[derive(Debug)]
 pub(crate) struct RecordingFiles {
     path: PathBuf,
     bounds: Bounds,
     header: RecordingHeader,
     file: File,
-    /// Bytes of the newest file, and of all that were written.
+    /// Bytes of the newest file, and of all written files.
     file_bytes: u64,
     bytes: u64,
 }
@@ -55,7 +56,7 @@ impl RecordingFiles {
         let file = create(path)?;
         let mut files = RecordingFiles { path: path.into(), bounds, header, file, file_bytes: 0, bytes: 0 };
         files.begin().map_err(|error| {
-            // Nothing stands in it, and another try would be refused for it.
+            // The file is empty, and would make the next try fail.
             let _ = fs::remove_file(path);
             files.failure(error)
         })?;
@@ -65,7 +66,7 @@ impl RecordingFiles {
     /// Writes a block, to the next file if this one is full.
     ///
     /// # Errors
-    /// The end of the recording; what was written before stays whole.
+    /// The end of the recording; blocks written before stay whole.
     pub(crate) fn write(&mut self, block: &[u8]) -> Result<(), End> {
         let is_full = self.file_bytes + block.len() as u64 > self.bounds.size_max;
         if is_full && self.bounds.file_count == 1 {
@@ -80,7 +81,7 @@ impl RecordingFiles {
         self.append(block).map_err(|error| self.end(error))
     }
 
-    /// Bytes that were written, those of removed files included.
+    /// Bytes written, removed files included.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -97,7 +98,7 @@ impl RecordingFiles {
         self.append(&header)
     }
 
-    /// Appends to the newest file; what cannot be written whole is taken away again.
+    /// Appends to the newest file; a partial write is cut off again.
     fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
         if let Err(error) = self.file.write_all(bytes) {
             // A torn block at the end would be read as such, if this fails too.
@@ -148,7 +149,7 @@ impl RecordingFiles {
     }
 }
 
-/// The file of an age: the newest has the name that was given, the others a number behind it.
+/// The file of an age: the newest has the given name, the others have a number appended.
 fn name(path: &Path, age: u32) -> PathBuf {
     if age == 0 {
         return path.into();
@@ -161,11 +162,11 @@ fn name(path: &Path, age: u32) -> PathBuf {
 fn taken(path: &Path) -> Failure {
     let path = path.display();
     Failure::usage(format!(
-        "{path} exists, and a recording is written over nothing; name another file, or remove it"
+        "{path} exists, and a recording never overwrites a file; name another file, or remove it"
     ))
 }
 
-/// Only its owner may read it: it tells what is done on a disk, and when.
+/// Only its owner may read it: it reveals the places and times of a disk's accesses.
 fn create(path: &Path) -> Result<File, Failure> {
     let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
     Ok(made.with_context(|| format!("the recording {} cannot be made", path.display()))?)
@@ -185,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_file_is_followed_by_others_and_the_oldest_leaves() {
+    fn a_full_file_is_rotated_and_the_oldest_removed() {
         let folder = tempfile::tempdir().unwrap();
         let mut files = files(folder.path(), 3);
         let header = RecordingHeader::default().to_bytes().len() as u64;
@@ -201,27 +202,27 @@ mod tests {
     }
 
     #[test]
-    fn what_came_in_its_way_meanwhile_ends_it_and_stays() {
+    fn an_obstructing_file_ends_the_recording_and_stays() {
         let folder = tempfile::tempdir().unwrap();
         let mut files = files(folder.path(), 3);
         (0..2).for_each(|_| files.write(&[1; 50]).unwrap());
         fs::write(folder.path().join("r.2"), "precious").unwrap();
-        let Err(End::Failed(failure)) = files.write(&[1; 50]) else { panic!("it goes on") };
-        assert!(failure.sentence().contains("r.2 exists, and a recording is written over nothing"));
+        let Err(End::Failed(failure)) = files.write(&[1; 50]) else { panic!("it continues") };
+        assert!(failure.sentence().contains("r.2 exists, and a recording never overwrites a file"));
         assert_eq!(fs::read_to_string(folder.path().join("r.2")).unwrap(), "precious");
         let header = RecordingHeader::default().to_bytes().len() as u64;
         assert_eq!(sizes(folder.path())[..2], [header + 50; 2]);
     }
 
     #[test]
-    fn a_single_file_ends_when_it_is_full_and_nothing_is_written_over() {
+    fn a_single_file_ends_when_full_without_overwriting() {
         let folder = tempfile::tempdir().unwrap();
         let mut one = files(folder.path(), 1);
         one.write(&[0; 60]).unwrap();
         assert!(matches!(one.write(&[0; 60]), Err(End::Full)));
         let bounds = Bounds { size_max: 100, file_count: 1 };
         let refused = RecordingFiles::refuse_existing(&folder.path().join("r"), bounds).unwrap_err();
-        assert!(refused.sentence().contains("a recording is written over nothing"));
+        assert!(refused.sentence().contains("a recording never overwrites a file"));
         fs::rename(folder.path().join("r"), folder.path().join("s.1")).unwrap();
         let more = Bounds { file_count: 2, ..bounds };
         assert!(RecordingFiles::refuse_existing(&folder.path().join("s"), more).is_err());
@@ -229,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_that_cannot_be_written_whole_leaves_no_part_of_it() {
+    fn a_partial_block_is_removed_after_a_failed_write() {
         let folder = tempfile::tempdir().unwrap();
         let mut files = files(folder.path(), 1);
         files.file = File::open(folder.path().join("r")).unwrap();

@@ -1,4 +1,4 @@
-//! `kickcache record`: writes down what a served volume is asked for, never what it holds.
+//! `kickcache record`: records the requests of a served volume, never their data.
 
 mod end;
 mod files;
@@ -29,45 +29,46 @@ Examples:
   kickcache record vm1 -o vm1.kct               until Ctrl-C, or the file has 1 GiB
   kickcache record vm1 -o vm1.kct --for 1h      for an hour
   kickcache record vm1 -o vm1.kct --size-max 100M --files 5
-                                                on and on: vm1.kct is the newest, vm1.kct.4 the oldest
-  kickcache simulate trace vm1.kct              how often caches of several sizes would have hit
+                                                without end: vm1.kct is the newest, vm1.kct.4 the oldest
+  kickcache simulate trace vm1.kct              hit ratios of caches of several sizes
   kickcache trace convert vm1.kct -o vm1.log --to iolog
                                                 for fio --read_iolog
 
-A recording ends when this command ends, however it does, when the daemon stops, and when the disk
-is nearly full. What was written until then can be read. Format: docs/reference/trace-format.md.
+A recording ends when this command ends, in any way, when the daemon stops, and when the disk
+is nearly full. The part written until then is valid. docs/reference/trace-format.md describes the format.
 
 Exit codes:
-  0  it was recorded until it was to end, or the daemon served it no more
-  1  it ended before: the disk is nearly full, a file cannot be written, or the daemon is gone
+  0  the recording ended as requested, or the daemon stopped serving the volume
+  1  it ended before: the disk is nearly full, a file cannot be written, or the daemon has ended
   2  an argument is wrong
   3  no daemon answers at the control socket";
 
 /// Smallest --size-max: a few blocks.
 const SIZE_MIN: u64 = 256 << 10;
 
-/// Record what a served volume is asked for: times, places and kinds of its requests, never their contents
+/// Record an I/O trace of a served volume: times, places and kinds of its requests, no data
 ///
-/// Clients are not slowed down: what cannot be written in time is lost, and the file says how many requests that were.
+/// Clients are not slowed down: if requests cannot be written in time, they are lost, and the file has their
+/// number.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct RecordArgs {
     /// Name of the volume
     volume: String,
-    /// File for the recording; nothing is ever written over
+    /// File for the recording; an existing file is never overwritten
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
-    /// Bytes of a file at most
+    /// Size limit of a file, in bytes
     #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = parse_size_max)]
     size_max: Size,
-    /// Files at most: a full one becomes FILE.1, the one before FILE.2, and so on, and the oldest is removed; with 1 the
-    /// recording ends when it is full
+    /// Number of files, 1 to 1000: a full one becomes FILE.1, the previous one FILE.2, and so on, and the
+    /// oldest is removed; with 1 the recording ends when the file is full
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     files: u32,
-    /// End after so long, such as 90s, 30m, 1h or 2d
+    /// Length of the recording, 1s to 366d, such as 90s, 30m, 1h or 2d [default: until Ctrl-C]
     #[arg(long = "for", value_name = "TIME", value_parser = parse_span)]
     span: Option<Duration>,
-    /// Print what was recorded as JSON
+    /// Print the counts of the recording as JSON
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -79,7 +80,7 @@ impl RecordArgs {
         let bounds = Bounds { size_max: self.size_max.bytes(), file_count: self.files };
         if self.output.as_os_str() == "-" {
             return Err(Failure::usage(
-                "a recording goes to a file, not to standard output; name one, or write ./-",
+                "a recording is written to a file, not to standard output; name a file, or write ./-",
             ));
         }
         RecordingFiles::refuse_existing(&self.output, bounds)?;
@@ -133,12 +134,12 @@ impl RecordArgs {
             end.sentence()
         )?;
         if unwritten > 0 {
-            writeln!(out, "{} more came, and could not be written", show_count(unwritten))?;
+            writeln!(out, "{} more arrived, and could not be written", show_count(unwritten))?;
         }
         if lost > 0 {
             writeln!(
                 out,
-                "{} records were lost: they came faster than they could be written",
+                "{} records were lost: they arrived faster than they could be written",
                 show_count(lost)
             )?;
         }
@@ -146,7 +147,7 @@ impl RecordArgs {
     }
 }
 
-/// Set by what asks this command to end.
+/// Set by the signals that end this command.
 fn caught_signals() -> std::io::Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP] {

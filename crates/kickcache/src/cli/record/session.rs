@@ -16,9 +16,9 @@ use kickcache_units::{show_bytes, show_count};
 use crate::cli::record::end::End;
 use crate::cli::record::files::RecordingFiles;
 
-/// How often signals and times are looked at where nothing comes.
+/// The interval of checks for signals and times while no record arrives.
 const TICK: Duration = Duration::from_millis(100);
-/// What a kill of this command costs at most.
+/// The most recorded time that is lost if this command is killed.
 const WRITE_EVERY: Duration = Duration::from_secs(2);
 /// The longest silence of a daemon that sends the rest.
 const GOODBYE_MAX: Duration = Duration::from_millis(600);
@@ -29,12 +29,12 @@ const PIECE_BYTES: u64 = 1 << 30;
 pub(crate) struct Session {
     files: RecordingFiles,
     encoder: RecordingEncoder,
-    /// Records that are in blocks that were written, and those that wait for theirs.
+    /// Records in written blocks, and records that wait for their block.
     record_count: u64,
     gathered: u64,
-    /// Records that came, and that a full disk or a failing one kept out of the file.
+    /// Records that arrived and were not written, because the disk was full or failed.
     unwritten: u64,
-    /// Records that were lost, and those of them that the file says.
+    /// Records that were lost, and the number of these that the file contains.
     lost: u64,
     told: u64,
     until: Option<Instant>,
@@ -42,7 +42,7 @@ pub(crate) struct Session {
     bar: ProgressBar,
 }
 
-/// An end that the daemon was asked for.
+/// An end that was requested from the daemon.
 struct Ending {
     end: End,
     until: Instant,
@@ -70,7 +70,7 @@ impl Session {
         self.record_count
     }
 
-    /// Records that came, and could not be written.
+    /// Records that arrived, and could not be written.
     pub(crate) fn unwritten(&self) -> u64 {
         self.unwritten
     }
@@ -95,7 +95,7 @@ impl Session {
     /// Writes the rest, if the file takes it.
     fn finish(&mut self, end: End) -> End {
         let end = match end {
-            // Behind a block that is missing there is nothing to be written.
+            // Behind a missing block, later blocks must not be written.
             End::Full | End::DiskFull { .. } | End::Failed(_) => end,
             End::Asked | End::Time | End::Stopped => self.write_rest().err().unwrap_or(end),
             End::Silent | End::Gone(_) => {
@@ -105,7 +105,7 @@ impl Session {
         };
         self.unwritten += std::mem::take(&mut self.gathered);
         if matches!(end, End::Full) {
-            // It ends before them, as it was asked to.
+            // The recording ends before these records, as requested.
             self.unwritten = 0;
         }
         end
@@ -202,7 +202,7 @@ impl Session {
         written
     }
 
-    /// Writes what was gathered, so that little is lost if this command is killed; shows how far it is.
+    /// Writes the collected records, so that little is lost if this command is killed; shows the progress.
     fn write_now_and_then(&mut self, now: Instant) -> Result<(), End> {
         if now.duration_since(self.written) >= WRITE_EVERY {
             self.written = now;
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_full_disk_keeps_out_of_the_file_is_not_counted_as_written() {
+    fn records_that_a_full_disk_refused_are_not_counted() {
         let folder = tempfile::tempdir().unwrap();
         let mut session = session(folder.path(), 1 << 30);
         session.take(&parcel(100_000)).unwrap();
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn a_last_block_that_the_disk_does_not_take_is_not_counted() {
+    fn a_refused_last_block_is_not_counted() {
         let folder = tempfile::tempdir().unwrap();
         let mut session = session(folder.path(), 1 << 30);
         session.take(&parcel(10)).unwrap();
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn a_recording_that_is_full_counts_what_is_in_its_file() {
+    fn a_full_recording_counts_the_records_in_its_file() {
         let folder = tempfile::tempdir().unwrap();
         let mut session = session(folder.path(), 300 << 10);
         let parcel = parcel(100_000);

@@ -1,4 +1,4 @@
-//! What `status --json` says of the volumes that are served, as results: since the start of the daemon.
+//! The volumes in `status --json`, converted to results: since the start of the daemon.
 
 use kickcache_daemon::control::activity::{Activity, Took};
 use kickcache_daemon::control::report::{CacheReport, Report, VolumeReport};
@@ -45,7 +45,7 @@ fn of_volume(cache: &CacheReport, volume: &VolumeReport) -> RunResult {
         write_bytes: counters.origin_write_bytes,
         ..DeviceResult::default()
     });
-    // What several volumes wrote to a cache device is nobody's alone.
+    // If several volumes share a cache device, its writes cannot be assigned to one of these volumes.
     run.cache_device = (cache.volumes.len() == 1).then(|| DeviceResult {
         reads: cache.counters.reads,
         writes: cache.counters.writes,
@@ -57,13 +57,13 @@ fn of_volume(cache: &CacheReport, volume: &VolumeReport) -> RunResult {
     run
 }
 
-/// What is known of the requests: of their times the daemon tells means and 99th percentiles, no histogram.
+/// The known figures of the requests: the daemon reports means and 99th percentiles of their times, no
+/// histogram.
 fn load(activity: &Activity) -> String {
     let known = [("hits", &activity.hits), ("misses", &activity.misses), ("writes", &activity.writes)];
     let took = |(name, took): (&str, &Took)| {
-        (took.count > 0).then(|| {
-            format!("{name} take {:.2} ms, 99 % of them at most {:.2} ms", took.mean_ms, took.p99_ms)
-        })
+        (took.count > 0)
+            .then(|| format!("{name} take {:.2} ms, 99 % at most {:.2} ms", took.mean_ms, took.p99_ms))
     };
     let parts: Vec<String> = known.into_iter().filter_map(took).collect();
     if parts.is_empty() { "nothing yet".into() } else { format!("clients: {}", parts.join("; ")) }

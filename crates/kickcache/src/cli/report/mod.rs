@@ -26,17 +26,19 @@ Examples:
   kickcache report measured.json simulated.json -o both.html
   kickcache status --json > live.json && kickcache report live.json -o live.html";
 
-/// Compare results in words, and in an HTML page: of `bench`, `demo`, `simulate compare` and `status`, with --json
+/// Compare results in words and in an HTML page; results of `bench`, `demo`, `simulate compare` and `status`,
+/// with --json
 ///
-/// Of several files, each run's name begins with that of its file, and a run is compared with the one that has the same name in the
-/// first file that has it; any other with the first run of the first file. In the page you choose what ratios are to.
+/// With several files, each run's name begins with the name of its file. A run is compared with the run of
+/// the same name in the first file that has it; other runs are compared with the first run of the first file.
+/// The base of the ratios can be changed in the page.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ReportArgs {
     /// Results, as JSON
     #[arg(required = true)]
     results: Vec<PathBuf>,
-    /// Where the page goes, an HTML page with charts that needs nothing else
+    /// Output file: a self-contained HTML page with charts
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 }
@@ -44,7 +46,7 @@ pub(crate) struct ReportArgs {
 /// A file of results.
 struct Stored {
     runs: Vec<RunResult>,
-    /// What it is, in a sentence.
+    /// A description, in a sentence.
     description: String,
 }
 
@@ -70,7 +72,7 @@ impl ReportArgs {
     }
 }
 
-/// What runs are called by: the shortest name of each file that no other one has.
+/// The names of runs: the shortest unique name of each file.
 fn names(paths: &[PathBuf]) -> Vec<String> {
     let stem = |path: &PathBuf| path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let whole = |path: &PathBuf| path.display().to_string();
@@ -93,7 +95,7 @@ fn names(paths: &[PathBuf]) -> Vec<String> {
 /// A run of a file.
 #[derive(Clone, Copy, Debug)]
 struct StoredRun<'a> {
-    /// What the file is called.
+    /// The name of the file.
     file: &'a str,
     result: &'a RunResult,
 }
@@ -105,7 +107,7 @@ impl Stored {
 }
 
 impl StoredRun<'_> {
-    /// As one of several files, beside the first of the same name of another file that comes before.
+    /// The run of one of several files, with the first run of the same name in an earlier file.
     fn named(&self, all: &[StoredRun<'_>]) -> RunResult {
         let full = |file: &str, name: &str| format!("{file}: {name}");
         let StoredRun { file, result } = *self;
@@ -124,7 +126,7 @@ fn read(path: &Path) -> Result<Stored, Failure> {
     let wrong = |what: String| Failure::usage(format!("{name} cannot be used: {what}"));
     let text = fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
     let expected =
-        "expected what `bench --json`, `demo --json`, `simulate compare --json` or `status --json` prints";
+        "expected the output of `bench --json`, `demo --json`, `simulate compare --json` or `status --json`";
     let value: Value =
         serde_json::from_str(&text).map_err(|_| wrong(format!("it is no JSON; {expected}")))?;
     let unknown = |error: serde_json::Error| wrong(format!("{error}; {expected}"));
@@ -137,8 +139,8 @@ fn read(path: &Path) -> Result<Stored, Failure> {
         Stored {
             runs: live_result::runs(&report),
             description: format!(
-                "{name}: volumes that are served, for {uptime}; their clients decide the rate, and of latencies the daemon \
-                 tells means and percentiles only."
+                "{name}: served volumes, for {uptime}; their clients decide the rate, and the daemon \
+                 reports only means and percentiles of latencies."
             ),
         }
     } else if value["kind"] == KIND {
@@ -160,7 +162,7 @@ fn read(path: &Path) -> Result<Stored, Failure> {
     Ok(stored)
 }
 
-/// Refuses runs with operations in no time, of which no rate can be told.
+/// Refuses runs with operations but without a duration, because they have no rate.
 fn check_lengths(runs: &[RunResult]) -> Result<(), String> {
     let is_wrong = |run: &&RunResult| run.nanos == 0 && run.count() > 0;
     runs.iter().find(is_wrong).map_or(Ok(()), |run| {
@@ -172,7 +174,7 @@ fn check_lengths(runs: &[RunResult]) -> Result<(), String> {
     })
 }
 
-/// Refuses what a later program wrote: it may mean something else by the same words.
+/// Refuses results of a later program: the meaning of its words may have changed.
 fn check_version(value: &Value, known: u32) -> Result<(), String> {
     match value["version"].as_u64() {
         Some(version) if version > u64::from(known) => Err(format!(
@@ -206,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_stands_beside_the_one_of_its_name_in_the_first_file() {
+    fn a_run_is_paired_by_name_with_the_first_file() {
         let run = |name: &str| RunResult::new(name, "load", 1);
         let (cold, warm, other) = (run("cold"), run("warm"), run("other"));
         let of = |file: &'static str, result| StoredRun { file, result };
@@ -218,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_later_program_wrote_is_refused() {
+    fn a_result_of_a_later_program_is_refused() {
         assert_eq!(check_version(&json!({ "version": 1 }), 2), Ok(()));
         assert_eq!(check_version(&json!({ "version": 2 }), 2), Ok(()));
         assert!(check_version(&json!({ "version": 3 }), 2).unwrap_err().contains("of version 3"));

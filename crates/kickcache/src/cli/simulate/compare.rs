@@ -35,7 +35,7 @@ Examples:
   kickcache simulate compare --trace vm.csv.xz --size 4G,16G --shard 0/2 --parquet 0.parquet
 
 A device is one of mirrored-5400, disk-7200, article-ssd, cloud-slow, cloud-fast-20g,
-cloud-fast-80g, network-disk, object-store, or a file that `kickcache simulate --calibrate` writes.";
+cloud-fast-80g, network-disk, object-store, or a file written by `kickcache simulate --calibrate`.";
 const RUN_EXAMPLES: &str = "\
 Examples:
   kickcache simulate run --job mail.fio
@@ -45,33 +45,34 @@ Examples:
   kickcache simulate run --trace vm.csv.xz --speed 2        twice as fast
   kickcache simulate run --trace vm.csv.xz --depth 32       as fast as possible, 32 in flight";
 
-/// What both commands need.
+/// The parameters that both commands need.
 #[derive(Debug, clap::Args)]
 struct Setup {
     #[command(flatten)]
     load: LoadArgs,
-    /// The origin: a device that comes with the program, or a TOML file
+    /// Model of the origin: a device that is part of the program, or a TOML file
     #[arg(long, value_name = "NAME|FILE", default_value = "mirrored-5400")]
     device: String,
-    /// The cache device
+    /// Model of the cache device: a device that is part of the program, or a TOML file
     #[arg(long, value_name = "NAME|FILE", default_value = "article-ssd")]
     cache_device: String,
-    /// Sequential streams that pass kickcache by, as `serve` has it [default: auto]
+    /// Length from which sequential streams bypass kickcache, as for `serve` [default: auto]
     #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
     sequential_cutoff: Option<Cutoff>,
-    /// What may be written to a cache device of kickcache, as `serve` has it, such as 50G/day or 0.5dwpd
+    /// Limit of the bytes written to a cache device of kickcache, as for `serve`, such as 50G/day or 0.5dwpd
+    /// [default: no limit]
     #[arg(long, value_name = "BUDGET", allow_hyphen_values = true)]
     write_budget: Option<WriteBudget>,
     /// Seed of all random numbers
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Runs of each, with successive seeds; the table shows the median and the spread
+    /// Runs of each, 1 to 1000, with successive seeds; the table shows the median and the spread
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1000))]
     repeat: u64,
     /// Simulations in parallel [default: one for each processor]
     #[arg(long, value_name = "N", value_parser = parse_threads)]
     threads: Option<usize>,
-    /// Make only this part of the runs, as one of several machines: 0/4, 1/4, 2/4 or 3/4
+    /// Make only this share of the runs, to spread them over several machines: 0/4, 1/4, 2/4 or 3/4
     #[arg(long, value_name = "INDEX/COUNT", default_value_t = Shard::WHOLE, hide_default_value = true)]
     shard: Shard,
     /// Write the results as an Apache Parquet file too, a row a run
@@ -95,7 +96,7 @@ pub(crate) struct RunArgs {
     /// dm-cache-4.12-rc1, bcache, bcache-no-cutoff, lru
     #[arg(long, value_name = "NAME", default_value = "kickcache-write-back")]
     cache: CacheKind,
-    /// Size of the cache
+    /// Size of the cache, in bytes
     #[arg(long, value_name = "SIZE", default_value = "4G", allow_hyphen_values = true)]
     size: Size,
 }
@@ -114,7 +115,7 @@ pub(crate) struct CompareArgs {
         default_value = "none,kickcache-write-back,dm-cache-write-back,bcache"
     )]
     cache: Vec<CacheKind>,
-    /// Sizes of the cache
+    /// Sizes of the cache, in bytes
     #[arg(
         long,
         value_name = "SIZES",
@@ -240,7 +241,7 @@ fn kinds<'a>(plans: &[PlannedRun], results: &'a [RunResult]) -> Vec<ComparedRuns
     plans.chunk_by(PlannedRun::repeats).map(kind).collect()
 }
 
-/// Each cache of each size once; without a cache its size says nothing.
+/// Each cache of each size once; a run without a cache has no size.
 fn sized_caches(choices: &[CacheKind], sizes: &[Size]) -> Vec<SizedCache> {
     let mut caches: Vec<SizedCache> = Vec::new();
     for choice in choices {
@@ -255,7 +256,7 @@ fn sized_caches(choices: &[CacheKind], sizes: &[Size]) -> Vec<SizedCache> {
     caches
 }
 
-/// Refuses what cannot be before anything runs for long.
+/// Refuses impossible combinations before the first long run.
 fn check(plans: &[PlannedRun]) -> Result<(), Failure> {
     let mut tried: Vec<SizedCache> = Vec::new();
     for plan in plans.iter().filter(|plan| plan.choice != CacheKind::None) {
@@ -298,14 +299,14 @@ pub(crate) fn find_device(name: &str) -> Result<DeviceFile, Failure> {
 fn say_what_measured_nothing(results: &[RunResult]) {
     for run in results.iter().filter(|run| run.count() == 0) {
         notice(&format!(
-            "kickcache: {}: no access ended in the time that is measured, so that its figures say nothing; \
+            "kickcache: {}: no access ended in the measured time, so its figures are meaningless; \
              --seconds and runtime must be longer than ramp_time, startdelay and an access.",
             run.name
         ));
     }
 }
 
-/// An open loop whose devices are too slow ends late.
+/// If the devices are too slow for an open loop, the run ends late.
 fn say_what_fell_behind(load: &Load, results: &[RunResult], out: &mut dyn Printer) -> std::io::Result<()> {
     let Some(span) = load.span().map(|span| span.as_nanos()) else { return Ok(()) };
     for run in results.iter().filter(|run| load.is_behind(run)) {
@@ -322,7 +323,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn without_a_cache_one_size_is_enough_and_nothing_is_run_twice() {
+    fn without_a_cache_one_size_is_run_once() {
         let (one, two) = (Size::from_bytes(1 << 30), Size::from_bytes(2 << 30));
         let cache = |choice, size| SizedCache { choice, size };
         let expected =

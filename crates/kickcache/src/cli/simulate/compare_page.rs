@@ -8,7 +8,7 @@ use kickcache_units::{Size, show_bytes};
 use crate::cli::simulate::compared_runs::ComparedRuns;
 use crate::cli::simulate::setup_names::SetupNames;
 
-/// The page; of several sizes, a table of all comes first.
+/// The page; with several sizes, it begins with a table of all sizes.
 pub(crate) fn page(names: &SetupNames, kinds: &[ComparedRuns<'_>], runs: &[RunResult]) -> String {
     let SetupNames { load, origin, cache } = names;
     let title = "Simulated caches";
@@ -40,7 +40,7 @@ fn sizes(kinds: &[ComparedRuns<'_>]) -> Vec<Size> {
     sizes
 }
 
-/// The runs that a size is compared by: those of its caches, and those without a cache.
+/// The runs that are compared for a size: runs with its caches, and runs without a cache.
 fn group(size: Size, kinds: &[ComparedRuns<'_>]) -> Group {
     let mut runs = Vec::new();
     let mut first = 0;
@@ -76,8 +76,8 @@ fn overview(sizes: &[Size], kinds: &[ComparedRuns<'_>]) -> Overview {
     };
     Overview {
         heading: "Results".into(),
-        note: "Reads and writes a second by size of the cache: medians, and how often they are that of the first column \
-               (above: round by round); marks stand on a logarithmic scale."
+        note: "Reads and writes a second by size of the cache: medians, and their ratios to the first \
+               column (above: round by round); marks are on a logarithmic scale."
             .into(),
         series: caches.iter().map(name).collect(),
         measure: 0,

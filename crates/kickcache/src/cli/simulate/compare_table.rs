@@ -11,7 +11,7 @@ use crate::cli::status::width::terminal_width;
 use crate::cli::table::{Align, Cell, Colour, KEEP, Table};
 use crate::user_text::Printer;
 
-/// A column: its heading, its side, when it goes where there is no room, and what it shows of a run.
+/// A column: its heading, its alignment, its rank when columns are dropped, and its value for a run.
 type Column<'a> = (&'static str, Align, u8, Box<dyn Fn(&ComparedRuns<'_>) -> String + 'a>);
 
 /// Whether rates are compared.
@@ -42,11 +42,11 @@ pub(crate) fn print(
     table.print_within(out, Colour::for_stdout(), terminal_width())
 }
 
-/// What stands where there is no figure.
+/// The cell of a missing figure.
 const NOTHING: &str = "-";
 
 fn columns<'a>(kinds: &'a [ComparedRuns<'_>], ratios: Ratios) -> Vec<Column<'a>> {
-    // The rate of a load that comes at its own times says nothing about the devices.
+    // The rate of a load at fixed times is no measure of the devices.
     let is_open = kinds.iter().flat_map(|kind| kind.runs).all(|run| run.pacing == Pacing::Open);
     let compared: fn(&RunResult) -> f64 =
         if is_open { |run| run.latencies().mean() } else { RunResult::iops };

@@ -1,4 +1,4 @@
-//! What was found for a trace.
+//! The results for a trace.
 
 use std::path::PathBuf;
 
@@ -14,7 +14,7 @@ pub(crate) struct Surveyed {
     pub(crate) name: String,
     pub(crate) path: PathBuf,
     pub(crate) survey: Survey,
-    /// The number of its first run, of all that the command would make.
+    /// The number of its first run, among all runs of the command.
     pub(crate) first_run: usize,
 }
 

@@ -1,4 +1,4 @@
-//! What a simulation is given: texts that people write, which are job files and device files, and traces.
+//! The inputs of a simulation: texts that users write (job files and device files), and traces.
 
 use std::fs::File;
 use std::io::Read;
@@ -27,7 +27,7 @@ pub(crate) fn read(what: &str, path: &Path) -> Result<String, Failure> {
     Err(Failure::usage(format!("the {what} {} cannot be read: {wrong}", path.display())))
 }
 
-/// Looks through a trace; what was changed or left out of it is printed on standard error.
+/// Surveys a trace; records that were changed or skipped are reported on standard error.
 pub(crate) fn survey_trace(name: &str, path: &Path, format: Option<Format>) -> Result<Survey, Failure> {
     let survey = survey(path, format)
         .map_err(|error| Failure::usage(format!("the trace {name} cannot be used: {error}")))?;

@@ -21,14 +21,14 @@ use crate::cli::options::parse_format;
 use crate::cli::simulate::{calibrate, input};
 use crate::notice::notice;
 
-/// Processor time of an access of fio where none was measured with a device: what fio on the articles' machine took.
+/// Processor time of an access of fio, if none was measured with a device: the time on the articles' machine.
 const FIO_COST: Duration = Duration::from_micros(12);
 /// Virtual seconds after which a job file without an end is stopped.
 const SECONDS_MAX: u64 = 3_600;
-/// Part of its length by which a replay may run longer than its trace without a word.
+/// The share of its length by which a replay may run longer than its trace without a note.
 const BEHIND: u64 = 20;
 
-/// Where the accesses come from.
+/// The source of the accesses.
 #[derive(Debug, clap::Args)]
 #[group(required = true, multiple = false)]
 pub(crate) struct LoadInput {
@@ -40,7 +40,7 @@ pub(crate) struct LoadInput {
     trace: Option<PathBuf>,
 }
 
-/// What the user says about the load.
+/// The user's parameters of the load.
 #[derive(Debug, clap::Args)]
 pub(crate) struct LoadArgs {
     #[command(flatten)]
@@ -48,13 +48,14 @@ pub(crate) struct LoadArgs {
     /// Replay the trace at its recorded times, FACTOR times as fast [default: 1]
     #[arg(long, value_name = "FACTOR", conflicts_with_all = ["job", "depth"])]
     speed: Option<Speed>,
-    /// Replay the trace as fast as the devices allow, with N accesses in flight; recorded times are ignored
+    /// Replay the trace as fast as the devices permit, with N accesses in flight, 1 to 4096; recorded times
+    /// are ignored
     #[arg(long, value_name = "N", conflicts_with = "job", value_parser = clap::value_parser!(u32).range(1..=4096))]
     depth: Option<u32>,
     /// Format of the trace [default: detected]
     #[arg(long, value_name = "NAME", conflicts_with = "job", value_parser = parse_format)]
     format: Option<Format>,
-    /// Virtual seconds after which the run stops [default: 3600 for a job file, the whole of a trace]
+    /// Virtual seconds after which the run stops, 1 to 10000000 [default: 3600 for a job file, all of a trace]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
     seconds: Option<u64>,
 }
@@ -185,7 +186,7 @@ pub(crate) struct Opened {
     made: Option<(Rc<Cell<u64>>, u64)>,
 }
 
-/// Processor time of an access of fio on these devices: what was measured with one of them.
+/// Processor time of an access of fio on these devices: the measured time of one of the devices.
 pub(crate) fn fio_cost<const N: usize>(devices: [&DeviceFile; N]) -> Duration {
     let measured = devices.iter().filter_map(|device| device.access_cost).max_by(f64::total_cmp);
     measured.map_or(FIO_COST, calibrate::cost)
@@ -224,35 +225,36 @@ impl Load {
         }
     }
 
-    /// How long the accesses would take at their own times and no slower, if they come at them.
+    /// The span of the accesses if they are replayed at their own times.
     pub(crate) fn span(&self) -> Option<Duration> {
         matches!(self.kind, LoadKind::Trace(_, _, Pace::Open { .. })).then_some(self.expected)
     }
 
-    /// Whether the devices of a run were too slow for accesses that come at their own times, so that it ended late.
+    /// Whether the devices of a run were too slow for accesses at their own times, so that the run ended
+    /// late.
     pub(crate) fn is_behind(&self, run: &RunResult) -> bool {
         let span = self.span().map(|span| span.as_nanos());
         span.is_some_and(|span| run.nanos > span.saturating_add(span / BEHIND + 1_000_000_000))
     }
 
-    /// Whether a run says by records how far it is.
+    /// Whether the progress of a run is counted in records.
     pub(crate) fn is_trace(&self) -> bool {
         matches!(self.kind, LoadKind::Trace(..))
     }
 }
 
 impl Opened {
-    /// What tells how far a run is, out of [`PROGRESS_MAX`], for a trace.
+    /// The progress of a run on a trace, out of [`PROGRESS_MAX`].
     pub(crate) fn share(&self) -> Option<impl Fn() -> u64 + use<>> {
         let (made, count) = self.made.clone()?;
         Some(move || made.get().saturating_mul(PROGRESS_MAX) / count)
     }
 }
 
-/// What the share of a trace that was made is told in.
+/// The unit of the replayed share of a trace.
 pub(crate) const PROGRESS_MAX: u64 = 1_000_000;
 
-/// A trace that tells how many of its records it has made.
+/// A trace that counts its replayed records.
 struct Counted {
     trace: TraceWorkload,
     made: Rc<Cell<u64>>,

@@ -1,13 +1,16 @@
-//! `kickcache simulate`: what a cache would do here, without touching a disk.
+//! `kickcache simulate`: predicts the effect of a cache, without access to a disk.
 
 pub(crate) mod cache_size;
 mod calibrate;
+mod case_result;
 pub(crate) mod compare;
 mod compare_page;
 mod compare_rows;
 mod compare_table;
 mod compared_runs;
 mod finding;
+mod grid;
+mod grid_table;
 pub(crate) mod input;
 pub(crate) mod load;
 mod pace;
@@ -40,21 +43,22 @@ Examples:
   kickcache simulate compare --job mail.fio             a fio job file on several caches
   kickcache simulate compare --trace vm.csv.xz          a recorded trace, with its timing
   kickcache simulate trace vm.csv.xz                    hit ratios of caches of several sizes
+  kickcache simulate grid --only network-disk           mixed loads, against the best other cache
   kickcache simulate published -o report.html           published figures, modelled and kickcache's
   kickcache simulate published --only bcache            only rows whose name contains a word
   kickcache simulate --calibrate /dev/sdb > disk.toml   measure and describe a disk";
 
 /// Simulate caches on virtual devices, in virtual time
 ///
-/// The real engine of kickcache runs beside models of other caches, on models of devices. The same seed gives the same
-/// result.
+/// Runs the real engine of kickcache and models of other caches, on models of devices. The same seed gives
+/// the same result.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, arg_required_else_help = true, args_conflicts_with_subcommands = true)]
 pub(crate) struct SimulateArgs {
-    /// Measure a device, a file or an NBD export with 45 s of reads by fio, and print a device file that describes it
+    /// Measure a device, a file or an NBD export with 45 s of reads by fio, and print a device file
     #[arg(long, value_name = "DEVICE|FILE|URI")]
     calibrate: Option<String>,
-    /// Measure writes, too, for 30 s more; what the device holds is lost
+    /// Measure writes, too, for 30 s more; all data on the device is lost
     #[arg(long, requires = "calibrate")]
     destroy_data: bool,
     #[command(subcommand)]
@@ -65,6 +69,7 @@ pub(crate) struct SimulateArgs {
 enum What {
     Run(compare::RunArgs),
     Compare(compare::CompareArgs),
+    Grid(grid::GridArgs),
     Published(published::PublishedArgs),
     Trace(trace::TraceArgs),
 }
@@ -80,11 +85,12 @@ impl SimulateArgs {
         match self.what {
             Some(What::Run(args)) => args.run(out),
             Some(What::Compare(args)) => args.run(out),
+            Some(What::Grid(args)) => args.run(out),
             Some(What::Published(args)) => args.run(out),
             Some(What::Trace(args)) => args.run(out),
             None => {
                 let help = ShellCommand::new("simulate").word("--help");
-                Err(Failure::usage(format!("nothing to simulate was named; see {help}")))
+                Err(Failure::usage(format!("no simulation is given; see {help}")))
             }
         }
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use kickcache_model::result::RunResult;
 use rustix::time::{ClockId, clock_gettime};
 
-/// Processor time that this thread has had so far: what others take of the machine does not count.
+/// Processor time of this thread so far; time that other programs take does not count.
 pub(crate) fn processor_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     let seconds = Duration::from_secs(u64::try_from(time.tv_sec).unwrap_or(0));
@@ -21,13 +21,13 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    /// Counts runs that took so much processor time together, with what prepared them.
+    /// Counts runs that took this much processor time together, including their preparation.
     pub(crate) fn add(&mut self, runs: &[&RunResult], took: Duration) {
         self.accesses += runs.iter().map(|run| run.count()).sum::<u64>();
         self.took += took;
     }
 
-    /// Says it in a line; nothing if nothing was simulated.
+    /// Prints the pace in a line; prints no line without a simulation.
     pub(crate) fn print(self, out: &mut dyn Write) -> io::Result<()> {
         if self.accesses == 0 {
             return Ok(());
@@ -49,7 +49,7 @@ mod tests {
     use std::time::Instant;
 
     #[test]
-    fn who_waits_takes_no_processor_time() {
+    fn waiting_takes_no_processor_time() {
         let (begun, before) = (Instant::now(), processor_time());
         std::thread::sleep(Duration::from_millis(200));
         let spent = processor_time() - before;

@@ -78,12 +78,12 @@ impl Column {
     }
 }
 
-/// What Parquet calls definition levels: 1 where there is a value.
+/// Parquet's definition levels: 1 for a value.
 fn levels<T>(values: &[Option<T>]) -> Vec<i16> {
     values.iter().map(|value| i16::from(value.is_some())).collect()
 }
 
-/// Writes a table, whose columns have the same number of rows.
+/// Writes a table; all columns have the same number of rows.
 ///
 /// # Errors
 /// The file cannot be written; its name is in the error.
@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_table_is_read_back_by_the_crate_with_what_is_missing() {
+    fn a_table_with_missing_values_is_read_back() {
         let columns = [
             Column::text("name", ["a".into(), "ä".into()]),
             Column::count("blocks", [Some(u64::MAX), None]),

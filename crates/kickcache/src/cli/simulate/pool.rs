@@ -6,19 +6,19 @@ use std::thread;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-const STYLE: &str = "{bar:40} {percent:>3} %, {elapsed} gone, {eta} to go  {msg}";
+const STYLE: &str = "{bar:40} {percent:>3} %, {elapsed} elapsed, {eta} left  {msg}";
 /// Steps of a task on the bar.
 const STEPS: u64 = 1_000;
 
 /// Something to simulate.
 pub(crate) struct Task<T> {
-    /// What it is, in few words.
+    /// The task, in few words.
     pub(crate) name: String,
     /// About how much work it is, in any unit that all share.
     pub(crate) weight: u64,
     /// Its length in virtual nanoseconds.
     pub(crate) nanos: u64,
-    /// Does it; calls back with the virtual nanoseconds that have gone by.
+    /// Runs the task; calls back with the elapsed virtual nanoseconds.
     #[expect(clippy::type_complexity, reason = "a closure with a callback")]
     pub(crate) work: Box<dyn FnOnce(&mut dyn FnMut(u64)) -> T + Send>,
 }

@@ -20,7 +20,7 @@ use crate::user_text::Printer;
 const EXAMPLES: &str = "\
 Examples:
   kickcache simulate published                          all rows, in minutes
-  kickcache simulate published --only cachesize         rows whose name contains a word
+  kickcache simulate published --only cachesize         rows with a word in their name
   kickcache simulate published --only zipf              hits and fills of skewed reads in steady state
   kickcache simulate published -o report.html           with charts of every run
   kickcache simulate published --json > rows.json";
@@ -29,7 +29,7 @@ Examples:
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct PublishedArgs {
-    /// Only the rows whose name contains this
+    /// Only rows with this word in their name
     #[arg(long, value_name = "WORD")]
     only: Option<String>,
     /// Seed of all random numbers
@@ -49,7 +49,7 @@ pub(crate) struct PublishedArgs {
     output: Option<PathBuf>,
 }
 
-/// What a task gives, and the processor time that it took.
+/// The result of a task, and its processor time.
 struct Timed {
     outcome: anyhow::Result<Outcome>,
     took: Duration,
@@ -85,7 +85,7 @@ impl PublishedArgs {
     }
 }
 
-/// How fast all was that made runs; what is only counted has no accesses in time.
+/// The pace of all tasks that made runs; counts in steady state have no virtual time.
 fn pace(results: &[Timed]) -> Pace {
     let mut pace = Pace::default();
     for Timed { outcome, took } in results {
@@ -140,7 +140,7 @@ impl Length {
     }
 }
 
-/// Hits are what takes time: where all data fits, there are most.
+/// Hits take most of the time: if all data fits, every access is a hit.
 fn hits(scene: Scene) -> u64 {
     match scene.cache {
         Cache::BareDisk => 1,

@@ -28,7 +28,7 @@ fn to_json(experiment: &Experiment, outcomes: &Outcomes) -> Value {
     object.into()
 }
 
-/// Puts a value where its key says, in objects that are made as they are needed.
+/// Inserts a value at the place of its key; missing objects on the way are created.
 fn insert(object: &mut Map<String, Value>, key: &str, value: Value) {
     let Some((group, rest)) = key.split_once('.') else {
         object.insert(key.into(), value);
@@ -40,7 +40,7 @@ fn insert(object: &mut Map<String, Value>, key: &str, value: Value) {
     }
 }
 
-/// A group of which nothing is known is nothing.
+/// A group without any known figure becomes null.
 fn nothing_for_unknown(object: &mut Map<String, Value>) {
     for value in object.values_mut() {
         if value.as_object().is_some_and(|group| group.values().all(Value::is_null)) {
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_with_dots_are_objects_and_those_of_which_nothing_is_known_are_null() {
+    fn dotted_keys_become_objects_and_unknown_groups_null() {
         let columns = |_: &Outcomes| {
             vec![
                 Column::untold("known.rate", Figure::Rate(1.5)),

@@ -6,9 +6,9 @@ use kickcache_model::result::RunResult;
 use kickcache_model::statistics::median;
 use kickcache_report::{Collection, Group, Overview, OverviewRow};
 
-const INTRODUCTION: &str = "Published runs of fio on hard disks, SSDs and cloud disks, behind lvmcache and bcache; what \
-models of those caches give on models of those disks; and what kickcache gives there, the engine that the daemon runs, \
-from a cache full of stale data. Nothing here was measured on a real disk.";
+const INTRODUCTION: &str = "Published runs of fio on hard disks, SSDs and cloud disks, behind lvmcache and bcache; the results of \
+models of those caches on models of those disks; and the results of kickcache there: the engine of the \
+daemon, starting with a cache full of stale data. No figure here was measured on a real disk.";
 
 /// The page of all tables that have rows.
 pub(crate) fn page(tables: &[Table], outcomes: &Outcomes) -> String {
@@ -22,8 +22,8 @@ pub(crate) fn page(tables: &[Table], outcomes: &Outcomes) -> String {
         .html()
 }
 
-/// What a table shows, in a sentence: how near the models are, and where kickcache is. Nothing of a table that has nothing
-/// published.
+/// The result of a table, in a sentence: the distance of the models to the published figures, and the figures
+/// of kickcache. `None` for a table without published figures.
 fn answer(overview: &Overview) -> Option<String> {
     let column =
         |name: &str| overview.series.iter().position(|series| series == name || series.ends_with(name));
@@ -34,14 +34,14 @@ fn answer(overview: &Overview) -> Option<String> {
     let off = median(&far)? * 100.0;
     let how_far = match models.len() {
         1 => format!("1 row, {off:.0} % off"),
-        count => format!("{count} rows, half of them within {off:.0} %"),
+        count => format!("{count} rows, half of which are within {off:.0} %"),
     };
     let half = match kickcache.len() {
         1 => String::new(),
-        _ => format!(", half of them {:.2}x or more", median(&kickcache)?),
+        _ => format!(", half of its rows {:.2}x or more", median(&kickcache)?),
     };
     Some(format!(
-        "{}: the models give {} of what was published ({how_far}); kickcache gives {}{half}.",
+        "{}: the models give {} of the published figures ({how_far}); kickcache gives {}{half}.",
         overview.heading,
         show_span(&models)?,
         show_span(&kickcache)?
@@ -77,7 +77,7 @@ fn overview(table: &Table, outcomes: &Outcomes, groups: &mut Vec<Group>) -> Over
     }
 }
 
-/// What the page shows of an experiment, by series.
+/// The figures of an experiment on the page, by series.
 fn figures(table: &Table, experiment: &Experiment, outcomes: &Outcomes) -> Vec<Option<f64>> {
     let columns = (experiment.columns)(outcomes);
     let find = |key: &str| columns.iter().find(|column| column.key.as_deref() == Some(key));
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_of_what_was_published_has_an_answer_in_words() {
+    fn a_table_of_published_figures_has_an_answer_in_words() {
         let series = ["bcache, published", "bcache, model", "kickcache"];
         let rows = [
             [Some(100.0), Some(90.0), Some(300.0)],
@@ -130,12 +130,12 @@ mod tests {
         ];
         assert_eq!(
             answer(&overview(series, &rows)).unwrap(),
-            "Disks: the models give 0.90x to 1.04x of what was published (3 rows, half of them within 4 %); kickcache gives \
-             2.00x to 3.00x, half of them 2.50x or more."
+            "Disks: the models give 0.90x to 1.04x of the published figures (3 rows, half of which are \
+             within 4 %); kickcache gives 2.00x to 3.00x, half of its rows 2.50x or more."
         );
         assert_eq!(
             answer(&overview(series, &rows[..1])).unwrap(),
-            "Disks: the models give 0.90x of what was published (1 row, 10 % off); kickcache gives 3.00x."
+            "Disks: the models give 0.90x of the published figures (1 row, 10 % off); kickcache gives 3.00x."
         );
         assert!(answer(&overview(["LRU", "S3-FIFO", "kickcache"], &rows)).is_none());
     }

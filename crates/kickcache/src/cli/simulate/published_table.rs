@@ -17,7 +17,7 @@ pub(crate) enum Layout {
     Markdown,
 }
 
-/// What stands where there is no figure.
+/// The cell of a missing figure.
 const NOTHING: &str = "-";
 
 /// Prints all tables that have rows.
@@ -94,7 +94,7 @@ fn cell(figure: &Figure) -> String {
         Figure::Words(words) => (*words).into(),
         Figure::Count(count) => count.to_string(),
         Figure::Rate(rate) => format!("{rate:.0}"),
-        Figure::RateAsked { rate, asked } => format!("{rate:.0} (asked: {asked:.0})"),
+        Figure::RateAsked { rate, asked } => format!("{rate:.0} (required: {asked:.0})"),
         Figure::ByJob(rates) => rates.iter().map(|rate| format!("{rate:.0}")).collect::<Vec<_>>().join("/"),
         Figure::Percent(percent) => format!("{percent:.2} %"),
         Figure::Ratio(ratio) => format!("{ratio:.2}"),

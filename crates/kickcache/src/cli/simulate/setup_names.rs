@@ -1,6 +1,6 @@
-//! What a comparison is made of, for people.
+//! The parts of a comparison, as displayed names.
 
-/// The load and the devices, as people are told of them.
+/// The displayed names of the load and the devices.
 pub(crate) struct SetupNames {
     pub(crate) load: String,
     pub(crate) origin: String,

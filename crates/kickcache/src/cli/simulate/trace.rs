@@ -32,7 +32,7 @@ const CACHE_BLOCKS_MIN: u64 = 64;
 
 const EXAMPLES: &str = "\
 Examples:
-  kickcache simulate trace vm.csv.xz                         1, 5, 10, 20, 50 % of what it touches
+  kickcache simulate trace vm.csv.xz                         1, 5, 10, 20, 50 % of its blocks
   kickcache simulate trace traces/ --sizes 10%,4G --json     every trace of a directory
   kickcache simulate trace vm.csv.xz --sample                from a sample, with the error
   kickcache simulate trace vm.csv.xz -o report.html          hit ratios by cache size as a chart
@@ -40,22 +40,22 @@ Examples:
   blkparse -i sda | kickcache simulate trace - --sizes 8G    from a pipe, by a temporary file
   kickcache simulate compare --trace vm.csv.xz --speed 2     with times, on modelled devices
 
-Formats, found by looking at the file: recordings of `kickcache record`, CSV
+Formats, detected from the file: recordings of `kickcache record`, CSV
 (time_us,op,offset,size), blkparse text, blktrace binary, fio I/O logs of version 2 and 3,
 MSR Cambridge, SPC, Alibaba, Tencent; each plain, packed by xz, gzip or zstd, or in a tar archive.";
 
-/// Count what caches of several sizes would have done for recorded accesses
+/// Compute the hit ratios of caches of several sizes for recorded accesses
 ///
-/// The real engine runs on devices that take no time. FIFO, LRU, SIEVE, ARC, LIRS and S3-FIFO, which keep single blocks
-/// and waste nothing, run beside it as reference policies. How fast a trace would be served, `kickcache simulate run --trace FILE`
-/// and `compare --trace FILE` tell.
+/// The real engine runs on devices that take no time. FIFO, LRU, SIEVE, ARC, LIRS and S3-FIFO run as
+/// reference policies; they keep single blocks without overhead. For the speed of a replay, use `kickcache
+/// simulate run --trace FILE` and `compare --trace FILE`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct TraceArgs {
-    /// Trace files, or directories of them; `-` is standard input
+    /// Trace files, or directories of trace files; `-` is standard input
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
-    /// Cache sizes: bytes, or parts of what the trace touches
+    /// Cache sizes: bytes, or shares of the blocks that the trace accesses
     #[arg(
         long,
         value_name = "SIZE",
@@ -64,24 +64,30 @@ pub(crate) struct TraceArgs {
         allow_hyphen_values = true
     )]
     sizes: Vec<CacheSize>,
-    /// The format, if it is not to be found out
+    /// Format of the trace [default: detected]
     #[arg(long, value_name = "NAME", value_parser = parse_format)]
     format: Option<Format>,
-    /// Blocks that each block of the trace stands for, so that a small trace meets a cache of a real one's proportions
+    /// Volume blocks that each block of the trace represents, 1 to 1024, so that a small trace fits a cache
+    /// with the proportions of a real one
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u64).range(1..=1024))]
     scale: u64,
-    /// Sequential streams that pass WIDE by, as `serve` has it; lengths are those of the trace [default: auto]
+    /// Length from which sequential streams bypass the cache of WIDE, as for `serve`, in bytes of the trace
+    /// [default: auto]
     #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
     sequential_cutoff: Option<Cutoff>,
-    /// What may be written to each cache, as `serve` has it, such as 50G/day or 0.5dwpd, in the time of the trace
+    /// Limit of the bytes written to each cache, as for `serve`, such as 50G/day or 0.5dwpd, in the time of
+    /// the trace [default: no limit]
     #[arg(long, value_name = "BUDGET", conflicts_with = "sample", allow_hyphen_values = true)]
     write_budget: Option<WriteBudget>,
-    /// Run a sample of each trace, the volume and the caches scaled down: hit ratios with their errors, sooner
+    /// Run a sample of each trace, with the volume and the caches scaled down: faster, with the errors of the
+    /// hit ratios
     ///
-    /// As small a sample as still has 8,192 blocks, 2,048 extents of 1 MiB, 100,000 reads and, in the smallest cache, 100 segments.
+    /// The sample is the smallest one with 8,192 blocks, 2,048 extents of 1 MiB, 100,000 reads and, in the
+    /// smallest cache, 100 segments.
     #[arg(long, conflicts_with_all = ["shard", "parquet", "output"])]
     sample: bool,
-    /// Make only this part of the runs (each trace with each size), as one of several machines: 0/4, 1/4, 2/4 or 3/4
+    /// Make only this share of the runs (each trace with each size), to spread them over several machines:
+    /// 0/4, 1/4, 2/4 or 3/4
     #[arg(long, value_name = "INDEX/COUNT", default_value_t = Shard::WHOLE, hide_default_value = true)]
     shard: Shard,
     /// Write the result as an Apache Parquet file too, a row for each trace, size and policy
@@ -90,7 +96,7 @@ pub(crate) struct TraceArgs {
     /// Print the result as JSON
     #[arg(long)]
     json: bool,
-    /// Write a report too, an HTML page with charts that needs nothing else
+    /// Write a report too: a self-contained HTML page with charts
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 }
@@ -102,7 +108,7 @@ struct TraceFile {
     path: PathBuf,
 }
 
-/// What gives a finding.
+/// A task with a finding.
 type Run = Task<anyhow::Result<Finding>>;
 
 impl TraceArgs {
@@ -115,7 +121,7 @@ impl TraceArgs {
             return self.run_sample(&traces, out);
         }
         let (tasks, notes) = self.tasks(&traces, &runs)?;
-        // Those of a directory stand among the traces.
+        // The files of a directory are among the traces.
         let read: Vec<&Path> =
             self.files.iter().chain(traces.iter().map(|trace| &trace.path)).map(PathBuf::as_path).collect();
         output::try_out(&[self.output.as_deref(), self.parquet.as_deref()], &read)?;
@@ -172,7 +178,7 @@ impl TraceArgs {
         Ok(found)
     }
 
-    /// The traces that have one of the runs, with the number of their first run.
+    /// The traces with at least one of the runs, and the numbers of their first runs.
     fn surveyed(&self, files: Vec<TraceFile>, runs: &Range<usize>) -> Result<Vec<Surveyed>, Failure> {
         let per_trace = self.sizes.len();
         let is_asked = |first: usize| first < runs.end && first + per_trace > runs.start;
@@ -184,7 +190,7 @@ impl TraceArgs {
         asked.map(look).collect()
     }
 
-    /// What a user should know of a size that is small for a trace.
+    /// A note for the user on a size that is small for a trace.
     fn note(&self, size: CacheSize, blocks: u64, name: &str) -> Option<String> {
         if blocks < CACHE_BLOCKS_MIN {
             return Some(format!(
@@ -206,8 +212,8 @@ impl TraceArgs {
         if blocks > most {
             let (found, most) = (show_bytes(blocks * BLOCK_SIZE), show_bytes(most * BLOCK_SIZE));
             return Err(Failure::usage(format!(
-                "a cache of {found} is too large for {name}: where a block stands for {} (--scale), at most {most} can \
-                 be simulated",
+                "a cache of {found} is too large for {name}: if a block represents {} (--scale), at most \
+                 {most} can be simulated",
                 self.scale
             )));
         }

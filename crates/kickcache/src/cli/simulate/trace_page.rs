@@ -7,11 +7,11 @@ use kickcache_units::{show_bytes, show_count};
 
 use crate::cli::simulate::finding::{Finding, Surveyed};
 
-const INTRODUCTION: &str = "How often caches of several sizes would have had what was asked for. kickcache is the real \
-engine on devices that take no time, bringing in single blocks, or (wide) what its adaptive fill window brings. The others \
-keep single blocks without segments, headers or copies, so that what they need not write and waste is an advantage that no \
-log has. Write amplification: bytes written to the cache device for each byte that entered the cache. Origin bytes, wide: \
-bytes that the wide window read from the origin for each that single blocks read.";
+const INTRODUCTION: &str = "The hit ratio of caches of several sizes. kickcache is the real engine on devices that take no time; it \
+fills single blocks, or (wide) the extents of its adaptive fill window. The others keep single blocks \
+without segments, headers or copies. They neither write nor waste space for those, an advantage that no \
+log has. Write amplification: bytes written to the cache device for each byte that entered the cache. \
+Origin bytes, wide: bytes read from the origin with the wide window, divided by those with single blocks.";
 
 /// The page.
 pub(crate) fn page(traces: &[Surveyed], findings: &[Finding]) -> String {
@@ -21,7 +21,7 @@ pub(crate) fn page(traces: &[Surveyed], findings: &[Finding]) -> String {
         of_trace(trace, &own)
     };
     let traces = traces.iter().enumerate().map(curves).collect();
-    Curves { title: "What a cache would hit", introduction: INTRODUCTION, traces }.html()
+    Curves { title: "Hit ratio by cache size", introduction: INTRODUCTION, traces }.html()
 }
 
 fn of_trace(trace: &Surveyed, findings: &[&Finding]) -> TraceCurves {

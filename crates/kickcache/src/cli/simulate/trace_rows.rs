@@ -1,4 +1,4 @@
-//! What `simulate trace` found, as a table with a row for each trace, size and policy.
+//! The results of `simulate trace`, as a table with a row for each trace, size and policy.
 
 use kickcache_engine::units::BLOCK_SIZE;
 use kickcache_model::reference_policy::{self, Misses};
@@ -12,7 +12,7 @@ struct Row<'a> {
     finding: &'a Finding,
     policy: String,
     counts: Misses,
-    /// What only the engine has.
+    /// Figures of the engine only.
     engine: Option<&'a Outcome>,
 }
 

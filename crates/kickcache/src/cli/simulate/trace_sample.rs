@@ -22,7 +22,7 @@ pub(crate) struct Tried {
     pub(crate) cache_blocks: u64,
 }
 
-/// What was found for one trace: of each size, both fills.
+/// The results for one trace: both fills of each size.
 pub(crate) struct SampledTrace<'a> {
     trace: &'a Surveyed,
     tried: Vec<Tried>,
@@ -31,7 +31,7 @@ pub(crate) struct SampledTrace<'a> {
     adaptive: Vec<SampledOutcome>,
 }
 
-/// Runs samples of all traces; each comes with its sizes.
+/// Runs samples of all traces, each with its sizes.
 pub(crate) fn run<'a>(
     traces: &'a [Surveyed],
     sizes: Vec<Vec<Tried>>,
@@ -83,9 +83,10 @@ pub(crate) fn print(traces: &[SampledTrace<'_>], notes: &[String], out: &mut dyn
     table.print(out, Colour::for_stdout())?;
     writeln!(
         out,
-        "\nHits in percent of the blocks read and written, and in percent how far off the sample may be (95 of 100 are \
-         closer);\nKICKCACHE brings in what is asked for, WIDE lets the fill window adapt. WRITTEN: bytes written to the \
-         cache device for\neach byte that entered the cache. SAMPLE: the part of the volume that was run."
+        "\nHits in percent of the blocks read and written, with the error of the sample in percent (95 \
+         of 100 are within it);\nKICKCACHE fills only requested blocks, WIDE uses the adaptive fill \
+         window. WRITTEN: bytes written to the cache device for\neach byte that entered the cache. \
+         SAMPLE: the share of the volume that was simulated."
     )?;
     notes.iter().try_for_each(|note| writeln!(out, "Note: {note}."))
 }

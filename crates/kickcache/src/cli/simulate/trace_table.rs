@@ -1,4 +1,4 @@
-//! What `simulate trace` found, as a table and as JSON.
+//! The results of `simulate trace`, as a table and as JSON.
 
 use std::io;
 
@@ -30,9 +30,9 @@ pub(crate) fn print(
     table.print(out, Colour::for_stdout())?;
     writeln!(
         out,
-        "\nHits in percent of the blocks read and written; KICKCACHE brings in what is asked for, WIDE lets the fill \
-         window adapt.\nWRITTEN: bytes written to the cache device for each byte that entered the cache. READ: bytes \
-         that WIDE read from\nthe origin for each that it reads without."
+        "\nHits in percent of the blocks read and written; KICKCACHE fills only requested blocks, WIDE \
+         uses the adaptive fill window.\nWRITTEN: bytes written to the cache device for each byte that \
+         entered the cache. READ: bytes that WIDE read from\nthe origin, divided by those of KICKCACHE."
     )?;
     notes.iter().try_for_each(|note| writeln!(out, "Note: {note}."))
 }

@@ -1,4 +1,4 @@
-//! `kickcache status --curve`: what LRU caches of other sizes would hit.
+//! `kickcache status --curve`: the hit ratios of LRU caches of other sizes.
 
 use std::io;
 
@@ -18,7 +18,7 @@ pub(super) fn print(report: &Report, out: &mut dyn Printer, colour: Colour) -> i
         }
         match &volume.lru_curve {
             Some(curve) => one(volume, curve, out, colour)?,
-            None => writeln!(out, "{}: nothing was read since the start", volume.name)?,
+            None => writeln!(out, "{}: no reads since the start", volume.name)?,
         }
     }
     Ok(())

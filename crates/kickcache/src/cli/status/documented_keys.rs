@@ -1,4 +1,4 @@
-//! Whether docs/reference/status.md tells every key that `status --json` prints, and no other.
+//! Whether docs/reference/status.md documents every key that `status --json` prints, and no other.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ use kickcache_daemon::plan::frontends::{ServedAt, Sessions};
 use kickcache_daemon::words::ModeWord;
 use serde_json::Value;
 
-/// What the page says of a key.
+/// The page's explanation of a key.
 #[derive(Debug)]
 struct Explained {
     unit: String,
@@ -41,7 +41,7 @@ fn error_count() -> ErrorCount {
     ErrorCount { operation: "read".into(), name: "EIO".into(), count: 2 }
 }
 
-/// A report in which nothing is missing.
+/// A report with all fields.
 fn report() -> Report {
     Report {
         version: "1".into(),
@@ -150,7 +150,7 @@ fn volume() -> VolumeReport {
     }
 }
 
-/// The keys of an object and of what stands in it, with their places.
+/// The keys of an object and of its members, with their places.
 fn printed(place: &str, value: &Value, keys: &mut Vec<String>) {
     match value {
         Value::Object(object) => {
@@ -171,14 +171,14 @@ fn quoted(text: &str) -> impl Iterator<Item = &str> {
     text.split('`').skip(1).step_by(2)
 }
 
-/// All that a place with words in braces stands for.
+/// All places that a place with alternatives in braces represents.
 fn places(text: &str) -> Vec<String> {
     let Some((before, rest)) = text.split_once('{') else { return vec![text.to_owned()] };
     let (words, after) = rest.split_once('}').unwrap();
     words.split(',').flat_map(|word| places(&format!("{before}{word}{after}"))).collect()
 }
 
-/// What the tables below the headings of a section explain.
+/// The keys that the tables below the headings of a section explain.
 fn explained(section: &str) -> BTreeMap<String, Explained> {
     let mut keys = BTreeMap::new();
     for part in section.split("\n### ").skip(1) {
@@ -199,7 +199,7 @@ fn explained(section: &str) -> BTreeMap<String, Explained> {
 }
 
 #[test]
-fn every_key_of_the_json_is_explained_with_its_unit_and_no_other() {
+fn every_json_key_is_documented_with_its_unit() {
     let mut keys = Vec::new();
     printed("", &serde_json::to_value(report()).unwrap(), &mut keys);
     keys.sort_unstable();
@@ -232,7 +232,7 @@ fn exported(page: &str) -> Vec<String> {
             let cell = row.split(" | ").nth(column - 1).unwrap();
             let mut before = String::new();
             for key in quoted(cell) {
-                // `.name` stands beside the key before it.
+                // `.name` is relative to the previous key.
                 let beside = || before.rsplit_once('.').map_or("", |(parent, _)| parent).to_owned() + key;
                 before = if key.starts_with('.') { beside() } else { format!("{place}{key}") };
                 keys.push(before.clone());
@@ -243,12 +243,12 @@ fn exported(page: &str) -> Vec<String> {
 }
 
 #[test]
-fn every_key_is_a_metric_too_or_the_page_on_metrics_says_why_not() {
+fn every_key_is_a_metric_or_a_documented_exception() {
     let mut keys = Vec::new();
     printed("", &serde_json::to_value(report()).unwrap(), &mut keys);
     let exported = exported(include_str!("../../../../../docs/reference/metrics.md"));
     for key in &exported {
-        assert!(keys.contains(key), "the page on metrics names {key}, which nobody prints");
+        assert!(keys.contains(key), "the page on metrics names {key}, which no code prints");
     }
     let is_part =
         |key: &str, whole: &str| key.strip_prefix(whole).is_some_and(|rest| rest.starts_with(['.', '[']));

@@ -1,4 +1,4 @@
-//! `kickcache status`: what a daemon serves and how it does.
+//! `kickcache status`: shows the served volumes of a daemon and their state.
 
 mod curve;
 mod page;
@@ -32,19 +32,19 @@ const EXAMPLES: &str = "\
 Examples:
   kickcache status
   kickcache status --curve             hit ratios of caches of other sizes
-  kickcache status --watch 5            repeat every 5 seconds, with rates of these
-  kickcache status --check              only what is wrong, and an exit code: for monitoring
+  kickcache status --watch 5            repeat every 5 seconds, with the rates of this interval
+  kickcache status --check              problems only, and an exit code: for monitoring
   kickcache status --json | jq '.caches[].volumes[] | {name, dirty_bytes}'
 
-Columns (docs/reference/status.md explains every number):
+Columns (docs/reference/status.md explains every figure):
   HITS       hit ratio of reads, in blocks of 4 KiB; since the start of the daemon
   READS/S    and other rates: over the last 30 to 60 seconds
-With --watch, both are since the last sample. `instead of` is the mean time of reads that went to
-the origin. Columns that do not fit into the terminal (or $COLUMNS) are left out. --json --watch
+With --watch, both are since the last sample. `instead of` is the mean time of reads from
+the origin. Columns that do not fit into the terminal (or $COLUMNS) are dropped. --json --watch
 prints one line of JSON a sample.
 
 Exit codes:
-  0  the daemon answered; with --check, nothing is wrong
+  0  the daemon answered; with --check, there is no problem
   1  it answered with an error
   2  an argument is wrong
   3  no daemon answers
@@ -55,23 +55,23 @@ Exit codes:
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct StatusArgs {
-    /// Show what LRU caches of other sizes would have hit, with the error of the estimate
+    /// Show the hit ratios of LRU caches of other sizes, with the error of the estimate
     #[arg(long, conflicts_with_all = ["json", "watch"])]
     curve: bool,
-    /// Print only what is wrong, and end with exit code 9 if something is: for monitoring
+    /// For monitoring: print only problems, and exit with code 9 if there is any
     #[arg(long, conflicts_with_all = ["curve", "watch"])]
     check: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
-    /// Repeat every SECONDS [default: 2]
+    /// Repeat at this interval, 0.1 to 86400 seconds [default: 2]
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "2", value_parser = parse_seconds)]
     watch: Option<Duration>,
     #[command(flatten)]
     control: ControlOption,
 }
 
-/// A report and when it came.
+/// A report and the time of its arrival.
 struct Sample {
     report: Report,
     at: Instant,
@@ -96,7 +96,7 @@ impl StatusArgs {
         }
     }
 
-    /// The commands for the daemon that told this.
+    /// The commands for the daemon of this report.
     fn commands(&self, report: &Report) -> DaemonCommands {
         let state = report.state_directory.clone().map_or(StatePlace::NotKept, StatePlace::Directory);
         DaemonCommands { control: self.control.control.clone(), state }

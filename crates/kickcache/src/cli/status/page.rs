@@ -15,15 +15,15 @@ use super::width::wrap;
 use crate::cli::table::{Colour, Tone, paint};
 use crate::user_text::Printer;
 
-/// What is printed, and into how much room.
+/// The content of the page, and its width.
 pub(super) struct Page<'a> {
     pub(super) report: &'a Report,
     pub(super) rates: Option<Rates<'a>>,
-    /// A page that comes again and again tells of the last seconds.
+    /// A repeated page shows the last seconds.
     pub(super) span: Span,
     /// Columns of the terminal, if it has some.
     pub(super) width: Option<usize>,
-    /// For the daemon that told this.
+    /// For the daemon of this report.
     pub(super) commands: DaemonCommands,
 }
 

@@ -1,4 +1,4 @@
-//! What is wrong with a daemon, for those who watch many: a line each, and an exit code.
+//! The problems of a daemon, for monitoring: a line each, and an exit code.
 
 use std::io::{self, Write};
 
@@ -16,7 +16,7 @@ use crate::cli::table::Tone;
 /// For how long an error of a device counts: the word in the table stays for as long as the daemon runs.
 const RECENT_SECONDS: f64 = 600.0;
 
-/// What is wrong, as `status` says it.
+/// The problems, in the words of `status`.
 pub(super) fn problems(report: &Report, commands: &DaemonCommands) -> Vec<String> {
     let mut problems = Vec::new();
     for cache in &report.caches {
@@ -54,10 +54,10 @@ pub(super) fn print(report: &Report, commands: &DaemonCommands, out: &mut dyn Wr
     problems.iter().try_for_each(|problem| writeln!(out, "{}", printable_line(problem)))
 }
 
-/// Ends well if nothing is wrong.
+/// Succeeds if there is no problem.
 ///
 /// # Errors
-/// With the exit code that says so.
+/// With the exit code for problems.
 pub(super) fn end(report: &Report, commands: &DaemonCommands) -> Result<(), Failure> {
     let found = problems(report, commands).len() as u64;
     match found {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use kickcache_daemon::control::report::{Report, VolumeReport};
 
-/// What rates are counted from.
+/// The base of the rates.
 pub(super) struct Rates<'a> {
     pub(super) before: &'a Report,
     pub(super) seconds: Duration,

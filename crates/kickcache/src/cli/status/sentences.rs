@@ -1,4 +1,4 @@
-//! What the table has no room for, in sentences: what the cache gained, and what is wrong.
+//! Figures and problems without a column in the table, in sentences.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -21,7 +21,7 @@ use crate::cli::table::Tone;
 /// A sentence and how it is meant.
 type Sentence = (String, Tone);
 
-/// How devices are driven: as it was asked for, and what `auto` became.
+/// The I/O engine: the configured one, and the choice of `auto`.
 pub(super) fn engines(report: &Report) -> String {
     let used: BTreeSet<&str> = report.caches.iter().map(|cache| cache.io_engine.as_str()).collect();
     let used: Vec<&str> = used.into_iter().filter(|engine| !engine.is_empty()).collect();
@@ -77,7 +77,7 @@ pub(super) fn cache_sentence(cache: &CacheReport, commands: &DaemonCommands) -> 
         "; {capacity}, {free} of the segments free{retired}{replacing}{leaving}; {written} written to it; tables take \
          {memory} of memory"
     );
-    // What stands in for a device that was left out has a size of its own, which is nobody's.
+    // The internal stand-in for a device out of use has a size of its own, which is meaningless to users.
     let has_none = matches!(cache.record, Some(RecordWord::ByOrder | RecordWord::Earlier));
     let figures = if has_none { "" } else { &figures };
     let text = format!("cache device {}: {word}{trouble}{figures}", cache.device);
@@ -97,11 +97,12 @@ fn replacing(replacing: &ReplacingReport) -> String {
         ReplacingStep::Copying => {
             format!(", {} copied to {with}, which takes over then", show_ratio(*copied_bytes, *bytes))
         }
-        ReplacingStep::TakingOver => format!(", {with} has everything, and takes over"),
+        ReplacingStep::TakingOver => format!(", {with} has all blocks, and takes over"),
     }
 }
 
-/// What of its budget a cache device was written to, what is given up for that, and how long it lasts.
+/// The share of its write budget that a cache device used, the fills that are skipped for it, and its
+/// remaining life.
 fn wear(wear: &WearReport) -> Option<Sentence> {
     let day = Duration::from_secs_f64(wear.day_seconds.clamp(0.0, 86_400.0));
     let (written, day) = (show_bytes(wear.day_bytes), show_duration(day));
@@ -114,13 +115,13 @@ fn wear(wear: &WearReport) -> Option<Sentence> {
         GivenUpWord::Nothing => (None, Tone::Plain),
         GivenUpWord::ReadAhead => (Some("less is read ahead"), Tone::Plain),
         GivenUpWord::UnknownBlocks => {
-            (Some("of what nobody asked for before only a part is cached"), Tone::Plain)
+            (Some("only a part of the blocks that are requested for the first time is cached"), Tone::Plain)
         }
-        GivenUpWord::KnownBlocks => (Some("of what misses only a part is cached"), Tone::Warning),
+        GivenUpWord::KnownBlocks => (Some("only a part of the misses is cached"), Tone::Warning),
         GivenUpWord::Everything if wear.day_bytes > budget => {
-            (Some("nothing that misses is cached, as writes of clients take more than that"), Tone::Warning)
+            (Some("no misses are cached, as client writes exceed the budget"), Tone::Warning)
         }
-        GivenUpWord::Everything => (Some("nothing that misses is cached"), Tone::Warning),
+        GivenUpWord::Everything => (Some("no misses are cached"), Tone::Warning),
     };
     let all = [
         Some(format!(
@@ -156,7 +157,7 @@ fn out_of_service(cache: &CacheReport, record: RecordWord, commands: &DaemonComm
     Some((format!("  {place}; {next}"), tone))
 }
 
-/// Which time a page tells of.
+/// The time that a page covers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Span {
     /// Since the daemon started.
@@ -174,7 +175,7 @@ pub(super) fn volume_sentences(cache: &CacheReport, volume: &VolumeReport, span:
     let name = &volume.name;
     sentences.push((format!("{name}: {}{span}", gained(activity)), Tone::Plain));
     if volume.recordings > 0 {
-        sentences.push(("  what it is asked for is being recorded".into(), Tone::Plain));
+        sentences.push(("its requests are being recorded".into(), Tone::Plain));
     }
     let kinds = [("hits", &activity.hits), ("misses", &activity.misses), ("writes", &activity.writes)];
     let times: Vec<String> = kinds.into_iter().filter_map(|(kind, took)| show_took(kind, took)).collect();
@@ -198,7 +199,7 @@ pub(super) fn volume_sentences(cache: &CacheReport, volume: &VolumeReport, span:
     sentences
 }
 
-/// As in `2,309 reads, 110 of them from the origin; mean 0.21 ms instead of 5.3 ms`.
+/// As in `2,309 reads, 110 from the origin; mean 0.21 ms instead of 5.3 ms`.
 fn gained(activity: &Activity) -> String {
     let (reads, misses) = (activity.reads(), activity.misses.count);
     if reads == 0 {
@@ -206,8 +207,8 @@ fn gained(activity: &Activity) -> String {
     }
     let noun = if reads == 1 { "read" } else { "reads" };
     let from = match misses {
-        0 => "none of them from the origin".into(),
-        some => format!("{} of them from the origin", show_count(some)),
+        0 => "none from the origin".into(),
+        some => format!("{} from the origin", show_count(some)),
     };
     let mean = show_millis(activity.read_mean_ms());
     let instead = match misses {
@@ -219,10 +220,10 @@ fn gained(activity: &Activity) -> String {
 
 fn show_took(kind: &str, took: &Took) -> Option<String> {
     let (mean, p99) = (show_millis(took.mean_ms), show_millis(took.p99_ms));
-    (took.count > 0).then(|| format!("{kind} take {mean}, 99 % of them at most {p99}"))
+    (took.count > 0).then(|| format!("{kind} take {mean}, 99 % at most {p99}"))
 }
 
-/// What is wrong with a daemon beside its cache devices and their volumes.
+/// The problems of a daemon, except the problems of its cache devices and their volumes.
 pub(super) fn daemon_troubles(report: &Report) -> Vec<String> {
     let unserved =
         report.unserved.iter().map(|volume| format!("{}: NOT SERVED: {}", volume.name, volume.why));
@@ -238,7 +239,8 @@ pub(super) fn troubles(cache: &CacheReport, volume: &VolumeReport) -> Vec<Senten
         troubles.push((format!("{name}: DAMAGED: {what}"), Tone::Bad));
     }
     if let Some(device) = &volume.served_at.ublk_removed {
-        let what = "was removed by somebody else; to make it one again, stop this daemon and serve it again";
+        let what =
+            "was removed by another program; to create it again, stop this daemon and serve the volume again";
         troubles.push((format!("{name}: DEVICE REMOVED: {device} {what}"), Tone::Bad));
     }
     if let Some(seconds) = volume.origin_away_seconds {
@@ -251,16 +253,15 @@ pub(super) fn troubles(cache: &CacheReport, volume: &VolumeReport) -> Vec<Senten
             .push((format!("{name}: its origin {} is {}", volume.origin, show_silence(seconds)), Tone::Bad));
     }
     if let Some(seconds) = volume.caching_paused_seconds {
-        let what = format!("what is read is not cached for {} more (pause-caching)", show_seconds(seconds));
+        let what = format!("reads are not cached for {} more (pause-caching)", show_seconds(seconds));
         troubles.push((format!("{name}: {what}"), Tone::Warning));
     }
     if volume.incomplete && volume.dirty_bytes > 0 {
         let dirty = show_bytes(volume.dirty_bytes);
-        let what =
-            "are dirty and on the cache device alone: a drain writes back what can still be read of it";
+        let what = "are dirty and on the cache device alone: a drain writes back the readable ones";
         troubles.push((format!("{name}: {dirty} {what}"), Tone::Bad));
     } else if volume.incomplete {
-        let what = "its origin has everything that is in the cache, and has yet to flush it";
+        let what = "its origin has all cached data, and has yet to flush it";
         troubles.push((format!("{name}: {what}"), Tone::Warning));
     }
     if let Some(error) = &volume.origin_last_error {
@@ -268,13 +269,13 @@ pub(super) fn troubles(cache: &CacheReport, volume: &VolumeReport) -> Vec<Senten
     }
     if counters.healed_blocks > 0 && cache.health == HealthWord::Good {
         let count = counted(counters.healed_blocks, "block");
-        let what = "whose copy in the cache was damaged came from the origin";
+        let what = "with a damaged copy in the cache: read from the origin instead";
         troubles.push((format!("{name}: {count} {what}"), Tone::Warning));
     }
     troubles
 }
 
-/// What of a volume nobody can have any more, and what helps.
+/// The lost blocks of a volume, and the remedy.
 pub(crate) fn show_damage(volume: &VolumeReport, device: &str) -> String {
     let blocks = volume.damaged_bytes / BLOCK_SIZE;
     let extents: Vec<ByteExtent> = volume.damaged.iter().map(ByteExtent::from).collect();
@@ -285,11 +286,11 @@ pub(crate) fn show_damage(volume: &VolumeReport, device: &str) -> String {
     let which = show_extents(&extents, EXTENTS_SHOWN);
     let told: u64 = extents.iter().map(|extent| extent.length).sum();
     let more = if told < volume.damaged_bytes { " and others" } else { "" };
-    format!("{what} lost, as {which}{more}; reads of {them} fail until all of a block is written anew")
+    format!("{what} lost, as {which}{more}; reads of {them} fail until the whole block is written again")
 }
 
 fn show_silence(seconds: f64) -> String {
-    format!("SILENT: it has completed nothing for {}", show_seconds(seconds))
+    format!("SILENT: it has completed no operation for {}", show_seconds(seconds))
 }
 
 fn show_seconds(seconds: f64) -> String {

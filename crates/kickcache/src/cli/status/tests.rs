@@ -1,4 +1,4 @@
-//! What `status` prints for people.
+//! The output of `status` for users.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -157,7 +157,7 @@ fn last_error(count: u64) -> LastError {
 }
 
 #[test]
-fn one_sample_tells_of_everything_since_the_start() {
+fn a_single_sample_covers_the_time_since_the_start() {
     expect![[r#"
         kickcache 0.1.0, process 42, up 1 h 6 min, io_uring
 
@@ -167,13 +167,13 @@ fn one_sample_tells_of_everything_since_the_start() {
         vm1        write-back  1 TiB  12 GiB  300 KiB  95.0 %       44       9.0        17.2          0.0       64 KiB     25.0 %  good
         long-name  bypass      1 TiB  12 GiB  300 KiB       -       44       9.0        17.2          0.0       64 KiB          -  DAMAGED
 
-        vm1: 2,309 reads, 110 of them from the origin; mean 0.30 ms instead of 5.3 ms
-          hits take 0.052 ms, 99 % of them at most 0.21 ms; misses take 5.3 ms, 99 % of them at most 22 ms; writes take 0.31 ms, 99 % of them at most 1.2 ms
+        vm1: 2,309 reads, 110 from the origin; mean 0.30 ms instead of 5.3 ms
+          hits take 0.052 ms, 99 % at most 0.21 ms; misses take 5.3 ms, 99 % at most 22 ms; writes take 0.31 ms, 99 % at most 1.2 ms
           since the start: 48 requests to the origin for each 1,000 of clients; 2 MiB of hits were read from the origin; 3 MiB bypassed the cache
 
-        long-name: DAMAGED: 3 dirty blocks on /dev/nvme0n1p4 are lost, as byte offset + length: 8192 + 12288; reads of them fail until all of a block is written anew
-        long-name: 2,309 reads, 110 of them from the origin; mean 0.30 ms instead of 5.3 ms
-          hits take 0.052 ms, 99 % of them at most 0.21 ms; misses take 5.3 ms, 99 % of them at most 22 ms; writes take 0.31 ms, 99 % of them at most 1.2 ms
+        long-name: DAMAGED: 3 dirty blocks on /dev/nvme0n1p4 are lost, as byte offset + length: 8192 + 12288; reads of them fail until the whole block is written again
+        long-name: 2,309 reads, 110 from the origin; mean 0.30 ms instead of 5.3 ms
+          hits take 0.052 ms, 99 % at most 0.21 ms; misses take 5.3 ms, 99 % at most 22 ms; writes take 0.31 ms, 99 % at most 1.2 ms
           since the start: 48 requests to the origin for each 1,000 of clients; 3 MiB bypassed the cache
     "#]].assert_eq(&printed(&report(9_500), None, None));
 }
@@ -191,13 +191,13 @@ fn rates_and_hit_ratio_are_since_the_last_sample() {
         vm1        write-back  1 TiB  12 GiB  300 KiB  100.0 %    50.0k      5.0k         0.0          0.0       64 KiB     25.0 %  good
         long-name  bypass      1 TiB  12 GiB  300 KiB        -        0         0         0.0          0.0       64 KiB          -  DAMAGED
 
-        vm1: 230 reads, 11 of them from the origin; mean 0.30 ms instead of 5.3 ms in the last 52 s
-          hits take 0.052 ms, 99 % of them at most 0.21 ms; misses take 5.3 ms, 99 % of them at most 22 ms; writes take 0.31 ms, 99 % of them at most 1.2 ms
+        vm1: 230 reads, 11 from the origin; mean 0.30 ms instead of 5.3 ms in the last 52 s
+          hits take 0.052 ms, 99 % at most 0.21 ms; misses take 5.3 ms, 99 % at most 22 ms; writes take 0.31 ms, 99 % at most 1.2 ms
           since the start: 48 requests to the origin for each 1,000 of clients; 2 MiB of hits were read from the origin; 3 MiB bypassed the cache
 
-        long-name: DAMAGED: 3 dirty blocks on /dev/nvme0n1p4 are lost, as byte offset + length: 8192 + 12288; reads of them fail until all of a block is written anew
-        long-name: 230 reads, 11 of them from the origin; mean 0.30 ms instead of 5.3 ms in the last 52 s
-          hits take 0.052 ms, 99 % of them at most 0.21 ms; misses take 5.3 ms, 99 % of them at most 22 ms; writes take 0.31 ms, 99 % of them at most 1.2 ms
+        long-name: DAMAGED: 3 dirty blocks on /dev/nvme0n1p4 are lost, as byte offset + length: 8192 + 12288; reads of them fail until the whole block is written again
+        long-name: 230 reads, 11 from the origin; mean 0.30 ms instead of 5.3 ms in the last 52 s
+          hits take 0.052 ms, 99 % at most 0.21 ms; misses take 5.3 ms, 99 % at most 22 ms; writes take 0.31 ms, 99 % at most 1.2 ms
           since the start: 48 requests to the origin for each 1,000 of clients; 3 MiB bypassed the cache
     "#]].assert_eq(&printed(&report(109_500), Some(rates), None));
 }
@@ -222,20 +222,20 @@ fn a_page_fits_into_80_columns() {
         long-name  bypass      12 GiB  300 KiB        -        0         0  DAMAGED
 
         vm1: its origin /dev/vm1 had 21,254 errors, the last EIO (write) 3.2 s ago
-        vm1: 230 reads, 11 of them from the origin; mean 0.30 ms instead of 5.3 ms in
+        vm1: 230 reads, 11 from the origin; mean 0.30 ms instead of 5.3 ms in
             the last 52 s
-          hits take 0.052 ms, 99 % of them at most 0.21 ms; misses take 5.3 ms, 99 % of
-            them at most 22 ms; writes take 0.31 ms, 99 % of them at most 1.2 ms
+          hits take 0.052 ms, 99 % at most 0.21 ms; misses take 5.3 ms, 99 % of
+            them at most 22 ms; writes take 0.31 ms, 99 % at most 1.2 ms
           since the start: 48 requests to the origin for each 1,000 of clients; 2 MiB of
             hits were read from the origin; 3 MiB bypassed the cache
 
         long-name: DAMAGED: 3 dirty blocks on /dev/nvme0n1p4 are lost, as byte offset +
             length: 8192 + 12288; reads of them fail until all of a block is written
             anew
-        long-name: 230 reads, 11 of them from the origin; mean 0.30 ms instead of 5.3 ms
+        long-name: 230 reads, 11 from the origin; mean 0.30 ms instead of 5.3 ms
             in the last 52 s
-          hits take 0.052 ms, 99 % of them at most 0.21 ms; misses take 5.3 ms, 99 % of
-            them at most 22 ms; writes take 0.31 ms, 99 % of them at most 1.2 ms
+          hits take 0.052 ms, 99 % at most 0.21 ms; misses take 5.3 ms, 99 % of
+            them at most 22 ms; writes take 0.31 ms, 99 % at most 1.2 ms
           since the start: 48 requests to the origin for each 1,000 of clients; 3 MiB
             bypassed the cache
     "#]]
@@ -259,7 +259,7 @@ fn the_engine_that_auto_became_is_named() {
 }
 
 #[test]
-fn errors_are_told_with_their_number_the_last_one_and_its_time() {
+fn errors_have_their_number_the_last_one_and_its_time() {
     let mut report = report(9_500);
     report.caches[0].last_error = Some(last_error(1));
     report.caches[0].volumes[0].origin_last_error = Some(last_error(21_254));
@@ -275,19 +275,19 @@ fn errors_are_told_with_their_number_the_last_one_and_its_time() {
         long-name  bypass      1 TiB  12 GiB  300 KiB       -       44       9.0        17.2          0.0       64 KiB          -  SILENT
 
         vm1: its origin /dev/vm1 had 21,254 errors, the last EIO (write) 3.2 s ago
-        vm1: 2,309 reads, 110 of them from the origin; mean 0.30 ms instead of 5.3 ms
-          hits take 0.052 ms, 99 % of them at most 0.21 ms; misses take 5.3 ms, 99 % of them at most 22 ms; writes take 0.31 ms, 99 % of them at most 1.2 ms
+        vm1: 2,309 reads, 110 from the origin; mean 0.30 ms instead of 5.3 ms
+          hits take 0.052 ms, 99 % at most 0.21 ms; misses take 5.3 ms, 99 % at most 22 ms; writes take 0.31 ms, 99 % at most 1.2 ms
           since the start: 48 requests to the origin for each 1,000 of clients; 2 MiB of hits were read from the origin; 3 MiB bypassed the cache
 
-        long-name: its origin /dev/long-name is SILENT: it has completed nothing for 12.0 s
-        long-name: 2,309 reads, 110 of them from the origin; mean 0.30 ms instead of 5.3 ms
-          hits take 0.052 ms, 99 % of them at most 0.21 ms; misses take 5.3 ms, 99 % of them at most 22 ms; writes take 0.31 ms, 99 % of them at most 1.2 ms
+        long-name: its origin /dev/long-name is SILENT: it has completed no operation for 12.0 s
+        long-name: 2,309 reads, 110 from the origin; mean 0.30 ms instead of 5.3 ms
+          hits take 0.052 ms, 99 % at most 0.21 ms; misses take 5.3 ms, 99 % at most 22 ms; writes take 0.31 ms, 99 % at most 1.2 ms
           since the start: 48 requests to the origin for each 1,000 of clients; 3 MiB bypassed the cache
     "#]].assert_eq(&printed(&report, None, None));
 }
 
 #[test]
-fn an_origin_whose_server_is_away_is_told_with_the_time_whatever_else_is_wrong() {
+fn an_unreachable_origin_is_reported_with_the_time() {
     let mut report = report(9_500);
     let volume = &mut report.caches[0].volumes[0];
     (volume.damaged_bytes, volume.origin_last_error) = (0, Some(last_error(3)));
@@ -304,7 +304,7 @@ fn an_origin_whose_server_is_away_is_told_with_the_time_whatever_else_is_wrong()
 }
 
 #[test]
-fn a_check_lists_what_is_wrong_and_nothing_else() {
+fn a_check_lists_only_problems() {
     let commands = DaemonCommands::default();
     let found = |change: &dyn Fn(&mut Report)| {
         let mut report = report(9_500);
@@ -350,7 +350,7 @@ fn a_check_lists_what_is_wrong_and_nothing_else() {
 }
 
 #[test]
-fn a_device_out_of_service_is_told_with_its_record_and_what_to_do_next() {
+fn an_out_of_service_device_has_record_and_next_steps() {
     let told = |record, incomplete, dirty_bytes| {
         let mut report = report(9_500);
         let cache = &mut report.caches[0];
@@ -379,15 +379,15 @@ fn a_device_out_of_service_is_told_with_its_record_and_what_to_do_next() {
 
         cache device /dev/nvme0n1p4: OUT OF SERVICE: every request goes to the origin
           noted in the state directory; next: first `kickcache drain vm1 --wait`, then stop, then `kickcache format /dev/nvme0n1p4` before it is used again
-        vm1: its origin has everything that is in the cache, and has yet to flush it
+        vm1: its origin has all cached data, and has yet to flush it
 
         cache device /dev/nvme0n1p4: OUT OF SERVICE: every request goes to the origin
           being recorded: writes wait for that; next: first `kickcache drain vm1 --wait`, then stop, then `kickcache format /dev/nvme0n1p4` before it is used again
-        vm1: 8 KiB are dirty and on the cache device alone: a drain writes back what can still be read of it
+        vm1: 8 KiB are dirty and on the cache device alone: a drain writes back the readable ones
 
         cache device /dev/nvme0n1p4: OUT OF SERVICE: every request goes to the origin
           NOT RECORDED, on the device or in the state directory: writes fail; next: first `kickcache drain vm1 --wait`, then stop, then `kickcache format /dev/nvme0n1p4` before it is used again
-        vm1: 8 KiB are dirty and on the cache device alone: a drain writes back what can still be read of it
+        vm1: 8 KiB are dirty and on the cache device alone: a drain writes back the readable ones
 
         cache device /dev/nvme0n1p4: OUT OF SERVICE: every request goes to the origin
           out of service since before the start; next: stop, then `kickcache format /dev/nvme0n1p4` before it is used again
@@ -406,7 +406,7 @@ fn a_cache_device_that_was_left_out_has_no_figures() {
 }
 
 #[test]
-fn commands_name_the_state_directory_and_the_control_socket_that_are_not_the_usual_ones() {
+fn commands_name_an_unusual_state_directory_and_socket() {
     let mut report = report(9_500);
     report.state_directory = Some("/srv/my notes".into());
     let cache = &mut report.caches[0];
@@ -436,7 +436,7 @@ fn capitals(source: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn every_word_of_health_is_explained_with_what_to_do() {
+fn every_health_word_is_documented_with_a_remedy() {
     let volumes = include_str!("volumes.rs");
     let health = &volumes[volumes.find("fn volume_health").unwrap()..];
     let quoted = health.split("(\"").skip(1).map(|rest| rest.split('"').next().unwrap().to_owned());

@@ -1,4 +1,4 @@
-//! The table of the volumes: a row each, with what is left out first where there is no room.
+//! The table of the volumes: a row each; the least important columns are dropped first if there is no room.
 
 use kickcache_daemon::control::report::{CacheReport, HealthWord, Report, VolumeReport};
 use kickcache_units::{show_bytes, show_rate, show_ratio};
@@ -6,7 +6,7 @@ use kickcache_units::{show_bytes, show_rate, show_ratio};
 use super::rates::Rates;
 use crate::cli::table::{Align, Cell, KEEP, Table, Tone};
 
-/// Headings, and the rank by which columns leave.
+/// Headings, and the ranks that decide which columns are dropped first.
 const COLUMNS: [(&str, Align, u8); 13] = [
     ("VOLUME", Align::Left, KEEP),
     ("MODE", Align::Left, 3),
@@ -59,13 +59,13 @@ fn volume_row(cache: &CacheReport, volume: &VolumeReport, rates: Option<&Rates<'
     ]
 }
 
-/// How much of what was read ahead was hit since the start: a sample is too short to tell.
+/// The share of read-ahead blocks that were hit since the start: a sample is too short for it.
 fn show_read_ahead(volume: &VolumeReport) -> String {
     let counters = &volume.counters;
     show_ratio(counters.prefetch_hit_blocks, counters.prefetched_blocks)
 }
 
-/// A word; the sentences below say more.
+/// A word; the sentences below the table have the details.
 fn volume_health(cache: &CacheReport, volume: &VolumeReport) -> Cell {
     let (word, tone) = match () {
         () if volume.damaged_bytes > 0 => ("DAMAGED", Tone::Bad),

@@ -2,7 +2,7 @@
 
 use std::io;
 
-/// Columns of the terminal, `COLUMNS` before all; `None` where nobody counts them.
+/// Columns of the terminal; `COLUMNS` has precedence. `None` if the width is unknown.
 pub(crate) fn terminal_width() -> Option<usize> {
     let told = std::env::var("COLUMNS").ok().and_then(|columns| columns.trim().parse().ok());
     told.filter(|columns| *columns > 0).or_else(|| {
@@ -11,7 +11,7 @@ pub(crate) fn terminal_width() -> Option<usize> {
     })
 }
 
-/// Rows of the terminal, `LINES` before all; `None` where nobody counts them.
+/// Rows of the terminal; `LINES` has precedence. `None` if the height is unknown.
 pub(super) fn terminal_height() -> Option<usize> {
     let told = std::env::var("LINES").ok().and_then(|lines| lines.trim().parse().ok());
     told.filter(|lines| *lines > 0).or_else(|| {

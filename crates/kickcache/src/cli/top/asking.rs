@@ -1,4 +1,4 @@
-//! Asks the daemon now and then, beside the keys: it may not answer for long.
+//! Requests the status at intervals, in a separate thread: the answer may take long.
 
 use std::sync::mpsc::{self, Receiver, TryRecvError};
 use std::thread;
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use kickcache_daemon::control::client::{Client, ClientError};
 use kickcache_daemon::control::report::Report;
 
-/// When it is asked, and what for an answer is awaited.
+/// The time of the next request, and the pending answer.
 pub(super) struct Asking {
     every: Duration,
     due: Instant,
@@ -15,12 +15,12 @@ pub(super) struct Asking {
 }
 
 impl Asking {
-    /// It was asked just now.
+    /// A request was just sent.
     pub(super) fn new(every: Duration) -> Asking {
         Asking { every, due: Instant::now() + every, awaited: None }
     }
 
-    /// Asks when it is time to; an answer that came.
+    /// Sends a request when it is due; returns an answer that arrived.
     pub(super) fn poll(&mut self, client: impl FnOnce() -> Client) -> Option<Result<Report, ClientError>> {
         let Some(awaited) = &self.awaited else {
             if Instant::now() >= self.due {
@@ -39,7 +39,7 @@ impl Asking {
 
     fn ask(&mut self, client: Client) {
         let (sender, receiver) = mpsc::channel();
-        // Nobody may look any more; without a thread it is asked again later.
+        // The receiver may be dropped; without a thread the request is repeated later.
         let ask = move || drop(sender.send(client.status()));
         let _ = thread::Builder::new().name("asking".into()).spawn(ask);
         self.awaited = Some(receiver);

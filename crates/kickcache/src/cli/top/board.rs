@@ -1,4 +1,4 @@
-//! What is known of a daemon, in which order it is shown, and which volume is looked at.
+//! The shown state of a daemon, its sort order, and the selected volume.
 
 use std::cmp::Ordering;
 use std::time::Instant;
@@ -7,14 +7,14 @@ use kickcache_daemon::control::report::{Report, UnservedReport};
 
 use crate::cli::top::volume_line::VolumeLine;
 
-/// The daemon as it was last heard of.
+/// The daemon at its last report.
 #[derive(Default)]
 pub(super) struct Board {
     pub(super) volumes: Vec<VolumeLine>,
     pub(super) head: String,
     pub(super) uptime_seconds: f64,
     pub(super) unserved: Vec<UnservedReport>,
-    /// Why nothing newer is known.
+    /// The reason why there is no newer report.
     pub(super) missed: Option<String>,
     pub(super) order: Order,
     pub(super) direction: Direction,
@@ -24,7 +24,7 @@ pub(super) struct Board {
     at: Option<Instant>,
 }
 
-/// What volumes are sorted by.
+/// The columns that volumes can be sorted by.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) enum Order {
     #[default]
@@ -55,7 +55,7 @@ pub(super) enum Detail {
     Shown,
 }
 
-/// How somebody turns the board.
+/// A user's change of the view.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Look {
     Before,
@@ -67,7 +67,7 @@ pub(super) enum Look {
 }
 
 impl Board {
-    /// Takes in what a daemon says of itself.
+    /// Takes a new report of a daemon.
     pub(super) fn take(&mut self, at: Instant, report: Report) {
         let seconds = self.at.map_or(1.0, |before| at.duration_since(before).as_secs_f64().max(1e-3));
         // Another daemon counts from 0.

@@ -1,10 +1,10 @@
-//! What keys are for.
+//! The meaning of keys.
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
 use crate::cli::top::board::Look;
 
-/// What somebody wants who pressed a key.
+/// The command of a pressed key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Wish {
     End,

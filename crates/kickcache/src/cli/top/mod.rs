@@ -1,7 +1,7 @@
 //! `kickcache top`: the volumes of a daemon in a terminal, moving.
 //!
-//! * `board`: what is known, and which part of it is looked at; `volume_line`: a volume of it.
-//! * `view`: how it looks; `keys`: what keys do; `asking`: where the answers come from.
+//! * `board`: the shown state, and its selected part; `volume_line`: a volume of that part.
+//! * `view`: the layout; `keys`: the meaning of keys; `asking`: the source of the reports.
 
 mod asking;
 mod board;
@@ -39,13 +39,13 @@ Keys:
   q, Esc, Ctrl-C   end
 
 It needs a terminal of 80 columns and 24 lines for all columns. Rates are those of the last span; the bars show
-the requests a second of the spans before. `status` prints the same once, and more.";
+the requests a second of the spans before. `status` prints more, once.";
 
 /// Watch the volumes of a daemon: rates, hit ratios, latency, dirty data, in a terminal
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct TopArgs {
-    /// Ask the daemon every SECONDS
+    /// Interval between requests to the daemon, 0.1 to 86400 seconds
     #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = parse_seconds)]
     every: Duration,
     #[command(flatten)]
@@ -62,7 +62,7 @@ impl TopArgs {
         let _output = OutputWatch::start(|| Exit::Interrupted.end_process())?;
         interrupt.end_hanging_process(|| drop(disable_raw_mode()))?;
         let mut board = Board::default();
-        // Who has no daemon hears it in the terminal as it was.
+        // Without a daemon, the error is printed before the terminal changes its mode.
         let client = self.control.client();
         board.take(Instant::now(), interrupt.wait_for(move || Ok(client.status()))??);
         let mut terminal = ratatui::try_init()?;

@@ -1,4 +1,4 @@
-//! What `top` shows, in terminals of several sizes.
+//! The output of `top`, in terminals of several sizes.
 
 use std::time::{Duration, Instant};
 
@@ -56,7 +56,7 @@ fn names(lines: &[String]) -> Vec<&str> {
 }
 
 #[test]
-fn a_screen_of_80_by_24_has_all_columns_and_the_bars() {
+fn an_80_by_24_screen_has_all_columns_and_bars() {
     let lines = screen(&board(9), 80, 24);
     assert!(lines[0].starts_with(" kickcache 0.1.0, process 7, up 9"), "{}", lines[0]);
     assert!(lines[0].ends_with("3 volumes, 1.0k requests/s, 5 MiB dirty"), "{}", lines[0]);
@@ -87,7 +87,7 @@ fn a_narrow_screen_leaves_columns_out_from_the_end() {
 }
 
 #[test]
-fn volumes_are_sorted_by_what_was_asked_for() {
+fn volumes_are_sorted_by_the_selected_column() {
     let mut board = board(3);
     assert_eq!(names(&screen(&board, 80, 24)), ["a-busy", "dirty", "idle"]);
     board.turn(Look::Around);
@@ -140,7 +140,7 @@ fn details_have_the_rates_and_the_charts_of_a_volume() {
 }
 
 #[test]
-fn a_daemon_that_does_not_answer_is_told_of_and_one_that_is_new_begins_anew() {
+fn a_silent_daemon_is_reported_and_a_new_one_reset() {
     let mut board = board(9);
     board.miss("no kickcache daemon answers".into());
     assert!(screen(&board, 80, 24)[1].contains("no kickcache daemon answers"));
@@ -150,7 +150,7 @@ fn a_daemon_that_does_not_answer_is_told_of_and_one_that_is_new_begins_anew() {
 }
 
 #[test]
-fn keys_do_what_the_help_says() {
+fn keys_match_the_help() {
     let press = |code, modifiers| wish(KeyEvent::new(code, modifiers));
     let plain = |code| press(code, KeyModifiers::NONE);
     for code in [KeyCode::Char('q'), KeyCode::Esc] {

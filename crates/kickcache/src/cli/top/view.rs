@@ -13,7 +13,8 @@ use ratatui::widgets::{Block, Cell, Paragraph, Row, Sparkline, Table, TableState
 use crate::cli::top::board::{Board, Detail, Direction, Order};
 use crate::cli::top::volume_line::{VolumeLine, whole};
 
-/// Heading, width and order of each column; those at the end leave first. Bars fill what is left.
+/// Heading, width and order of each column; the last ones are dropped first if there is no room. Bars fill
+/// the remaining width.
 const COLUMNS: [(&str, u16, Option<Order>); 7] = [
     ("VOLUME", 14, Some(Order::Name)),
     ("REQ/S", 7, Some(Order::Requests)),
@@ -141,13 +142,13 @@ fn millis(time: Option<f64>) -> String {
     )
 }
 
-/// The latest numbers as bars, the highest of them as high as a line.
+/// The latest numbers as bars; the highest number is as high as a line.
 fn bar_text(numbers: &VecDeque<u64>, width: usize) -> String {
     let shown = numbers.len().saturating_sub(width);
     let most = numbers.iter().skip(shown).copied().max().unwrap_or(0);
     let bar = |number: &u64| match (*number, most) {
         (0, _) | (_, 0) => ' ',
-        // Rounded up: what is not nothing is seen.
+        // Rounded up, so that every number above 0 is visible.
         (number, most) => BARS[usize::try_from((number * 8).div_ceil(most) - 1).unwrap_or(7).min(7)],
     };
     numbers.iter().skip(shown).map(bar).collect()

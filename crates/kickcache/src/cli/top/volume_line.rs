@@ -1,4 +1,4 @@
-//! A volume: what it did in the last span, and its requests in the spans before.
+//! A volume: its rates in the last interval, and its requests in the earlier ones.
 
 use std::collections::VecDeque;
 
@@ -19,7 +19,7 @@ pub(super) struct VolumeLine {
     pub(super) read_micros: VecDeque<u64>,
 }
 
-/// What it did, a second's worth.
+/// Rates a second.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub(super) struct Rates {
     pub(super) reads: f64,
@@ -27,7 +27,7 @@ pub(super) struct Rates {
     pub(super) read_bytes: f64,
     pub(super) write_bytes: f64,
     pub(super) writeback_bytes: f64,
-    /// Blocks of reads that were hits, and all of them.
+    /// Blocks of reads that were hits, and blocks of all reads.
     pub(super) hit_blocks: u64,
     pub(super) read_blocks: u64,
     /// Milliseconds, if there were any.
@@ -36,7 +36,7 @@ pub(super) struct Rates {
 }
 
 impl VolumeLine {
-    /// A volume whose line before this one may be known, of some seconds ago.
+    /// A volume, with its previous line of some seconds ago, if there is one.
     pub(super) fn new(
         cache: &CacheReport,
         report: VolumeReport,
@@ -58,7 +58,7 @@ impl VolumeLine {
         (read_blocks > 0).then(|| hit_blocks as f64 / read_blocks as f64)
     }
 
-    /// A word on what is wrong with it, if something is.
+    /// A word for the volume's problem, if it has one.
     pub(super) fn trouble(&self) -> Option<&'static str> {
         let volume = &self.report;
         match () {

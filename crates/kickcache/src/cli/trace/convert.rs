@@ -22,34 +22,34 @@ Examples:
   kickcache trace convert dev.csv.xz -o dev.kct --to kickcache
   blkparse -i sdb | kickcache trace convert - -o - --to csv | xz > sdb.csv.xz
 
-Read: kickcache, csv, blkparse, blktrace, iolog, msr, spc, alibaba, tencent, found by looking at the
-beginning; plain, packed by xz, gzip or zstd, or in a tar archive. Written: the same but blktrace; `iolog` is fio's
-version 3, with times, and `iolog-v2` version 2, without. What a format cannot say is counted and
-told: only kickcache has zeroes, and besides it only blkparse has FUA.
+Input: kickcache, csv, blkparse, blktrace, iolog, msr, spc, alibaba, tencent, detected from the
+first lines; plain, packed by xz, gzip or zstd, or in a tar archive. Output: the same except blktrace; `iolog` is fio's
+version 3, with times, and `iolog-v2` version 2, without. Properties that a format cannot express are
+counted and reported: only kickcache has zeroes, and only kickcache and blkparse have FUA.
 
-Exit codes: 0 all of the trace was converted; 1 parts of it make no sense (the rest is written);
-2 it cannot be read, or is no trace.";
+Exit codes: 0 all of the trace was converted; 1 parts of it are invalid (the rest is written);
+2 it cannot be read, or is not a trace.";
 
-/// Quoted parts that make no sense.
+/// The most invalid parts that are quoted.
 const QUOTED_MAX: u64 = 5;
 
 /// Convert a trace to another format
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ConvertArgs {
-    /// The trace; `-` is standard input
+    /// Input trace; `-` is standard input
     #[arg(value_name = "IN")]
     input: PathBuf,
-    /// Where it goes; `-` is standard output. What stands there is replaced once all was read
+    /// Output file; `-` is standard output. An existing file is replaced after the whole input is read
     #[arg(short, long, value_name = "OUT")]
     output: PathBuf,
     /// The format to write
     #[arg(long, value_name = "FORMAT", value_parser = parse_target)]
     to: Target,
-    /// The format that is read, if it is not to be found out
+    /// The format of the input [default: detected]
     #[arg(long, value_name = "FORMAT", value_parser = parse_format)]
     from: Option<Format>,
-    /// Of fio's logs: the file or device that the accesses are for [default: the volume's name]
+    /// For fio's logs: the file or device of the accesses [default: the volume's name]
     #[arg(long, value_name = "NAME", value_parser = parse_file)]
     file: Option<String>,
 }
@@ -57,7 +57,7 @@ pub(crate) struct ConvertArgs {
 fn parse_target(text: &str) -> Result<Target, String> {
     let names = || Target::ALL.map(Target::name).join(", ");
     let found = Target::ALL.into_iter().find(|target| target.name() == text);
-    found.ok_or_else(|| format!("`{text}` is no format that can be written; use one of {}", names()))
+    found.ok_or_else(|| format!("`{text}` is not a format that can be written; use one of {}", names()))
 }
 
 /// fio's logs separate names by spaces.
@@ -66,11 +66,11 @@ fn parse_file(text: &str) -> Result<String, String> {
     if is_word {
         Ok(text.into())
     } else {
-        Err(format!("`{text}` is no name that fio reads: it has a space, or more than 255 bytes"))
+        Err(format!("`{text}` is not a name that fio can read: it has a space, or more than 255 bytes"))
     }
 }
 
-/// What was converted.
+/// The counts of a conversion.
 struct Converted {
     count: u64,
     lacks: Lacks,
@@ -90,7 +90,7 @@ impl ConvertArgs {
         self.check_whole(converted.bad)
     }
 
-    /// What was written is right as far as it goes; whoever relies on it has to know that it is not all.
+    /// The written part is correct but incomplete; the exit code makes this known to scripts.
     fn check_whole(&self, bad: u64) -> Result<(), Failure> {
         if bad == 0 {
             return Ok(());
@@ -98,7 +98,7 @@ impl ConvertArgs {
         let parts =
             if bad == 1 { "one part makes".into() } else { format!("{} parts make", show_count(bad)) };
         let input = if self.is_stdin() { "standard input".into() } else { self.input.display().to_string() };
-        let sentence = format!("{input}: {parts} no sense, and what was written is without");
+        let sentence = format!("{input}: {parts} invalid, and missing in the output");
         Err(Failure { exit: Exit::Failed, error: anyhow::Error::msg(sentence) })
     }
 
@@ -120,7 +120,8 @@ impl ConvertArgs {
         Failure::usage(format!("the trace {} cannot be used: {error}", self.input.display()))
     }
 
-    /// Writes to standard output, to what is no regular file, or to a file that takes its place when it is whole.
+    /// Writes to standard output, to a pipe or device, or to a new file that replaces the old one when it is
+    /// complete.
     fn write_out(&self, trace: &mut TraceFile, out: &mut dyn Write) -> Result<Converted, Failure> {
         if self.output.as_os_str() == "-" {
             // A file holds the bytes of its format; a terminal shows text.
@@ -174,7 +175,7 @@ impl ConvertArgs {
         Ok((out, Converted { count, lacks, bad, repairs: trace.repairs() }))
     }
 
-    /// The next record; what makes no sense is counted, and the first of it quoted.
+    /// The next record; invalid parts are counted, and the first few are quoted.
     fn next(
         &self,
         trace: &mut TraceFile,

@@ -1,4 +1,4 @@
-//! `kickcache trace info`: what is in a trace.
+//! `kickcache trace info`: shows the content of a trace.
 
 use std::path::PathBuf;
 
@@ -28,14 +28,14 @@ flushes, discards and zeroes. LOST are records that `kickcache record` could not
 Exit codes: 0 all of each trace was read; 1 parts of one make no sense (the figures are of the
 rest); 2 a file cannot be read, or is no trace.";
 
-/// Show what is in traces: accesses, bytes, footprint, span
+/// Show the content of traces: accesses, bytes, footprint, span
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct InfoArgs {
     /// Trace files; `-` is standard input
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
-    /// The format, if it is not to be found out
+    /// Format of the traces [default: detected]
     #[arg(long, value_name = "NAME", value_parser = parse_format)]
     format: Option<Format>,
     /// Print JSON
@@ -43,7 +43,7 @@ pub(crate) struct InfoArgs {
     json: bool,
 }
 
-/// What is in a trace.
+/// The content of a trace.
 struct Surveyed {
     name: String,
     survey: Survey,
@@ -84,7 +84,7 @@ impl InfoArgs {
     }
 }
 
-/// What was shown is right as far as it goes; whoever relies on it has to know that it is not all.
+/// The shown figures are correct for the intact part only; the exit code makes this known to scripts.
 fn check_whole(surveys: &[Surveyed]) -> Result<(), Failure> {
     let damaged = surveys.iter().filter(|surveyed| surveyed.survey.bad_lines > 0);
     let names: Vec<&str> = damaged.map(|surveyed| surveyed.name.as_str()).collect();

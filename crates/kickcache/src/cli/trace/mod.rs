@@ -11,11 +11,11 @@ use crate::user_text::Printer;
 
 const EXAMPLES: &str = "\
 Examples:
-  kickcache trace info vm1.kct                                  what is in it
+  kickcache trace info vm1.kct                                  its content
   kickcache trace convert vm1.kct -o vm1.log --to iolog         for fio --read_iolog
   blkparse -i sdb | kickcache trace convert - -o sdb.kct --to kickcache";
 
-/// Look at traces and convert them: recordings of kickcache, blkparse, fio, CSV
+/// Show and convert traces: recordings of kickcache, blkparse, fio, CSV
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, arg_required_else_help = true)]
 pub(crate) struct TraceArgs {

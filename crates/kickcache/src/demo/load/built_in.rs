@@ -14,13 +14,13 @@ use crate::demo::workload::JobLoad;
 
 /// Longest time between two looks at the clock.
 const PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
-/// How often the watch is told.
+/// The interval of progress reports.
 const GLANCE_EVERY: Duration = Duration::from_millis(100);
 
 /// Runs the load.
 ///
 /// # Errors
-/// If a connection or a request fails, wrong data comes, or the watch wants it to end.
+/// If a connection or a request fails, a read returns wrong data, or the watch ends the run.
 pub(crate) fn run(run: &Run<'_>, watch: Watch<'_>) -> anyhow::Result<Vec<JobMeasure>> {
     let mut jobs =
         run.jobs.iter().map(|load| JobConnection::connect(run, load)).collect::<Result<Vec<_>, _>>()?;
@@ -44,7 +44,7 @@ pub(crate) fn run(run: &Run<'_>, watch: Watch<'_>) -> anyhow::Result<Vec<JobMeas
     jobs.into_iter().map(JobConnection::finish).collect()
 }
 
-/// Sleeps until a reply comes or the pause is over.
+/// Sleeps until a reply arrives or the pause is over.
 fn wait(jobs: &[JobConnection]) -> anyhow::Result<()> {
     let mut sockets: Vec<PollFd<'_>> =
         jobs.iter().map(|job| PollFd::new(&job.receiver, PollFlags::IN)).collect();
@@ -130,7 +130,7 @@ impl JobConnection {
         Ok(Some(place))
     }
 
-    /// Takes the last replies, so that the server has nothing left to do.
+    /// Takes the last replies, so that the server has no request left.
     fn finish(mut self) -> anyhow::Result<JobMeasure> {
         while self.sender.in_flight() > 0 {
             self.receiver.receive()?;

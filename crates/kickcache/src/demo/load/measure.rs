@@ -1,4 +1,4 @@
-//! What a job of a run gave: latencies, and operations over time.
+//! The results of a job of a run: latencies, and operations over time.
 
 use std::time::Duration;
 
@@ -8,12 +8,12 @@ use crate::demo::result::{Figures, Phase, PhaseResult};
 
 /// Length of an interval of the series.
 pub(crate) const INTERVAL: Duration = Duration::from_millis(100);
-/// Longest latency that is told apart, in nanoseconds.
+/// The longest latency that is counted exactly, in nanoseconds.
 const LATENCY_MAX: u64 = 60_000_000_000;
 /// Digits of a latency that are kept.
 const DIGITS: u8 = 3;
 
-/// What a job gave.
+/// The results of a job.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct JobMeasure {
     /// Latencies in nanoseconds.
@@ -23,7 +23,7 @@ pub(crate) struct JobMeasure {
 }
 
 impl JobMeasure {
-    /// Nothing yet.
+    /// Without operations.
     pub(crate) fn new() -> JobMeasure {
         let latencies = Histogram::new_with_bounds(1, LATENCY_MAX, DIGITS).expect("these bounds are valid");
         JobMeasure { latencies, series: Vec::new() }

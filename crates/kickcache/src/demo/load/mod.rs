@@ -1,4 +1,4 @@
-//! Who makes the load, and what is measured of it.
+//! The programs that make the load, and its measurement.
 
 pub(crate) mod built_in;
 pub(crate) mod fio;
@@ -16,9 +16,9 @@ pub(crate) struct Run<'a> {
     pub(crate) socket: &'a Path,
     /// Its name.
     pub(crate) export: &'a str,
-    /// What it holds.
+    /// The content of the export.
     pub(crate) content: Content,
-    /// What the jobs ask for.
+    /// The requests of the jobs.
     pub(crate) jobs: &'a [JobLoad],
     /// Requests of a job in flight.
     pub(crate) depth: usize,

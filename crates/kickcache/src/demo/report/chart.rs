@@ -1,4 +1,4 @@
-//! The picture: IOPS over time, one panel a run beside the other, on a common logarithmic scale.
+//! The chart: IOPS over time, one panel for each run, on a common logarithmic scale.
 
 use std::io;
 
@@ -13,7 +13,7 @@ const WIDTH: usize = 73;
 const AXIS: usize = 6;
 /// A panel has room for its name.
 const PANEL_MIN: usize = 10;
-/// Parts of a row that can be told apart.
+/// The number of distinguishable parts of a row.
 const STEPS: usize = 8;
 const BARS: [char; STEPS + 1] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
@@ -22,7 +22,7 @@ const BARS: [char; STEPS + 1] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', 
 pub enum Colours {
     /// None.
     Plain,
-    /// Those of the terminal.
+    /// The colours of the terminal.
     Ansi,
 }
 
@@ -136,7 +136,7 @@ impl Scale {
         Some(Scale { low, high })
     }
 
-    /// The height in steps; something that is not nothing is at least one step high.
+    /// The height in steps; a value above 0 is at least one step high.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -151,7 +151,7 @@ impl Scale {
         ((part * steps as f64).round() as usize).clamp(1, steps)
     }
 
-    /// The power of ten that lies in a row, if one does.
+    /// The power of ten in a row, if there is one.
     fn label(&self, row: usize) -> String {
         let labels = [("1", 1), ("10", 10), ("100", 100), ("1k", 1_000), ("10k", 10_000)];
         let labels = labels.into_iter().chain([("100k", 100_000), ("1M", 1_000_000)]);

@@ -1,4 +1,4 @@
-//! What the figures say, in three sentences.
+//! The conclusions from the figures, in three sentences.
 
 use kickcache_units::show_count;
 
@@ -7,11 +7,11 @@ use crate::demo::result::{DemoResult, Phase, PhaseResult};
 
 /// How many times the slow disk's speed is worth a mention.
 const NOTABLE: u64 = 10;
-/// Shorter runs, in milliseconds, say nothing.
+/// Shorter runs, in milliseconds, permit no conclusion.
 const MILLIS_MIN: u64 = 8_000;
 /// The part of the processors that other programs may take.
 const OTHERS_MAX: f64 = 0.05;
-/// Span over which a speed is taken, in milliseconds.
+/// The interval of a speed, in milliseconds.
 const SPAN: u64 = 1_000;
 
 /// One sentence for each of the runs with a cache.
@@ -54,7 +54,7 @@ struct Seconds {
 }
 
 impl Seconds {
-    /// Those of a run from a point on, in milliseconds from its start.
+    /// The seconds of a run from a point on, in milliseconds from its start.
     fn of(phase: &PhaseResult, from: u64) -> Seconds {
         let first = from.div_ceil(SPAN);
         let seconds = first..phase.millis / SPAN;
@@ -69,7 +69,8 @@ impl Seconds {
     }
 }
 
-/// One run of each says that there is a difference only if no second of one is as fast as any of the other.
+/// With one run of each, there is a difference only if every second of one run is faster than every second of
+/// the other.
 fn of_stale(cold: &PhaseResult, stale: &PhaseResult) -> String {
     let [before, after] = [cold, stale].map(|phase| Seconds::of(phase, phase.millis / 2));
     let loss = (1.0 - factor(stale.total.iops, cold.total.iops)) * 100.0;
@@ -99,7 +100,7 @@ fn of_restart(before: &PhaseResult, restart: &PhaseResult) -> String {
     )
 }
 
-/// What forbids to conclude anything.
+/// The reasons why no conclusion is possible.
 pub(crate) fn warnings(result: &DemoResult) -> Vec<String> {
     let mut warnings = Vec::new();
     let longest = result.phases.iter().map(|phase| phase.millis).max().unwrap_or(0);

@@ -24,7 +24,7 @@ pub(crate) fn print(result: &DemoResult, colours: Colours, out: &mut dyn Printer
     writeln!(out, "IOPS over time, on a logarithmic scale:\n")?;
     chart::print(&result.phases, colours, out)?;
     writeln!(out)?;
-    // What matters comes last: a terminal of 24 lines ends with it.
+    // The main results are printed last: a terminal of 24 lines ends with them.
     writeln!(out, "{}{}\n", table::table(result), table::SPEED_UP)?;
     for sentence in conclusions::conclusions(result).iter().chain(&conclusions::warnings(result)) {
         writeln!(out, "{}", folded(sentence))?;

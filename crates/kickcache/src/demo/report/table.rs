@@ -7,10 +7,10 @@ use crate::demo::result::{DemoResult, Phase, PhaseResult};
 
 /// Width of the first column.
 const NAME: usize = 12;
-/// Span over which a speed is taken, in milliseconds.
+/// The interval of a speed, in milliseconds.
 const SPAN: u64 = 1_000;
 
-/// What a speed-up is, below the table.
+/// The definition of a speed-up, below the table.
 pub(crate) const SPEED_UP: &str =
     "Speed-up: times the slow disk's IOPS; of the run, and min-max of its seconds.";
 
@@ -40,7 +40,8 @@ fn line(name: &str, iops: &str, jobs: &str, rest: [String; 5]) -> String {
     format!("{name:NAME$}{iops:>7}{jobs}{hits:>8}{p50:>8}{p99:>8}{p99_9:>8}{factor:>13}\n")
 }
 
-/// The speed-ups of the slowest and of the fastest second of a run; of all of it, if it has no whole second.
+/// The speed-ups of the slowest and of the fastest second of a run; of the whole run, if it has no whole
+/// second.
 fn seconds(phase: &PhaseResult, base: u64) -> String {
     let rates = (0..phase.millis / SPAN).map(|at| phase.iops_between(at * SPAN, (at + 1) * SPAN));
     let least = rates.clone().min().unwrap_or(phase.total.iops);

@@ -108,7 +108,7 @@ fn chart(result: &DemoResult, colours: Colours) -> String {
 }
 
 #[test]
-fn colours_change_nothing_but_the_colour() {
+fn colours_change_only_the_colour() {
     let plain = chart(&result(), Colours::Plain);
     let mut colourful = chart(&result(), Colours::Ansi);
     assert!(colourful.contains("\x1b[31m"));

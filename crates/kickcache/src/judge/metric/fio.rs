@@ -49,7 +49,7 @@ impl FioReport {
     /// A figure of all jobs together.
     ///
     /// # Errors
-    /// A sentence, if fio failed, or did not print what is needed for it.
+    /// A sentence, if fio failed, or its output lacks a needed figure.
     pub(super) fn figure(&self, figure: Figure) -> Result<f64, String> {
         if let Some(job) = self.jobs.iter().find(|job| job.error != 0) {
             return Err(format!("fio's job `{}` failed with errno {}", job.jobname, job.error));

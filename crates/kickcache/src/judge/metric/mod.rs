@@ -14,14 +14,14 @@ use crate::judge::metric::figure::Figure;
 use crate::judge::metric::printed::Printed;
 use crate::judge::process::Run;
 
-/// What of a run is compared.
+/// The compared figure of a run.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Metric {
     /// Time from start to end.
     Time,
     /// Time of processors.
     CpuTime,
-    /// A figure of fio, of a stored run, or what the command says of itself by that name.
+    /// A figure of fio, of a stored run, or a figure with that name that the command prints.
     Figure(Figure),
     /// The last line that the command prints.
     Number,
@@ -49,7 +49,7 @@ impl Worse {
         }
     }
 
-    /// The ratio of the new value to the good one that a loss is.
+    /// The ratio of the new value to the good one for a loss.
     pub fn ratio(self, loss: f64) -> f64 {
         match self {
             Worse::Higher => loss.exp(),
@@ -59,7 +59,7 @@ impl Worse {
 }
 
 impl Metric {
-    /// Which way is worse, if its name says that.
+    /// The direction that is worse, if the name of the metric implies it.
     pub fn worse(&self) -> Option<Worse> {
         match self {
             Metric::Time | Metric::CpuTime => Some(Worse::Higher),
@@ -115,8 +115,8 @@ impl Metric {
 fn number_at(output: &str, pointer: &str) -> Result<f64, String> {
     let json = printed::json(output).ok_or("it printed no JSON")?;
     let found =
-        json.pointer(pointer).ok_or_else(|| format!("the JSON that it printed has nothing at {pointer}"))?;
-    found.as_f64().ok_or_else(|| format!("at {pointer} of the JSON that it printed stands no number"))
+        json.pointer(pointer).ok_or_else(|| format!("the JSON of its output has no value at {pointer}"))?;
+    found.as_f64().ok_or_else(|| format!("the JSON of its output has no number at {pointer}"))
 }
 
 impl FromStr for Metric {

@@ -1,4 +1,4 @@
-//! What a command printed, and what kind of report that is.
+//! The output of a command, and the kind of report in it.
 
 use kickcache_model::result::RunResult;
 use serde::Deserialize;
@@ -19,7 +19,7 @@ pub(super) enum Printed {
 }
 
 impl Printed {
-    /// Finds out what it is.
+    /// Detects the kind of the output.
     ///
     /// # Errors
     /// A sentence, if it is none of these.
@@ -60,7 +60,7 @@ impl Printed {
     }
 }
 
-/// The JSON that stands in the output, from the first line on that begins it: programs say other things before.
+/// The JSON in the output, from the first line that begins it: programs may print other lines before.
 pub(super) fn json(output: &str) -> Option<Value> {
     let starts = std::iter::once(0).chain(output.match_indices('\n').map(|(at, _)| at + 1));
     let mut starts = starts.filter(|at| output[*at..].starts_with(['{', '[']));

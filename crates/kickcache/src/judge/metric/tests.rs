@@ -93,7 +93,7 @@ fn commands_may_print_their_own_numbers() {
 }
 
 #[test]
-fn what_cannot_be_compared_is_refused_with_a_sentence() {
+fn incomparable_output_is_refused_with_a_sentence() {
     let faults = [
         ("number", "", "the last line that it printed, ``, is not a number"),
         ("number", "42 MB/s", "the last line that it printed, `42 MB/s`, is not a number"),
@@ -101,8 +101,8 @@ fn what_cannot_be_compared_is_refused_with_a_sentence() {
         ("number", "nan", "number is NaN; only numbers above 0 can be compared"),
         ("number", "-3", "number is -3; only numbers above 0 can be compared"),
         ("json:/a", "no", "it printed no JSON"),
-        ("json:/a", "{}", "the JSON that it printed has nothing at /a"),
-        ("json:/a", "{\"a\": \"1\"}", "at /a of the JSON that it printed stands no number"),
+        ("json:/a", "{}", "the JSON of its output has no value at /a"),
+        ("json:/a", "{\"a\": \"1\"}", "the JSON of its output has no number at /a"),
         ("iops", "{\"fio version\": \"3\"}", "fio's report is not understood: missing field `jobs`"),
     ];
     for (metric, output, sentence) in faults {
@@ -113,7 +113,7 @@ fn what_cannot_be_compared_is_refused_with_a_sentence() {
 }
 
 #[test]
-fn a_loss_is_a_number_also_where_the_ratio_is_none() {
+fn a_loss_is_a_number_even_without_a_ratio() {
     for worse in [Worse::Higher, Worse::Lower] {
         assert!(worse.loss(1e-320, 1e300).is_finite() && worse.loss(1e300, 1e-320).is_finite());
         assert_eq!(worse.loss(3.0, 3.0), 0.0);

@@ -28,7 +28,7 @@ pub struct Rules {
 /// One round: a run of each side.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Round {
-    /// Who ran first.
+    /// The side that ran first.
     pub first: Side,
     /// The metric of the known-good command, or of the control.
     pub good: f64,
@@ -36,7 +36,7 @@ pub struct Round {
     pub new: f64,
 }
 
-/// A comparison on its way.
+/// A comparison in progress.
 #[derive(Debug)]
 pub struct Judge {
     rules: Rules,
@@ -46,7 +46,7 @@ pub struct Judge {
     stored: Option<Comparison>,
 }
 
-/// What a stored result adds.
+/// The data that a stored result adds.
 #[derive(Debug)]
 struct Comparison {
     drift: Drift,
@@ -58,7 +58,7 @@ struct Comparison {
 pub type Runner<'a> = dyn FnMut(Side) -> Result<f64, RunFailure> + 'a;
 
 impl Judge {
-    /// Nothing yet; with a stored result, the known-good command is its control.
+    /// A comparison without rounds; with a stored result, the known-good command is its control.
     ///
     /// # Errors
     /// If the stored result is too noisy.
@@ -100,7 +100,7 @@ impl Judge {
     fn pair(&self, first: Side, runner: &mut Runner<'_>) -> Result<Round, NoVerdict> {
         let mut run = |side: Side| match runner(side) {
             Ok(value) => Ok(value),
-            // Nobody knows yet whether the known-good command works: if not, that is what stands in the way.
+            // The known-good command may fail as well: then its failure is reported instead.
             Err(failure @ RunFailure::Failed(_)) if side == Side::New && self.rounds.is_empty() => {
                 match runner(Side::Good) {
                     Ok(_) => Err(NoVerdict::of(side, failure)),
@@ -114,13 +114,13 @@ impl Judge {
         Ok(Round { first, good, new })
     }
 
-    /// A control that may have drifted forbids a verdict; one that surely has ends the rounds.
+    /// A control that may have drifted prevents a verdict; one that has certainly drifted ends the rounds.
     fn check_drift(&self, verdict: Option<Verdict>) -> Result<(), NoVerdict> {
         let Some(stored) = &self.stored else { return Ok(()) };
         match (stored.drift.standing(), verdict) {
             (Standing::Drifted, _) | (Standing::Doubtful, Some(_)) => Err(NoVerdict::Skip(format!(
-                "the control is {} what was stored, and a quarter of the margin is all that it may have changed: the \
-                 machine is not what it was",
+                "the control is {} the stored value, but at most a quarter of the margin is allowed: the \
+                 machine has changed",
                 show_ratio(self.drift().unwrap_or(1.0))
             ))),
             (Standing::Same, _) | (Standing::Doubtful, None) => Ok(()),
@@ -132,7 +132,7 @@ impl Judge {
         &self.rounds
     }
 
-    /// The test, as far as it has come.
+    /// The present state of the test.
     pub fn test(&self) -> &PairTest {
         &self.test
     }
@@ -142,7 +142,7 @@ impl Judge {
         &self.rules
     }
 
-    /// The control now, as a multiple of what was stored.
+    /// The present control, as a multiple of the stored one.
     pub fn drift(&self) -> Option<f64> {
         self.stored.as_ref()?.drift.change().map(f64::exp)
     }

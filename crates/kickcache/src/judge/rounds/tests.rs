@@ -26,7 +26,7 @@ fn stored(control: f64, good: f64) -> StoredResult {
 }
 
 #[test]
-fn a_coin_decides_who_is_first_and_the_seed_decides_the_coin() {
+fn a_coin_decides_the_order_and_the_seed_the_coin() {
     let orders = |seed| {
         let rules = Rules { seed, ..rules(100) };
         let (judge, _) = judge(Judge::new(rules, None).unwrap(), &mut steady(100.0, 92.0));
@@ -52,7 +52,7 @@ fn rounds_end() {
 }
 
 #[test]
-fn a_new_command_that_fails_is_skipped_unless_the_good_one_fails_too() {
+fn a_failing_new_command_is_skipped_if_the_good_works() {
     for seed in 0..8 {
         let judge_of = || Judge::new(Rules { seed, ..rules(9) }, None).unwrap();
         let mut new_fails = |side| match side {

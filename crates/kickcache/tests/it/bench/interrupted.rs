@@ -58,42 +58,49 @@ fn is_alive(process: u32) -> bool {
     stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with('Z'))
 }
 
+/// Waits for the end of a bench, for less long than its executables hang.
+fn end_of(bench: &mut Child) {
+    let begun = Instant::now();
+    while bench.try_wait().unwrap().is_none() {
+        assert!(begun.elapsed() < Duration::from_secs(300), "it does not end");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
 /// Ends a bench whose executable hangs; gives what it said.
-fn end(cases: &str, longest: Duration) -> String {
+fn end(cases: &str) -> String {
     let scratch = Scratch::new();
-    let child = bench(&executable(&scratch, cases)).spawn().unwrap();
+    let mut child = bench(&executable(&scratch, cases)).spawn().unwrap();
     let hanging = noted(&scratch);
     signal(&child, Signal::INT);
-    let asked = Instant::now();
+    end_of(&mut child);
     let output = child.wait_with_output().unwrap();
-    let took = asked.elapsed();
     assert_eq!(output.status.code(), Some(130), "{}", complaint(&output));
-    assert!(took < longest, "{took:?}");
     assert!(!is_alive(hanging), "it goes on");
     complaint(&output)
 }
 
 #[test]
-fn a_signal_ends_an_executable_that_hangs_with_all_that_it_started() {
+fn a_signal_ends_a_hanging_executable_with_its_children() {
     need_tools!("fio");
-    end("up) sleep 1000 & echo $! > $noted; trap '' TERM; wait; sleep 1000 ;;", Duration::from_secs(10));
+    end("up) sleep 1000 & echo $! > $noted; trap '' TERM; wait; sleep 1000 ;;");
 }
 
 #[test]
 fn a_signal_leaves_some_time_to_down() {
     need_tools!("fio");
-    let said = end("down) sleep 1000 & echo $! > $noted; wait ;;", Duration::from_secs(40));
+    let said = end("down) sleep 1000 & echo $! > $noted; wait ;;");
     assert!(said.contains("waiting up to 15 s for `") && said.contains(" down` did not end"), "{said}");
 }
 
 #[test]
-fn what_an_executable_leaves_running_does_not_hold_the_bench() {
+fn background_processes_of_an_executable_do_not_block_the_bench() {
     need_tools!("fio");
     let scratch = Scratch::new();
-    let cases = "up) sleep 60 & echo $! > $noted ;; down) kill $(cat $noted) ;;";
-    let begun = Instant::now();
-    let output = bench(&executable(&scratch, cases)).output().unwrap();
+    let cases = "up) sleep 1000 & echo $! > $noted ;; down) kill $(cat $noted) ;;";
+    let mut child = bench(&executable(&scratch, cases)).spawn().unwrap();
+    end_of(&mut child);
+    let output = child.wait_with_output().unwrap();
     assert!(output.status.success(), "{}", complaint(&output));
-    assert!(begun.elapsed() < Duration::from_secs(40), "{:?}", begun.elapsed());
     assert!(!is_alive(noted(&scratch)), "down has ended it");
 }

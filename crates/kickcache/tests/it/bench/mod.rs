@@ -61,7 +61,7 @@ fn sum(series: &Value) -> u64 {
 }
 
 #[test]
-fn targets_take_turns_and_nothing_is_left_behind() {
+fn targets_run_in_turns_and_leave_no_files() {
     need_kickcache!();
     need_tools!("fio");
     let scratch = Scratch::new();
@@ -136,11 +136,11 @@ fn compare_with_a_simulation(scratch: &Scratch, result: &Value) {
     fs::write(&measured, "{}").unwrap();
     let output = tools::output(KICKCACHE, ["report".into(), measured]);
     assert_eq!(output.status.code(), Some(2));
-    assert!(complaint(&output).contains("expected what `bench --json`"), "{}", complaint(&output));
+    assert!(complaint(&output).contains("expected the output of `bench --json`"), "{}", complaint(&output));
 }
 
 #[test]
-fn a_file_system_keeps_nothing_but_what_it_had() {
+fn a_file_system_keeps_only_its_own_files() {
     need_tools!("fio");
     let scratch = Scratch::new();
     let directory = scratch.path("fs");
@@ -158,7 +158,7 @@ fn a_file_system_keeps_nothing_but_what_it_had() {
 }
 
 #[test]
-fn data_is_written_over_only_when_that_is_asked_for() {
+fn data_is_overwritten_only_by_explicit_flag() {
     need_kickcache!();
     need_tools!("fio");
     let scratch = Scratch::new();
@@ -185,7 +185,7 @@ fn data_is_written_over_only_when_that_is_asked_for() {
 }
 
 #[test]
-fn a_block_device_and_its_file_system_are_measured_and_nothing_in_use_is_written_to() {
+fn block_devices_in_use_are_never_written_to() {
     need_kickcache!();
     need_tools!("fio", "mkfs.ext4");
     let scratch = Scratch::new();
@@ -239,7 +239,7 @@ impl Drop for Mounted {
 }
 
 #[test]
-fn an_interruption_keeps_what_is_measured_and_cleans_up() {
+fn an_interruption_keeps_the_results_and_cleans_up() {
     need_kickcache!();
     need_tools!("fio");
     let scratch = Scratch::new();
@@ -268,7 +268,7 @@ fn an_interruption_keeps_what_is_measured_and_cleans_up() {
 }
 
 #[test]
-fn a_file_that_cannot_be_written_loses_nothing_but_itself() {
+fn an_unwritable_file_does_not_lose_the_other_outputs() {
     need_kickcache!();
     need_tools!("fio");
     let scratch = Scratch::new();
@@ -285,7 +285,7 @@ fn a_file_that_cannot_be_written_loses_nothing_but_itself() {
 }
 
 #[test]
-fn a_job_without_a_block_is_an_argument_that_is_wrong() {
+fn a_job_without_a_block_is_a_wrong_argument() {
     need_kickcache!();
     for size in ["0", "4095"] {
         let output =
@@ -318,7 +318,7 @@ fn executables_put_other_servers_up_and_take_them_down() {
 }
 
 #[test]
-fn executables_say_what_they_would_do_and_refuse_what_they_cannot() {
+fn executables_describe_and_refuse_their_operations() {
     let say = |name: &str, verb: &str| {
         let scratch = Scratch::new();
         let state = scratch.path("ours");

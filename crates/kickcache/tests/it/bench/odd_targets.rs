@@ -43,7 +43,7 @@ fn is_refused(output: &Output, why: &str) {
 const NAMES: [&str; 6] = ["keep;2", "keep #3", "p${PART}", "line\nbreak", "$pagesize", "a:b=c \\d"];
 
 #[test]
-fn a_path_is_measured_and_written_to_whatever_signs_it_has() {
+fn a_path_with_any_characters_is_measured_and_written() {
     need_tools!("fio");
     let scratch = Scratch::new();
     let neighbours = ["keep", "p4096"].map(|name| scratch.random(name, 4 * MIB, 1));
@@ -78,7 +78,7 @@ fn a_path_is_measured_and_written_to_whatever_signs_it_has() {
 }
 
 #[test]
-fn a_job_removes_nothing_that_it_was_given() {
+fn a_job_never_removes_its_targets() {
     need_tools!("fio");
     let scratch = Scratch::new();
     let file = scratch.random("disk", 4 * MIB, 1);
@@ -114,7 +114,7 @@ fn executable(scratch: &Scratch, file: &Path) -> PathBuf {
 }
 
 #[test]
-fn what_an_executable_names_is_written_to_only_if_it_is_blank_at_first() {
+fn the_target_of_an_executable_is_written_only_if_blank() {
     need_tools!("fio");
     let scratch = Scratch::new();
     let file = scratch.random("disk", 4 * MIB, 1);
@@ -134,7 +134,7 @@ fn what_an_executable_names_is_written_to_only_if_it_is_blank_at_first() {
 }
 
 #[test]
-fn what_cannot_be_opened_without_waiting_is_refused() {
+fn a_target_that_would_block_on_open_is_refused() {
     need_tools!("fio");
     let scratch = Scratch::new();
     let (fifo, socket) = (scratch.path("fifo"), scratch.path("socket"));
@@ -143,15 +143,12 @@ fn what_cannot_be_opened_without_waiting_is_refused() {
     for path in [fifo, socket, "/dev/zero".into()] {
         let target = format!("a={}", path.display());
         let arguments = ["--size", "2M", "--runtime", "1", "--target", &target].map(str::to_owned);
-        is_refused(
-            &command(&arguments).output().unwrap(),
-            "is neither a block device nor a file or directory",
-        );
+        is_refused(&command(&arguments).output().unwrap(), "is not a block device, a file or a directory");
     }
 }
 
 #[test]
-fn holes_are_said_to_be_read_faster_than_data() {
+fn holes_are_reported_as_faster_than_data() {
     need_tools!("fio");
     let scratch = Scratch::new();
     let holes = format!("holes={}", scratch.sparse("holes", 8 * MIB).display());
@@ -195,7 +192,7 @@ fn two_benches_do_not_write_to_one_file_at_once() {
 }
 
 #[test]
-fn a_cache_file_of_another_bench_is_neither_used_nor_removed() {
+fn a_cache_file_of_another_bench_is_kept() {
     need_kickcache!();
     need_tools!("fio");
     let scratch = Scratch::new();

@@ -174,7 +174,7 @@ fn identities_of_older_versions_are_recognised() {
 }
 
 #[test]
-fn a_path_by_place_is_an_identity_if_it_is_named() {
+fn a_path_by_location_is_an_identity_if_named() {
     let tree = Tree::new();
     tree.device("vdb", &[]);
     let place = tree.path("dev/disk/by-path/pci-1");

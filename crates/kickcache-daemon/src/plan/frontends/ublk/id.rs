@@ -11,7 +11,7 @@ const DEVICES_MAX: u32 = 64;
 /// Which of the host's ublk devices a volume is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum UblkId {
-    /// The one that it was before, if that still waits; else the kernel's choice.
+    /// The number of the previous device, if that still waits; otherwise the kernel chooses one.
     Any,
     /// `/dev/ublkbN`.
     Number(u32),
@@ -44,7 +44,10 @@ impl FromStr for UblkId {
     fn from_str(text: &str) -> Result<UblkId, String> {
         match text {
             ANY => Ok(UblkId::Any),
-            "" => Err("no number of a ublk device stands behind the `=`; write 0 to 63, or leave out the `=` for a free one".into()),
+            "" => Err(
+                "no number of a ublk device follows the `=`; write 0 to 63, or omit the `=` for a free one"
+                    .into(),
+            ),
             _ => ublk_number(text).map(UblkId::Number),
         }
     }
@@ -87,7 +90,7 @@ mod tests {
     fn numbers_are_those_that_the_kernel_has() {
         let read = |text: &str| text.parse::<UblkId>();
         assert_eq!((read("any"), read("63")), (Ok(UblkId::Any), Ok(UblkId::Number(63))));
-        assert!(read("").unwrap_err().contains("leave out the `=`"));
+        assert!(read("").unwrap_err().contains("omit the `=`"));
         for text in ["64", "-1", "a", "/dev/ublkb0"] {
             assert!(read(text).unwrap_err().contains(text));
         }

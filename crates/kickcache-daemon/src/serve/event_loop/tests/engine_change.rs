@@ -1,4 +1,4 @@
-//! Another engine in the place of the one that serves.
+//! Replacing the serving engine by another one.
 
 use std::io::{Read, Write};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -40,9 +40,9 @@ fn give_way(served: &Served) -> Result<Former, ServeError> {
     ask(served, |answer| EngineOrder::Change(Box::new(other), answer))
 }
 
-/// The stand-in for an engine has no timers: what is forgotten here waits for ever.
+/// The placeholder for an engine has no timers: a request that is dropped here waits for ever.
 #[test]
-fn what_comes_while_an_engine_gives_way_is_answered_without_another_event() {
+fn requests_during_an_engine_change_are_answered_promptly() {
     let served = Served::new(Limits::default());
     let mut socket = served.raw_transmission();
     let (is_done, count) = (AtomicBool::new(false), AtomicU64::new(0));

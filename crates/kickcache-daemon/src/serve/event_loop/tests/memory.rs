@@ -97,7 +97,7 @@ fn ask(scene: &mut Scene, count: u64) -> UnixStream {
 }
 
 #[test]
-fn a_client_that_takes_no_reply_is_ended_while_others_wait() {
+fn a_client_without_reads_is_dropped_while_others_wait() {
     let mut scene = Scene::new();
     let _greedy = ask(&mut scene, 5);
     scene.turn_until(|scene| scene.waiting() == 1 && scene.used() == 12 << 20);
@@ -118,7 +118,7 @@ fn a_client_that_takes_no_reply_is_ended_while_others_wait() {
 }
 
 #[test]
-fn a_client_that_sends_half_a_write_is_ended_while_others_wait() {
+fn a_half_sent_write_is_dropped_while_others_wait() {
     let mut scene = Scene::new();
     let mut half = scene.connect();
     half.write_all(&request(WRITE, 1, 0, 12 * MIB)).unwrap();
@@ -132,7 +132,7 @@ fn a_client_that_sends_half_a_write_is_ended_while_others_wait() {
 }
 
 #[test]
-fn a_client_that_takes_no_reply_stays_while_nobody_waits() {
+fn a_client_without_reads_stays_while_memory_suffices() {
     let mut scene = Scene::new();
     let _slow = ask(&mut scene, 3);
     scene.turn_until(|scene| scene.used() >= 4 << 20);

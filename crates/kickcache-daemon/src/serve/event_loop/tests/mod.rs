@@ -165,7 +165,7 @@ fn serve_a_file_for_measurements() {
 }
 
 #[test]
-fn time_for_which_the_loop_did_not_run_is_no_silence() {
+fn time_in_which_the_loop_was_stopped_is_no_silence() {
     let directory = tempfile::tempdir_in("/var/tmp").unwrap();
     let (origin, socket) = (directory.path().join("origin"), directory.path().join("s"));
     std::fs::write(&origin, vec![1; 8 << 20]).unwrap();
@@ -248,7 +248,7 @@ fn request(kind: u16, cookie: u64, offset: u64, length: u32) -> Vec<u8> {
 }
 
 #[test]
-fn a_client_reads_back_what_another_wrote() {
+fn a_client_reads_data_that_another_wrote() {
     let served = Served::new(Limits::default());
     let (mut first, mut second) = (served.connect(), served.connect());
     for (offset, length) in [(0, 512), (4096, 4096), (65536, 1 << 20), (3 << 20, 4 << 20)] {
@@ -283,7 +283,7 @@ fn a_half_received_write_is_not_applied() {
 }
 
 #[test]
-fn who_never_reads_replies_stalls_only_itself() {
+fn a_client_that_never_reads_stalls_only_itself() {
     let reply_max = Span::from_millis(100);
     let served =
         Served::in_memory(2 << 20, Limits { reply_max, connection_bytes_max: 1 << 20, ..Limits::default() });
@@ -307,7 +307,7 @@ fn who_never_reads_replies_stalls_only_itself() {
 }
 
 #[test]
-fn who_reads_no_replies_and_sends_nothing_more_is_gone() {
+fn a_client_that_neither_reads_nor_sends_is_dropped() {
     let directory = tempfile::tempdir_in("/var/tmp").unwrap();
     let (origin, path) = (directory.path().join("origin"), directory.path().join("s"));
     std::fs::write(&origin, vec![1; 1 << 20]).unwrap();
@@ -400,7 +400,7 @@ fn rubbish_ends_its_connection_only() {
 }
 
 #[test]
-fn requests_in_flight_are_answered_before_the_stop_and_later_ones_refused() {
+fn a_stop_finishes_requests_in_flight_and_refuses_later_ones() {
     let served = Served::new(Limits::default());
     let mut socket = served.raw_transmission();
     let requests: Vec<u8> = (0..100).flat_map(|cookie| request(0, cookie, 0, 4096)).collect();
@@ -426,7 +426,7 @@ fn requests_in_flight_are_answered_before_the_stop_and_later_ones_refused() {
 }
 
 #[test]
-fn the_server_can_be_asked_and_stops_with_its_last_handle() {
+fn the_server_answers_and_stops_with_its_last_handle() {
     let served = Served::new(Limits::default());
     let _client = served.connect();
     let (answer, answered) = mpsc::channel();

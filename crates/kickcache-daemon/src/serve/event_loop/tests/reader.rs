@@ -13,7 +13,7 @@ const HEADER: u64 = 0x1_0000;
 const DATA: u64 = 0x2_0000;
 const STATUS: u64 = 0x1_1000;
 
-/// The guest; its device is with whoever serves it.
+/// The guest; the caller has its device.
 pub(super) struct Reader(Guest);
 
 impl Reader {
@@ -29,6 +29,11 @@ impl Reader {
         }
         let device = std::mem::replace(&mut guest.device, Device::new(harness::disk()));
         (Reader(guest), device)
+    }
+
+    /// Cuts the memory of the guest off in front of the payload.
+    pub(super) fn cut_payload(&self) {
+        self.0.ram.set_len(DATA).unwrap();
     }
 
     /// How many were answered.

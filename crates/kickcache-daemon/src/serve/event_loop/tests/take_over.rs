@@ -1,11 +1,19 @@
 //! A device that takes over, and a stop.
 
-use kickcache_engine::format::takeover::Other;
+use std::path::PathBuf;
+
+use kickcache_engine::device::{DeviceError, DeviceOperation, Submission, SubmissionId};
+use kickcache_engine::format::takeover::{Other, Takeover};
+use kickcache_engine::units::ByteExtent;
 
 use super::*;
-use crate::serve::cache_takeover::{Pair, TakeoverStep};
+use crate::serve::cache_takeover::{Pair, TakeoverOutcome, TakeoverStep};
+use crate::serve::config::StatePlace;
+use crate::serve::missed_device::any_superblock_at;
+use crate::serve::notes::Notes;
+use crate::state::{CacheRecord, StateStore, uuid_text};
 
-/// A loop whose cache device has copied all to another one.
+/// A loop with a complete copy of its cache device on another one.
 fn copied_loop(directory: &tempfile::TempDir) -> EventLoop<PassThrough> {
     let [origin, old, new] = ["origin", "old", "new"].map(|name| directory.path().join(name));
     for path in [&origin, &old, &new] {
@@ -25,7 +33,7 @@ fn copied_loop(directory: &tempfile::TempDir) -> EventLoop<PassThrough> {
 }
 
 #[test]
-fn a_stop_does_not_wait_until_it_can_be_noted_that_a_device_has_taken_over() {
+fn a_stop_does_not_wait_for_a_takeover_record() {
     let directory = tempfile::tempdir_in("/var/tmp").unwrap();
     let mut event_loop = copied_loop(&directory);
     let (now, later) = (Instant::from_nanos(5), Instant::from_nanos(2_000_000_005));
@@ -52,7 +60,7 @@ fn at(second: u64) -> Instant {
 }
 
 #[test]
-fn nor_for_a_superblock_that_is_written_and_does_not_come_to_its_end() {
+fn a_stop_does_not_wait_for_a_hanging_superblock_write() {
     let directory = tempfile::tempdir_in("/var/tmp").unwrap();
     let mut event_loop = copied_loop(&directory);
     event_loop.takeover.step = Some(TakeoverStep::Sealed(at(1)));
@@ -71,7 +79,7 @@ fn nor_for_a_superblock_that_is_written_and_does_not_come_to_its_end() {
 }
 
 #[test]
-fn a_part_that_is_never_copied_ends_the_replacement_although_nobody_waits_for_it() {
+fn a_part_that_is_never_copied_ends_the_replacement() {
     let directory = tempfile::tempdir_in("/var/tmp").unwrap();
     let mut event_loop = copied_loop(&directory);
     event_loop.takeover.step = Some(TakeoverStep::Copying(at(1)));
@@ -87,7 +95,7 @@ fn a_part_that_is_never_copied_ends_the_replacement_although_nobody_waits_for_it
 }
 
 #[test]
-fn a_device_that_went_from_its_path_does_not_take_over() {
+fn a_device_removed_from_its_path_does_not_take_over() {
     for what in ["went", "came"] {
         let directory = tempfile::tempdir_in("/var/tmp").unwrap();
         let mut event_loop = copied_loop(&directory);
@@ -106,4 +114,129 @@ fn a_device_that_went_from_its_path_does_not_take_over() {
         let step = event_loop.takeover.step;
         assert!(matches!(step, Some(TakeoverStep::GivenUp(_) | TakeoverStep::Forgetting)), "{step:?}");
     }
+}
+
+/// A loop that is to record that one device has taken over from another, and its state directory.
+struct Sealed {
+    event_loop: EventLoop<PassThrough>,
+    store: StateStore,
+    old: PathBuf,
+    new: PathBuf,
+    _directory: tempfile::TempDir,
+}
+
+impl Sealed {
+    /// Opens the old and the new device for this.
+    fn new(access: [AccessMode; 2]) -> Sealed {
+        let directory = tempfile::tempdir_in("/var/tmp").unwrap();
+        let mut event_loop = copied_loop(&directory);
+        let [old, new, state] = ["old", "new", "state"].map(|name| directory.path().join(name));
+        let open = |path: &Path, access| Arc::new(BlockFile::open(path, access, Emptiness::Refused).unwrap());
+        // Each has a lock.
+        event_loop.takeover.pair = None;
+        let called = Other { uuid: [3; 16], path: new.display().to_string() };
+        let pair = Pair { old: open(&old, access[0]), new: open(&new, access[1]), called };
+        event_loop.takeover.pair = Some(pair);
+        let (place, store) = (StatePlace::Directory(state.clone()), StateStore::new(&state));
+        let notes = Notes::begin(&place, (&event_loop.superblock, &old), &[]).unwrap();
+        event_loop.notes = Some(Arc::new(notes));
+        let mut mirror = Mirror::new(ByteExtent { start: 0, length: 0 }, []);
+        mirror.seal();
+        event_loop.takeover.mirror = Some(mirror);
+        event_loop.takeover.step = Some(TakeoverStep::Sealed(at(1)));
+        event_loop.advance_takeover(at(1));
+        Sealed { event_loop, store, old, new, _directory: directory }
+    }
+
+    fn outcome(&mut self) -> TakeoverOutcome {
+        for _ in 0..5_000 {
+            if let Some(outcome) = self.event_loop.takeover.poll() {
+                return outcome;
+            }
+            std::thread::sleep(Span::from_millis(2));
+        }
+        panic!("no thread ends");
+    }
+
+    /// The superblocks are written, or not.
+    fn end_notes(&mut self) -> TakeoverStep {
+        let TakeoverOutcome::Noted(noted) = self.outcome() else { panic!("it writes no superblocks") };
+        self.event_loop.end_notes(at(1), noted);
+        self.event_loop.takeover.step.unwrap()
+    }
+
+    /// The record is written, or not; `look` is called before the next step.
+    fn end_record(&mut self, look: impl Fn(&Sealed)) -> TakeoverStep {
+        let TakeoverOutcome::Recorded(superblock, recorded) = self.outcome() else { panic!("no record") };
+        look(self);
+        self.event_loop.end_record(at(1), *superblock, recorded);
+        self.event_loop.takeover.step.unwrap()
+    }
+
+    /// A flush of both devices.
+    fn flush(&mut self, result: Result<(), DeviceError>) {
+        let mirror = self.event_loop.takeover.mirror.as_mut().unwrap();
+        let operation = DeviceOperation::Flush { device: Device::Cache };
+        mirror.handle_submission(Submission { id: SubmissionId::from_u64(1), operation });
+        let sent: Vec<_> = std::iter::from_fn(|| mirror.poll_submission()).collect();
+        assert_eq!(sent.len(), 2, "the old device is not part of it any more");
+        for routed in sent {
+            mirror.handle_end(routed.submission.id, result);
+        }
+    }
+
+    /// Path and number of the cache device on record.
+    fn record(&self) -> (PathBuf, u64) {
+        let uuid = uuid_text(self.event_loop.superblock.uuid);
+        let CacheRecord { path, starts, .. } = self.store.cache(&uuid).unwrap().unwrap();
+        (path, starts)
+    }
+}
+
+const WRITABLE: AccessMode = AccessMode::ReadWrite;
+const UNWRITABLE: AccessMode = AccessMode::ReadOnly;
+/// A step that is tried again.
+const LATER: TakeoverStep = TakeoverStep::Sealed(Instant::from_nanos(3_000_000_000));
+
+#[test]
+fn superblocks_then_the_record_are_durable_before_the_switch() {
+    let mut sealed = Sealed::new([WRITABLE, WRITABLE]);
+    let starts = sealed.event_loop.superblock.starts;
+    assert_eq!(sealed.record(), (sealed.old.clone(), starts));
+    assert_eq!(sealed.end_notes(), TakeoverStep::Recording);
+    let found = [&sealed.old, &sealed.new].map(|path| any_superblock_at(path).unwrap());
+    assert!(matches!(found[0].takeover, Takeover::Replaced(_)), "{:?}", found[0].takeover);
+    assert_eq!((&found[1].takeover, found[1].starts), (&Takeover::None, starts + 1));
+    sealed.flush(Ok(()));
+    let step = sealed.end_record(|sealed| assert_eq!(sealed.record(), (sealed.new.clone(), starts + 1)));
+    assert_eq!((step, sealed.event_loop.superblock.starts), (TakeoverStep::Parting, starts + 1));
+}
+
+#[test]
+fn nothing_is_recorded_before_both_superblocks_are_written() {
+    for access in [[UNWRITABLE, WRITABLE], [WRITABLE, UNWRITABLE]] {
+        let mut sealed = Sealed::new(access);
+        let before = sealed.record();
+        assert_eq!((sealed.end_notes(), sealed.record()), (LATER, before));
+        sealed.flush(Ok(()));
+    }
+}
+
+#[test]
+fn a_failure_beside_the_superblocks_repeats_them() {
+    let mut sealed = Sealed::new([WRITABLE, WRITABLE]);
+    let before = sealed.record();
+    sealed.flush(Err(DeviceError::Io));
+    assert_eq!((sealed.end_notes(), sealed.record()), (LATER, before));
+    sealed.flush(Ok(()));
+}
+
+#[test]
+fn a_failure_beside_the_record_repeats_the_superblocks() {
+    let mut sealed = Sealed::new([WRITABLE, WRITABLE]);
+    let starts = sealed.event_loop.superblock.starts;
+    assert_eq!(sealed.end_notes(), TakeoverStep::Recording);
+    sealed.flush(Err(DeviceError::Io));
+    assert_eq!((sealed.end_record(|_| {}), sealed.event_loop.superblock.starts), (LATER, starts));
+    sealed.flush(Ok(()));
 }

@@ -1,4 +1,4 @@
-//! A ublk device in the loop, with a kernel that the test is: requests come when it says so.
+//! A ublk device in the loop, with the test as the kernel: it decides when requests arrive.
 
 use kickcache_engine::time::Duration;
 
@@ -36,7 +36,7 @@ struct Scene {
     _control: Sender<Control>,
 }
 
-/// What the kernel was told of a request.
+/// The answer to a request, as the kernel receives it.
 #[derive(PartialEq, Eq, Debug)]
 struct Answer {
     queue: u16,
@@ -45,7 +45,7 @@ struct Answer {
 }
 
 impl Scene {
-    /// An origin of ones, whose volume becomes a device; `None` where this machine has no io_uring.
+    /// An origin of ones with a block device for its volume; `None` on a machine without io_uring.
     fn new(prepare: impl FnOnce(&FakeKernel, &str)) -> Option<Scene> {
         let directory = tempfile::tempdir_in("/var/tmp").unwrap();
         let (origin, path) = (directory.path().join("origin"), directory.path().join("s"));
@@ -123,7 +123,7 @@ fn asks(operation_and_flags: u32, first_sector: u64, sector_count: u32) -> IoDes
 }
 
 #[test]
-fn all_tags_of_all_queues_are_fetched_and_then_the_device_is_started() {
+fn all_tags_are_fetched_before_the_device_starts() {
     let Some(scene) = Scene::new(|_, _| {}) else { return };
     scene.wait_for_kernel(START_DEV);
     let given = &scene.event_loop.core.driver.given_commands;
@@ -137,7 +137,7 @@ fn all_tags_of_all_queues_are_fetched_and_then_the_device_is_started() {
 }
 
 #[test]
-fn a_read_is_answered_with_its_bytes_under_its_own_tag() {
+fn a_read_is_answered_under_its_own_tag() {
     let Some(mut scene) = Scene::new(|_, _| {}) else { return };
     scene.ask(1, 3, asks(READ, 8, 16));
     assert_eq!(scene.answers(1), [Answer { queue: 1, tag: 3, result: 8192 }]);
@@ -169,7 +169,7 @@ fn writes_reach_the_origin_whole_blocks_and_parts() {
 }
 
 #[test]
-fn what_nobody_offered_is_an_error_and_nothing_is_done() {
+fn an_unoffered_operation_is_an_error_without_effect() {
     let Some(mut scene) = Scene::new(|_, _| {}) else { return };
     scene.ask(0, 0, asks(WRITE_SAME, 0, 8));
     scene.ask(0, 1, asks(WRITE, (1 << 20) / 512, 1));
@@ -188,7 +188,7 @@ fn a_tag_serves_one_request_after_the_other() {
 }
 
 #[test]
-fn after_the_end_the_kernel_keeps_what_it_hands_over() {
+fn after_the_end_the_kernel_keeps_its_requests() {
     let Some(mut scene) = Scene::new(|_, _| {}) else { return };
     let EventLoop { core, frontends, .. } = &mut scene.event_loop;
     frontends.stop_listening(core);
@@ -211,7 +211,7 @@ fn a_command_that_failed_is_given_no_more() {
 }
 
 #[test]
-fn a_device_that_somebody_removes_is_let_go_of_once_nothing_is_in_flight() {
+fn a_removed_device_is_released_once_it_is_idle() {
     let Some(mut scene) = Scene::new(|_, _| {}) else { return };
     scene.wait_for_kernel(START_DEV);
     scene.ask(1, 3, asks(READ, 0, 8));
@@ -237,7 +237,7 @@ fn a_device_that_somebody_removes_is_let_go_of_once_nothing_is_in_flight() {
 }
 
 #[test]
-fn a_device_is_made_and_removed_while_no_other_kickcache_does() {
+fn a_device_is_created_and_removed_exclusively() {
     let Some(scene) = Scene::new(|_, _| {}) else { return };
     scene.wait_for_kernel(START_DEV);
     let kernel = scene.kernel.clone();
@@ -247,12 +247,12 @@ fn a_device_is_made_and_removed_while_no_other_kickcache_does() {
 }
 
 #[test]
-fn a_device_that_the_next_daemon_has_taken_over_is_left_to_it() {
+fn a_device_taken_over_by_the_next_daemon_is_kept() {
     let Some(scene) = Scene::new(|_, _| {}) else { return };
     scene.wait_for_kernel(START_DEV);
     let (kernel, node) = (scene.kernel.clone(), scene.kernel.nodes().join(format!("ublkc{ID}")));
     std::fs::remove_file(&node).unwrap();
-    // A character device that somebody has open.
+    // A character device that a process has open.
     let _open = std::fs::File::open("/dev/null").unwrap();
     std::os::unix::fs::symlink("/dev/null", node).unwrap();
     kernel.known().done.clear();
@@ -261,7 +261,7 @@ fn a_device_that_the_next_daemon_has_taken_over_is_left_to_it() {
 }
 
 #[test]
-fn a_device_that_is_taken_over_gets_the_size_that_its_volume_has() {
+fn a_device_that_is_taken_over_gets_its_volume_size() {
     let left = |kernel: &FakeKernel, origin: &str| kernel.leave(ID, "toy", origin, 1024);
     let Some(scene) = Scene::new(left) else { return };
     scene.wait_for_kernel(END_USER_RECOVERY);
@@ -272,7 +272,7 @@ fn a_device_that_is_taken_over_gets_the_size_that_its_volume_has() {
 }
 
 #[test]
-fn a_device_that_nobody_uses_goes_with_its_daemon() {
+fn an_unused_device_ends_with_its_daemon() {
     let Some(scene) = Scene::new(|_, _| {}) else { return };
     scene.wait_for_kernel(START_DEV);
     let kernel = scene.kernel.clone();
@@ -333,7 +333,7 @@ fn a_volume_becomes_another_device_while_it_is_served() {
 }
 
 #[test]
-fn what_a_device_that_may_go_asks_for_waits_until_that_is_known() {
+fn requests_of_a_device_that_may_go_are_deferred() {
     let Some(mut scene) = Scene::new(|_, _| {}) else { return };
     scene.wait_for_kernel(START_DEV);
     scene.event_loop.frontends.ublk.hide(0);

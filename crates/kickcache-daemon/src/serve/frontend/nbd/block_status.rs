@@ -1,4 +1,4 @@
-//! Which parts of a volume are holes: what neither the cache nor the origin's file has.
+//! The holes of a volume: ranges that neither the cache nor the origin's file has.
 
 use kickcache_engine::cache_engine::CacheEngine;
 use kickcache_engine::device::Device;
@@ -27,7 +27,7 @@ pub(crate) fn block_status(
     }
 }
 
-/// Whether the kernel knows the holes itself: nobody else is waited for here.
+/// Whether the kernel knows the holes itself: this code waits for no other process.
 fn tells_of_holes(file: &BlockFile) -> bool {
     file.kind() == Kind::File && !file.is_remote()
 }
@@ -55,13 +55,13 @@ fn merged(file: &BlockFile, extent: ByteExtent, is_cached: impl Fn(BlockIndex) -
     extents
 }
 
-/// How far a file goes on as it is somewhere.
+/// How far a file keeps its state, hole or data, from an offset on.
 struct Run {
     end: u64,
     is_hole: bool,
 }
 
-/// How far the origin's file goes on as it is at `offset`.
+/// How far the origin's file keeps its state from `offset` on.
 fn origin_run(file: &BlockFile, offset: u64, end: u64) -> Run {
     let position = seek(file.file(), SeekFrom::Data(offset));
     match position {
@@ -71,7 +71,7 @@ fn origin_run(file: &BlockFile, offset: u64, end: u64) -> Run {
             Run { end: if hole > offset { hole.min(end) } else { end }, is_hole: false }
         }
         Err(rustix::io::Errno::NXIO) => Run { end, is_hole: true },
-        // A file system that does not tell: everything is data.
+        // A file system without this information: all is data.
         Err(_) => Run { end, is_hole: false },
     }
 }
@@ -99,7 +99,7 @@ mod tests {
     use crate::driver::device::{AccessMode, Emptiness};
 
     #[test]
-    fn cached_blocks_are_data_also_where_the_origin_has_a_hole() {
+    fn cached_blocks_are_data_even_over_a_hole() {
         let directory = tempfile::tempdir_in("/var/tmp").unwrap();
         let path = directory.path().join("origin");
         let file = std::fs::File::create(&path).unwrap();

@@ -1,4 +1,5 @@
-//! A server's certificates, which follow their files. A thread looks at these: a disk that does not answer holds up nobody.
+//! A server's certificates, which follow their files. A thread checks these: an unresponsive disk blocks no
+//! client.
 
 use std::io;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
@@ -13,7 +14,7 @@ use kickcache_tls::server::{Refreshed, ServerCertificates};
 /// How often the files are looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// What is in use, and why what the files have now is not.
+/// The certificates in use, and the reason why the present files are not.
 struct Current {
     config: Arc<ServerConfig>,
     failure: Option<String>,

@@ -1,4 +1,4 @@
-//! The connections by number, and those that something is to be done for.
+//! The connections by number, and those with pending work.
 
 use kickcache_engine::time::Instant;
 
@@ -6,7 +6,7 @@ use crate::serve::frontend::nbd::connection::Connection;
 use crate::serve::frontend::nbd::key::ConnectionId;
 use crate::serve::frontend::nbd::stall::Stall;
 
-/// The connections, and those that something is to be done for.
+/// The connections, and those with pending work.
 #[derive(Default)]
 pub(crate) struct Clients {
     slots: Vec<Slot>,
@@ -86,13 +86,14 @@ impl Clients {
         0..u16::try_from(self.slots.len()).expect("connections are bounded")
     }
 
-    /// Those that came in by a listener and are past the handshake.
+    /// The connections of a listener past the handshake.
     pub(super) fn connected(&self, listener: usize) -> usize {
         let here = self.iter().filter(|connection| connection.listener == listener);
         here.filter(|connection| !connection.handshaking).count()
     }
 
-    /// The one in its handshake for longest of those that came in by a listener, if these are as many as that.
+    /// The connection of a listener in its handshake for longest, if there are at least `count` such
+    /// connections.
     pub(super) fn oldest_of(&self, count: usize, listener: usize) -> Option<u16> {
         let here = self.indices().zip(&self.slots).filter_map(|(index, slot)| {
             let connection = slot.connection.as_deref()?;

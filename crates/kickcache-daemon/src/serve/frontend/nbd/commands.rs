@@ -1,4 +1,4 @@
-//! From commands to requests of the engine, and from its replies to those of the protocol.
+//! Converts commands into requests of the engine, and its replies into replies of the protocol.
 
 use kickcache_engine::cache_engine::CacheEngine;
 use kickcache_engine::device::Device;
@@ -199,7 +199,7 @@ fn extent(command: &Command) -> ByteExtent {
     ByteExtent { start: command.offset, length: command.length }
 }
 
-/// What a command is for the engine.
+/// The engine's view of a command.
 struct Task {
     operation: Operation,
     then: Then,

@@ -1,4 +1,4 @@
-//! One client: its socket, its session, what it sent and what it is owed.
+//! One client: its socket, its session, its unread bytes and its pending output.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use crate::serve::frontend::nbd::sent::Sent;
 use crate::serve::frontend::nbd::stall::Stall;
 use crate::serve::frontend::nbd::tls_stream::TlsStream;
 
-/// Replies that may wait to be sent before nothing more is read.
+/// Replies that may wait to be sent before reading stops.
 const OUTBOX_MAX: usize = 1024;
 /// Bytes of waiting replies without payload, such as block status; the last reply may exceed it.
 const OUTBOX_BYTES_MAX: usize = 128 << 10;
@@ -40,15 +40,15 @@ pub(crate) struct Connection {
     input: Input,
     stage: ConnectionPhase,
     outbox: Outbox,
-    /// What the stream goes through, if the client has asked for it.
+    /// The TLS of the stream, if the client has requested it.
     tls: Option<Box<TlsStream>>,
     requests: u32,
     bytes: u64,
-    /// Whether the handshake still goes on.
+    /// Whether the handshake continues.
     pub(crate) handshaking: bool,
     /// When the handshake must be over.
     pub(crate) deadline: Instant,
-    /// Where it came in.
+    /// Its listener.
     pub(crate) listener: usize,
     /// Volumes behind the exports of its listener.
     pub(crate) volumes: Arc<[usize]>,
@@ -63,11 +63,11 @@ pub(crate) struct Connection {
     /// Block status commands that are answered later.
     questions: usize,
     pace: Pace,
-    /// Its volume goes: commands are refused, and it ends when it has its replies.
+    /// Its volume is being removed: commands are refused, and it ends after its replies.
     pub(crate) is_leaving: bool,
 }
 
-/// What the next bytes of the stream are.
+/// The meaning of the next bytes of the stream.
 enum ConnectionPhase {
     /// Something for the session.
     Decode,
@@ -79,11 +79,11 @@ enum ConnectionPhase {
     Skip(u64),
     /// TLS is being agreed on.
     Securing,
-    /// Nothing is read any more.
+    /// No more bytes are read.
     Closed,
 }
 
-/// What the loop must do for a connection.
+/// The next step of the loop for a connection.
 pub(crate) enum Step {
     /// Wait for bytes.
     NeedInput,
@@ -91,11 +91,11 @@ pub(crate) enum Step {
     Admit(Command),
     /// Hand a write to the engine, its payload being there.
     Write(Command, RequestId),
-    /// Send what is owed in the clear, and begin with TLS; see [`Connection::start_tls`].
+    /// Send the pending output in the clear, and begin with TLS; see [`Connection::start_tls`].
     StartTls,
     /// Too much in flight: go on after a reply left.
     Stalled,
-    /// Nothing more comes.
+    /// No more requests.
     Closed,
 }
 
@@ -136,7 +136,7 @@ impl Connection {
         self.volumes.get(self.session.export()?).copied()
     }
 
-    /// Takes what the socket has, not blocking.
+    /// Receives available bytes, without blocking.
     pub(crate) fn receive(&mut self, buffers: &mut Buffers) -> Received {
         if self.tls.is_some() {
             return self.receive_encrypted(buffers);
@@ -163,7 +163,7 @@ impl Connection {
         received
     }
 
-    /// Begins with TLS. What is owed in the clear must be sent.
+    /// Begins with TLS. Pending output in the clear must have been sent.
     pub(crate) fn start_tls(&mut self, connection: UnbufferedServerConnection) {
         assert!(self.outbox.is_empty() && self.input.unread().is_empty(), "the clear is behind it");
         self.tls = Some(Box::new(TlsStream::new(connection)));
@@ -176,22 +176,23 @@ impl Connection {
         Some(tls.names())
     }
 
-    /// Goes on with the handshake, through TLS, for a client that may use the exports as told.
+    /// Continues the handshake through TLS, for a client with these access rights.
     pub(crate) fn go_on_secured(&mut self, access: &[Access]) {
         self.session.secure(access);
         self.stage = ConnectionPhase::Decode;
     }
 
-    /// Why TLS failed, if it did; the client is told.
+    /// The reason of a TLS failure, if there was one; the client gets an alert.
     pub(crate) fn tls_failure(&mut self) -> Option<String> {
         let tls = self.tls.as_deref_mut()?;
         let why = explain(tls.failure()?);
-        // Nothing is lost by it.
+        // A failure is harmless.
         let _ = tls.flush(&self.socket);
         Some(why)
     }
 
-    /// The volume that the client asked for since the last call and may not have, with the names in its certificate.
+    /// The volume that the client requested since the last call and is denied, with the names in its
+    /// certificate.
     pub(crate) fn take_denied(&mut self) -> Option<Denied> {
         let volume = self.volumes[self.session.take_denied()?];
         Some(Denied { volume, names: self.tls.as_deref().map(TlsStream::names).unwrap_or_default() })
@@ -202,7 +203,7 @@ impl Connection {
         self.session.take_unknown()
     }
 
-    /// Who is at the other end.
+    /// The other end, for messages.
     pub(crate) fn peer(&self) -> String {
         peer(&self.socket)
     }
@@ -307,8 +308,8 @@ impl Connection {
         }
     }
 
-    /// Whether the rest of a long write is on its way, as fast as it can be taken: who encrypts it first sends it in
-    /// records, and would have to wake this end for each.
+    /// Whether the rest of a long write is arriving at full speed: a client that encrypts sends it in
+    /// records, and would otherwise wake this end for each.
     pub(super) fn receives_long_write(&self) -> bool {
         let is_long =
             matches!(&self.stage, ConnectionPhase::Payload { command, .. } if command.length >= LONG);
@@ -358,7 +359,7 @@ impl Connection {
         self.stage = ConnectionPhase::Decode;
     }
 
-    /// Answers one that was counted.
+    /// Answers a command that was counted.
     pub(crate) fn end_status(&mut self, command: &Command, extents: &[kickcache_nbd::StatusExtent]) {
         let mut bytes = Vec::new();
         self.session.encode_block_status(command, extents, &mut bytes);
@@ -392,14 +393,14 @@ impl Connection {
         buffers.release(id);
     }
 
-    /// Whether the client will send nothing more.
+    /// Whether the client will send no more bytes.
     pub(crate) fn has_ended(&self) -> bool {
         let mut fds = [PollFd::new(&self.socket, PollFlags::RDHUP)];
         let looked = poll(&mut fds, Some(&Timespec::default()));
         looked.is_ok() && fds[0].revents().contains(PollFlags::RDHUP)
     }
 
-    /// Sends what it can.
+    /// Sends as much as possible.
     pub(crate) fn send(&mut self, buffers: &mut Buffers) -> Sent {
         let Connection { requests, bytes, outbox, tls, socket, pace, .. } = self;
         let done = |buffers: &mut Buffers, id| {
@@ -414,12 +415,12 @@ impl Connection {
         }
     }
 
-    /// Whether it has nothing more to say and nothing to wait for.
+    /// Whether it has neither output nor requests in flight, and is closed.
     pub(crate) fn is_finished(&self) -> bool {
         matches!(self.stage, ConnectionPhase::Closed) && self.is_quiet()
     }
 
-    /// Whether nothing is in flight and everything is sent.
+    /// Whether no request is in flight and all output is sent.
     pub(crate) fn is_quiet(&self) -> bool {
         self.requests == 0 && !self.owes()
     }

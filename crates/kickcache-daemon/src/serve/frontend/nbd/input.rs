@@ -1,4 +1,4 @@
-//! Bytes that a client sent and nobody has looked at yet.
+//! Received bytes that were not decoded yet.
 
 use std::io::IoSliceMut;
 use std::os::fd::AsFd;
@@ -19,20 +19,20 @@ pub(crate) struct Input {
     end: usize,
 }
 
-/// What a receive brought.
+/// The result of a receive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Received {
     /// Bytes, and maybe there are more.
     More,
     /// All there were, for the time being.
     Drained,
-    /// The client is gone.
+    /// The client disconnected.
     End,
 }
 
-/// What came from a socket.
+/// Bytes received from a socket.
 pub(crate) struct Arrival {
-    /// How many bytes of it went before the buffer.
+    /// The number of bytes received into the caller's memory.
     pub(crate) taken: usize,
     pub(crate) received: Received,
 }
@@ -60,7 +60,7 @@ impl Input {
         self.bytes.len() - self.end
     }
 
-    /// Takes bytes, for which there must be room.
+    /// Appends bytes; the caller has made sure that they fit.
     pub(crate) fn append(&mut self, bytes: &[u8]) {
         let end = self.end + bytes.len();
         self.bytes[self.end..end].copy_from_slice(bytes);
@@ -75,7 +75,7 @@ impl Input {
             rustix::net::recv(socket, &mut self.bytes[self.end..], RecvFlags::DONTWAIT)
                 .map(|(count, _)| count)
         } else {
-            assert!(self.start == self.end, "bytes in the buffer come before those on the way");
+            assert!(self.start == self.end, "buffered bytes precede those in flight");
             let mut slices = [IoSliceMut::new(first), IoSliceMut::new(&mut self.bytes[self.end..])];
             let mut ancillary = RecvAncillaryBuffer::default();
             rustix::net::recvmsg(socket, &mut slices, &mut ancillary, RecvFlags::DONTWAIT)

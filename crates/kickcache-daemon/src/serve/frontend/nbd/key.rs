@@ -1,20 +1,20 @@
-//! What of NBD is watched.
+//! The watched descriptors of NBD.
 
-/// Names a connection, and none that comes later in its place.
+/// Identifies a connection, and no later one in the same slot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct ConnectionId {
     pub(crate) index: u16,
     pub(crate) generation: u32,
 }
 
-/// What became ready.
+/// The descriptor that became ready.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum NbdKey {
     Listener(u16),
     Client(ConnectionId),
 }
 
-/// The bit that tells connections from listeners.
+/// The bit that distinguishes connections from listeners.
 const CLIENT: u64 = 1 << 48;
 
 impl NbdKey {

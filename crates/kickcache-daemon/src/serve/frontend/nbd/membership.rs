@@ -1,4 +1,4 @@
-//! Volumes and addresses that come and go.
+//! Adding and removing volumes and addresses.
 
 use std::os::fd::AsFd;
 
@@ -84,8 +84,8 @@ impl Nbd {
         }
     }
 
-    /// Offers the volume of an index to nobody for now, and takes no more commands for it: who has begun to connect where it was
-    /// offered begins again.
+    /// Hides the volume of an index, and accepts no more commands for it: clients in their handshake at one
+    /// of its addresses must connect again.
     pub(in crate::serve::frontend) fn hide<E: CacheEngine>(&mut self, core: &mut Core<E>, volume: usize) {
         self.listeners.iter_mut().flatten().for_each(|served| served.hide(Some(volume), &core.volumes));
         for index in self.clients.indices() {

@@ -1,6 +1,7 @@
 //! NBD: listeners, connections, and their commands.
 //!
-//! The protocol itself is the crate `kickcache_nbd`'s; here are the sockets, the memory of requests, and who waits for it.
+//! The protocol itself is in the crate `kickcache_nbd`; here are the sockets, the memory of requests, and the
+//! clients that wait for it.
 
 mod block_status;
 mod certificates;
@@ -73,7 +74,7 @@ const LATE_HANDSHAKE: Complaint =
 /// The NBD front end.
 #[derive(Default)]
 pub(crate) struct Nbd {
-    /// Where one is gone, nothing is: the places are in the keys of watches.
+    /// Removed listeners leave an empty slot: the indices are in the keys of watches.
     listeners: Vec<Option<ServedListener>>,
     clients: Clients,
     questions: StatusQuestions,
@@ -177,7 +178,8 @@ impl Nbd {
         served.into_iter().for_each(|served| served.listener.enlarge(socket));
     }
 
-    /// Whether one more client may come in by a listener. Who has been in the handshake for longest gives way.
+    /// Whether one more client may connect through a listener. If there are too many, the one in its
+    /// handshake for longest is dropped.
     fn make_room<E: CacheEngine>(&mut self, core: &mut Core<E>, listener: usize) -> bool {
         let count = self.clients.connected(listener);
         if count >= core.limits.connections_max {
@@ -188,7 +190,7 @@ impl Nbd {
         let most = core.limits.handshakes_max;
         if let Some(oldest) = self.clients.oldest_of(most, listener) {
             let line = format_args!(
-                "{most} clients were in their handshake, which is the limit: the one that began first was disconnected"
+                "{most} clients were in their handshake, which is the limit: the client that began first was disconnected"
             );
             core.complaints.say(core.now, LATE_HANDSHAKE, line);
             self.close(core, oldest);
@@ -201,7 +203,8 @@ impl Nbd {
         match interest {
             Interest::Writable => {
                 connection.watching_output = false;
-                // Who sends nothing more is gone, as in `receive`; io_uring would report it again and again.
+                // A client that sends no more bytes is dropped, as in `receive`; io_uring would report it
+                // repeatedly.
                 if connection.has_ended() {
                     return self.close(core, id.index);
                 }
@@ -311,7 +314,8 @@ impl Nbd {
         earlier(earlier(late, gone), self.slow_clients.poll_timeout())
     }
 
-    /// Ends clients that are gone and were not read from, since they had asked for all that they may: nothing else tells it.
+    /// Ends clients that disconnected while their input was not read because of a limit: no other event shows
+    /// it.
     pub(super) fn end_gone<E: CacheEngine>(&mut self, core: &mut Core<E>) {
         if self.clients.stalled == 0 || core.now < self.gone_looked_at.plus(LOOK_FOR_GONE) {
             return;
@@ -339,7 +343,7 @@ impl Nbd {
         }
     }
 
-    /// Clients that connect from now on are told of volumes as they are now.
+    /// Clients that connect from now on see the present volumes.
     pub(super) fn resize<E>(&mut self, core: &Core<E>) {
         self.listeners.iter_mut().flatten().for_each(|served| served.offer(&core.volumes));
     }
@@ -368,8 +372,8 @@ impl Nbd {
         self.clients.all_quiet()
     }
 
-    /// Whether the last bytes belonged to a long write, of which more is to come. Who then sends nothing, or is gone, is asked about
-    /// once: others must not be waited for otherwise because of it.
+    /// Whether the last bytes belonged to a long write with more data to come. The flag is cleared by the
+    /// call: if the client sends no more or disconnects, waits for other clients must not be affected.
     pub(super) fn take_long_write(&mut self) -> bool {
         std::mem::take(&mut self.receives_long_write)
     }

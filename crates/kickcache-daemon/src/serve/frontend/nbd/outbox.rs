@@ -70,7 +70,7 @@ impl Outbox {
         self.queue.len()
     }
 
-    /// Sends without blocking; `done` gets each request whose payload is sent.
+    /// Sends without blocking; `done` gets each request with a sent payload.
     pub(crate) fn send(
         &mut self,
         socket: impl AsFd,
@@ -88,7 +88,8 @@ impl Outbox {
         Sent::All
     }
 
-    /// Has the beginning of it encrypted; `done` gets each request whose payload that was. Gives how many bytes.
+    /// Encrypts the beginning of the queue; `done` gets each request with an encrypted payload. Returns the
+    /// number of bytes.
     pub(crate) fn encrypt(
         &mut self,
         tls: &mut TlsStream,
@@ -104,7 +105,7 @@ impl Outbox {
         count
     }
 
-    /// Forgets everything; `done` gets each request whose payload was to be sent.
+    /// Drops all output; `done` gets each request with a queued payload.
     pub(crate) fn clear(&mut self, buffers: &mut Buffers, mut done: impl FnMut(&mut Buffers, RequestId)) {
         for message in self.queue.drain(..) {
             if let Message::Data(_, id) = message {
@@ -124,7 +125,7 @@ impl Outbox {
         rustix::net::sendmsg(socket, &slices[..count], &mut SendAncillaryBuffer::default(), flags)
     }
 
-    /// What is to be sent next; gives how many stretches that are.
+    /// Collects the next stretches to send; returns their number.
     fn gather<'a>(&'a self, slices: &mut [IoSlice<'a>; STRETCHES_MAX], buffers: &'a Buffers) -> usize {
         let (mut count, mut skip) = (0, self.sent);
         for message in &self.queue {

@@ -1,4 +1,4 @@
-//! What is encrypted and waits for the socket to take it.
+//! Encrypted bytes that wait for the socket to accept them.
 
 use std::os::fd::AsFd;
 
@@ -29,14 +29,14 @@ impl Outgoing {
         self.start == self.end
     }
 
-    /// Has room for this many bytes behind those that wait.
+    /// Makes room for this many bytes behind the waiting ones.
     pub(crate) fn reserve(&mut self, count: usize) {
         if self.bytes.len() < self.end + count {
             self.bytes.resize(self.end + count, 0);
         }
     }
 
-    /// Has something written behind what waits; `false` if that cannot be.
+    /// Lets `write` append bytes to the waiting ones; `false` if it fails.
     pub(crate) fn append<U: Into<Unwritten>>(
         &mut self,
         mut write: impl FnMut(&mut [u8]) -> Result<usize, U>,

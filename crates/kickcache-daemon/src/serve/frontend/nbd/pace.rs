@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_client_that_moves_next_to_nothing_is_slow() {
+    fn a_client_that_moves_few_bytes_is_slow() {
         let at = |seconds: u64| Instant::ZERO.plus(Duration::from_millis(seconds * 1000));
         let watch = Watch::GoOn(Duration::from_millis(30_000));
         let mut pace = Pace::default();

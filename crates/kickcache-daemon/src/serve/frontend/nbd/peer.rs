@@ -1,11 +1,11 @@
-//! Who is at the other end of a socket, for the log.
+//! The other end of a socket, for the log.
 
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
 
 use rustix::net::{getpeername, sockopt};
 
-/// Its address, or what the system knows of a local process.
+/// Its address, or the system's information on a local process.
 pub(crate) fn peer(socket: impl AsFd) -> String {
     let remote = getpeername(&socket).ok().flatten();
     if let Some(address) = remote.and_then(|remote| SocketAddr::try_from(remote).ok()) {

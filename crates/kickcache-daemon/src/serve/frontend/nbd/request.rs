@@ -12,7 +12,7 @@ pub(crate) struct NbdRequest {
     pub(crate) then: Then,
 }
 
-/// What follows when the engine has answered.
+/// The step after the engine's answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Then {
     /// The reply to the client.

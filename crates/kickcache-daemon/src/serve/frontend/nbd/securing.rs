@@ -1,4 +1,4 @@
-//! From a client that asks for TLS to one that may use the volumes that are for it.
+//! The start of TLS on a connection, and the access rights that follow from its certificate.
 
 use kickcache_engine::cache_engine::CacheEngine;
 use tracing::Level;
@@ -18,7 +18,8 @@ impl Nbd {
     /// Begins with TLS; `false` if that cannot be.
     pub(super) fn start_tls<E>(&mut self, core: &mut Core<E>, index: u16) -> bool {
         let Some(connection) = self.clients.at(index) else { return false };
-        // The answer is the last thing in the clear. Who does not take these few bytes at once wants something else.
+        // The answer is the last output in the clear. A client that does not accept these few bytes at once
+        // is dropped.
         if connection.send(core.driver.buffers()) != Sent::All {
             return false;
         }
@@ -27,7 +28,7 @@ impl Nbd {
         true
     }
 
-    /// Lets a client whose TLS has just begun go on with the handshake.
+    /// Continues the handshake of a client after the start of TLS.
     pub(super) fn secure<E>(&mut self, core: &Core<E>, id: ConnectionId) {
         let Some(connection) = self.clients.get_mut(id) else { return };
         if !connection.handshaking {
@@ -47,7 +48,7 @@ impl Nbd {
         core.complaints.say(core.now, TLS_FAILED, format_args!("TLS with {peer} failed: {why}"));
     }
 
-    /// Says which volume a client may not have, if it has just asked for one.
+    /// Logs the volume that a client was denied, if it has just requested one.
     pub(super) fn tell_denied<E: CacheEngine>(&mut self, core: &mut Core<E>, index: u16) {
         let Some(connection) = self.clients.at(index) else { return };
         let Some(denied) = connection.take_denied() else { return };

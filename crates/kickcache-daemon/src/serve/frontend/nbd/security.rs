@@ -1,4 +1,4 @@
-//! Which clients get what: certificates, and the names that volumes are for.
+//! Access rights of clients: certificates, and the names that volumes allow.
 
 use kickcache_nbd::{Access, TlsPolicy};
 use kickcache_tls::names::PeerNames;
@@ -8,7 +8,7 @@ use crate::serve::frontend::nbd::certificates::Certificates;
 use crate::serve::frontend::nbd::settings::NbdSettings;
 use crate::serve::served_volumes::ServedVolumes;
 
-/// Who gets what.
+/// The access rights.
 #[derive(Default)]
 pub(super) struct Security {
     policy: TlsPolicy,
@@ -36,7 +36,7 @@ impl Security {
     }
 }
 
-/// What a client with these names may use of the volumes of some indices.
+/// The access of a client with these names to the volumes of some indices.
 pub(super) fn access(names: &PeerNames, indices: &[usize], volumes: &ServedVolumes) -> Vec<Access> {
     let of_volume = |index: &usize| {
         let allowed = &volumes[*index].allowed;

@@ -3,10 +3,10 @@
 /// How far sending got.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Sent {
-    /// Everything is on its way.
+    /// All output was passed to the kernel.
     All,
     /// The socket takes no more at the moment.
     Blocked,
-    /// The client is gone.
+    /// The client disconnected.
     Broken,
 }

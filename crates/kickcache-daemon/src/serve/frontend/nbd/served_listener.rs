@@ -1,4 +1,4 @@
-//! An address that NBD is served on, and what clients find there.
+//! An address with an NBD listener, and its exports.
 
 use std::sync::Arc;
 
@@ -11,17 +11,17 @@ use crate::serve::frontend::listener::Place;
 use crate::serve::frontend::listener::{Listener, VolumePlace};
 use crate::serve::served_volumes::ServedVolumes;
 
-/// A listener and what it offers.
+/// A listener and its exports.
 pub(crate) struct ServedListener {
     pub(crate) listener: Listener,
-    /// The address that was asked for, unless it was handed over.
+    /// The configured address; none for a socket that was passed at the start.
     pub(crate) address: Option<NbdAddress>,
     /// The volumes that are served there.
     members: Vec<usize>,
-    /// The one that clients get who name none: the first, while it is there. No other takes its place, as such a client that
-    /// connects again would write into it.
+    /// The default export: the first one, while it exists. No other takes its place, as a client of the
+    /// default that reconnects would write into that one.
     default: Option<usize>,
-    /// One of them that is not offered for now.
+    /// The volume that is not offered at present.
     hidden: Option<usize>,
     pub(crate) exports: Arc<[ExportInfo]>,
     /// Index into the volumes for each export.
@@ -71,14 +71,14 @@ impl ServedListener {
         self.members.contains(&volume)
     }
 
-    /// What clients are told from now on, of volumes that changed.
+    /// Updates the exports for new clients after a change of volumes.
     pub(crate) fn offer(&mut self, volumes: &ServedVolumes) {
         let offered = self.members.iter().filter(|index| self.hidden != Some(**index));
         self.volumes = offered.copied().collect();
         self.exports = self.volumes.iter().map(|&index| self.export(index, volumes)).collect();
     }
 
-    /// What clients are told of a volume.
+    /// The export of a volume.
     fn export(&self, index: usize, volumes: &ServedVolumes) -> ExportInfo {
         let volume = &volumes[index].info;
         ExportInfo {

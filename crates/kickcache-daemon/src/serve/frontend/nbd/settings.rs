@@ -1,4 +1,4 @@
-//! What NBD is served with.
+//! The parameters of NBD.
 
 use kickcache_nbd::TlsPolicy;
 
@@ -7,7 +7,7 @@ use crate::serve::config::ServerConfig;
 use crate::serve::error::ServeError;
 use crate::serve::frontend::nbd::certificates::Certificates;
 
-/// What all listeners have in common.
+/// The parameters that all listeners share.
 pub(crate) struct NbdSettings {
     pub(crate) exposure: Exposure,
     pub(crate) policy: TlsPolicy,
@@ -15,7 +15,7 @@ pub(crate) struct NbdSettings {
 }
 
 impl NbdSettings {
-    /// Those of a server.
+    /// The parameters of a server.
     ///
     /// # Errors
     /// If there is something wrong with the certificates, or there can be no thread to follow them.

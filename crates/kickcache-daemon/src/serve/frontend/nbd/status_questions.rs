@@ -1,9 +1,10 @@
-//! Block status of volumes whose origin is asked for its holes, and answers later.
+//! Block status of volumes when the origin reports its holes in a delayed answer.
 //!
 //! Invariants:
-//! * What was cached when the question came is data, whatever the origin says: until it is written back the origin may have a
-//!   hole there, and by the time of the answer it may be written back and cached no longer.
-//! * A question waits for its own answer alone; one that nobody can answer is answered with data.
+//! * Blocks that were cached when the query arrived are data, whatever the origin reports: before their
+//!   writeback the origin may have a hole there, and by the time of the answer they may be written back and
+//!   dropped from the cache.
+//! * A query waits for its own answer only; if there can be no answer, it is answered with data.
 
 use std::collections::BTreeMap;
 
@@ -20,14 +21,14 @@ use crate::serve::frontend::nbd::key::ConnectionId;
 /// Bytes of one question: 8192 blocks are looked up in the cache.
 const QUESTION_BYTES_MAX: u64 = 32 << 20;
 
-/// A question on its way.
+/// A query in flight.
 #[derive(Debug)]
 pub(super) struct Question {
     pub(super) connection: ConnectionId,
     pub(super) command: Command,
     /// Whole blocks.
     extent: ByteExtent,
-    /// Which of them the cache held when it was asked.
+    /// Which of its blocks were cached when the query was sent.
     cached: Vec<bool>,
 }
 
@@ -72,14 +73,14 @@ impl StatusQuestions {
         Some(Answered { question, extents })
     }
 
-    /// Takes the questions that nobody waits for any longer to be answered.
+    /// Takes the queries that are not to wait for an answer any longer.
     pub(super) fn take_all(&mut self) -> impl Iterator<Item = Question> + use<> {
         std::mem::take(&mut self.asked).into_values()
     }
 }
 
 impl Question {
-    /// What the origin told, but for what the cache holds.
+    /// The origin's answer, overlaid with the cached blocks.
     fn merged(&self, told: &[DeviceExtent]) -> Vec<StatusExtent> {
         let wanted = ByteExtent { start: self.command.offset, length: self.command.length };
         let end = wanted.end().min(self.extent.end());
@@ -132,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cached_is_data_and_what_the_origin_does_not_tell_is_left_out() {
+    fn cached_blocks_are_data_and_unknown_extents_are_omitted() {
         let question = question(4096, 16384, &[false, true, false, false]);
         assert_eq!(
             shown(&question.merged(&[told(12288, true), told(4096, false)])),

@@ -1,7 +1,8 @@
 //! The kernel's structs and numbers of ublk (`linux/ublk_cmd.h`), written by hand.
 //!
-//! The commands carry their struct's size and direction, as those of ioctl do: kernels that are built without the older
-//! bare numbers know only these. The flag [`CMD_IOCTL_ENCODE`] says that a device takes them (Linux 6.4).
+//! The commands carry their struct's size and direction, as those of ioctl do: kernels that are built without
+//! the older bare numbers know only these. The flag [`CMD_IOCTL_ENCODE`] shows that a device accepts them
+//! (Linux 6.4).
 
 /// A control command: 32 of the 80 bytes at the end of a submission on `/dev/ublk-control`.
 #[repr(C)]
@@ -14,7 +15,8 @@ pub(crate) struct ControlCommand {
     pub(crate) length: u16,
     /// A buffer of this process that the command reads or fills.
     pub(crate) address: u64,
-    /// What the command takes in place: the pid for starting and for the end of a recovery, the sectors of a new size.
+    /// The command's immediate argument: the pid for starting and for the end of a recovery, the sectors of a
+    /// new size.
     pub(crate) data: u64,
     /// Bytes of the device's path before the buffer's content; for unprivileged devices only.
     pub(crate) path_length: u16,
@@ -22,7 +24,7 @@ pub(crate) struct ControlCommand {
     pub(crate) reserved: u32,
 }
 
-/// What a device is, given when it is added and told by the kernel later.
+/// The properties of a device, passed when it is added and reported by the kernel later.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct DeviceInfo {
@@ -51,7 +53,7 @@ pub(crate) struct IoDescription {
     pub(crate) operation_and_flags: u32,
     pub(crate) sector_count: u32,
     pub(crate) first_sector: u64,
-    /// The buffer that was given when the request was fetched.
+    /// The buffer that was passed when the request was fetched.
     pub(crate) address: u64,
 }
 
@@ -80,7 +82,7 @@ pub(crate) struct Parameters {
     pub(crate) padding: u32,
 }
 
-/// Size, block sizes, what the device promises.
+/// Size, block sizes, and capabilities of the device.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct BasicParameters {
@@ -117,7 +119,7 @@ impl ControlCommand {
         ControlCommand { device_id, queue_id: NO_QUEUE, length, address, ..ControlCommand::default() }
     }
 
-    /// As it stands at the end of a submission.
+    /// The bytes at the end of a submission.
     #[expect(clippy::host_endian_bytes, reason = "the kernel of this host reads them")]
     pub(crate) fn bytes(&self) -> [u8; 80] {
         let mut bytes = [0; 80];
@@ -132,7 +134,7 @@ impl ControlCommand {
 }
 
 impl IoCommand {
-    /// As it stands at the end of a submission.
+    /// The bytes at the end of a submission.
     #[expect(clippy::host_endian_bytes, reason = "the kernel of this host reads them")]
     pub(crate) fn bytes(&self) -> [u8; 16] {
         let mut bytes = [0; 16];
@@ -201,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_stand_where_the_kernel_has_them() {
+    fn fields_have_the_offsets_of_the_kernel() {
         assert_eq!(offset_of!(ControlCommand, address), 8);
         assert_eq!(offset_of!(ControlCommand, path_length), 24);
         assert_eq!(offset_of!(DeviceInfo, request_bytes_max), 8);

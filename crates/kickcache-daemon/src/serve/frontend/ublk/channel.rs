@@ -12,21 +12,21 @@ use rustix::io::Errno;
 use super::abi::{ControlCommand, START_DEV};
 use super::starter::start_in_child;
 
-/// A command that takes longer is told of: it may wait for ever.
+/// A command that takes longer is reported: it may wait for ever.
 const LONG: u64 = 10;
 
 /// Takes a line for the user.
 pub(crate) type Tell = Box<dyn Fn(&str) + Send>;
 
-/// Whom commands are given to.
+/// The receiver of commands.
 pub(crate) trait Channel {
-    /// Gives a command, and waits for its end; what it points to stays in place until then.
+    /// Sends a command, and waits for its end; memory that it points to stays in place until then.
     ///
     /// # Errors
     /// As the kernel gives them.
     fn call(&mut self, number: u32, command: &ControlCommand) -> io::Result<i32>;
 
-    /// Keeps the other kickcaches of this host out, unless one of them does: whether it is so.
+    /// Takes the lock against other kickcaches of this host, unless one has it; returns whether it was taken.
     ///
     /// # Errors
     /// As the system gives them.
@@ -42,18 +42,18 @@ pub(super) struct RingChannel {
     device: File,
     tell: Tell,
     starts: Starts,
-    /// While others are kept out. One of its own: a command that waits in the kernel keeps the other file open.
+    /// The held lock. A separate file: a command that waits in the kernel keeps the other one open.
     locked: Option<File>,
 }
 
-/// Where the kernel's driver is spoken to.
+/// The device of the kernel's driver.
 const CONTROL: &str = "/dev/ublk-control";
 
 /// Which process has the kernel start a device. It reads the partition table meanwhile, and where it is old (Linux 6.12) the
 /// process cannot end until that was answered: a daemon that is killed would keep its devices locked until the next reboot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Starts {
-    /// A child, which holds nothing.
+    /// A child, which holds no resources.
     InChild,
     /// This one.
     Here,
@@ -83,7 +83,7 @@ impl Channel for RingChannel {
             return start_in_child(command);
         }
         let entry = opcode::UringCmd80::new(Fd(self.device.as_raw_fd()), number).cmd(command.bytes()).build();
-        // SAFETY: what the command points to outlives this call, which waits for its end.
+        // SAFETY: memory that the command points to outlives this call, which waits for its end.
         unsafe { self.ring.submission().push(&entry) }.map_err(io::Error::other)?;
         let span = Timespec::new().sec(LONG);
         let mut patience = Some(SubmitArgs::new().timespec(&span));
@@ -127,7 +127,8 @@ impl Channel for RingChannel {
 
 fn waits(id: u32) -> String {
     format!(
-        "the kernel has not answered for {LONG} s what was asked about /dev/ublkb{id}: it waits for the daemon of that device, or for who \
-         has it open; if that daemon was killed, only a reboot may help"
+        "the kernel has not answered a request about /dev/ublkb{id} for {LONG} s: it waits for the \
+         daemon of that device, or for a process that has it open; if that daemon was killed, only a \
+         reboot may help"
     )
 }

@@ -1,5 +1,6 @@
-//! `/dev/ublk-control`: devices are added, started, recovered and deleted here. Commands may wait for long: for the loop that
-//! serves the device, or for everybody who has it open. They are never given on the loop's thread while it serves.
+//! `/dev/ublk-control`: devices are added, started, recovered and deleted here. Commands may wait for long:
+//! for the loop that serves the device, or for every process that has it open. They are never sent on the
+//! loop's thread while it serves.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -13,23 +14,23 @@ use super::device_user::DeviceUser;
 use super::in_use::opener_of;
 use crate::driver::clock::WatchedTime;
 
-/// What the kernel has to do first when it answers EBUSY takes no longer.
+/// The longest time of the work that the kernel must do before it stops answering EBUSY.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// A device node comes, and a daemon that ends is gone, in this part of it.
+/// A device node appears, and an ending daemon has ended, within this part of the time.
 const PART: u32 = 3;
-/// It is asked again after so long.
+/// The pause before the next attempt.
 const PAUSE: Duration = Duration::from_millis(50);
-/// A device that nobody has open is gone so soon after it was removed.
+/// The time within which a removed device without users is deleted.
 const GOING: Duration = Duration::from_secs(2);
 /// The numbers that devices have.
 const IDS: std::ops::Range<u32> = 0..64;
 
-/// How far a removal came.
+/// The progress of a removal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Removal {
-    /// The device is gone.
+    /// The device is deleted.
     Done,
-    /// It goes when nobody has it open.
+    /// It is deleted once no process has it open.
     Begun,
 }
 
@@ -45,12 +46,12 @@ impl Control {
     /// Opens it.
     ///
     /// # Errors
-    /// A sentence that says what is missing.
+    /// A sentence that names the missing resource.
     pub(crate) fn open() -> Result<Control, String> {
         Control::open_telling(Box::new(|line| tracing::warn!(event = "ublk_waits", "{line}")))
     }
 
-    /// The same, with somebody who is told what takes long.
+    /// The same, with a receiver of messages about slow commands.
     ///
     /// # Errors
     /// As [`Control::open`].
@@ -58,7 +59,7 @@ impl Control {
         Control::open_on(RingChannel::open(Starts::InChild, tell)?)
     }
 
-    /// One of the process that starts a device.
+    /// A control of the process that starts a device.
     ///
     /// # Errors
     /// As [`Control::open`].
@@ -70,7 +71,7 @@ impl Control {
         Ok(Control { channel: Box::new(channel), nodes: "/dev".into(), patience: PATIENCE })
     }
 
-    /// One of a kernel that a test is, with device nodes in a folder.
+    /// A control of a fake kernel in a test, with device nodes in a folder.
     #[cfg(test)]
     pub(crate) fn with_channel(channel: Box<dyn Channel>, nodes: PathBuf) -> Control {
         Control { channel, nodes, patience: Duration::from_millis(300) }
@@ -96,11 +97,11 @@ impl Control {
         true
     }
 
-    /// Does something while no other kickcache of this host adds, takes over or deletes a device: what it found stays as it was.
-    /// Others wait for it, so that it waits for nobody who may take long.
+    /// Does work during which no other kickcache of this host adds, takes over or deletes a device, so that
+    /// its findings stay valid. Others wait for it; therefore it must not wait for slow processes itself.
     ///
     /// # Errors
-    /// Those of the work, and a sentence if another kickcache does not come to an end.
+    /// The errors of the work, and a sentence if another kickcache holds the lock for too long.
     pub(crate) fn alone<T>(
         &mut self,
         work: impl FnOnce(&mut Control) -> Result<T, String>,
@@ -139,7 +140,7 @@ impl Control {
         self.nodes.join(format!("ublkc{id}"))
     }
 
-    /// A command about a device, asked again for as long as the kernel is busy with what must come first.
+    /// A command about a device, repeated while the kernel is busy with earlier work.
     fn about(&mut self, number: u32, id: u32, data: u64) -> io::Result<()> {
         let command = ControlCommand { device_id: id, queue_id: NO_QUEUE, data, ..ControlCommand::default() };
         let mut last = Ok(0);
@@ -150,10 +151,10 @@ impl Control {
         last.map(drop)
     }
 
-    /// What the kernel knows of a device, or `None` if there is none of that number.
+    /// The kernel's information on a device, or `None` if there is none with that number.
     ///
     /// # Errors
-    /// If the kernel refuses to tell.
+    /// If the kernel refuses.
     pub(crate) fn info(&mut self, id: u32) -> io::Result<Option<DeviceInfo>> {
         let mut info = DeviceInfo::default();
         let command = ControlCommand::with_buffer(id, &raw mut info);
@@ -167,7 +168,7 @@ impl Control {
     /// All devices, the lowest number first.
     ///
     /// # Errors
-    /// A sentence: if the kernel refuses to tell.
+    /// A sentence, if the kernel refuses.
     pub(crate) fn devices(&mut self) -> Result<Vec<DeviceInfo>, String> {
         let found = IDS.map(|id| self.info(id)).filter_map(Result::transpose);
         found.collect::<io::Result<_>>().map_err(|error| match error {
@@ -188,20 +189,20 @@ impl Control {
         self.call(abi::GET_PARAMS, &command).map(|_| parameters)
     }
 
-    /// Adds a device; the kernel completes what it is.
+    /// Adds a device; the kernel completes its properties.
     ///
     /// # Errors
-    /// EEXIST if there is one of that number.
+    /// EEXIST if the number is in use.
     pub(crate) fn add(&mut self, mut info: DeviceInfo) -> io::Result<DeviceInfo> {
         let command = ControlCommand::with_buffer(info.device_id, &raw mut info);
         self.call(abi::ADD_DEV, &command)?;
         Ok(info)
     }
 
-    /// Says what a device promises, before it is started.
+    /// Sets the capabilities of a device, before it is started.
     ///
     /// # Errors
-    /// EINVAL for what this kernel does not allow.
+    /// EINVAL for parameters that this kernel does not support.
     pub(crate) fn set_parameters(&mut self, id: u32, mut parameters: Parameters) -> io::Result<()> {
         let command = ControlCommand::with_buffer(id, &raw mut parameters);
         self.call(abi::SET_PARAMS, &command).map(drop)
@@ -216,7 +217,7 @@ impl Control {
         self.about(abi::START_DEV, id, u64::from(server))
     }
 
-    /// Takes over a device whose server is gone, once the kernel has noticed.
+    /// Takes over a device without a server, once the kernel has noticed.
     ///
     /// # Errors
     /// EBUSY if it has a server.
@@ -224,7 +225,7 @@ impl Control {
         self.about(abi::START_USER_RECOVERY, id, 0)
     }
 
-    /// As [`Control::start`], of a device that was taken over.
+    /// As [`Control::start`], for a device that was taken over.
     ///
     /// # Errors
     /// As the kernel gives them.
@@ -240,8 +241,8 @@ impl Control {
         self.about(abi::UPDATE_SIZE, id, sectors)
     }
 
-    /// As [`Control::remove`], and does not wait where the kernel can do without (Linux 6.7): this process, or somebody who has it
-    /// open, may have yet to let go of it.
+    /// As [`Control::remove`], without waiting if the kernel supports it (Linux 6.7): this process, or
+    /// another one that has it open, may still have to close it.
     ///
     /// # Errors
     /// As the kernel gives them.
@@ -253,12 +254,12 @@ impl Control {
         }
     }
 
-    /// Waits for the end of a [`Control::remove_later`]: `false` if somebody has the device open for longer than that.
+    /// Waits for the end of a [`Control::remove_later`]: `false` if a process has the device open for longer.
     pub(crate) fn wait_until_gone(&mut self, id: u32) -> bool {
         self.wait_for(GOING.min(self.patience), |control| control.info(id).is_ok_and(|info| info.is_none()))
     }
 
-    /// Ends a device, with an error for what waits in it, and deletes it; waits until its server has let go of it.
+    /// Ends a device, failing its waiting requests, and deletes it; waits until its server has closed it.
     ///
     /// # Errors
     /// As the kernel gives them.
@@ -270,8 +271,8 @@ impl Control {
 
 fn occupied(waited: Duration) -> String {
     format!(
-        "another kickcache has been adding or removing a ublk device for {} s; see which one (fuser /dev/ublk-control) and what it waits \
-         for (kickcache ublk list), then try again",
+        "another kickcache has been adding or removing a ublk device for {} s; find it (fuser \
+         /dev/ublk-control) and the reason (kickcache ublk list), then try again",
         waited.as_secs()
     )
 }
@@ -314,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn a_busy_kernel_is_asked_again() {
+    fn a_busy_kernel_is_retried() {
         let Scene { kernel, mut control, .. } = scene();
         kernel.known().busy = 3;
         control.start(0, 1).unwrap();
@@ -358,7 +359,7 @@ mod tests {
         assert!(said.starts_with("another kickcache has been adding or removing"), "{said}");
         let after = control.alone(|_| Err::<(), _>("the work failed".into())).unwrap_err();
         assert_eq!(after, "the work failed");
-        assert_eq!(kernel.control().alone(|_| Ok(5)), Ok(5), "the lock was let go of each time");
+        assert_eq!(kernel.control().alone(|_| Ok(5)), Ok(5), "the lock was released each time");
     }
 
     #[test]

@@ -23,7 +23,7 @@ impl Controls {
         Controls { open: Arc::new(open) }
     }
 
-    /// Opens the driver, for commands that wait for nothing of this process's.
+    /// Opens the driver, for commands that do not wait for this process.
     ///
     /// # Errors
     /// A sentence.
@@ -31,7 +31,7 @@ impl Controls {
         (self.open)()
     }
 
-    /// Has something done on another thread, and `tell` say what became of it.
+    /// Runs a command on another thread, and passes its result to `tell`.
     pub(super) fn aside<T>(
         &self,
         work: impl FnOnce(&mut Control) -> std::io::Result<T> + Send + 'static,

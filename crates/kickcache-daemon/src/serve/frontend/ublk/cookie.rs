@@ -1,4 +1,5 @@
-//! How a device says whose it is, also to a process that did not make it: 64 bits that the kernel keeps for a device's server.
+//! The cookie that identifies the owner of a device to any process: 64 bits that the kernel stores for a
+//! device's server.
 //!
 //! `K` in the highest byte, then 28 bits for the volume's name on its cache device, and 28 bits for its name in front of its
 //! origin. Either half is enough: the cache device may be left out or replaced, and the origin may move, while the device is
@@ -41,12 +42,12 @@ pub(crate) fn is_ours(info: &DeviceInfo) -> bool {
     found >> OURS_SHIFT == OURS || found >> EARLIER_SHIFT == EARLIER
 }
 
-/// Never 0, which stands for what is not known.
+/// Never 0, which means unknown.
 fn half(volume: &str, place: &str) -> u64 {
     (sum(volume, place) & HALF).max(1)
 }
 
-/// What earlier versions gave a device.
+/// The cookie of earlier versions.
 pub(super) fn earlier_cookie(volume: &str, origin: &str) -> u64 {
     EARLIER << EARLIER_SHIFT | sum(volume, origin)
 }
@@ -69,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_is_of_the_volume_that_it_was_made_for() {
+    fn a_device_belongs_to_the_volume_it_was_created_for() {
         let made = volume("v", Some("1"), &["file:/o"]);
         let device = info(cookie(&made));
         assert!(is_ours(&device) && is_of(&device, &made));
@@ -78,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn it_stays_that_when_the_origin_moves_or_the_cache_device_is_another() {
+    fn the_cookie_survives_a_moved_origin_or_another_cache() {
         let device = info(cookie(&volume("v", Some("1"), &["file:/o"])));
         assert!(is_of(&device, &volume("v", Some("1"), &["file:/p"])), "moved");
         assert!(is_of(&device, &volume("v", Some("2"), &["file:/o"])), "with another cache device");
@@ -87,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn volumes_of_one_name_are_told_apart() {
+    fn volumes_with_the_same_name_have_different_cookies() {
         let device = info(cookie(&volume("v", Some("1"), &["file:/o"])));
         assert!(!is_of(&device, &volume("v", Some("2"), &["file:/p"])), "on two cache devices");
         let device = info(cookie(&volume("v", None, &["file:/o"])));

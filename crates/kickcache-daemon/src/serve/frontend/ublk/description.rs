@@ -1,4 +1,5 @@
-//! A request of the kernel as one of the engine, and the engine's answer as the kernel's number.
+//! Converts a request of the kernel into a request of the engine, and the engine's answer into the kernel's
+//! number.
 
 use kickcache_engine::request::{Durability, Errno, Operation, Unmap};
 use kickcache_engine::units::ByteExtent;
@@ -17,7 +18,7 @@ const OPERATION_MASK: u32 = 0xff;
 const FUA: u32 = 1 << 13;
 const NO_UNMAP: u32 = 1 << 15;
 
-/// What the kernel asks for, or `None` if it is nothing that was offered to it.
+/// The operation of the kernel's request, or `None` if it was not offered.
 pub(crate) fn operation(description: &IoDescription) -> Option<Operation> {
     let flags = description.operation_and_flags;
     let durability = if flags & FUA == 0 { Durability::Volatile } else { Durability::Durable };
@@ -32,7 +33,8 @@ pub(crate) fn operation(description: &IoDescription) -> Option<Operation> {
     }
 }
 
-/// Where on the volume, in bytes, or `None` if it ends behind `size`. A flush has no place: the kernel says -1 there.
+/// The place on the volume, in bytes, or `None` if it ends behind `size`. A flush has no place: its sector is
+/// -1.
 pub(crate) fn extent(description: &IoDescription, size: u64) -> Option<ByteExtent> {
     if description.operation_and_flags & OPERATION_MASK == FLUSH {
         return Some(ByteExtent { start: 0, length: 0 });
@@ -43,7 +45,7 @@ pub(crate) fn extent(description: &IoDescription, size: u64) -> Option<ByteExten
     (end <= size).then_some(ByteExtent { start, length })
 }
 
-/// What the kernel is told of a request of `bytes`: how many were done, or an errno below zero.
+/// The result of a request of `bytes`: the bytes done, or a negative errno.
 pub(crate) fn result(bytes: i32, reply: Result<(), Errno>) -> i32 {
     match reply {
         Ok(()) => bytes,
@@ -72,9 +74,11 @@ mod tests {
         assert_eq!(asks(1 | 1 << 13), Some(Operation::Write(Durability::Durable)));
         assert_eq!(asks(2), Some(Operation::Flush));
         assert_eq!(asks(3), Some(Operation::Discard));
-        let zeroes = |unmap| Some(Operation::WriteZeroes { unmap, durability: Durability::Volatile });
-        assert_eq!(asks(5), zeroes(Unmap::Allow));
-        assert_eq!(asks(5 | 1 << 15), zeroes(Unmap::Forbid));
+        for (fua, durability) in [(0, Durability::Volatile), (1 << 13, Durability::Durable)] {
+            let zeroes = |unmap| Some(Operation::WriteZeroes { unmap, durability });
+            assert_eq!(asks(5 | fua), zeroes(Unmap::Allow));
+            assert_eq!(asks(5 | fua | 1 << 15), zeroes(Unmap::Forbid));
+        }
         assert_eq!(asks(4), None, "write same was never offered");
     }
 

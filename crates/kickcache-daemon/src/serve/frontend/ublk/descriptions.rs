@@ -9,7 +9,7 @@ use rustix::param::page_size;
 
 use super::abi::IoDescription;
 
-/// The kernel's largest depth: the descriptions of a queue begin where those of one of this depth before it would end.
+/// The kernel's largest depth: each queue's descriptions are at a multiple of the size of this many.
 const DEPTH_MAX: usize = 4096;
 
 /// The descriptions of a queue.
@@ -18,11 +18,11 @@ pub(super) struct Descriptions {
     count: usize,
 }
 
-// SAFETY: the mapping belongs to its owner, who may be on any thread.
+// SAFETY: the mapping belongs to its owner, which may be on any thread.
 unsafe impl Send for Descriptions {}
 
 impl Descriptions {
-    /// Maps those of a queue of a device.
+    /// Maps the descriptions of a queue of a device.
     pub(super) fn map(device: &File, queue: u16, depth: u16) -> io::Result<Descriptions> {
         let count = usize::from(depth);
         let offset = u64::from(queue) * bytes(DEPTH_MAX) as u64;
@@ -38,7 +38,7 @@ impl Descriptions {
     pub(super) fn get(&self, tag: u16) -> IoDescription {
         let index = usize::from(tag);
         assert!(index < self.count, "a tag of the queue");
-        // It lies in the mapping, as the index is below the count.
+        // The place is in the mapping, as the index is below the count.
         let place = self.base.as_ptr().wrapping_add(index);
         // SAFETY: the kernel writes it before the command ends that fetches it, and not after.
         unsafe { place.read_volatile() }
@@ -47,7 +47,7 @@ impl Descriptions {
 
 impl Drop for Descriptions {
     fn drop(&mut self) {
-        // SAFETY: the mapping was made by `map`, and nothing refers to it after its owner is gone.
+        // SAFETY: the mapping was made by `map`, and no reference to it outlives its owner.
         let _ = unsafe { munmap(self.base.as_ptr().cast(), bytes(self.count)) };
     }
 }

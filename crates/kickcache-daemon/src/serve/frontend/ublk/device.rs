@@ -20,12 +20,12 @@ use crate::serve::known_volume::KnownVolume;
 use crate::serve::volume_identity::VolumeIdentity;
 
 /// Why a device has its file and its queues.
-const SERVED: &str = "a device that was taken away has no request in flight";
+const SERVED: &str = "a removed device has no request in flight";
 
 /// Bytes of the largest request; the kernel splits larger ones.
 const REQUEST_BYTES_MAX: u32 = 256 << 10;
 
-/// How this process came to a device.
+/// How this process obtained a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Begun {
     Added,
@@ -41,24 +41,24 @@ pub(super) struct UblkDevice {
     served: Option<Served>,
     /// Requests of its that the engine has.
     pub(super) in_flight: usize,
-    /// What it asks for waits.
+    /// Its requests wait.
     pub(super) is_hidden: bool,
-    /// What the kernel takes its size to be, in sectors of 512 bytes, and what its requests are multiples of.
+    /// Its size for the kernel, in sectors of 512 bytes, and the block size that requests are multiples of.
     pub(super) sectors: u64,
     block: LogicalBlock,
 }
 
-/// What the daemon has of a device until the kernel has taken it away.
+/// The daemon's resources of a device until the kernel has removed it.
 struct Served {
     file: File,
     queues: Vec<Queue>,
     /// The memory of the queues.
     _memory: Allocator,
-    /// Tags by which no more requests come.
+    /// Tags without further requests.
     ended: usize,
 }
 
-/// What is left of a device of which the kernel has ended a tag.
+/// The state of a device after the kernel ended a tag.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Left {
     /// All other tags: it has just begun.
@@ -70,15 +70,15 @@ pub(super) enum Left {
 }
 
 impl UblkDevice {
-    /// Takes the device over that the volume was before, or adds one. Nobody removes it between the look and the open: from then
-    /// on its server can be seen.
+    /// Takes over the volume's existing device, or adds one. The device cannot be removed between the check
+    /// and the open: from then on its server is visible.
     pub(super) fn open(
         control: &mut Control,
         place: &UblkPlace,
         volume: &KnownVolume,
     ) -> Result<UblkDevice, String> {
         if let Some(info) = find_own(control, place.id, &volume.identity)? {
-            // Who has to end first may take long, and needs the lock for that.
+            // The other process may take long to end, and needs the lock for it.
             wait_for_end(control, info.device_id)?;
         }
         control.alone(|control| UblkDevice::open_alone(control, place, volume))
@@ -91,7 +91,7 @@ impl UblkDevice {
     ) -> Result<UblkDevice, String> {
         let (info, begun) = match find(control, place.id, &volume.identity)? {
             Some(info) => {
-                // What else is asked about one that is stuck does not come back.
+                // Other commands on a stuck device would not return.
                 wait_for_end(control, info.device_id)?;
                 check_same(control, &info, volume)?;
                 take_over(control, info.device_id)?;
@@ -102,7 +102,7 @@ impl UblkDevice {
         };
         let opened = open_queues(control, place, &info, begun);
         if opened.is_err() && begun == Begun::Added {
-            // Nobody has it open: it was never started.
+            // No process has it open: it was never started.
             let _ = control.remove(info.device_id);
         }
         opened
@@ -134,7 +134,7 @@ impl UblkDevice {
         self.served.as_ref().map_or(&[], |served| &served.queues)
     }
 
-    /// Whether nothing is left of it: its number among the devices is free.
+    /// Whether the device is deleted, so that its number is free.
     pub(super) fn is_gone(&self) -> bool {
         self.volume == NOBODY && self.served.is_none()
     }
@@ -144,8 +144,8 @@ impl UblkDevice {
         self.served.as_ref().is_some_and(|served| served.ended == 0)
     }
 
-    /// The kernel has ended a tag: somebody is deleting the device. It waits for this daemon to let go of it, which happens
-    /// with the last tag: none has a request in flight then.
+    /// The kernel has ended a tag: another process is deleting the device. It waits for this daemon to close
+    /// it, which happens with the last tag: none has a request in flight then.
     pub(super) fn end_tag(&mut self) -> Left {
         let Some(served) = &mut self.served else { return Left::Nothing };
         served.ended += 1;
@@ -182,7 +182,7 @@ fn open_queues(
     let failed = |what: &'static str| {
         move |error: io::Error| format!("/dev/ublkb{id} cannot be served: {what}: {error}")
     };
-    let known = control.parameters(id).map_err(failed("it does not tell its parameters"))?.basic;
+    let known = control.parameters(id).map_err(failed("its parameters are unavailable"))?.basic;
     let file = control.open_node(id).map_err(failed("its character device cannot be opened"))?;
     let mut memory = Allocator::default();
     let queues = (0..info.queue_count).map(|number| Queue::open(number, info, &file, &mut memory));
@@ -205,11 +205,12 @@ fn find_own(
     };
     let mut devices = control.devices()?.into_iter().filter(|info| is_meant(info) && is_of(info, volume));
     let found = devices.find(|info| DeviceState::of(info) != DeviceState::Dead);
-    // One that is stuck is passed over.
+    // A stuck device is skipped.
     Ok(found.filter(|info| wanted != UblkId::Any || !is_stuck_unused(control, info.device_id)))
 }
 
-/// The device that is a volume; of a number that was asked for, only that one. Those that were never started are deleted.
+/// The device of a volume; if a number is required, only that one. Devices that were never started are
+/// deleted.
 fn find(
     control: &mut Control,
     wanted: UblkId,
@@ -237,7 +238,7 @@ fn is_another(id: u32) -> String {
     )
 }
 
-/// Deletes a device that a daemon made and did not start, or that was ended: nobody reads or writes by it.
+/// Deletes a device that a daemon created and did not start, or that was ended: it has no users.
 fn clear(control: &mut Control, id: u32, wanted: UblkId) -> Result<(), String> {
     let failed =
         |error: io::Error| format!("/dev/ublkb{id}, which was never started, cannot be removed: {error}");
@@ -251,12 +252,12 @@ fn clear(control: &mut Control, id: u32, wanted: UblkId) -> Result<(), String> {
         }
         false if wanted == UblkId::Number(id) => {
             return Err(format!(
-                "/dev/ublkb{id} was removed, and goes when its last user lets go of it; unmount or close it, or choose another number"
+                "/dev/ublkb{id} was removed, and is deleted when its last user closes it; unmount or close it, or choose another number"
             ));
         }
         false => tracing::warn!(
             event = "ublk_removed",
-            "/dev/ublkb{id} was removed, and goes when its last user lets go of it"
+            "/dev/ublkb{id} was removed, and is deleted when its last user closes it"
         ),
     }
     Ok(())
@@ -267,13 +268,13 @@ fn check_same(control: &mut Control, info: &DeviceInfo, volume: &KnownVolume) ->
     let id = info.device_id;
     let known = control
         .parameters(id)
-        .map_err(|error| format!("/dev/ublkb{id} does not tell its parameters: {error}"))?
+        .map_err(|error| format!("the parameters of /dev/ublkb{id} cannot be read: {error}"))?
         .basic;
     let sectors = LogicalBlock::of_shift(known.logical_block_shift).sectors_of(volume.size);
     if known.device_sectors > sectors {
         return Err(format!(
-            "/dev/ublkb{id} has {} sectors, and the volume {sectors}: whoever has it open would write behind its end; unmount and \
-             remove it (kickcache ublk remove {id})",
+            "/dev/ublkb{id} has {} sectors, and the volume {sectors}: a process that has it open could \
+             write behind the end; unmount and remove it (kickcache ublk remove {id})",
             known.device_sectors
         ));
     }
@@ -285,15 +286,15 @@ fn check_same(control: &mut Control, info: &DeviceInfo, volume: &KnownVolume) ->
     Ok(())
 }
 
-/// A device that is taken over stays as it was made, whatever the settings say now.
+/// A device that is taken over keeps its properties, whatever the present settings are.
 fn tell_differences(control: &mut Control, info: &DeviceInfo, place: &UblkPlace, volume: &KnownVolume) {
     let (id, queues, depth) = (info.device_id, info.queue_count, info.queue_depth);
     if (queues, depth) != (place.queues, place.depth) {
         let (wanted, wanted_depth) = (place.queues, place.depth);
         tracing::info!(
             event = "ublk_differs",
-            "/dev/ublkb{id} keeps its {queues} queues of {depth} requests, as it was made with; {wanted} of {wanted_depth} come when it \
-             is removed and served again"
+            "/dev/ublkb{id} keeps its {queues} queues of {depth} requests from its creation; {wanted} of \
+             {wanted_depth} take effect when it is removed and served again"
         );
     }
     let Ok(Parameters { basic, .. }) = control.parameters(id) else { return };
@@ -301,8 +302,8 @@ fn tell_differences(control: &mut Control, info: &DeviceInfo, place: &UblkPlace,
     if bytes != wanted {
         tracing::info!(
             event = "ublk_differs",
-            "/dev/ublkb{id} keeps its logical blocks of {bytes} bytes, as it was made with; {wanted} come when it is removed and \
-             served again"
+            "/dev/ublkb{id} keeps its logical blocks of {bytes} bytes from its creation; {wanted} take \
+             effect when it is removed and served again"
         );
     }
     if basic.attributes & READ_ONLY != 0 && volume.access == AccessMode::ReadWrite {
@@ -436,7 +437,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_that_waits_is_taken_over_as_it_was_made() {
+    fn a_waiting_device_is_taken_over_unchanged() {
         let mut scene = Scene::new();
         scene.left();
         let other = UblkPlace { queues: 1, depth: 128, ..PLACE };
@@ -457,7 +458,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_that_was_never_started_is_made_anew() {
+    fn a_device_that_was_never_started_is_created_again() {
         for id in [UblkId::Any, UblkId::Number(0)] {
             let mut scene = Scene::new();
             drop(scene.open(&UblkPlace { queues: 1, ..PLACE }).unwrap());
@@ -470,12 +471,12 @@ mod tests {
     }
 
     #[test]
-    fn one_that_goes_when_its_last_user_does_is_not_waited_for() {
+    fn a_device_ending_with_its_user_is_not_awaited() {
         let mut scene = Scene::new();
         drop(scene.open(&PLACE).unwrap());
         scene.kernel.known().open.push(0);
         let said = scene.refused(&UblkPlace { id: UblkId::Number(0), ..PLACE });
-        assert!(said.contains("goes when its last user lets go of it"), "{said}");
+        assert!(said.contains("is deleted when its last user closes it"), "{said}");
         assert_eq!(scene.open(&PLACE).unwrap().id, 1, "another one");
     }
 
@@ -489,11 +490,11 @@ mod tests {
     }
 
     #[test]
-    fn one_that_is_live_and_whose_daemon_is_gone_is_taken_over() {
+    fn a_live_device_without_its_daemon_is_taken_over() {
         let mut scene = Scene::new();
         scene.left();
         scene.change(|info| info.state = LIVE);
-        // Its parameters are not asked for, which would wait for ever.
+        // Its parameters are not queried, as that would wait for ever.
         scene.kernel.known().unknown.push(abi::GET_PARAMS);
         assert!(scene.refused(&PLACE).contains("is stuck"), "the kernel has not noticed");
         scene.kernel.known().unknown.clear();
@@ -526,7 +527,7 @@ mod tests {
     #[test]
     fn a_device_that_cannot_be_served_is_not_left_behind() {
         let mut scene = Scene::new();
-        // Its node does not come.
+        // Its node does not appear.
         scene.kernel = FakeKernel::new(&scene.kernel.nodes().join("none"));
         let said = scene.refused(&PLACE);
         assert!(said.contains("its character device cannot be opened"), "{said}");

@@ -1,16 +1,16 @@
-//! Who may use a block device.
+//! The users of a block device.
 
 use std::fmt::{self, Display, Formatter};
 use std::path::PathBuf;
 
-/// Somebody who uses a block device, or a partition of it.
+/// A user of a block device, or of one of its partitions.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum DeviceUser {
     /// A file system that is mounted.
     Mount(PathBuf),
     /// Swap, on the device or partition of this name.
     Swap(String),
-    /// A device that stands on it.
+    /// A device on top.
     Device(String),
     /// A file system of a kind that no mount table shows any more: it was unmounted lazily.
     FileSystem(String),
@@ -18,18 +18,18 @@ pub enum DeviceUser {
     Process(u32, String),
     /// Something in the kernel.
     Kernel,
-    /// Somebody for whom an open of it waits, for longer than these seconds.
+    /// An unknown user: an open waits for longer than these seconds.
     Unknown(u64),
 }
 
 impl DeviceUser {
-    /// What is to be done before the device can go.
+    /// The steps before the device can be deleted.
     pub fn to_let_go(&self) -> String {
         match self {
             DeviceUser::Mount(place) => format!("unmount it (umount {})", place.display()),
             DeviceUser::Swap(name) => format!("take it out of use (swapoff /dev/{name})"),
             DeviceUser::Device(name) => format!("remove the device {name}"),
-            DeviceUser::FileSystem(_) => "end the processes that have files of it open".into(),
+            DeviceUser::FileSystem(_) => "end the processes with open files on it".into(),
             DeviceUser::Process(id, _) => format!("end the process {id}"),
             DeviceUser::Kernel => "unmount or stop that".into(),
             DeviceUser::Unknown(_) => "wait for that, or look at the kernel's log".into(),
@@ -49,7 +49,7 @@ impl Display for DeviceUser {
                 f.write_str("something in the kernel (a file system, its journal, or RAID)")
             }
             DeviceUser::Unknown(seconds) => {
-                write!(f, "somebody for whom it waits: it cannot be opened within {seconds} s")
+                write!(f, "an unknown user: it cannot be opened within {seconds} s")
             }
         }
     }

@@ -9,17 +9,18 @@ use std::time::Duration;
 
 use super::device_user::DeviceUser;
 
-/// How long an open may take: one that waits for the device's server would wait for ever.
+/// How long an open may take: if it waits for the device's server, it would wait for ever.
 const WAIT: Duration = Duration::from_secs(3);
 
-/// Who keeps others from having a device or a partition of it alone. Kernel users that no table names,
-/// such as the journal of a file system on another device, hold it so. It is opened for reading: nothing is read.
+/// The user that prevents exclusive use of a device or one of its partitions. Kernel users without a table
+/// entry, such as the journal of a file system on another device, hold it in this way. It is opened for
+/// reading, and no data is read.
 pub(super) fn claimant(device: &Path) -> Option<DeviceUser> {
     let path = device.to_owned();
     let (told, answer) = mpsc::sync_channel(1);
     let open = move || {
         let opened = OpenOptions::new().read(true).custom_flags(libc::O_EXCL | libc::O_CLOEXEC).open(path);
-        // Nobody may wait for it any more.
+        // The receiver may be dropped.
         let _ = told.send(opened.err().and_then(|error| error.raw_os_error()));
     };
     let thread = thread::Builder::new().name("open".into()).spawn(open);
@@ -35,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_and_nothing_are_claimed_by_nobody() {
+    fn a_file_and_a_missing_path_need_no_claim() {
         let file = tempfile::NamedTempFile::new().unwrap();
         assert_eq!(claimant(file.path()), None);
         assert_eq!(claimant(Path::new("/nothing/here")), None);

@@ -22,14 +22,14 @@ pub(crate) const NOBODY: i32 = i32::MAX;
 /// Bytes that the descriptions of a queue have room for: 4096 of 24 bytes.
 const QUEUE_BYTES: u64 = 4096 * 24;
 
-/// What a kernel keeps of a device.
+/// A device in the fake kernel.
 #[derive(Clone, Copy)]
 pub(crate) struct FakeDevice {
     pub(crate) info: DeviceInfo,
     pub(crate) parameters: Parameters,
 }
 
-/// What the driver keeps.
+/// The state of the driver.
 #[derive(Default)]
 pub(crate) struct Known {
     pub(crate) devices: BTreeMap<u32, FakeDevice>,
@@ -39,13 +39,13 @@ pub(crate) struct Known {
     pub(crate) busy: usize,
     /// Commands that this kernel does not know.
     pub(crate) unknown: Vec<u32>,
-    /// Devices that somebody has open: they go later.
+    /// Devices that a process has open: they are deleted later.
     pub(crate) open: Vec<u32>,
-    /// Somebody keeps the other kickcaches out.
+    /// Another process has the lock.
     pub(crate) is_locked: bool,
-    /// How often somebody was kept out.
+    /// How often the lock was refused.
     pub(crate) kept_out: usize,
-    /// The commands among `done` that add, take over or delete a device, and came without the lock.
+    /// The commands among `done` that add, take over or delete a device, and arrived without the lock.
     pub(crate) unlocked: Vec<u32>,
     /// Queues that it gives at most.
     pub(crate) processors: u16,
@@ -124,7 +124,7 @@ impl FakeKernel {
         }
         info.queue_count = info.queue_count.min(known.processors);
         info.server_pid = -1;
-        // Where there is no such folder, it never comes.
+        // Without this folder, the node never appears.
         if let Ok(node) = File::create(self.node(info.device_id)) {
             node.set_len(QUEUE_BYTES * u64::from(info.queue_count)).unwrap();
         }
@@ -213,6 +213,6 @@ fn read<T: Copy>(command: &ControlCommand) -> T {
 fn write<T: Copy>(command: &ControlCommand, value: T) {
     assert_eq!(usize::from(command.length), size_of::<T>());
     let address = ptr::with_exposed_provenance_mut::<T>(usize::try_from(command.address).unwrap());
-    // SAFETY: as above, and nobody else looks at it meanwhile.
+    // SAFETY: as above, and no other code reads it meanwhile.
     unsafe { address.write(value) }
 }

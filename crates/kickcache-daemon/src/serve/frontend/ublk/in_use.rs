@@ -1,4 +1,4 @@
-//! Who uses a block device of this host.
+//! The users of a block device of this host.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,13 +9,13 @@ use super::device_user::DeviceUser;
 use super::exclusive::claimant;
 use crate::driver::device::sysfs::{loop_file, number};
 
-/// What uses a block device or a partition of it: a mounted file system, swap, a device on top of it, a process that has it open,
-/// or whoever holds it for itself alone.
+/// The user of a block device or one of its partitions: a mounted file system, swap, a device on top, a
+/// process with an open descriptor, or an exclusive holder.
 pub fn user_of(device: &Path) -> Option<DeviceUser> {
     known_user_of(device).or_else(|| claimant(device))
 }
 
-/// The same as far as it is told without opening the device.
+/// The same, as far as it is visible without opening the device.
 pub(crate) fn known_user_of(device: &Path) -> Option<DeviceUser> {
     let name = device.file_name()?.to_str()?;
     Host { proc: "/proc".into(), sys: "/sys".into() }.user_of(name)
@@ -28,13 +28,13 @@ pub(crate) fn opener_of(node: &Path) -> Option<DeviceUser> {
     Host { proc: "/proc".into(), sys: "/sys".into() }.opener(&[node])
 }
 
-/// Where the kernel tells.
+/// The places of the kernel's information.
 struct Host {
     proc: PathBuf,
     sys: PathBuf,
 }
 
-/// A device, or a partition of it.
+/// A device, or one of its partitions.
 struct Part {
     name: String,
     /// As the kernel writes it: `259:0`.
@@ -69,7 +69,7 @@ impl Host {
             .collect()
     }
 
-    /// One of each mount namespace; this process's first.
+    /// One for each mount namespace; this process's first.
     fn mount_tables(&self) -> Vec<String> {
         let mut seen = BTreeSet::new();
         let ids = self.process_ids().map(|id| id.to_string());
@@ -97,7 +97,7 @@ impl Host {
         Some(DeviceUser::Device(holder.file_name().to_string_lossy().into()))
     }
 
-    /// A loop device is no holder of what it stands on.
+    /// A loop device is not listed as a holder of the device below it.
     fn loop_device(&self, part: &Part) -> Option<DeviceUser> {
         let devices = fs::read_dir(self.sys.join("class/block")).ok()?.flatten();
         let stands_on_it = |device: &PathBuf| {
@@ -107,7 +107,7 @@ impl Host {
         Some(DeviceUser::Device(device.file_name()?.to_string_lossy().into()))
     }
 
-    /// One that no mount table shows any more: it was unmounted lazily.
+    /// A file system that is in no mount table any more: it was unmounted lazily.
     fn file_system(&self, part: &Part) -> Option<DeviceUser> {
         let kinds = fs::read_dir(self.sys.join("fs")).ok()?.flatten();
         let kind = kinds.map(|kind| kind.path()).find(|kind| kind.join(&part.name).exists())?;
@@ -147,7 +147,7 @@ mod tests {
 
     use super::*;
 
-    /// A host with a device 259:0 and a partition 259:1 of it, and nothing that uses them.
+    /// A host with a device 259:0 and its partition 259:1, without users.
     struct Fake {
         folder: tempfile::TempDir,
     }
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_uses_a_device_that_stands_nowhere() {
+    fn a_device_without_holders_is_unused() {
         assert_eq!(Fake::new().user(), None);
     }
 
@@ -220,7 +220,7 @@ mod tests {
         assert_eq!(fake.user().unwrap(), "the device dm-3");
         let fake = Fake::new();
         fake.write("sys/class/block/loop2/loop/backing_file", "/srv/ublkb0\n");
-        assert_eq!(fake.user(), None, "a file of that name");
+        assert_eq!(fake.user(), None, "a file with this name");
         fake.write("sys/class/block/loop3/loop/backing_file", "/dev/ublkb0p1\n");
         assert_eq!(fake.user().unwrap(), "the device loop3");
     }

@@ -1,9 +1,9 @@
-//! What of a device is fetched.
+//! The fetched part of a device.
 
 /// A tag of a device's queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct UblkKey {
-    /// Its index among those of the front end.
+    /// Its index in the front end.
     pub(crate) device: u16,
     pub(crate) queue: u16,
     pub(crate) tag: u16,

@@ -1,4 +1,4 @@
-//! Volumes that come and go.
+//! Adding and removing volumes.
 
 use kickcache_engine::cache_engine::CacheEngine;
 
@@ -36,7 +36,7 @@ impl Ublk {
         }
     }
 
-    /// Begins nothing more of what the device of the volume of an index asks for.
+    /// Begins no more requests of the device of the volume of an index.
     pub(crate) fn hide(&mut self, volume: usize) {
         self.devices_of(volume).for_each(|device| device.is_hidden = true);
     }
@@ -46,13 +46,14 @@ impl Ublk {
         self.devices_of(volume).for_each(|device| device.is_hidden = false);
     }
 
-    /// Whether nothing is in flight for the device of the volume of an index.
+    /// Whether no request is in flight for the device of the volume of an index.
     pub(crate) fn has_ended(&self, volume: usize) -> bool {
         let mut devices = self.devices.iter().filter(|device| device.volume == volume);
         devices.all(|device| device.in_flight == 0)
     }
 
-    /// The volume of an index is no block device any more: what the kernel still asks for ends with an error, and it lets go.
+    /// Removes the block device of the volume of an index: further requests of the kernel end with an error,
+    /// and the kernel closes it.
     pub(in crate::serve::frontend) fn part<E: CacheEngine>(&mut self, core: &mut Core<E>, volume: usize) {
         let controls = self.controls.clone();
         for device in self.devices_of(volume) {

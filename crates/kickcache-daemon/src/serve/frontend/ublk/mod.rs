@@ -1,11 +1,12 @@
 //! Volumes as block devices of this host, by the kernel's ublk driver.
 //!
-//! A device's requests are fetched by commands on the driver's ring: the answer to a request is the command that fetches the next
-//! one of its tag. The data of writes comes with the request, that of reads goes with the answer. What makes, starts and
-//! deletes devices goes another way ([`control`]), and from a thread of its own while the loop serves.
+//! A device's requests are fetched by commands on the driver's ring: the answer to a request is the command
+//! that fetches the next one of its tag. The data of writes arrives with the request, data of reads is sent
+//! with the answer. Commands that add, start and delete devices use another way ([`control`]), and a thread
+//! of their own while the loop serves.
 //!
-//! A device outlives its daemon: requests wait in the kernel until the next one takes it over, and those that were in flight
-//! are issued once more.
+//! A device outlives its daemon: requests wait in the kernel until the next daemon takes over, and requests
+//! in flight are issued once more.
 
 pub(crate) mod abi;
 pub(crate) mod channel;
@@ -72,7 +73,7 @@ pub(crate) struct Ublk {
     waiting: Vec<UblkKey>,
     /// All tags were fetched once.
     is_started: bool,
-    /// Nothing more is taken: the kernel keeps it for the next daemon.
+    /// No more requests are accepted: the kernel keeps them for the next daemon.
     is_closed: bool,
     controls: Controls,
 }
@@ -94,7 +95,7 @@ impl Ublk {
         let io_engine = core.driver.io_engine();
         for place in places {
             let volume = KnownVolume::of(&core.volumes[place.volume]);
-            // Nothing is warned of that does not come to pass.
+            // Warnings concern only devices in use.
             let open = OpenUblk::open(&ublk.controls, place, &volume, io_engine)?;
             ublk.insert(open.into_device());
         }
@@ -106,7 +107,7 @@ impl Ublk {
         self.path_where(volume, UblkDevice::is_served)
     }
 
-    /// The block device that it was until somebody else removed it.
+    /// The block device that it was until another process removed it.
     pub(super) fn removed_path_of(&self, volume: usize) -> Option<String> {
         self.path_where(volume, |device| !device.is_served())
     }
@@ -176,8 +177,8 @@ impl Ublk {
         }
     }
 
-    /// No more requests come by a tag: somebody else is deleting the device. The daemon goes on without it, as its volumes may
-    /// be served otherwise, and what they were told must reach their origins.
+    /// A tag has no more requests: another process is deleting the device. The daemon continues without it,
+    /// as its volumes may have other front ends, and acknowledged writes must reach their origins.
     fn on_end<E>(&mut self, core: &Core<E>, key: UblkKey, ended: i32) {
         let device = &mut self.devices[usize::from(key.device)];
         let (path, name) = (device.path(), core.volumes.name(device.volume));
@@ -185,14 +186,15 @@ impl Ublk {
         match device.end_tag() {
             Left::Others if !self.is_closed && device.volume != NOBODY => tracing::error!(
                 event = "ublk_lost",
-                "{path}, which was {name}, was removed by somebody else ({}): {name} is no block device any more; what was \
-                 acknowledged is kept; to make it one again, stop this daemon and serve it again",
+                "{path}, which was {name}, was removed by another program ({}): {name} is no block \
+                 device any more; acknowledged writes are kept; to create it again, stop this daemon and \
+                 serve the volume again",
                 std::io::Error::from_raw_os_error(-ended)
             ),
             Left::Others | Left::Some => {}
             Left::Nothing if device.volume == NOBODY => {}
             Left::Nothing => {
-                tracing::info!(event = "ublk_removed", "{path}, which was removed, was let go of");
+                tracing::info!(event = "ublk_removed", "{path}, which was removed, is closed");
             }
         }
     }
@@ -234,7 +236,8 @@ impl Ublk {
             return self.answer(core, key, -libc::EIO);
         };
         let has_payload = matches!(operation, Operation::Read | Operation::Write(_));
-        // Devices are read and written directly where memory lies as the volume does; else there is a copy.
+        // Devices are read and written directly if the memory is aligned as the volume is; otherwise the data
+        // is copied.
         let is_lent = has_payload && extent.start.is_multiple_of(BLOCK_SIZE);
         let buffers = core.driver.buffers();
         let allocated = if is_lent {
@@ -295,14 +298,14 @@ impl Ublk {
         self.answer(core, key, result(bytes, reply.result));
     }
 
-    /// Ends a request of the kernel's, and fetches the next one of its tag.
+    /// Ends a request of the kernel, and fetches the next request with its tag.
     fn answer<E>(&mut self, core: &mut Core<E>, key: UblkKey, result: i32) {
         let device = &mut self.devices[usize::from(key.device)];
         let command = device.queue(key).command(key.tag, result);
         core.driver.command(WatchKey::Ublk(key).bits(), device.fd(), COMMIT_AND_FETCH, command.bytes());
     }
 
-    /// The memory of a tag whose request is not in flight.
+    /// The memory of a tag without a request in flight.
     #[cfg(test)]
     pub(crate) fn memory_of(&mut self, key: UblkKey, length: usize) -> &mut [u8] {
         self.devices[usize::from(key.device)].queue(key).bytes(key.tag, length)
@@ -311,7 +314,7 @@ impl Ublk {
     /// Takes no more requests; the kernel keeps them.
     pub(super) fn stop_listening(&mut self) {
         self.is_closed = true;
-        // Not begun: the next daemon is given them again.
+        // These have not begun: the next daemon gets them again.
         self.held.clear();
         self.waiting.clear();
     }
@@ -333,8 +336,8 @@ impl Ublk {
 }
 
 impl Drop for Ublk {
-    /// The ring is gone, and with it whoever served the devices: those that nobody uses are deleted, the others wait for the
-    /// next daemon.
+    /// The ring is closed, and with it the server of the devices: unused devices are deleted, the others wait
+    /// for the next daemon.
     fn drop(&mut self) {
         for device in self.devices.drain(..).filter(UblkDevice::is_served) {
             let (id, path, is_leaving) = (device.id, device.path(), device.volume == NOBODY);
@@ -352,7 +355,7 @@ impl Drop for Ublk {
                     "{shown} stays, as {by} has it open; its requests wait until the volume is served again, or it is removed \
                      (kickcache ublk remove {id})"
                 ),
-                // Whoever was at it has done it.
+                // The process that was deleting it has finished.
                 Err(_) if is_leaving => {}
                 Err(error) => tracing::warn!(event = "ublk_left", "{shown} cannot be removed: {error}"),
             }
@@ -360,7 +363,7 @@ impl Drop for Ublk {
     }
 }
 
-/// What becomes of a device when its daemon ends.
+/// The state of a device when its daemon ends.
 enum End {
     Removed,
     /// The next daemon has it.
@@ -368,7 +371,7 @@ enum End {
     Used(DeviceUser),
 }
 
-/// Deletes a device, unless somebody needs it.
+/// Deletes a device, unless it is in use.
 fn end(control: &mut Control, id: u32, path: &Path) -> Result<End, String> {
     if let Some(server) = control.opener(id) {
         return Ok(End::TakenOver(server));
@@ -379,14 +382,14 @@ fn end(control: &mut Control, id: u32, path: &Path) -> Result<End, String> {
     control.remove_later(id).map(|_| End::Removed).map_err(|error| error.to_string())
 }
 
-/// One that is taken over has whatever scheduler somebody chose for it since.
+/// A device that is taken over keeps the scheduler that a user may have chosen since.
 fn switch_scheduler_off(id: u32) {
     if let Err(error) = scheduler::switch_off(id) {
         tracing::info!(event = "ublk_differs", "/dev/ublkb{id} keeps the kernel's I/O scheduler: {error}");
     }
 }
 
-/// Says what became of a new size.
+/// Logs the result of a new size.
 fn tell_size(path: &Path, sectors: u64, done: Result<(), impl Display>) {
     let path = path.display();
     match done {

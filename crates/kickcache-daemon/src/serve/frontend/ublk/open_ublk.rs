@@ -9,7 +9,7 @@ use crate::driver::io_engine::IoEngine;
 use crate::serve::error::ServeError;
 use crate::serve::known_volume::KnownVolume;
 
-/// A device that waits for the loop. Without one it goes again, if it was made for this.
+/// A device that waits for the loop. If it was created for this and is dropped, it is deleted again.
 pub(crate) struct OpenUblk {
     device: Option<UblkDevice>,
     controls: Controls,
@@ -31,7 +31,7 @@ impl OpenUblk {
             |what: String| ServeError::Volume { name: name.clone(), what: format!("--ublk: {what}") };
         if io_engine == IoEngine::Threads {
             return Err(refuse(
-                "ublk needs io_uring, and devices are driven by threads; say --io-engine io_uring".into(),
+                "ublk needs io_uring, but the I/O engine is threads; use --io-engine io_uring".into(),
             ));
         }
         let mut control = controls.open().map_err(refuse)?;
@@ -42,7 +42,7 @@ impl OpenUblk {
 
     /// The device, for the loop.
     pub(super) fn into_device(mut self) -> UblkDevice {
-        self.device.take().expect("it is taken once")
+        self.device.take().expect("it is used once")
     }
 }
 

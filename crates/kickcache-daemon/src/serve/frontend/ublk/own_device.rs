@@ -1,4 +1,5 @@
-//! Whether a volume would stand on itself: its start would wait for a device that only it can serve.
+//! Whether a volume would depend on its own block device: its start would wait for a device that only it can
+//! serve.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -13,8 +14,9 @@ use crate::plan::cache_spec::CacheSpec;
 use crate::serve::error::ServeError;
 use crate::serve::volume_identity::VolumeIdentity;
 
-/// Refuses a cache device or origin that lies on a device which one of these volumes is, or was before it waits for them:
-/// itself, a file of a file system there, or by way of partitions, loop devices and what the device mapper and md make of it.
+/// Refuses a cache device or origin on a block device that is one of these volumes, or waits for it: the
+/// device itself, a file of a file system on it, or through partitions, loop devices and devices of the
+/// device mapper and md.
 ///
 /// # Errors
 /// A sentence, with the name of a volume that is a block device.
@@ -35,7 +37,7 @@ fn check_devices(cache: &CacheSpec) -> Result<(), String> {
     origins.chain([cache.device.as_path()]).try_for_each(|path| check_path(path, &own))
 }
 
-/// Refuses a path on a device that one of these volumes is.
+/// Refuses a path on the device of a volume in the list.
 ///
 /// # Errors
 /// A sentence.
@@ -52,12 +54,12 @@ pub(crate) fn check_path(path: &Path, own: &[VolumeIdentity]) -> Result<(), Stri
 
 fn refusal(path: &Path, id: u32) -> String {
     format!(
-        "{} lies on /dev/ublkb{id}, which is a volume of this daemon: it would wait for itself; give another device",
+        "{} is on /dev/ublkb{id}, which is a volume of this daemon: it would wait for itself; give another device",
         path.display()
     )
 }
 
-/// Where the kernel tells what stands on what.
+/// The places of the kernel's information on stacked devices.
 struct Host {
     sys: PathBuf,
     mounts: PathBuf,
@@ -69,7 +71,7 @@ impl Host {
         self.number_of(path).map_or_else(Vec::new, |number| self.ublk_under(number))
     }
 
-    /// Those that a device is, or stands on.
+    /// The ublk devices that a device is, or is on top of.
     fn ublk_under(&self, number: String) -> Vec<u32> {
         let mut left = vec![number];
         let (mut seen, mut found) = (BTreeSet::new(), Vec::new());
@@ -92,7 +94,7 @@ impl Host {
         if is_part { place.parent().map(Path::to_path_buf) } else { Some(place) }
     }
 
-    /// The numbers of the devices that one stands on.
+    /// The numbers of the devices below a device.
     fn below(&self, device: &Path) -> Vec<String> {
         let slaves = fs::read_dir(device.join("slaves")).into_iter().flatten().flatten();
         let mut numbers: Vec<String> =
@@ -102,7 +104,7 @@ impl Host {
         numbers
     }
 
-    /// That of a block device, or of the one below the file system of a file.
+    /// The number of a block device, or of the one below the file system of a file.
     fn number_of(&self, path: &Path) -> Option<String> {
         let found = fs::metadata(path).ok()?;
         if found.file_type().is_block_device() {
@@ -114,7 +116,7 @@ impl Host {
         self.source_of(&fs::canonicalize(path).ok()?)
     }
 
-    /// The device of a file system that has a number of its own, such as btrfs: the one that it was mounted from.
+    /// The device of a file system that has a number of its own, such as btrfs: its mount source.
     fn source_of(&self, path: &Path) -> Option<String> {
         let found = fs::metadata(self.mount_source(path)?).ok()?;
         found.file_type().is_block_device().then(|| number(found.rdev()))
@@ -183,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_disk_stands_on_none() {
+    fn a_disk_has_no_device_below() {
         let fake = Fake::new();
         fake.add("devices/sda", "8:0");
         fake.add("devices/ublkb7", "259:7");
@@ -192,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_partition_stands_on_its_device() {
+    fn a_partition_is_on_its_device() {
         let fake = Fake::new();
         fake.add("devices/ublkb7", "259:7");
         let part = fake.add("devices/ublkb7/ublkb7p1", "259:8");
@@ -202,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn mapped_devices_stand_on_all_that_they_are_made_of() {
+    fn mapped_devices_are_on_all_their_parts() {
         let fake = Fake::new();
         let (upper, lower) = (fake.add("devices/dm-1", "254:1"), fake.add("devices/dm-0", "254:0"));
         let (first, _second) = (fake.add("devices/ublkb3", "259:3"), fake.add("devices/ublkb4", "259:4"));
@@ -215,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn devices_that_stand_on_each_other_come_to_an_end() {
+    fn a_cycle_of_devices_ends() {
         let fake = Fake::new();
         let (one, other) = (fake.add("devices/dm-0", "254:0"), fake.add("devices/dm-1", "254:1"));
         stack(&one, &other);
@@ -224,17 +226,17 @@ mod tests {
     }
 
     #[test]
-    fn a_loop_device_stands_where_its_file_does() {
+    fn a_loop_device_is_on_the_device_of_its_file() {
         let fake = Fake::new();
         let file = fake.path("file");
         let own = fs::metadata(&file).unwrap().dev();
         if libc::major(own) == 0 {
-            eprintln!("skipped: {} lies on no block device", file.display());
+            eprintln!("skipped: {} is on no block device", file.display());
             return;
         }
         fake.add("devices/ublkb9", &number(own));
         let device = fake.add("devices/loop0", "7:0");
-        assert_eq!(fake.under("7:0"), NONE, "nothing is behind it");
+        assert_eq!(fake.under("7:0"), NONE, "no device is below");
         fs::create_dir_all(device.join("loop")).unwrap();
         fs::write(device.join("loop/backing_file"), format!("{}\n", file.display())).unwrap();
         assert_eq!(fake.under("7:0"), [9]);
@@ -242,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_system_without_a_device_of_its_own_lies_where_it_was_mounted_from() {
+    fn a_deviceless_file_system_is_on_its_mount_source() {
         let fake = Fake::new();
         let mounts = "1 0 8:1 / / rw - ext4 /dev/null rw\n2 1 0:44 / /srv/a rw shared:3 - btrfs /dev/loop-control rw\n";
         fs::write(fake.path("mountinfo"), mounts).unwrap();

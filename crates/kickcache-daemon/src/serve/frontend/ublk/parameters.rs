@@ -1,4 +1,4 @@
-//! What a device promises: size, block sizes, FLUSH and FUA, discards.
+//! The capabilities of a device: size, block sizes, FLUSH and FUA, discards.
 
 use crate::serve::frontend::ublk::abi::{
     BasicParameters, DiscardParameters, FUA_ATTRIBUTE, PARAMETERS_LENGTH, Parameters, READ_ONLY, TYPE_BASIC,
@@ -24,7 +24,7 @@ impl LogicalBlock {
         if shift < BLOCK_SHIFT { LogicalBlock::Bytes512 } else { LogicalBlock::Bytes4096 }
     }
 
-    /// Bytes of it.
+    /// Its bytes.
     pub(crate) fn bytes(self) -> u32 {
         1 << self.shift()
     }
@@ -49,8 +49,8 @@ pub(crate) enum Writes {
     Refused,
 }
 
-/// The parameters of a device of `size` bytes, whose requests have at most `request_bytes_max`. A part of a logical block at
-/// the end of the volume is not served.
+/// The parameters of a device of `size` bytes, with requests of at most `request_bytes_max`. A partial
+/// logical block at the end of the volume is not served.
 pub(crate) fn parameters(
     size: u64,
     request_bytes_max: u32,
@@ -87,13 +87,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_length_is_that_of_the_struct() {
+    fn the_length_matches_the_struct() {
         assert_eq!(size_of::<Parameters>(), 64);
         assert_eq!(parameters(4096, 4096, LogicalBlock::Bytes512, Writes::Allowed).length, 64);
     }
 
     #[test]
-    fn a_part_of_a_block_at_the_end_is_not_served() {
+    fn a_partial_block_at_the_end_is_not_served() {
         let sectors = |block| parameters(4096 + 1025, 4096, block, Writes::Allowed).basic.device_sectors;
         assert_eq!(sectors(LogicalBlock::Bytes512), 10);
         assert_eq!(sectors(LogicalBlock::Bytes4096), 8);

@@ -1,4 +1,5 @@
-//! What a process owes that stands below a file system: it must not wait for memory that only its own device could free.
+//! The duty of a process below a file system: it must not wait for memory that only its own device could
+//! free.
 
 use std::sync::Once;
 
@@ -7,8 +8,8 @@ use rustix::mm::{MlockAllFlags, mlockall};
 /// Number 57 of `linux/prctl.h`: the thread takes part in I/O, and allocations of the kernel for it must not wait for I/O.
 const PR_SET_PART_OF_IO: libc::c_int = 57;
 
-/// Keeps the process's memory, as it comes into use, from the first time on; that takes a while where there is much. Warns where it
-/// is not permitted.
+/// Locks the process's memory, as it is first used, from the first call on; that takes a while if there is
+/// much. Warns if it is not permitted.
 pub(super) fn keep_memory() {
     static ONCE: Once = Once::new();
     ONCE.call_once(keep);
@@ -25,15 +26,15 @@ fn keep() {
     }
 }
 
-/// Tells the kernel what this thread and those that it starts are. Warns where that is not permitted.
+/// Marks this thread and the threads that it starts as part of the I/O path. Warns if it is not permitted.
 pub(super) fn take_part_in_io() {
     // SAFETY: this call changes a property of the thread, and takes no pointers.
     let refused = unsafe { libc::prctl(PR_SET_PART_OF_IO, 1, 0, 0, 0) };
     if refused != 0 {
         tracing::warn!(
             event = "memory_not_locked",
-            "the kernel cannot be told that this process serves a block device ({}): a host that is short of memory may wait for \
-             it for ever; grant CAP_SYS_RESOURCE",
+            "the kernel refused to mark this process as a server of a block device ({}): a host that is \
+             short of memory may wait for it for ever; grant CAP_SYS_RESOURCE",
             std::io::Error::last_os_error()
         );
     }

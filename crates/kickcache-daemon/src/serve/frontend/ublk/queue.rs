@@ -1,4 +1,4 @@
-//! One queue of a device: what the kernel says of its requests, and where their data goes.
+//! One queue of a device: the kernel's descriptions of its requests, and the memory for their data.
 
 use std::fs::File;
 use std::io;
@@ -17,7 +17,7 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    /// One of a device, with memory for all of its requests.
+    /// A queue of a device, with memory for all of its requests.
     pub(super) fn open(
         number: u16,
         info: &DeviceInfo,
@@ -55,7 +55,7 @@ impl Queue {
         self.memory[usize::from(tag)].as_mut().expect("it is not lent").bytes_mut(length)
     }
 
-    /// What is said to the kernel about a tag.
+    /// The command about a tag.
     pub(super) fn command(&self, tag: u16, result: i32) -> IoCommand {
         IoCommand { queue_id: self.number, tag, result, address: self.addresses[usize::from(tag)] }
     }

@@ -1,4 +1,4 @@
-//! A device goes while its daemon goes on.
+//! Removing a device while its daemon continues.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use super::control::Control;
 use super::controls::Controls;
 use super::in_use::user_of;
 
-/// Refuses a device that somebody has open.
+/// Refuses a device that a process has open.
 ///
 /// # Errors
 /// A sentence.
@@ -16,7 +16,7 @@ pub(crate) fn check_unused(path: &Path) -> Result<(), String> {
     Err(format!("it is {}, which {user} has open; {} first", path.display(), user.to_let_go()))
 }
 
-/// Waits until a device that is being removed is gone, or somebody keeps it for long.
+/// Waits until a device that is being removed is deleted, or a process keeps it open for long.
 pub(crate) fn wait_until_gone(controls: &Controls, path: &Path) {
     let id = path.file_name().and_then(|name| number_in(name.to_str()?));
     if let (Some(id), Ok(mut control)) = (id, controls.open()) {
@@ -29,7 +29,7 @@ pub(super) fn number_in(name: &str) -> Option<u32> {
     name.strip_prefix("ublkb")?.parse().ok()
 }
 
-/// Has a device deleted that nobody uses; its server has yet to let go of it.
+/// Deletes an unused device on another thread; its server has yet to close it.
 pub(super) fn remove_aside(controls: &Controls, id: u32, path: PathBuf) {
     let work = move |control: &mut Control| {
         let alone = control.alone(|control| control.remove_later(id).map_err(|error| error.to_string()));

@@ -5,9 +5,9 @@ use super::key::UblkKey;
 /// A request in flight.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct UblkRequest {
-    /// Whose it is.
+    /// The tag of the request.
     pub(crate) key: UblkKey,
-    /// What the kernel is told if it ends well.
+    /// The kernel's result on success.
     pub(crate) bytes: i32,
     pub(crate) memory: UblkMemory,
 }
@@ -17,6 +17,6 @@ pub(crate) struct UblkRequest {
 pub(crate) enum UblkMemory {
     /// Where the kernel has them.
     Tag,
-    /// In memory of their own, that lies to the volume as devices need it; they are copied.
+    /// In memory of its own, aligned as devices need it; the data is copied.
     Own,
 }

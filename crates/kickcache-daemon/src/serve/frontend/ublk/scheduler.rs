@@ -1,11 +1,11 @@
 //! The kernel's I/O scheduler of a device: none. Requests are put in order where they are served.
 //!
-//! The kernel gives `mq-deadline` to devices of one queue. That is worth its price on a disk whose head moves.
+//! The kernel selects `mq-deadline` for devices with one queue. That is worth its cost on a rotating disk.
 
 use std::path::Path;
 use std::{fs, io};
 
-/// Switches the scheduler of a block device off that was made just now. Whoever wants one has it again by the same file.
+/// Switches the scheduler of a new block device off. A user can select one again by the same file.
 ///
 /// # Errors
 /// If the file cannot be written: it may be mounted read-only.

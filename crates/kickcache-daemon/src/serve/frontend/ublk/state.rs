@@ -1,4 +1,4 @@
-//! How a device is, as the kernel and its server's process tell.
+//! The state of a device, from the kernel and its server's process.
 
 use std::fs;
 use std::path::Path;
@@ -15,13 +15,13 @@ const FAILS_IO: u16 = 3;
 /// How a device is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum DeviceState {
-    /// It was never started, or is being deleted: nothing is read or written by it.
+    /// It was never started, or is being deleted: it has no users.
     Dead,
     /// A process serves it: that of this number.
     Live(i32),
-    /// Its server is gone; requests wait for the next one.
+    /// Its server has ended; requests wait for the next one.
     Waiting,
-    /// Its server is gone, and the kernel has not noticed.
+    /// Its server has ended, and the kernel has not noticed.
     Ending,
 }
 
@@ -42,8 +42,8 @@ impl DeviceState {
     }
 }
 
-/// Whether a device's server does not come to its end, and nobody can have written to the device or have it open: it was killed
-/// while the kernel started the device, which keeps all others from opening it.
+/// Whether a device's server does not end, and no process can have written to the device or have it open: it
+/// was killed while the kernel started the device, which prevents all others from opening it.
 pub(crate) fn is_stuck_unused(control: &mut Control, id: u32) -> bool {
     let is_ending = |control: &mut Control| {
         let info = control.info(id).ok().flatten();
@@ -68,11 +68,12 @@ fn has_no_writes(counts: &str) -> bool {
     ENDED.iter().all(|index| counts.get(*index) == Some(&"0"))
 }
 
-/// Of a device whose server does not come to its end.
+/// The message about a device with a server that does not end.
 pub(crate) fn stuck(id: u32) -> String {
     format!(
-        "/dev/ublkb{id} is stuck: its daemon was killed, and the kernel does not let go of it (Linux 6.12 does not, when it is killed \
-         while the kernel reads the partition table of a new device); only a reboot removes it{}",
+        "/dev/ublkb{id} is stuck: its daemon was killed, and the kernel does not release it (Linux 6.12 \
+         does not, when it is killed while the kernel reads the partition table of a new device); only a \
+         reboot removes it{}",
         if is_unused(id) {
             "; serve its volume without a number until then (--ublk), or with another one"
         } else {
@@ -90,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_that_is_gone_serves_nothing() {
+    fn an_ended_process_serves_no_device() {
         let live =
             |server_pid| DeviceState::of(&DeviceInfo { state: LIVE, server_pid, ..DeviceInfo::default() });
         let own = i32::try_from(std::process::id()).unwrap();
@@ -113,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_disk_that_nothing_was_written_to_says_so() {
+    fn a_disk_without_writes_is_reported_as_such() {
         assert!(has_no_writes("  3 0 24 1  0 0 0 0  1 9 9  0 0 0 0  0 0\n"));
         for written in ["3 0 24 1 1 0 8 0 0 9 9 0 0 0 0 0 0", "3 0 24 1 0 0 0 0 0 9 9 0 0 0 0 1 0", "", "0 0"]
         {

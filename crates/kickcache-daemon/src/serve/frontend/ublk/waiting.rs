@@ -1,4 +1,5 @@
-//! Devices that a start leaves behind: whoever has one open would write to a volume that is served elsewhere meanwhile.
+//! Devices that a start would not take over: a process that has one open would later write to a volume that
+//! is served elsewhere meanwhile.
 
 use super::abi::DeviceInfo;
 use super::control::Control;
@@ -11,7 +12,7 @@ use crate::serve::volume_identity::VolumeIdentity;
 /// A volume that is about to be served.
 pub(crate) struct Starting<'a> {
     pub(crate) volume: &'a VolumeIdentity,
-    /// What its origin was served as last, if that was something else.
+    /// The identity under which its origin was last served, if it differs.
     pub(crate) earlier: Option<&'a VolumeIdentity>,
     /// The device that it is to be, if any.
     pub(crate) device: Option<UblkId>,
@@ -24,8 +25,8 @@ struct OwnDevice {
     name: String,
 }
 
-/// Refuses a volume that is a device already which this start does not take over. Without the kernel's driver, or the right to
-/// ask it, there is nothing to refuse.
+/// Refuses a volume with an existing device that this start does not take over. Without the kernel's driver,
+/// or the right to use it, no volume is refused.
 ///
 /// # Errors
 /// [`ServeError::Volume`].
@@ -36,7 +37,7 @@ pub(crate) fn check(starting: &Starting<'_>) -> Result<(), ServeError> {
 
 fn check_with(control: &mut Control, starting: &Starting<'_>) -> Result<(), String> {
     let mut found = None;
-    // A daemon on its way out may have yet to delete it.
+    // An ending daemon may still delete it.
     control.wait_until(|control| {
         found = starting.left_behind(control);
         found.as_ref().is_none_or(|left| !DeviceState::of(&left.info).is_served())
@@ -55,7 +56,7 @@ fn check_with(control: &mut Control, starting: &Starting<'_>) -> Result<(), Stri
 }
 
 impl Starting<'_> {
-    /// One that the start does not take over.
+    /// A device that the start does not take over.
     fn left_behind(&self, control: &mut Control) -> Option<OwnDevice> {
         let mut taken = None;
         self.own_devices(control).into_iter().find(|device| {
@@ -89,15 +90,16 @@ impl Starting<'_> {
         Some(&identity.name)
     }
 
-    /// Of several, whichever is taken over.
+    /// If there are several, whichever is taken over.
     fn refusal_of(&self, all: &[OwnDevice]) -> String {
         let names: Vec<String> =
             all.iter().map(|device| format!("/dev/ublkb{}", device.info.device_id)).collect();
         let commands: Vec<String> =
             all.iter().map(|device| format!("kickcache ublk remove {}", device.info.device_id)).collect();
         format!(
-            "{} are all it already: who has one of them open would later write over what is written meanwhile; close or unmount all but \
-             one, remove those ({}), and serve the volume with the number of the one that stays (--ublk=N, ublk = N)",
+            "{} are all devices of it already: a process that has one open would later overwrite newer \
+             data; close or unmount all but one, remove those ({}), and serve the volume with the number \
+             of the remaining device (--ublk=N, ublk = N)",
             names.join(" and "),
             commands.join(", ")
         )
@@ -116,8 +118,8 @@ impl Starting<'_> {
             }
         };
         format!(
-            "/dev/ublkb{id} {is}: who has that open would later write over what is written meanwhile; {serve}, or close or unmount \
-             it and remove it (kickcache ublk remove {id})"
+            "/dev/ublkb{id} {is}: a process that has it open would later overwrite newer data; {serve}, \
+             or close or unmount it and remove it (kickcache ublk remove {id})"
         )
     }
 }
@@ -158,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_start_that_takes_the_device_over_is_none_to_refuse() {
+    fn a_start_that_takes_the_device_over_is_not_refused() {
         let scene = scene();
         assert_eq!(scene.check(&volume(), Some(UblkId::Any)), Ok(()));
         assert_eq!(scene.check(&volume(), Some(UblkId::Number(3))), Ok(()));
@@ -175,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn the_devices_of_others_and_those_that_are_dead_are_in_nobodys_way() {
+    fn foreign_and_dead_devices_block_no_start() {
         let scene = scene();
         assert_eq!(scene.check(&VolumeIdentity::of_origin("w", ORIGIN), None), Ok(()));
         assert_eq!(scene.check(&VolumeIdentity::of_origin(NAME, "file:/p"), None), Ok(()));
@@ -194,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn an_origin_that_was_served_under_another_name_is_still_that_volume() {
+    fn an_origin_served_under_another_name_is_the_same_volume() {
         let scene = scene();
         let volume = VolumeIdentity::of_origin("w", ORIGIN);
         let earlier = Some(&VolumeIdentity::of_origin(NAME, ORIGIN));
@@ -204,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_that_its_daemon_is_about_to_delete_is_waited_for() {
+    fn a_device_about_to_be_deleted_is_waited_for() {
         let scene = scene();
         let own = i32::try_from(std::process::id()).unwrap();
         scene.change(|info| (info.state, info.server_pid) = (LIVE, own));
@@ -218,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_that_does_not_tell_refuses_nothing() {
+    fn a_kernel_without_details_refuses_no_start() {
         let scene = scene();
         scene.kernel.known().unknown.push(super::super::abi::GET_DEV_INFO);
         assert_eq!(scene.check(&volume(), None), Ok(()));

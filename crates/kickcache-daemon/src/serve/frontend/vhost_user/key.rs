@@ -1,6 +1,6 @@
-//! What of a port is watched.
+//! The watched descriptors of a port.
 
-/// What became ready of a port.
+/// The descriptor of a port that became ready.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct PortKey {
     pub(crate) port: u16,

@@ -1,4 +1,4 @@
-//! Volumes that come and go.
+//! Adding and removing volumes.
 
 use std::os::fd::AsFd;
 
@@ -24,7 +24,7 @@ impl VhostUser {
         let mut port = guest.port(volume, &core.volumes[volume].info);
         let index = match self.ports.iter().position(|port| port.volume == NOBODY) {
             Some(free) => {
-                // Late events of the one before are known as such.
+                // Late events of the previous port are recognised by its generation.
                 port.generation = self.ports[free].next_generation();
                 self.ports[free] = port;
                 free
@@ -37,7 +37,7 @@ impl VhostUser {
         self.listen(core, index);
     }
 
-    /// Takes nothing more from the virtual machine of the volume of an index, and no other one.
+    /// Accepts no more requests from the virtual machine of the volume of an index, and no new one.
     pub(in crate::serve::frontend) fn hide<E: CacheEngine>(&mut self, core: &mut Core<E>, volume: usize) {
         for index in self.indices_of(volume) {
             self.ports[index].is_hidden = true;
@@ -54,7 +54,7 @@ impl VhostUser {
         }
     }
 
-    /// Whether nothing is in flight for the volume of an index.
+    /// Whether no request is in flight for the volume of an index.
     pub(in crate::serve::frontend) fn has_ended(&self, volume: usize) -> bool {
         let mut ports = self.ports.iter().filter(|port| port.volume == volume);
         ports.all(|port| port.device.outstanding() == 0 && port.held.is_none() && port.socket.is_none())

@@ -21,18 +21,18 @@ use crate::serve::served_volumes::ServedVolumes;
 #[derive(Default)]
 pub(crate) struct VhostUser {
     pub(crate) ports: Vec<Port>,
-    /// Nothing more is taken from virtual machines.
+    /// No more requests of virtual machines are accepted.
     closed: bool,
     /// Requests in the engine.
     in_flight: usize,
 }
 
-/// Where, and as what, a virtual machine finds a volume.
+/// The socket of a volume for a virtual machine, and its properties.
 pub(crate) struct GuestPlace {
     place: Place,
     /// The volume's index.
     volume: usize,
-    /// Bytes of a logical block that the guest is told: 512 or 4096.
+    /// Bytes of a logical block that is reported to the guest: 512 or 4096.
     block_size: u32,
     serial: SerialNumber,
 }
@@ -83,7 +83,7 @@ impl VhostUser {
         self.ports.iter().all(|port| port.held.is_none())
     }
 
-    /// A volume has another size: its virtual machine is told at once.
+    /// The size of a volume has changed: its virtual machine is notified at once.
     pub(super) fn resize(&mut self, volume: usize, size: u64) {
         self.ports.iter_mut().filter(|port| port.volume == volume).for_each(|port| port.device.resize(size));
     }
@@ -93,9 +93,9 @@ impl VhostUser {
         !self.closed && self.ports.iter().any(Port::has_more)
     }
 
-    /// Asks for kicks from now on; `true` if there is something to take already, and nobody may sleep.
+    /// Requests kicks from now on; `true` if there are requests already, so that the loop must not sleep.
     pub(super) fn arm(&mut self) -> bool {
-        // Behind one that has work none is armed: nobody sleeps.
+        // Ports behind one with requests are not armed: the loop does not sleep.
         !self.closed && self.ports.iter_mut().any(Port::arm)
     }
 }

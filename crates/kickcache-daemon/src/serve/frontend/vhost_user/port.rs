@@ -7,7 +7,7 @@ use crate::serve::frontend::listener::Listener;
 use crate::serve::frontend::vhost_user::key::{Part, PortKey};
 use crate::serve::volume_info::VolumeInfo;
 
-/// A socket for a virtual machine, open, and what the machine is told.
+/// An open socket for a virtual machine, and the properties that the machine sees.
 pub(crate) struct OpenGuest {
     pub(crate) listener: Listener,
     /// Bytes of a logical block.
@@ -44,7 +44,7 @@ pub(crate) struct Port {
     pub(crate) held: Option<GuestRequest>,
     /// Whether it is memory that it waits for.
     pub(super) waits_for_memory: bool,
-    /// Nobody may connect for now.
+    /// No machine may connect at present.
     pub(crate) is_hidden: bool,
     /// Whether the listener is watched.
     pub(crate) listening: bool,
@@ -93,7 +93,7 @@ impl Port {
         PortKey { port, part: Part::Socket, generation: self.generation_of_socket }
     }
 
-    /// While a request waits for memory nothing more is taken.
+    /// While a request waits for memory, no more are accepted.
     pub(crate) fn has_more(&self) -> bool {
         self.held.is_none() && self.device.has_more()
     }

@@ -5,7 +5,7 @@ use kickcache_vhost_user::GuestRequest;
 /// A request in flight.
 #[derive(Debug)]
 pub(crate) struct VhostUserRequest {
-    /// Whose it is, by index.
+    /// Its port, by index.
     pub(crate) port: usize,
     pub(crate) request: GuestRequest,
 }

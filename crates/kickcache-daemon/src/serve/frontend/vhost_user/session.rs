@@ -33,7 +33,7 @@ const BROKE_RULES: Complaint =
 const SIZE_NOT_TOLD: Complaint = Complaint::new(
     "guest_size_not_told",
     Level::WARN,
-    "virtual machines of {} could not be told of its size",
+    "virtual machines of {} could not be notified of its size",
 );
 
 impl VhostUser {
@@ -41,8 +41,9 @@ impl VhostUser {
         (0..self.ports.len()).for_each(|port| self.listen(core, port));
     }
 
-    /// Waits for a front end, unless there is one, or requests of the last one are still in flight: written late,
-    /// they would undo what the next one writes. Nor while connections cannot be accepted.
+    /// Waits for a front end, unless one is connected, or requests of the last one are still in flight: a
+    /// late write of it would overwrite data of the next one. Does not wait while connections cannot be
+    /// accepted.
     pub(super) fn listen<E>(&mut self, core: &mut Core<E>, index: usize) {
         let port = &mut self.ports[index];
         if port.listening
@@ -115,7 +116,7 @@ impl VhostUser {
         }
     }
 
-    /// Handles the messages that came. While one waits for requests in flight, none behind it is read.
+    /// Handles received messages. While one waits for requests in flight, no later message is read.
     fn receive<E: CacheEngine>(&mut self, core: &mut Core<E>, index: usize) {
         for _ in 0..MESSAGES_MAX {
             let port = &mut self.ports[index];
@@ -200,7 +201,7 @@ impl VhostUser {
         core.driver.unwatch(socket.as_fd(), key(index, Part::Socket, port.generation_of_socket));
         port.waiting = None;
         port.device.disconnect();
-        // Nobody is told of it any more: a front end that comes back has it done again.
+        // Its result is dropped: a front end that reconnects submits it again.
         if let Some(request) = port.held.take() {
             port.device.complete(&request, Outcome::Failed);
         }
@@ -256,7 +257,7 @@ impl VhostUser {
                 }
                 Notice::SizeNotTold(error) => {
                     let line = format_args!(
-                        "the virtual machine of {name} could not be told of its disk's size: {error}"
+                        "the virtual machine of {name} could not be notified of its disk's size: {error}"
                     );
                     core.complaints.say(core.now, SIZE_NOT_TOLD.about(volume), line);
                 }

@@ -1,8 +1,9 @@
-//! A server is compared: before it is used it must have what the cache knows to be at the origin, flushed.
+//! The comparison of a server before its use: it must have the blocks that the cache recorded as flushed at
+//! the origin.
 //!
 //! Invariants:
-//! * Nothing is written, and nothing that was read is handed on.
-//! * A block that the server cannot read says nothing.
+//! * The comparison writes no data, and does not pass on read data.
+//! * A block that the server cannot read is ignored.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -18,10 +19,10 @@ use super::links::{Link, Links};
 use crate::driver::checksum::checksum;
 use crate::driver::clock::{WatchedTime, missed};
 
-/// Connections to a server that is compared with samples of what it must have.
+/// Connections to a server that is being compared with samples of its expected contents.
 pub(super) struct Comparison {
     links: Links,
-    /// What was asked for and has not come, by cookie.
+    /// Requested samples that have not arrived, by cookie.
     waiting: BTreeMap<u64, Sample>,
     compared: usize,
     /// Where it has something else.
@@ -35,7 +36,7 @@ fn block_extent(sample: &Sample) -> ByteExtent {
     ByteExtent { start: sample.block.byte_offset(), length: BLOCK_SIZE }
 }
 
-/// Whether a comparison goes on.
+/// Whether a comparison continues.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Progress {
     Waiting,
@@ -43,7 +44,7 @@ pub(super) enum Progress {
 }
 
 impl Comparison {
-    /// Asks for the samples that lie within the export, which must come within so long.
+    /// Requests the samples within the export, which must arrive within `patience`.
     pub(super) fn begin(
         mut links: Links,
         samples: &[Sample],
@@ -61,7 +62,7 @@ impl Comparison {
         Ok(Comparison { links, waiting, compared: 0, different: Vec::new(), patience, end })
     }
 
-    /// Sends and receives what can be without waiting.
+    /// Sends and receives without waiting.
     pub(super) fn advance(&mut self) -> Result<Progress, ClientError> {
         let minimum_block = self.links.minimum_block();
         let Link { sender, receiver } = &mut self.links.links[0];
@@ -99,22 +100,23 @@ impl Comparison {
         Ok(self)
     }
 
-    /// What there is to wait for.
+    /// The descriptor to wait for.
     pub(super) fn poll_fd(&self) -> PollFd<'_> {
         let Link { sender, receiver } = &self.links.links[0];
         let out = if sender.queued() > 0 { PollFlags::OUT } else { PollFlags::empty() };
         PollFd::new(receiver, PollFlags::IN | out)
     }
 
-    /// The connections, if the server has what it must have; else what is wrong, and what to do.
+    /// The connections, if the server has the expected contents; otherwise the difference, and the remedy.
     pub(super) fn verdict(self) -> Result<Links, String> {
         let Some(first) = self.different.iter().min() else { return Ok(self.links) };
         let (different, compared) = (self.different.len(), self.compared);
         self.links.leave();
         Err(format!(
-            "{different} of {compared} blocks that were compared {} not what it had when it was flushed, the first at byte \
-             {first}, so that it is another disk, or has lost what was durable; export the right one, or, if somebody else wrote \
-             to it, stop, and say --origin-changed, which drops what is cached of it",
+            "{different} of {compared} compared blocks {} not the contents recorded at the last flush, \
+             the first at byte {first}, so that it is another disk, or has lost durable data; export the \
+             right disk, or, if another program wrote to it, stop, and use --origin-changed, which drops \
+             its cached blocks",
             are(u64::try_from(different).unwrap_or(u64::MAX))
         ))
     }

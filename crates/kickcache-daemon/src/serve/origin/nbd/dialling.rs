@@ -1,4 +1,5 @@
-//! Connecting beside the thread of a remote origin, which must go on: jobs fail in time, and new ones come.
+//! Connecting in parallel to the thread of a remote origin, which must continue: jobs fail in time, and new
+//! ones arrive.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +16,7 @@ pub(super) enum Dialling {
     No,
 }
 
-/// Connects on a thread of its own, which hands what came of it over as [`Order::Dialled`].
+/// Connects on a thread of its own, which delivers the result as [`Order::Dialled`].
 pub(super) fn dial_beside(uri: &NbdUri, patience: Duration, exchange: &Arc<Exchange>) -> io::Result<()> {
     let (uri, exchange) = (uri.clone(), Arc::clone(exchange));
     let dial = move || exchange.give(Order::Dialled(Links::connect(&uri, patience)));

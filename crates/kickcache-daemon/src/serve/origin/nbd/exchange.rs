@@ -1,4 +1,4 @@
-//! What the driver's thread and the thread of a remote origin hand to each other.
+//! The queues between the driver's thread and the thread of a remote origin.
 
 use std::collections::VecDeque;
 use std::io;
@@ -17,7 +17,7 @@ use crate::wakeup::Wakeup;
 /// Both directions.
 pub(super) struct Exchange {
     orders: Mutex<Orders>,
-    /// Readable when there are orders, or the end has come.
+    /// Readable when there are orders, or at the end.
     pub(super) to_thread: Wakeup,
     outcomes: Mutex<VecDeque<Outcome>>,
     /// Readable when there are outcomes.
@@ -32,15 +32,15 @@ struct Orders {
     has_ended: bool,
 }
 
-/// What the thread is given.
+/// The orders for the thread.
 pub(super) enum Order {
     /// The connections to begin with.
     Use(Links),
     /// Something to do.
     Do(OriginJob),
-    /// What a server must have that comes after the one that was lost.
+    /// Samples of the expected contents of the next server.
     Expect(Vec<Sample>),
-    /// Nobody waits for what was given before.
+    /// Earlier jobs are abandoned.
     GiveUp,
     /// The connections that were looked for.
     Dialled(Result<Links, ClientError>),
@@ -91,13 +91,13 @@ impl Exchange {
         self.to_thread.ring();
     }
 
-    /// The device is gone, and nobody waits for its jobs.
+    /// The device was dropped, and its jobs are abandoned.
     pub(super) fn end(&self) {
         lock(&self.orders).has_ended = true;
         self.to_thread.ring();
     }
 
-    /// Takes what was given since the last call.
+    /// Takes the orders since the last call.
     pub(super) fn take(&self, into: &mut Vec<Order>) -> Device {
         self.to_thread.clear();
         let mut orders = lock(&self.orders);
@@ -112,7 +112,7 @@ impl Exchange {
         }
     }
 
-    /// Takes what was delivered since the last call.
+    /// Takes the outcomes since the last call.
     pub(super) fn collect(&self, into: &mut VecDeque<Outcome>) {
         self.to_driver.clear();
         into.append(&mut lock(&self.outcomes));

@@ -1,4 +1,4 @@
-//! What a server says of an export, which must be so again when it comes back.
+//! The properties of an export, which must be the same when the server returns.
 
 use kickcache_engine::units::BLOCK_SIZE;
 use kickcache_nbd::client::RemoteExport;
@@ -7,7 +7,7 @@ use crate::driver::device::AccessMode;
 use crate::driver::minimum_block::MinimumBlock;
 use crate::plan::origin_claims::OriginClaims;
 
-/// What a volume relies on.
+/// The properties on which a volume relies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Facts {
     /// Bytes.
@@ -22,7 +22,7 @@ pub(super) struct Facts {
 const MINIMUM_BLOCK_MAX: u64 = 64 << 10;
 
 impl Facts {
-    /// Those of an export, if it can be an origin.
+    /// The properties of an export, if it can be an origin.
     ///
     /// # Errors
     /// A sentence.
@@ -39,38 +39,39 @@ impl Facts {
             ));
         }
         if export.is_read_only() && access == AccessMode::ReadWrite {
-            return Err("its server exports it read-only; export it for writing, or say --read-only".into());
+            return Err("its server exports it read-only; export it for writing, or use --read-only".into());
         }
         if !export.has_flush() && !claims.flushless && access == AccessMode::ReadWrite {
-            return Err("it cannot be flushed, so that a power cut at its server may take writes that clients were told are \
-                        durable; say --origin-no-flush if they need not be kept"
+            return Err("it cannot be flushed, so that a power cut at its server may lose writes that \
+                        were reported as durable; to accept this loss, use --origin-no-flush"
                 .into());
         }
         let minimum_block = minimum_block(export)?;
         if !size.is_multiple_of(minimum_block.bytes()) {
             let (least, wanted) = (minimum_block.bytes(), size.next_multiple_of(minimum_block.bytes()));
             return Err(format!(
-                "it has {size} bytes, and its server takes blocks of at least {least}, the last of which is not whole; extend it \
-                 to {wanted} bytes at its server"
+                "it has {size} bytes, and its server requires blocks of at least {least}, so that the \
+                 last block is not whole; extend it to {wanted} bytes at its server"
             ));
         }
         Ok(Facts { size, minimum_block, has_flush: export.has_flush(), access })
     }
 
-    /// Whether what was flushed can be told from what was not: else a server that restarts may lose anything.
+    /// Whether flushed writes can be distinguished from others: otherwise a server that restarts may lose any
+    /// write.
     pub(super) fn keeps_flushed(&self) -> bool {
         self.has_flush || self.access == AccessMode::ReadOnly
     }
 
-    /// What is not as it was, if the server came back with something else.
+    /// The difference, if the server returned with another export.
     pub(super) fn difference(&self, export: &RemoteExport) -> Option<String> {
         if export.size != self.size {
             let hint = match export.size > self.size {
-                true => ", or, if it was extended, stop, and say --origin-grown",
+                true => ", or, if it was extended, stop, and use --origin-grown",
                 false => "",
             };
             let (found, known) = (export.size, self.size);
-            return Some(format!("it has {found} bytes now, and had {known}; export the right one{hint}"));
+            return Some(format!("it has {found} bytes now, and had {known}; export the right disk{hint}"));
         }
         if export.is_read_only() && self.access == AccessMode::ReadWrite {
             return Some("its server exports it read-only now; export it for writing".into());
@@ -129,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_an_origin_is_told() {
+    fn unsuitable_exports_are_reported() {
         let write = |export| Facts::of(&export, AccessMode::ReadWrite, OriginClaims::default());
         let told = |export| write(export).unwrap_err();
         const FLUSH: u16 = 1 << 2;

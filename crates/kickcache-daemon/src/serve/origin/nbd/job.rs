@@ -1,4 +1,4 @@
-//! What the driver asks of a remote origin, and the requests of the protocol that it takes.
+//! The driver's operations on a remote origin, and the protocol requests that each needs.
 
 use std::ops::Range;
 use std::time::Instant;
@@ -12,7 +12,7 @@ use crate::driver::queued_device::{DeviceExtent, ExtentsTold, QueuedRequest};
 /// Bytes that one request gives back or zeroes: a server may take long over more.
 const LONG_MAX: u64 = 1 << 30;
 
-/// What is asked.
+/// The operation.
 #[derive(Debug)]
 pub(super) enum Work {
     Read(ByteExtent),
@@ -23,7 +23,8 @@ pub(super) enum Work {
     Extents(ByteExtent),
 }
 
-/// Something that the driver asked for and that has not ended. It keeps its bytes, as another server may be asked once more.
+/// An operation of the driver that has not ended. It keeps its bytes, as it may be repeated on another
+/// server.
 #[derive(Debug)]
 pub(super) struct OriginJob {
     pub(super) token: u64,
@@ -31,13 +32,13 @@ pub(super) struct OriginJob {
     pub(super) durability: Durability,
     /// Requests in flight.
     pub(super) parts: usize,
-    /// The bytes of a read, as far as they came.
+    /// The bytes of a read that have arrived so far.
     pub(super) data: Vec<u8>,
-    /// What the server told of its extents.
+    /// The extents that the server reported.
     pub(super) extents: Vec<DeviceExtent>,
     /// The errno of the first request that failed.
     pub(super) error: Option<i32>,
-    /// The flush that makes it durable was asked for.
+    /// The flush that makes it durable was requested.
     pub(super) is_flushing: bool,
     /// When a server was lost with it for the first time.
     pub(super) lost_at: Option<Instant>,
@@ -53,7 +54,7 @@ impl OriginJob {
                 (Work::Write { offset, data }, durability)
             }
             QueuedRequest::Flush => (Work::Flush, Durability::Volatile),
-            // What the server forgets of it would come back over what was read of it since.
+            // Data that the server loses would return over data read since.
             QueuedRequest::Discard(extent) => (Work::Discard(extent), Durability::Durable),
             QueuedRequest::WriteZeroes { extent, unmap, durability } => {
                 (Work::WriteZeroes(extent, unmap), durability)
@@ -81,11 +82,11 @@ impl OriginJob {
         }
     }
 
-    /// Its end, however it came.
+    /// Its end, in any way.
     pub(super) fn outcome(self, result: Result<(), i32>) -> Outcome {
         let OriginJob { token, work, data, extents, .. } = self;
         match work {
-            // Who asked is told that nothing is known.
+            // The answer is that no extents are known.
             Work::Extents(_) => {
                 let extents = if result.is_ok() { extents } else { Vec::new() };
                 Outcome::Told(ExtentsTold { token, extents })
@@ -96,14 +97,14 @@ impl OriginJob {
         }
     }
 
-    /// Nothing of it counts that another server did.
+    /// Results of another server do not count.
     pub(super) fn start_again(&mut self, now: Instant) {
         self.lost_at.get_or_insert(now);
         (self.parts, self.error, self.is_flushing) = (0, None, false);
         self.data.clear();
     }
 
-    /// The ranges of its requests, from its beginning; `payload_max` bounds those that carry bytes.
+    /// The ranges of its requests, from its beginning; `payload_max` bounds requests that carry bytes.
     pub(super) fn ranges(&self, payload_max: u64) -> impl Iterator<Item = Range<u64>> + use<> {
         let (length, most) = match &self.work {
             Work::Read(extent) => (extent.length, payload_max),

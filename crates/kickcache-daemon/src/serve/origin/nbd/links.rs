@@ -26,7 +26,7 @@ use crate::serve::own_export::Probe;
 const LINKS_MAX: usize = 4;
 /// How long one answer may take before a further connection is done without.
 const FURTHER_PATIENCE: Duration = Duration::from_secs(1);
-/// A connection over TCP is given up when the other machine has not shown itself for about half a minute.
+/// A TCP connection is closed when the other machine has not responded for about half a minute.
 const KEEPALIVE: (Duration, Duration, u32) = (Duration::from_secs(15), Duration::from_secs(5), 3);
 
 /// One connection.
@@ -43,7 +43,7 @@ pub(super) struct Links {
     next: usize,
 }
 
-/// One request of a job, on its way.
+/// One request of a job in flight.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Part {
     pub(super) job: u64,
@@ -57,7 +57,8 @@ impl Links {
         Links::over(dial(uri, patience)?, uri, patience)
     }
 
-    /// The same from a first connection. A server may take fewer clients than it could: what it refuses is done without.
+    /// The same from a first connection. A server may accept fewer clients than it offers: refused
+    /// connections are not needed.
     pub(super) fn over(first: Client, uri: &NbdUri, patience: Duration) -> Result<Links, ClientError> {
         let export = first.export();
         let mut clients = vec![first];
@@ -85,7 +86,7 @@ impl Links {
         minimum_block(&self.export).unwrap_or(MinimumBlock::SECTOR)
     }
 
-    /// Whether the server can do what is asked at all.
+    /// Whether the server supports the operation.
     pub(super) fn can_do(&self, work: &Work) -> bool {
         match work {
             Work::Discard(_) => self.export.has_trim(),
@@ -96,7 +97,7 @@ impl Links {
         }
     }
 
-    /// Queues the requests of a job; `note` is told their cookies. Those of one job go over one connection.
+    /// Queues the requests of a job; `note` gets their cookies. The requests of a job share one connection.
     pub(super) fn queue(
         &mut self,
         number: u64,
@@ -159,7 +160,7 @@ impl Links {
     /// Says good-bye, without waiting for anything.
     pub(super) fn leave(self) {
         for Link { mut sender, .. } in self.links {
-            // Whoever does not hear it sees the connection close.
+            // A server that does not receive it detects that the connection closes.
             let _ = sender.try_disconnect();
         }
     }

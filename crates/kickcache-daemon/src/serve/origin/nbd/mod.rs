@@ -1,8 +1,8 @@
 //! A remote origin: an export of an NBD server.
 //!
-//! The driver's thread never waits for it: [`exchange`] carries jobs to a thread of its own ([`session`]), which owns the
-//! connections ([`links`]) and outlives their loss ([`outage`]); a third thread connects ([`dialling`]). A server that comes back is compared with the cache first
-//! ([`comparison`]).
+//! The driver's thread never waits for it: [`exchange`] carries jobs to a thread of its own ([`session`]),
+//! which owns the connections ([`links`]) and survives their loss ([`outage`]); a third thread connects
+//! ([`dialling`]). A returning server is compared with the cache first ([`comparison`]).
 //!
 //! Start with [`session`].
 
@@ -75,7 +75,7 @@ impl NbdOrigin {
     /// Connects, reads its first block, flushes it once, and starts its thread.
     ///
     /// # Errors
-    /// [`ServeError::Volume`], or [`ServeError::Stopped`] if a stop was asked for.
+    /// [`ServeError::Volume`], or [`ServeError::Stopped`] after a stop request.
     pub(super) fn open(spec: &VolumeSpec, uri: &NbdUri, wish: &StopWish) -> Result<NbdOrigin, ServeError> {
         let timeout = spec.origin_timeout.span();
         let patience = PATIENCE_MAX.min(timeout);
@@ -107,12 +107,12 @@ impl NbdOrigin {
         })
     }
 
-    /// Its URI: what the cache device recognises it by.
+    /// Its URI: the origin's identity on the cache device.
     pub(super) fn identity(&self) -> String {
         self.uri.identity()
     }
 
-    /// The same with each of the addresses that its host's name stands for.
+    /// The same with each of the addresses of its host.
     pub(super) fn other_names(&self) -> &[String] {
         &self.other_names
     }
@@ -145,8 +145,8 @@ pub(super) fn check_not_own(spec: &VolumeSpec, uri: &NbdUri) -> Result<(), Serve
         return Ok(());
     }
     let what = format!(
-        "its origin {uri} is an export of this daemon, and its requests would wait for themselves; give the origin of that export, or an \
-         export of another server"
+        "its origin {uri} is an export of this daemon, so that its requests would wait for themselves; \
+         give the origin of that export, or an export of another server"
     );
     Err(ServeError::Volume { name: spec.name.clone(), what })
 }
@@ -159,18 +159,19 @@ struct Met {
     looks_like_cache: bool,
 }
 
-/// Connects, and looks at the export; else says what is wrong.
+/// Connects, and checks the export; otherwise returns the error.
 fn meet(uri: &NbdUri, patience: Duration, access: AccessMode, claims: OriginClaims) -> Result<Met, String> {
     let away = |error: ClientError| refusal(&error, patience);
     let mut client = dial(uri, patience).map_err(away)?;
     let facts = Facts::of(&client.export(), access, claims)?;
     let looks_like_cache = look_and_flush(&mut client, access, facts.minimum_block).map_err(away)?;
-    // One that ends with its last client must not be left for a moment.
+    // A server that ends with its last client must always have a connection.
     let links = Links::over(client, uri, patience).map_err(away)?;
     Ok(Met { other_names: uri.other_identities(), links, facts, looks_like_cache })
 }
 
-/// Reads where a cache device has its superblocks, and flushes once: what an earlier daemon left there is durable then.
+/// Reads the places of a cache device's superblocks, and flushes once: writes of an earlier daemon are
+/// durable then.
 fn look_and_flush(client: &mut Client, access: AccessMode, block: MinimumBlock) -> Result<bool, ClientError> {
     let size = client.export().size;
     let mut found = false;
@@ -214,7 +215,7 @@ impl QueuedDevice for NbdOrigin {
     fn begin_compare(&mut self, samples: &[Sample]) {
         let Some(links) = self.links.take() else { return };
         let samples = if self.facts.keeps_flushed() { samples } else { &[] };
-        // What is queued goes out now, while others are asked.
+        // Queued requests are sent now, while other origins are compared.
         let sent = |mut comparison: Comparison| comparison.advance().map(|_| comparison);
         self.comparison = Some(Comparison::begin(links, samples, self.patience).and_then(sent));
     }

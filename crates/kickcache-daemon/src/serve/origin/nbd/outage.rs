@@ -14,8 +14,8 @@ pub(super) enum Pace {
     /// At once.
     #[default]
     Fast,
-    /// As slowly as the outage before it ended, unless that was long ago: nothing shows so far that the server got over what
-    /// it was lost with.
+    /// As slow as the previous outage at its end, unless that was long ago: the server has not yet shown that
+    /// it recovered from the cause of the loss.
     Cautious { pause: Duration, since: Instant },
 }
 
@@ -49,7 +49,7 @@ impl Outage {
         outage
     }
 
-    /// It ended: how the next one begins if nothing good is heard of the server.
+    /// The outage ended: the pace of the next one, unless the server completes requests before.
     pub(super) fn pace_after(&self, now: Instant) -> Pace {
         Pace::Cautious { pause: self.pause, since: now }
     }
@@ -64,7 +64,7 @@ impl Outage {
         self.pause = (self.pause * 2).min(PAUSES.1);
     }
 
-    /// Nobody waited in it so far: its time begins now.
+    /// No request has waited in it so far: its time begins now.
     pub(super) fn begin_to_count(&mut self, now: Instant) {
         self.since = now;
     }
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_is_lost_again_is_looked_for_more_slowly_each_time() {
+    fn reconnects_slow_down_with_each_loss() {
         let (mut now, mut pace) = (Instant::now(), Pace::Fast);
         let mut pauses = Vec::new();
         for _ in 0..10 {

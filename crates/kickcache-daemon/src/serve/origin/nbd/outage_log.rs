@@ -1,4 +1,4 @@
-//! What the log says of outages of a remote origin: a server that dies again and again must not fill it.
+//! The log messages of outages of a remote origin: a server that dies repeatedly must not fill the log.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ const OVER: Complaint = Complaint::new(
 const FATAL: Complaint = Complaint::new(
     "origin_requests_failed",
     Level::ERROR,
-    "requests to the origin of {} failed, with each of which its server was lost",
+    "requests to the origin of {} failed, because each of these ended with the loss of its server",
 );
 
 /// Lines about the server of one volume.
@@ -38,7 +38,7 @@ pub(super) struct OutageLog {
     timeout: Duration,
     clock: Clock,
     complaints: Complaints,
-    /// Why the last attempt to connect failed, so that it is told once in an outage.
+    /// The reason why the last attempt to connect failed, so that it is logged once in an outage.
     told: Option<Unusable>,
 }
 
@@ -51,7 +51,7 @@ impl OutageLog {
     pub(super) fn lost(&mut self, why: &str) {
         let OutageLog { volume, uri, timeout, .. } = self;
         let line = format!(
-            "the server of {uri}, the origin of {volume}, is lost ({why}): what waits for it does so for up to {} s",
+            "the server of {uri}, the origin of {volume}, is lost ({why}): requests wait for it for up to {} s",
             timeout.as_secs()
         );
         self.say(LOST, &line);
@@ -73,7 +73,8 @@ impl OutageLog {
         let OutageLog { volume, uri, .. } = self;
         let why = server.why();
         let line = format!("{uri}, the origin of {volume}, cannot be used: {why}; it is tried again");
-        // That nobody answers comes and goes; it must not keep what is wrong with one that does from being told.
+        // A server that does not answer is common and transient; it must not suppress the report of a wrong
+        // answer.
         let complaint = match server {
             Unusable::Away(_) => UNREACHABLE,
             Unusable::Wrong(_) => UNUSABLE,
@@ -85,19 +86,19 @@ impl OutageLog {
     pub(super) fn over_limit(&mut self) {
         let OutageLog { volume, uri, timeout, .. } = self;
         let line = format!(
-            "the server of {uri}, the origin of {volume}, has been away for {} s: what needs it fails until it is back",
+            "the server of {uri}, the origin of {volume}, has been unreachable for {} s: requests that need it fail until it returns",
             timeout.as_secs()
         );
         self.say(OVER, &line);
     }
 
-    /// Requests end that were begun again for too long.
+    /// Fails requests that were repeated for too long.
     pub(super) fn fatal(&mut self, count: usize) {
         let OutageLog { volume, uri, timeout, .. } = self;
         let requests = if count == 1 { "request" } else { "requests" };
         let line = format!(
-            "{count} {requests} that it was lost with again and again, for {} s, failed: look what the server of {uri}, the \
-             origin of {volume}, says",
+            "{count} {requests}, each of which repeatedly ended with the loss of the server for {} s, \
+             failed: see the log of the server of {uri}, the origin of {volume}",
             timeout.as_secs()
         );
         self.say(FATAL, &line);
@@ -112,7 +113,7 @@ impl OutageLog {
         self.complaints.tell_held_back(self.clock.now(), |_| &self.volume);
     }
 
-    /// How long until there is something to tell.
+    /// The time until the next log message.
     pub(super) fn until_due(&self) -> Option<Duration> {
         self.complaints.poll_timeout().map(|due| span(self.clock.now(), due))
     }

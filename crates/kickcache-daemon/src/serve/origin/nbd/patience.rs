@@ -1,4 +1,5 @@
-//! How long a start waits for a server: it says for which, it has an end, and a stop that is asked for ends it at once.
+//! The wait of a start for a server: the log names the server, the wait has a limit, and a stop request ends
+//! it at once.
 
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
@@ -11,11 +12,11 @@ use crate::serve::stop_wish::StopWish;
 
 /// How long one answer of a handshake may take.
 pub(super) const PATIENCE_MAX: Duration = Duration::from_secs(10);
-/// When the log says who is waited for.
+/// The time after which the log names an awaited server.
 const TELL_AFTER: Duration = Duration::from_secs(3);
-/// How long a server may take for everything.
+/// The total time that a server may take.
 const SILENT_MAX: Duration = Duration::from_secs(30);
-/// How often it is looked whether a stop is asked for.
+/// The interval of checks for a stop request.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// The server of a volume.
@@ -25,17 +26,17 @@ pub(super) struct Waited<'a> {
 }
 
 impl Waited<'_> {
-    /// Asks it something on a thread of its own, which is left behind if the answer does not come.
+    /// Sends it a request on a thread of its own, which is abandoned if the answer does not arrive.
     ///
     /// # Errors
-    /// [`ServeError::Volume`], or [`ServeError::Stopped`] if a stop was asked for.
+    /// [`ServeError::Volume`], or [`ServeError::Stopped`] after a stop request.
     pub(super) fn ask<T: Send + 'static>(
         &self,
         wish: &StopWish,
         ask: impl FnOnce() -> Result<T, String> + Send + 'static,
     ) -> Result<T, ServeError> {
         let (sender, answer) = mpsc::channel();
-        // Nobody listens any more to one that took too long.
+        // The receiver is dropped if the request took too long.
         let asking = move || drop(sender.send(ask()));
         let thread = thread::Builder::new().name("origin-ask".into()).spawn(asking);
         thread.map_err(ServeError::system("start a thread"))?;
@@ -45,7 +46,7 @@ impl Waited<'_> {
             match answer.recv_timeout(LOOK_EVERY) {
                 Ok(answer) => return answer.map_err(|what| self.refuse(&what)),
                 Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return Err(self.refuse("asking it failed")),
+                Err(RecvTimeoutError::Disconnected) => return Err(self.refuse("the request failed")),
             }
             if wish.is_raised() {
                 return Err(ServeError::Stopped);
@@ -54,7 +55,7 @@ impl Waited<'_> {
             if passed >= SILENT_MAX {
                 let seconds = SILENT_MAX.as_secs();
                 return Err(self.refuse(&format!(
-                    "its server has not answered all that it was asked for {seconds} s; look what it says"
+                    "its server has not answered all requests for {seconds} s; see the server's log"
                 )));
             }
             if !told && passed >= TELL_AFTER {

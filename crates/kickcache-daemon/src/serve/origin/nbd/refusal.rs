@@ -8,7 +8,7 @@ use kickcache_nbd::client::ClientError;
 use super::patience::PATIENCE_MAX;
 use super::unusable::cause;
 
-/// A sentence: what happened, and what to do.
+/// A sentence: the problem, and the remedy.
 pub(super) fn refusal(error: &ClientError, patience: Duration) -> String {
     format!("{}; {}", cause(error), advice(error, patience))
 }
@@ -18,13 +18,13 @@ fn advice(error: &ClientError, patience: Duration) -> &'static str {
         ClientError::Io(error) => match error.kind() {
             ErrorKind::PermissionDenied => "let this user connect to its socket, or give another origin",
             ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset | ErrorKind::BrokenPipe => {
-                "look what its server says; it may take no more clients, or not be an NBD server"
+                "see the server's log; it may accept no more clients, or not be an NBD server"
             }
             ErrorKind::TimedOut if patience < PATIENCE_MAX => {
-                "give it more time (--origin-timeout, of which a start waits for at most 10 s), see whether its server works and can be \
-                 reached, or give another origin"
+                "give it more time (--origin-timeout; a start waits at most 10 s), check whether its \
+                 server runs and is reachable, or give another origin"
             }
-            ErrorKind::TimedOut => "see whether its server works and can be reached, or give another origin",
+            ErrorKind::TimedOut => "check whether its server runs and is reachable, or give another origin",
             _ => "start its server, or give another origin",
         },
         ClientError::Protocol(_) => "give the address of an NBD server",
@@ -32,7 +32,7 @@ fn advice(error: &ClientError, patience: Duration) -> &'static str {
             "give an export that its server has and lets this machine use; if it requires TLS, write nbds:// (docs/how-to/tls.md)"
         }
         ClientError::Tls(_) => "see docs/how-to/tls.md for the certificates that it and this machine need",
-        ClientError::Request(_) => "look what its server says",
+        ClientError::Request(_) => "see the server's log",
         ClientError::TooLong(_) | ClientError::CookieInFlight(_) => "report this as a defect of kickcache",
     }
 }
@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_server_is_to_be_started_only_if_there_is_none() {
+    fn a_server_is_started_only_if_none_exists() {
         let told = |kind: ErrorKind| refusal(&ClientError::Io(kind.into()), PATIENCE_MAX);
         assert!(told(ErrorKind::ConnectionRefused).ends_with("; start its server, or give another origin"));
         assert!(told(ErrorKind::NotFound).contains("start its server"));

@@ -1,14 +1,17 @@
 //! The thread of a remote origin: it sends, receives, and finds the server again when it was lost.
 //!
 //! Invariants:
-//! * The loss of any connection counts for all: what the server acknowledged and had not flushed may be gone.
-//! * It is told between what the old server ended and what the new one does.
-//! * A job ends once. One that was in flight begins again with all of its requests.
-//! * After a loss, a server is used once it had what the cache knows to be at the origin ([`Comparison`]); the engine is asked for
-//!   samples of that when it knows of all that the old server ended.
-//! * Only the socket says that a server is lost, never the time that an answer takes.
-//! * Nothing waits here but for sockets: a server is connected to on a thread of its own ([`dialling`](super::dialling)).
-//! * A job waits for servers from the first loss that it saw, however many of them came and went since.
+//! * The loss of any connection counts for all: writes that the server acknowledged and did not flush may be
+//!   lost.
+//! * It is reported after all completions of the old server and before the first one of the new server.
+//! * A job ends once. A job that was in flight begins again with all of its requests.
+//! * After a loss, a server is used only if it has the blocks that the cache recorded as flushed at the
+//!   origin ([`Comparison`]). The engine supplies samples of these once all completions of the old server
+//!   have reached it.
+//! * A server counts as lost only by its socket, never by the time of an answer.
+//! * This thread waits for sockets only: connecting to a server is done on a thread of its own
+//!   ([`dialling`](super::dialling)).
+//! * A job waits for servers from the first loss that it met, however many servers were lost since.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
@@ -33,7 +36,7 @@ use crate::driver::clock::{WatchedTime, missed};
 use crate::driver::queued_device::DeviceExtent;
 use crate::plan::nbd_uri::NbdUri;
 
-/// What a thread is started with.
+/// The start parameters of a thread.
 pub(super) struct Settings {
     pub(super) volume: String,
     pub(super) uri: NbdUri,
@@ -53,15 +56,15 @@ pub(super) struct Session {
     /// How a server is looked for that is lost again and again.
     pace: Pace,
     dialling: Dialling,
-    /// A server that may follow the one that was lost.
+    /// A server that may succeed the lost one.
     comparison: Option<Comparison>,
     /// The time in which the process did not run.
     missed: Duration,
-    /// What it must have.
+    /// Samples of its expected contents.
     samples: Vec<Sample>,
-    /// Losses for which the samples have not come.
+    /// The number of losses with outstanding samples.
     samples_owed: u32,
-    /// In the order of their coming, which is that of asking a new server.
+    /// In the order of their arrival, which is also the order of their requests to a new server.
     jobs: BTreeMap<u64, OriginJob>,
     next_job: u64,
     parts: HashMap<u64, Part>,
@@ -95,7 +98,7 @@ impl Session {
         }
     }
 
-    /// Works until the device is gone.
+    /// Runs until the device is dropped.
     pub(super) fn run(mut self) {
         let mut fresh = Vec::new();
         while self.exchange.take(&mut fresh) == Device::InUse {
@@ -147,7 +150,7 @@ impl Session {
     /// Queues the requests of a job, if there is a server.
     fn ask(&mut self, number: u64) -> Result<(), ClientError> {
         let Session { links: Some(links), jobs, parts, next_cookie, .. } = self else { return Ok(()) };
-        let job = jobs.get_mut(&number).expect("it was just inserted, or is asked for again");
+        let job = jobs.get_mut(&number).expect("it was just inserted, or is repeated");
         if !links.can_do(&job.work) {
             let result = if matches!(job.work, Work::Flush) { Ok(()) } else { Err(libc::EOPNOTSUPP) };
             self.outcomes.extend(jobs.remove(&number).map(|job| job.outcome(result)));
@@ -156,7 +159,7 @@ impl Session {
         links.queue(number, job, |part| note(parts, next_cookie, part))
     }
 
-    /// Sends and receives what can be without waiting.
+    /// Sends and receives without waiting.
     fn transfer(&mut self) -> Result<(), ClientError> {
         let count = self.links.as_ref().map_or(0, |links| links.links.len());
         for number in 0..count {
@@ -207,13 +210,13 @@ impl Session {
         Ok(())
     }
 
-    /// A connection is lost, and with it all of them.
+    /// If a connection is lost, all connections are closed.
     fn lose(&mut self, error: &ClientError) {
         self.links = None;
         self.parts.clear();
         self.outcomes.push(Outcome::Restarted);
         self.samples_owed += 1;
-        // They come from the engine as it is once it knows of this loss.
+        // New samples arrive from the engine once it has handled this loss.
         self.samples.clear();
         self.end_questions();
         let now = self.now();
@@ -246,10 +249,12 @@ impl Session {
         self.end_fatal(now);
     }
 
-    /// Nobody waits for the server any more: all that it was given fails, and what comes until it answers again.
+    /// The server is abandoned: all jobs fail, and so do later ones until it answers again.
     fn give_up(&mut self) {
         if self.links.is_some() && !self.jobs.is_empty() {
-            self.lose(&ClientError::Io(io::Error::other("it does not answer, and its volume is let go of")));
+            self.lose(&ClientError::Io(io::Error::other(
+                "it does not respond, and its volume is being removed",
+            )));
         }
         if let Some(outage) = self.outage.as_mut().filter(|_| self.links.is_none()) {
             outage.is_over_limit = true;
@@ -258,7 +263,8 @@ impl Session {
         }
     }
 
-    /// Jobs that no server lived to answer, though each was asked: others may be answered in between.
+    /// Fails jobs during which every server was lost, although each had received them: other jobs may have
+    /// been answered in between.
     fn end_fatal(&mut self, now: Instant) {
         let timeout = self.settings.timeout;
         let is_over = |job: &mut OriginJob| job.lost_at.is_some_and(|lost| now >= lost + timeout);
@@ -271,7 +277,7 @@ impl Session {
         }
     }
 
-    /// Questions that nobody need wait with: the answer to them is that nobody knows.
+    /// Queries that need not wait for a server: their answer is that no extents are known.
     fn end_questions(&mut self) {
         let asked = self.jobs.extract_if(.., |_, job| matches!(job.work, Work::Extents(_)));
         self.outcomes.extend(asked.map(|(_, job)| job.outcome(Err(libc::EIO))));
@@ -329,7 +335,7 @@ impl Session {
         self.outage.iter_mut().for_each(|outage| outage.try_later(now));
     }
 
-    /// Asks a server for all that waits.
+    /// Sends a server all waiting jobs.
     fn use_links(&mut self, links: Links) {
         self.links = Some(links);
         let waiting: Vec<u64> = self.jobs.keys().copied().collect();
@@ -343,7 +349,7 @@ impl Session {
         }
     }
 
-    /// A server answers, or nobody asks it anything.
+    /// A server answers, or no job waits for one.
     fn end_outage(&mut self) {
         if let Some(outage) = self.outage.take() {
             self.exchange.note_back();
@@ -375,7 +381,7 @@ impl Session {
         let span = [self.until_outage_needs_something(), self.log.until_due()].into_iter().flatten().min();
         let span = span.map(|span| (span + Duration::from_millis(1)).min(WatchedTime::LOOK_MAX));
         let timeout = span.and_then(|span| Timespec::try_from(span).ok());
-        // An interrupted wait is as good as one that ended: everything is looked at again.
+        // An interrupted wait counts as ended: all conditions are checked again.
         let _ = poll(&mut fds, timeout.as_ref());
         span
     }

@@ -5,9 +5,9 @@ use kickcache_nbd::client::ClientError;
 /// A server that is not used.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Unusable {
-    /// Nobody answers, or not to the end.
+    /// The server does not answer, or not completely.
     Away(String),
-    /// It was looked at, and is not the one that was lost.
+    /// The server was checked, and is not the lost one.
     Wrong(String),
 }
 
@@ -28,7 +28,7 @@ impl From<&ClientError> for Unusable {
     }
 }
 
-/// What happened, without the words that every error of a client begins with.
+/// The error, without the prefix that every error of a client has.
 pub(super) fn cause(error: &ClientError) -> String {
     match error {
         ClientError::Io(error) => error.to_string(),

@@ -14,7 +14,7 @@ pub(crate) const MAGIC: [u8; 4] = *b"KBLK";
 pub(crate) const HEAD_BYTES: usize = 44;
 /// Most bytes of the records of a block, packed or not.
 pub(crate) const BODY_BYTES_MAX: u32 = 1 << 20;
-/// Where the checksum of the head stands, which covers what is before it.
+/// The offset of the head's checksum, which covers the bytes before it.
 const CHECKED_BYTES: usize = 40;
 
 /// The head of a block.
@@ -121,7 +121,7 @@ impl Head {
     }
 }
 
-/// The records of a block as they stand in the file.
+/// The records of a block, encoded as in the file.
 pub(crate) struct Body {
     packing: Packing,
     pub(crate) bytes: Vec<u8>,
@@ -135,7 +135,7 @@ pub(crate) struct Packer {
     pass: u32,
 }
 
-/// Blocks that are passed over after one that did not pack.
+/// Blocks that are not compressed, after a block that did not become smaller.
 const PASS_COUNT: u32 = 31;
 
 impl Packer {

@@ -1,4 +1,4 @@
-//! One record in a block: a control byte, and what differs from the record before.
+//! One record in a block: a control byte, and the differences to the previous record.
 
 use kickcache_engine::request::Durability;
 use kickcache_engine::time::Duration;
@@ -10,7 +10,7 @@ use crate::trace_file::format::recording::varint::{
 use crate::trace_file::record::Record;
 use crate::workload::Kind;
 
-/// The control byte: the kind, and what follows.
+/// The control byte: the kind, and the fields that follow.
 const KIND: u8 = 0b111;
 const DURABLE: u8 = 1 << 3;
 const NO_TIME: u8 = 1 << 4;
@@ -18,7 +18,7 @@ const CONTINUES: u8 = 1 << 5;
 const SAME_LENGTH: u8 = 1 << 6;
 const OTHER_DEVICE: u8 = 1 << 7;
 
-/// What the next record of a block is told apart from.
+/// The record that the next record of a block is encoded against.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Previous {
     pub(crate) at: u64,
@@ -91,7 +91,7 @@ impl Previous {
     }
 
     fn move_to(&mut self, extent: ByteExtent) {
-        // A damaged extent is refused by whoever gets the record.
+        // The receiver of the record refuses a damaged extent.
         self.end = extent.start.wrapping_add(extent.length);
         self.length = extent.length;
     }

@@ -1,4 +1,4 @@
-//! What stands at the beginning of a recording.
+//! The header of a recording.
 
 use flate2::Crc;
 
@@ -15,7 +15,7 @@ pub(crate) const NAME_BYTES_MAX: usize = 255;
 /// Blocks of a volume.
 const BLOCK_BYTES: u32 = 4096;
 
-/// What stands at the beginning of a recording: what was recorded, and since when.
+/// The header of a recording: the recorded volume, and the time of the start.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct RecordingHeader {
     /// The volume's name; empty if unknown.
@@ -30,7 +30,7 @@ pub struct RecordingHeader {
 }
 
 impl RecordingHeader {
-    /// The bytes of it.
+    /// The bytes of the header.
     pub fn to_bytes(&self) -> Vec<u8> {
         let name = cut(&self.volume);
         let length = u16::try_from(name.len()).expect("at most 255");
@@ -54,7 +54,7 @@ impl RecordingHeader {
         let version = u16::from_le_bytes([fixed[8], fixed[9]]);
         if version != VERSION {
             return Err(format!(
-                "version {version} of the format was found, and {VERSION} is what this kickcache reads; use a newer one"
+                "version {version} of the format was found, but this kickcache reads {VERSION}; use a newer one"
             ));
         }
         let whole = bytes.get(..length(fixed)).ok_or_else(|| "the header is cut off".to_owned())?;

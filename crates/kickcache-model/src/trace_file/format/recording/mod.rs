@@ -1,5 +1,6 @@
-//! The format of `kickcache record`: what a volume was asked for, in blocks that each stand for themselves, packed and with
-//! checksums. docs/reference/trace-format.md tells every byte; a test compares it with the constants here.
+//! The format of `kickcache record`: the requests of a volume, in blocks that can be decoded separately,
+//! compressed and with checksums. docs/reference/trace-format.md documents every byte; a test compares it with the
+//! constants here.
 //!
 //! A file that was cut off anywhere is read up to its last whole block; a damaged block costs its own records only, since the
 //! reader looks for the mark of the next one. Files put together by `cat` are one trace.

@@ -18,7 +18,7 @@ const READ_BYTES: u64 = 64 << 10;
 /// Reads records; memory is bounded by the largest block.
 pub(crate) struct RecordingReader {
     reader: Box<dyn Read>,
-    /// What was read and not used; `offset` is where it stands in the file.
+    /// Bytes that were read and not yet decoded; `offset` is their position in the file.
     window: Vec<u8>,
     offset: u64,
     is_at_end: bool,
@@ -51,12 +51,12 @@ impl RecordingReader {
         self.first.as_ref()
     }
 
-    /// Records that the recorder lost before what was read so far.
+    /// Records that the recorder lost before the present position.
     pub(crate) fn lost(&self) -> u64 {
         self.lost
     }
 
-    /// The next record, or what is wrong with a part of the file.
+    /// The next record, or the defect of a part of the file.
     pub(crate) fn next(&mut self) -> Option<Result<Event, TraceError>> {
         loop {
             if std::mem::take(&mut self.is_joint) {
@@ -126,7 +126,7 @@ impl RecordingReader {
         Ok(())
     }
 
-    /// Passes over what makes no sense, up to the next block or header; says what was wrong.
+    /// Skips invalid bytes up to the next block or header; returns the defect.
     fn skip(&mut self, what: &str) -> Result<TraceError, TraceError> {
         let wrong = TraceError::Damaged { offset: self.offset, what: what.into() };
         self.use_up(1);

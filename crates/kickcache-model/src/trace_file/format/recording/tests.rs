@@ -27,7 +27,7 @@ fn record(nanos: u64, kind: Kind, start: u64, length: u64) -> Record {
     Record { at, device: 0, kind, durability: Durability::Volatile, extent: ByteExtent { start, length } }
 }
 
-/// One of each, with everything that a control byte can say.
+/// One of each, with every flag of a control byte.
 fn all_kinds() -> Vec<Record> {
     let durable = |record: Record| Record { durability: Durability::Durable, ..record };
     vec![
@@ -86,7 +86,7 @@ fn records_come_back_as_they_were() {
 }
 
 #[test]
-fn a_file_cut_off_at_any_byte_is_read_up_to_there() {
+fn a_truncated_file_is_read_up_to_the_cut() {
     let (records, blocks) = (many(12), blocks(&many(12), 4));
     let whole = file(&records, 4);
     let ends: Vec<usize> =
@@ -102,7 +102,7 @@ fn a_file_cut_off_at_any_byte_is_read_up_to_there() {
 }
 
 #[test]
-fn a_flipped_bit_costs_at_most_its_block_and_is_told() {
+fn a_flipped_bit_costs_its_block_and_is_reported() {
     let records = many(12);
     let whole = file(&records, 4);
     let begin = header().to_bytes().len();
@@ -143,12 +143,12 @@ fn files_that_were_put_together_are_one_trace() {
 }
 
 #[test]
-fn a_version_that_nobody_knows_is_told() {
+fn an_unknown_version_is_reported() {
     let mut bytes = file(&many(3), 3);
     bytes[8] = 9;
     let (_, errors, _) = read(&bytes);
     let expected =
-        "at byte 0: version 9 of the format was found, and 1 is what this kickcache reads; use a newer one";
+        "at byte 0: version 9 of the format was found, but this kickcache reads 1; use a newer one";
     assert_eq!(errors[0].to_string(), expected);
 }
 
@@ -160,7 +160,7 @@ fn long_names_are_cut_between_characters() {
 }
 
 #[test]
-fn what_packs_is_packed_and_what_does_not_is_rarely_tried() {
+fn incompressible_blocks_are_rarely_tried_again() {
     let sequential: Vec<Record> =
         (0..50_000).map(|index| record(index * 1_000, Kind::Write, index * 65_536, 65_536)).collect();
     let bytes = file(&sequential, 50_000);
@@ -185,7 +185,7 @@ fn golden_bytes() {
 }
 
 #[test]
-fn the_page_tells_the_constants() {
+fn the_documentation_matches_the_constants() {
     let page = include_str!("../../../../../../docs/reference/trace-format.md");
     let rows = [
         format!("| 0 | 8 | mark `{}\\n` |", String::from_utf8_lossy(&MAGIC).trim_end()),

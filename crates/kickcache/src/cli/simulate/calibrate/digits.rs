@@ -1,6 +1,6 @@
 //! As many digits as are known.
 
-/// Figures of three digits, which is more than a few seconds tell.
+/// Rounds to three digits; a measurement of a few seconds is less precise.
 pub(super) fn three_digits(number: f64) -> f64 {
     if number <= 0.0 {
         return 0.0;

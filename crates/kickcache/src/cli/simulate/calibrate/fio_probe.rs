@@ -14,7 +14,7 @@ use crate::interrupt::Interrupt;
 
 /// Seconds of each run.
 pub(super) const SECONDS: u64 = 2;
-/// Seconds of the run that tells what fio itself takes.
+/// Seconds of the run that measures fio's own time.
 const OWN_SECONDS: u64 = 1;
 /// A run that takes this much longer is ended.
 const GRACE: Duration = Duration::from_secs(60);
@@ -22,13 +22,13 @@ const GRACE: Duration = Duration::from_secs(60);
 /// fio on a device.
 pub(super) struct FioProbe<'a> {
     pub(super) place: &'a Place,
-    /// For what fio leaves behind.
+    /// For the files of fio.
     pub(super) directory: &'a Path,
     /// Ends it.
     pub(super) interrupt: &'a Interrupt,
 }
 
-/// What a probe gives.
+/// The result of a probe.
 pub(super) struct Submitted {
     pub(super) measured: Measured,
     /// How long it takes to hand an access to the kernel, in microseconds.
@@ -36,14 +36,14 @@ pub(super) struct Submitted {
 }
 
 impl FioProbe<'_> {
-    /// Processor time that fio itself takes for an access, in microseconds: its engine `null` does nothing.
+    /// Processor time of fio itself for an access, in microseconds: its engine `null` makes no I/O.
     pub(super) fn own_cost(&self) -> anyhow::Result<f64> {
         let report =
             self.run(OWN_SECONDS, &["ioengine=null", "rw=randread", "bs=4k", "size=1g", "iodepth=1"])?;
-        Ok(1e6 / measured(&report).context("fio measured nothing with its engine null")?.iops)
+        Ok(1e6 / measured(&report).context("fio reported no operation with its engine null")?.iops)
     }
 
-    /// What a probe gives, and how its accesses are handed in.
+    /// The result of a probe, and how its accesses are submitted.
     pub(super) fn measure(&self, probe: Probe) -> anyhow::Result<Submitted> {
         let mut options = vec!["ioengine=libaio".to_owned(), "direct=1".into(), "norandommap=1".into()];
         options.extend(self.place.options());
@@ -54,7 +54,7 @@ impl FioProbe<'_> {
         }
         let options: Vec<&str> = options.iter().map(String::as_str).collect();
         let report = self.run(SECONDS, &options)?;
-        let measured = measured(&report).context("fio measured nothing")?;
+        let measured = measured(&report).context("fio reported no operation")?;
         Ok(Submitted { measured, submission: submission(&report).unwrap_or(0.0) })
     }
 
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_fio_prints_is_read() {
+    fn the_output_of_fio_is_parsed() {
         let text = r#"nbd: a line before {"jobs":[{"jobname":"c","error":0,"write":{"io_bytes":0,"runtime":0,"total_ios":0,"clat_ns":{}},
             "read":{"io_bytes":40960,"runtime":2000,"total_ios":10,"slat_ns":{"mean":2500.0},
             "clat_ns":{"bins":{"1000":9,"20000":1}}}}]}"#;

@@ -27,18 +27,19 @@ use crate::notice::notice;
 
 pub(crate) use crate::cli::simulate::calibrate::simulated::cost;
 
-/// A smaller file says nothing.
+/// A smaller file gives no useful figures.
 const BYTES_MIN: u64 = 16 << 20;
 /// Rounds of all probes.
 const ROUNDS: usize = 3;
-/// The least virtual time of a run that the fit compares, and of one that is shown.
+/// The least virtual time of a run that the fit compares, and of a run that is printed.
 const FITTED: Duration = Duration::from_millis(100);
 const SHOWN: Duration = Duration::from_secs(3);
 
-/// Measures a device, a file or an export; gives the text of a device file. Writes only what may be destroyed.
+/// Measures a device, a file or an export; returns the text of a device file. Writes only to `data` that may
+/// be destroyed.
 ///
 /// # Errors
-/// If it cannot be used, or fio fails, or a signal comes.
+/// If the target cannot be used, fio fails, or a signal arrives.
 pub(crate) fn calibrate(target: &str, data: Data) -> anyhow::Result<String> {
     let place = find(target)?;
     let bytes = size(target, &place)?;
@@ -64,13 +65,13 @@ fn described(target: &str, bytes: u64, Found { measured, access_cost }: &Found) 
     format!("{}{}", remarks(target, measured, &given, kind), device.text())
 }
 
-/// What the rounds found.
+/// The results of the rounds.
 struct Found {
     measured: Runs,
     access_cost: f64,
 }
 
-/// Runs the probes in rounds, every other one backwards: medians are the device's, whatever else it did meanwhile.
+/// Runs the probes in rounds, every other round backwards: medians then exclude other effects on the device.
 fn measure(fio: &FioProbe<'_>, data: Data, bar: &ProgressBar) -> anyhow::Result<Found> {
     let probes = probes(data);
     let mut runs = vec![Vec::new(); probes.len()];
@@ -151,9 +152,9 @@ fn size(target: &str, place: &Place) -> anyhow::Result<u64> {
     Ok(bytes)
 }
 
-/// What was measured, and what the description gives for it, as comments.
+/// The measured figures, and the figures of the description, as comments.
 fn remarks(target: &str, measured: &Runs, model: &Runs, kind: DeviceKind) -> String {
-    let mut text = format!("# {target}, measured by fio; in brackets, what this description gives.\n");
+    let mut text = format!("# {target}, measured by fio; in brackets, the figures of this description.\n");
     for Beside { probe, measured: fio, given: own } in measured.beside(model) {
         let _ = writeln!(
             text,
@@ -174,7 +175,7 @@ fn remarks(target: &str, measured: &Runs, model: &Runs, kind: DeviceKind) -> Str
         (DeviceKind::Ssd(_), None) => "assumed: dies, die_share, write_median, flush",
         (DeviceKind::Ssd(_), Some(_)) => "assumed: dies, die_share",
         (_, None) => "assumed: write_median and flush; a rate that is limited is described by width",
-        (_, Some(_)) => "assumed: that a rate that is limited comes from a width",
+        (_, Some(_)) => "assumed: the rate is limited by a width",
     };
     let _ = writeln!(text, "# Not measured but {assumed}.");
     text

@@ -1,11 +1,11 @@
-//! The runs of fio that describe a device, and what they gave.
+//! The runs of fio that describe a device, and their results.
 
 use kickcache_model::result::JobResult;
 
-/// An access is late if it takes this many times as long as half of them.
+/// An access is late if it takes this many times as long as the median.
 pub(super) const LATE: f64 = 5.0;
 
-/// What fio does in one run.
+/// The parameters of one run of fio.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Probe {
     /// It in a few words.
@@ -38,7 +38,7 @@ pub(super) const READS: [Probe; READ_COUNT] = [
 /// How many probes read.
 pub(super) const READ_COUNT: usize = 7;
 
-/// Writes at random, the last of them with flushes, and in order; both reads and writes.
+/// Writes at random, the last of these with flushes, and sequential writes; then reads and writes together.
 pub(super) const WRITES: [Probe; WRITE_COUNT] = [
     read("4 KiB written at random, one in flight", "randwrite", "4k", 1),
     read("4 KiB written at random, 8 in flight", "randwrite", "4k", 8),
@@ -47,13 +47,13 @@ pub(super) const WRITES: [Probe; WRITE_COUNT] = [
         ..read("4 KiB written at random and flushed, one in flight", "randwrite", "4k", 1)
     },
     read("1 MiB written in order, 4 in flight", "write", "1m", 4),
-    read("4 KiB, half of them written, at random, 16 in flight", "randrw", "4k", 16),
+    read("4 KiB, half writes, at random, 16 in flight", "randrw", "4k", 16),
 ];
 
 /// How many probes write.
 pub(super) const WRITE_COUNT: usize = 5;
 
-/// What one run gave. Times are in microseconds, from submission to completion.
+/// The results of one run. Times are in microseconds, from submission to completion.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Measured {
     pub(super) iops: f64,
@@ -68,7 +68,7 @@ pub(super) struct Measured {
 }
 
 impl Measured {
-    /// What the accesses of a run of this length gave; nothing if there were none.
+    /// The figures of a run's accesses; `None` if there were none.
     #[expect(clippy::cast_precision_loss, reason = "latencies and counts are far below 2^53")]
     pub(super) fn of(job: &JobResult, seconds: f64) -> Option<Measured> {
         let count = job.count() as f64;
@@ -93,7 +93,7 @@ impl Measured {
         })
     }
 
-    /// The median of each figure over runs of one probe: what happened in few of them only is not the device's.
+    /// The median of each figure over runs of one probe: effects in few runs only are not the device's.
     ///
     /// # Panics
     /// If there is no run.
@@ -124,7 +124,7 @@ pub(super) struct Beside {
     pub(super) given: Measured,
 }
 
-/// What all probes gave.
+/// The results of all probes.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Runs {
     /// Of [`READS`], in their order.
@@ -145,7 +145,7 @@ impl Runs {
         self.reads.iter().chain(writes).map(|run| run.iops).fold(0.0, f64::max)
     }
 
-    /// Each run with its probe, beside that of a model.
+    /// Each run with its probe and the run of a model.
     pub(super) fn beside(&self, other: &Runs) -> Vec<Beside> {
         let beside = |probes: &[Probe], measured: &[Measured], given: &[Measured]| {
             let runs = measured.iter().zip(given).zip(probes);

@@ -1,5 +1,5 @@
 //! A search for figures above 0 that make a distance small: one figure after the other is made greater and smaller, by steps
-//! that become finer when none of them helps.
+//! that become finer when no step helps.
 
 /// The first step: a factor.
 const FIRST: f64 = 1.6;
@@ -8,7 +8,7 @@ const LAST: f64 = 1.005;
 /// Rounds at most.
 const ROUNDS: usize = 40;
 
-/// The figures near `start` for which the distance is least, as far as it is found.
+/// The figures near `start` with the least distance, as far as the search finds them.
 pub(super) fn least<const N: usize>(start: [f64; N], distance: impl Fn(&[f64; N]) -> f64) -> [f64; N] {
     let mut best = start;
     let mut reached = distance(&best);
@@ -32,7 +32,7 @@ pub(super) fn least<const N: usize>(start: [f64; N], distance: impl Fn(&[f64; N]
                 break;
             }
         } else {
-            // What helped may help again: the same step once more.
+            // A successful step is tried once more.
             let further = std::array::from_fn(|figure| best[figure] * best[figure] / before[figure]);
             let found = distance(&further);
             if found < reached {

@@ -17,7 +17,7 @@ const ACCESSES: f64 = 5_000.0;
 const LONG_ACCESSES: f64 = 300.0;
 const LONGEST: Span = Span::from_secs(60);
 
-/// What is measured on models.
+/// The parameters of measurements on models.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bench {
     /// Bytes of the device.
@@ -29,7 +29,7 @@ pub(super) struct Bench {
 }
 
 impl Bench {
-    /// What a model gives for all probes; `expected` is about what it may give.
+    /// The results of a model for all probes; `expected` are the approximate results.
     pub(super) fn runs(&self, kind: &DeviceKind, expected: &Runs) -> Runs {
         let reads = std::array::from_fn(|index| self.probe(kind, READS[index], expected.reads[index].iops));
         let writes = |expected: [Measured; WRITE_COUNT]| {
@@ -61,7 +61,7 @@ impl Bench {
     }
 }
 
-/// A model on which nothing ended took at least so long.
+/// If no access ended on a model, an access took at least this time.
 fn nothing(span: Span) -> Measured {
     let mut one = JobResult::new("", 1);
     (one.reads.count, one.reads.bytes) = (1, 1);

@@ -1,10 +1,10 @@
-//! A client's TLS: what came from the socket becomes what the client said, and what it is owed becomes what goes to the socket.
+//! A client's TLS: turns received bytes into plaintext, and pending output into bytes for the socket.
 //!
 //! Invariants:
-//! - T-1: nothing that was decrypted stays here: it is with the caller when [`TlsStream::receive`] returns. What stays is at most
-//!   the beginning of a record or of a message of a handshake.
-//! - T-2: more is encrypted when what was encrypted before is with the kernel, so that a client which does not read holds
-//!   [`BATCH`] bytes at most.
+//! - T-1: no plaintext stays here: the caller has it when [`TlsStream::receive`] returns. At most the
+//!   beginning of a record or of a handshake message stays.
+//! - T-2: more is encrypted only when the kernel has accepted the earlier bytes, so that a client which does
+//!   not read holds [`BATCH`] bytes at most.
 
 use std::io::IoSlice;
 use std::os::fd::AsFd;
@@ -29,7 +29,7 @@ const RECEIVE: usize = 128 << 10;
 const BATCH: usize = 256 << 10;
 /// Bytes of the client's that one record holds at most.
 const RECORD: usize = 16 << 10;
-/// More than what a record is longer than that.
+/// The most bytes that encryption adds to a record.
 const RECORD_OVERHEAD: usize = 64;
 
 const _: () = assert!(BATCH.is_multiple_of(RECORD));
@@ -37,9 +37,9 @@ const _: () = assert!(BATCH.is_multiple_of(RECORD));
 /// A client's TLS.
 pub(crate) struct TlsStream {
     connection: UnbufferedServerConnection,
-    /// What came from the socket; decrypted in place.
+    /// Received bytes; decrypted in place.
     incoming: Vec<u8>,
-    /// Bytes of it that need more to be understood.
+    /// The number of its bytes that wait for the rest of their record.
     held: usize,
     outgoing: Outgoing,
     /// A record's worth of short stretches.
@@ -47,11 +47,11 @@ pub(crate) struct TlsStream {
     end: End,
 }
 
-/// Whether the client says more.
+/// Whether the client will send more.
 #[derive(Clone, PartialEq, Debug)]
 enum End {
     Open,
-    /// It said that it does not.
+    /// It closed the stream in order.
     Closed,
     Failed(rustls::Error),
 }
@@ -87,17 +87,17 @@ impl TlsStream {
         }
     }
 
-    /// Whether the socket has not taken everything yet.
+    /// Whether the socket has not accepted all bytes yet.
     pub(crate) fn owes(&self) -> bool {
         !self.outgoing.is_empty()
     }
 
-    /// Receives without blocking; what the client said goes to `first`, and the rest to `into`.
+    /// Receives without blocking; the plaintext is stored in `first`, and its rest in `into`.
     pub(crate) fn receive(&mut self, socket: impl AsFd, first: &mut [u8], into: &mut Input) -> Arrival {
         if self.end != End::Open {
             return Arrival { taken: 0, received: Received::End };
         }
-        // What is decrypted is never longer.
+        // Plaintext is never longer than its records.
         let most = RECEIVE.min(first.len() + into.room());
         let wanted = most.saturating_sub(self.held);
         if wanted == 0 {
@@ -116,7 +116,7 @@ impl TlsStream {
         self.held += count;
         let taken = self.decrypt(first, into);
         let received = match self.end {
-            // What it said before is looked at first.
+            // Earlier plaintext is handled first.
             End::Closed => Received::More,
             End::Failed(_) => Received::End,
             End::Open if count < wanted => Received::Drained,
@@ -125,7 +125,7 @@ impl TlsStream {
         Arrival { taken, received }
     }
 
-    /// Gives how many bytes went to `first`.
+    /// Returns the number of bytes stored in `first`.
     fn decrypt(&mut self, first: &mut [u8], into: &mut Input) -> usize {
         let mut start = 0;
         let mut taken = 0;
@@ -148,7 +148,7 @@ impl TlsStream {
                 Ok(ConnectionState::EncodeTlsData(mut message)) => {
                     self.outgoing.append(|room| message.encode(room));
                 }
-                // It is in its place among what goes to the socket.
+                // The bytes are queued for the socket in their order.
                 Ok(ConnectionState::TransmitTlsData(messages)) => messages.done(),
                 Ok(ConnectionState::BlockedHandshake | ConnectionState::WriteTraffic(_)) => goes_on = false,
                 Ok(ConnectionState::PeerClosed | ConnectionState::Closed) => self.end = End::Closed,
@@ -163,9 +163,9 @@ impl TlsStream {
         taken
     }
 
-    /// Encodes what an end left for the client.
+    /// Encodes the alerts of an end.
     fn encode_alerts(&mut self) {
-        // Nothing is decrypted while there is something to encode, so nothing fails twice.
+        // No record is decrypted while there are bytes to encode, so an error occurs once.
         while self.connection.wants_write() {
             let UnbufferedStatus { state, .. } = self.connection.process_tls_records(&mut []);
             let Ok(ConnectionState::EncodeTlsData(mut message)) = state else { return };
@@ -173,17 +173,17 @@ impl TlsStream {
         }
     }
 
-    /// Sends what is encrypted, without blocking.
+    /// Sends encrypted bytes, without blocking.
     pub(crate) fn flush(&mut self, socket: impl AsFd) -> Sent {
         self.outgoing.send(socket)
     }
 
-    /// Encrypts the beginning of what is to be sent; gives how much of it.
+    /// Encrypts the beginning of the output; returns the number of bytes.
     pub(crate) fn encrypt(&mut self, mut plain: &mut [IoSlice<'_>]) -> usize {
         debug_assert!(!self.connection.is_handshaking() && self.outgoing.is_empty(), "T-2");
         let incoming = &mut self.incoming[..self.held];
         let UnbufferedStatus { discard, state } = self.connection.process_tls_records(incoming);
-        debug_assert!(discard == 0, "all that can be understood was");
+        debug_assert!(discard == 0, "all complete records were decoded");
         let Ok(ConnectionState::WriteTraffic(mut traffic)) = state else { return 0 };
         self.outgoing.reserve(BATCH + BATCH / RECORD * RECORD_OVERHEAD);
         let mut taken = 0;
@@ -204,7 +204,7 @@ impl TlsStream {
         taken
     }
 
-    /// Says that nothing more comes, as far as the socket takes it.
+    /// Sends a close_notify, as far as the socket accepts it.
     pub(crate) fn say_goodbye(&mut self, socket: impl AsFd) {
         if self.failure().is_none() {
             let incoming = &mut self.incoming[..self.held];
@@ -218,7 +218,7 @@ impl TlsStream {
     }
 }
 
-/// Gives how many bytes went to `first`.
+/// Returns the number of bytes stored in `first`.
 fn deliver(payload: &[u8], first: &mut [u8], into: &mut Input) -> usize {
     let taken = payload.len().min(first.len());
     let (here, there) = payload.split_at(taken);

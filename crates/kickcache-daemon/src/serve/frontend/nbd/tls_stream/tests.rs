@@ -36,7 +36,7 @@ fn a_handshake_may_come_byte_by_byte() {
 }
 
 #[test]
-fn what_the_client_said_is_the_same_wherever_its_records_are_cut() {
+fn record_boundaries_do_not_change_the_plaintext() {
     for version in [&TLS12, &TLS13] {
         let mut peers = Peers::connected(version);
         let said: Vec<u8> = (0..318).map(|index| u8::try_from(index % 251).unwrap()).collect();
@@ -68,7 +68,7 @@ fn what_the_client_said_is_the_same_wherever_its_records_are_cut() {
 }
 
 #[test]
-fn many_records_come_at_once_and_in_parts_with_new_keys_between_them() {
+fn many_records_arrive_in_parts_across_key_updates() {
     let mut random = Random::new(20);
     for version in [&TLS12, &TLS13] {
         let mut peers = Peers::connected(version);
@@ -108,7 +108,7 @@ fn many_records_come_at_once_and_in_parts_with_new_keys_between_them() {
 }
 
 #[test]
-fn a_client_hears_what_was_gathered_and_who_does_not_read_holds_a_batch() {
+fn a_client_gets_gathered_output_and_may_hold_its_batch() {
     let mut random = Random::new(21);
     for version in [&TLS12, &TLS13] {
         let mut peers = Peers::connected(version);
@@ -127,7 +127,7 @@ fn a_client_hears_what_was_gathered_and_who_does_not_read_holds_a_batch() {
             assert_ne!(peers.stream.flush(&peers.far), Sent::Broken);
             assert_eq!(peers.hear(), None);
             if sent < all.len() && *version == TLS13 {
-                // The server says that it has the new keys, and its own are new.
+                // The server confirms the new keys, and its own are new.
                 peers.client.refresh_traffic_keys().unwrap();
                 let bytes = peers.client_bytes();
                 peers.say(&bytes);
@@ -139,7 +139,7 @@ fn a_client_hears_what_was_gathered_and_who_does_not_read_holds_a_batch() {
 }
 
 #[test]
-fn a_record_that_was_changed_ends_it_and_the_client_is_told() {
+fn a_changed_record_ends_the_connection_with_an_alert() {
     let mut peers = Peers::connected(&TLS13);
     peers.client.writer().write_all(b"good").unwrap();
     let mut bytes = peers.client_bytes();
@@ -157,7 +157,7 @@ fn a_record_that_was_changed_ends_it_and_the_client_is_told() {
 }
 
 #[test]
-fn a_client_that_says_that_it_ends_is_heard_until_then() {
+fn data_before_a_close_notify_is_delivered() {
     for version in [&TLS12, &TLS13] {
         let mut peers = Peers::connected(version);
         peers.client.writer().write_all(b"the last").unwrap();
@@ -180,7 +180,7 @@ fn a_client_that_says_that_it_ends_is_heard_until_then() {
 #[test]
 fn a_message_without_an_end_is_refused() {
     let mut peers = Peers::new(&TLS13);
-    // A ClientHello of 60,000 bytes, and of them one a record.
+    // A ClientHello of 60,000 bytes, with one of its bytes in each record.
     let mut bytes = vec![22, 3, 1, 0, 4, 1, 0, 0xea, 0x60];
     (0..RECEIVE).for_each(|_| bytes.extend([22, 3, 1, 0, 1, 0]));
     let received = bytes.chunks(RECEIVE / 2).map(|part| {
@@ -200,7 +200,7 @@ struct Peers {
     far: UnixStream,
     stream: TlsStream,
     input: Input,
-    /// What the client heard.
+    /// The plaintext that the client received.
     heard: Vec<u8>,
     is_told_of_the_end: bool,
 }
@@ -235,7 +235,7 @@ impl Peers {
         peers
     }
 
-    /// What the client has to send.
+    /// The bytes that the client has ready.
     fn client_bytes(&mut self) -> Vec<u8> {
         let mut bytes = Vec::new();
         while self.client.wants_write() {
@@ -257,7 +257,7 @@ impl Peers {
         assert_eq!(self.hear(), None);
     }
 
-    /// Has the client take what the socket has; gives what it does not like.
+    /// Makes the client read the socket; returns its error, if any.
     fn hear(&mut self) -> Option<Error> {
         let mut bytes = vec![0; 2 * BATCH];
         let count = self.near.read(&mut bytes).unwrap_or(0);
@@ -284,7 +284,7 @@ fn certify(folder: &Path) {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// What is not sent yet.
+/// The stretches that are not sent yet.
 fn stretches(said: &[Vec<u8>], mut sent: usize) -> Vec<IoSlice<'_>> {
     let mut slices = Vec::new();
     for part in said {

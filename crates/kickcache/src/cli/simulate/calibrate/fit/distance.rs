@@ -1,4 +1,4 @@
-//! How far a model is from what was measured.
+//! The distance of a model to the measured figures.
 
 use kickcache_model::device_model::device_file::DeviceKind;
 
@@ -8,7 +8,7 @@ use crate::cli::simulate::calibrate::simulated::Bench;
 /// A tail counts less than a rate: it is known less well.
 const TAIL_WEIGHT: f64 = 0.1;
 
-/// How far a model is from what probes measured.
+/// The distance of a model to the figures of the probes.
 pub(super) fn model_distance<'a>(
     bench: &Bench,
     kind: &DeviceKind,
@@ -20,8 +20,9 @@ pub(super) fn model_distance<'a>(
     runs.map(of).sum()
 }
 
-/// How far what a model gives is from what was measured: squares of logarithms. Of long transfers only the rate
-/// counts: how long one takes says that as well, and says nothing where it is over when it has been submitted.
+/// The distance of a model's figures to the measured ones: squares of logarithms. For long transfers only the
+/// rate counts: their latency has the same information, and is meaningless if a transfer ends with its
+/// submission.
 fn distance(probe: Probe, measured: &Measured, given: &Measured) -> f64 {
     let square = |wanted: f64, given: f64| {
         let ratio = (given.max(1e-6) / wanted.max(1e-6)).ln();

@@ -1,4 +1,5 @@
-//! A flash disk: how long a read takes, how that grows with what else is in flight, and how often all of it pauses.
+//! A flash disk: the latency of a read, its growth with other operations in flight, and the frequency of
+//! pauses of the whole disk.
 
 use std::array::from_fn;
 
@@ -13,13 +14,13 @@ use crate::cli::simulate::calibrate::simulated::Bench;
 
 /// If the longest pause is not this many times as long as a usual read, there are no pauses but a tail.
 const PAUSE_LEAST: f64 = 1.5 * LATE;
-/// Where the search begins for what a KiB adds to crowding, in microseconds.
+/// The start of the search for the crowding of a KiB, in microseconds.
 const WIDE_CROWDING: f64 = 0.1;
 /// Fewer late accesses than this part of all are no pauses.
 const LATE_LEAST: f64 = 1e-4;
-/// Where more are late, the slowest one in a hundred tells of pauses.
+/// If more accesses are late, the 99th percentile includes pauses.
 const LATE_IN_P99: f64 = 0.005;
-/// Accesses of 1,000 that are in the tail: enough of them that p99 is one of them.
+/// Accesses of 1,000 that are in the tail: enough that p99 is in it.
 const TAIL_PERMILLE: u64 = 25;
 /// A tail of less than this part of the median is none.
 const TAIL_LEAST: f64 = 0.05;
@@ -58,7 +59,7 @@ fn guess(measured: &Runs) -> SsdParameters {
     let textbook = SsdParameters::articles();
     let [single, few, _, deep] = measured.random();
     let read_median = (single.p50 * 0.9).max(0.5);
-    // Dies that could give twice the rate that was seen, so that they are not what limits it.
+    // Enough dies for twice the observed rate, so that the dies do not limit it.
     let dies = (2.0 * deep.iops * textbook.die_share * read_median / 1e6).ceil().clamp(7.0, 1_024.0);
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "7 to 1024")]
     let dies = dies as usize;
@@ -85,16 +86,17 @@ struct Pauses {
     longest: f64,
 }
 
-/// What one run tells of pauses.
+/// The pauses that one run shows.
 #[derive(Clone, Copy, Debug)]
 struct Seen {
     a_second: f64,
     longest: f64,
 }
 
-/// The pauses of all of the disk. Every access in flight waits for a pause, so that the late ones tell
-/// of as many as there are in flight. Lengths are spread evenly from 0 on; only those beyond a bound make accesses late.
-/// All runs see the pauses of the disk; where one sees more than most others, accesses were late one by one.
+/// The pauses of the whole disk. Every access in flight waits for a pause, so the late accesses are
+/// divided by the number in flight. Lengths are spread evenly from 0 on; only pauses beyond a bound make
+/// accesses late. All runs see the pauses of the disk; if one run sees more than most others, its accesses
+/// were late one by one.
 fn pauses(random: &[Measured; 4]) -> Pauses {
     let seen = |(run, probe): (&Measured, Probe)| {
         let bound = (LATE - 1.0) * run.p50;
@@ -105,7 +107,7 @@ fn pauses(random: &[Measured; 4]) -> Pauses {
     };
     let mut seen: Vec<Seen> = random.iter().zip(READS).filter_map(seen).collect();
     seen.sort_by(|one, other| one.a_second.total_cmp(&other.a_second));
-    // One run alone may have met what was not the disk's.
+    // A single run may have met another effect than the disk's.
     if seen.len() < 2 {
         return Pauses { every: 0.0, longest: 0.0 };
     }
@@ -115,14 +117,14 @@ fn pauses(random: &[Measured; 4]) -> Pauses {
     Pauses { every: (1e6 / a_second - longest / 2.0).max(longest / 2.0), longest }
 }
 
-/// What would have been measured without pauses: the rest of the fit need not wait for as many of them as tell their rate.
+/// The figures without pauses: the rest of the fit then needs no long runs with enough pauses.
 fn without_pauses(measured: &Runs, ssd: &SsdParameters) -> Runs {
     let mean = ssd.pause_max / 2.0;
     let working = if ssd.pause_every > 0.0 { ssd.pause_every / (ssd.pause_every + mean) } else { 1.0 };
     let unpaused = |run: &Measured, probe: &Probe| Measured {
         iops: run.iops / working,
         bytes_per_second: run.bytes_per_second / working,
-        // As the logarithm of a normal distribution goes on beyond one in ten.
+        // The continuation of a normal distribution's logarithm beyond one in ten.
         p99: if late_by_pauses(run, probe.depth, ssd) > LATE_IN_P99 {
             run.p99.min(run.p50 * (run.p90 / run.p50).powf(1.815))
         } else {
@@ -154,7 +156,7 @@ fn without_short_tail(ssd: SsdParameters) -> SsdParameters {
     SsdParameters { tail_permille: 0, tail_time: 0.0, ..ssd }
 }
 
-/// Writes, and what a flush takes beside its write.
+/// Writes, and the additional time of a flush after its write.
 fn with_writes(ssd: SsdParameters, writes: &[Measured; WRITE_COUNT], bench: &Bench) -> SsdParameters {
     let [single, several, flushed, long, mixed] = writes;
     let model = |[write_median, crowding, bandwidth, tail_time]: &[f64; 4]| SsdParameters {

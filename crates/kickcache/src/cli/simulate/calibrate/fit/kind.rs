@@ -1,8 +1,8 @@
-//! What kind of device gives what was measured.
+//! The kind of device that fits the measured figures.
 
 use crate::cli::simulate::calibrate::probe::Runs;
 
-/// A device whose single random read takes longer than this, in microseconds, is no flash disk of this machine.
+/// If a device's single random read takes longer than this, in microseconds, it is no local flash disk.
 const FAR: f64 = 300.0;
 /// One with moving parts takes at least this long.
 const TURNS: f64 = 1_500.0;
@@ -11,7 +11,7 @@ const PARALLEL: f64 = 3.0;
 /// And the place decides how long it takes: the slow tenth takes at least this many times as long as the quick tenth.
 const SPREAD: f64 = 1.3;
 
-/// What a device looks like.
+/// The apparent kind of a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Seen {
     /// A flash disk.
@@ -22,7 +22,7 @@ pub(super) enum Seen {
     Remote,
 }
 
-/// What it looks like.
+/// The apparent kind of the measured device.
 pub(super) fn seen(measured: &Runs) -> Seen {
     let [single, _, several, _] = measured.random();
     let is_parallel = several.iops > PARALLEL * single.iops;

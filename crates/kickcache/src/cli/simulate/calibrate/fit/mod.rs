@@ -1,4 +1,4 @@
-//! A model that gives what was measured.
+//! A model that reproduces the measured figures.
 
 mod distance;
 mod flash;

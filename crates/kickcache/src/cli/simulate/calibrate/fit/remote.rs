@@ -9,9 +9,9 @@ use crate::cli::simulate::calibrate::probe::{Measured, READS, Runs, WRITE_COUNT,
 use crate::cli::simulate::calibrate::search::least;
 use crate::cli::simulate::calibrate::simulated::Bench;
 
-/// With 32 in flight, a device that does less than this part of 32 times what it does with one has a width.
+/// If a device with 32 in flight does less than this share of 32 times its rate with one, it has a width.
 const LIMITED: f64 = 0.85;
-/// A rate that nothing measured comes near, in operations a second.
+/// A rate above all measured ones, in operations a second.
 const NO_LIMIT: f64 = 1e6;
 
 /// The model.
@@ -39,7 +39,7 @@ fn guess(measured: &Runs) -> RemoteParameters {
     let width = if parallel < LIMITED * deepest { parallel.round().max(1.0) as u32 } else { 0 };
     let [one, four] = [measured.reads[4], measured.reads[5]];
     let transfer = (one.p50 - single.p50).max(1.0);
-    // Tails that the spread does not explain: those that are late with one in flight.
+    // Tails beyond the spread: accesses that are late with one in flight.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 1000")]
     let tail_permille = (single.late * 1_000.0).round() as u64;
     let tail_factor = if tail_permille > 0 { three_digits(single.late_mean / single.p50) } else { 1.0 };
@@ -57,7 +57,7 @@ fn guess(measured: &Runs) -> RemoteParameters {
     }
 }
 
-/// Writes, and what a flush takes beside its write.
+/// Writes, and the additional time of a flush after its write.
 fn with_writes(
     remote: RemoteParameters,
     writes: &[Measured; WRITE_COUNT],

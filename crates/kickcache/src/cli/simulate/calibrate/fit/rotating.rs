@@ -1,4 +1,5 @@
-//! A rotating disk: its seeks and its tracks; what differs between model and measurement is corrected, a few times.
+//! A rotating disk: its seeks and its tracks; the difference between model and measurement is corrected a few
+//! times.
 
 use kickcache_model::device_model::device_file::DeviceKind;
 use kickcache_model::device_model::disk::parameters::DiskParameters;
@@ -19,7 +20,7 @@ pub(super) fn describe(measured: &Runs, bench: &Bench) -> DeviceKind {
     DeviceKind::Disk(disk)
 }
 
-/// How much to change something that should grow by a ratio, a step at a time.
+/// The factor for changing a parameter that should grow by a ratio, bounded to one step.
 fn step(wanted: f64, given: f64) -> f64 {
     (wanted / given.max(1e-9)).clamp(0.5, 2.0)
 }
@@ -37,7 +38,7 @@ fn corrected(disk: DiskParameters, measured: &Runs, given: &Runs) -> DiskParamet
         reason = "bytes of a track"
     )]
     let track_bytes = ((disk.track_bytes as f64 * rate) as u64).clamp(4_096, 1 << 30);
-    // In a deep queue seeks are short: what is the same for all of them counts most.
+    // In a deep queue seeks are short: the common part of all seeks counts most.
     let short = step(own_deep.iops, deep.iops);
     DiskParameters {
         seek_constant: (disk.seek_constant * short).max(1.0),

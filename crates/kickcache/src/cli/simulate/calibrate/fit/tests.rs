@@ -11,7 +11,7 @@ use crate::cli::simulate::calibrate::probe::{Beside, Measured, Probe, READS, WRI
 const GIB: u64 = 1 << 30;
 const SHORTEST: Duration = Duration::from_millis(100);
 
-/// What probes measure on a model, without knowing what it gives.
+/// The probes' figures on a model whose parameters are unknown to the fit.
 fn probed(kind: &DeviceKind, bench: &Bench) -> Runs {
     let unknown = Measured {
         iops: 5_000.0,
@@ -23,7 +23,7 @@ fn probed(kind: &DeviceKind, bench: &Bench) -> Runs {
         late: 0.0,
         late_mean: 0.0,
     };
-    // Of long writes as many are compared as tell a rate.
+    // Enough long writes are compared to give a rate.
     let long = Measured { iops: 300.0, ..unknown };
     let of = |probe: &Probe| if probe.block == "4k" { unknown } else { long };
     let nothing = Runs { reads: [unknown; READS.len()], writes: Some(WRITES.each_ref().map(of)) };
@@ -34,7 +34,7 @@ fn assert_near(name: &str, found: f64, wanted: f64, percent: f64) {
     assert!((found / wanted - 1.0).abs() * 100.0 <= percent, "{name}: {found}, but it is {wanted}");
 }
 
-/// Rates, medians and tails of a model and of what it was measured to be.
+/// Compares rates, medians and tails of a model with those of its calibrated copy.
 fn assert_same(found: &DeviceKind, truth: &DeviceKind, bench: &Bench) {
     let measured = probed(truth, bench);
     for Beside { probe, measured: wanted, given: found } in measured.beside(&probed(found, bench)) {
@@ -106,7 +106,7 @@ fn flash_that_pauses_is_found_again() {
 }
 
 #[test]
-fn a_tail_that_no_log_normal_distribution_has_is_found_beside_rare_pauses() {
+fn a_heavy_tail_is_found_in_addition_to_rare_pauses() {
     let bench = Bench { bytes: 4 * GIB, access_cost: 6.0, shortest: SHORTEST };
     let truth = SsdParameters {
         read_median: 33.0,
@@ -152,7 +152,7 @@ fn pauses_of_one_round_of_three_are_not_the_disks() {
 }
 
 #[test]
-fn a_network_disk_is_neither_rotating_nor_flash_and_its_width_is_found() {
+fn a_network_disk_is_recognised_with_its_width() {
     // Of transfers of milliseconds too few would end in less.
     let bench = Bench { bytes: GIB, access_cost: 10.0, shortest: Duration::from_secs(1) };
     for (read_median, width) in [(5_200.0, 16), (5_200.0, 1), (900.0, 8), (5_200.0, 0)] {
@@ -180,7 +180,7 @@ fn a_network_disk_is_neither_rotating_nor_flash_and_its_width_is_found() {
 }
 
 #[test]
-fn the_devices_of_the_program_are_told_apart() {
+fn the_built_in_devices_are_distinguished() {
     let bench = Bench { bytes: 64 * GIB, access_cost: 2.0, shortest: SHORTEST };
     for (name, wanted) in [
         ("article-ssd", Seen::Flash),
