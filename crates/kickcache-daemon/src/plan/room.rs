@@ -173,6 +173,6 @@ mod tests {
     fn minimums_leave_room_for_others() {
         let sum = |rooms: &[&str]| check_sum(rooms.iter().map(|text| Some(room(text))));
         assert_eq!(sum(&["40%", "40%", "900G"]), Ok(()));
-        assert!(sum(&["40%", "41%"]).unwrap_err().contains("81% in all"));
+        assert!(sum(&["40%", "41%"]).unwrap_err().contains("81% in total"));
     }
 }

@@ -38,7 +38,7 @@ impl fmt::Display for OlderCopy {
             [] => String::new(),
             some => {
                 format!(
-                    "write the dirty blocks here back over the data of the origin ({}) and",
+                    "write the dirty blocks here back over the data of the origin ({}) and ",
                     some.join("; ")
                 )
             }

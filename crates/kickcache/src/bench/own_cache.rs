@@ -242,6 +242,6 @@ mod tests {
         let interrupt = Arc::new(Interrupt::listen("interrupted").unwrap());
         let mut cache = OwnCache::new(&target, folder.path(), Data::Keep, &interrupt);
         let refused = cache.up().unwrap_err().to_string();
-        assert!(refused.contains("say --destroy-data") && !refused.contains("--force"), "{refused}");
+        assert!(refused.contains("use --destroy-data") && !refused.contains("--force"), "{refused}");
     }
 }

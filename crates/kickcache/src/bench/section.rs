@@ -73,7 +73,7 @@ mod tests {
     #[test]
     fn an_invalid_job_file_is_refused() {
         let fault = |text: &str| parse(text).unwrap_err().to_string();
-        assert!(fault("bs=4k").contains("before the first section"));
+        assert!(fault("bs=4k").contains("precedes the first section"));
         assert!(fault("[global]\nbs=4k").contains("no job"));
         assert!(fault("[a]\ninclude b.fio").contains("is not followed"));
         assert!(fault("[a]\ninclude\tb.fio").contains("is not followed"), "fio takes any sign behind it");

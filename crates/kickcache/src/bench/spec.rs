@@ -148,7 +148,7 @@ mod tests {
         assert!(fault("a=nbd:oops").contains("or ./nbd:oops for a file with this name"));
         assert!("a=/dev/disk/by-path/pci-0000:00:1f.2".parse::<TargetSpec>().is_ok());
         assert!("a=./x:y".parse::<TargetSpec>().is_ok());
-        assert!(fault("k=cache:/c").contains("names no origin"));
+        assert!(fault("k=cache:/c").contains("has no origin"));
         assert!(fault("k=cache:/c,origin:/o,mode:fast").contains("`fast` is no mode"));
         assert!(fault("k=cache:/c,origin:/o,colour:red").contains("`colour:red` is not understood"));
     }

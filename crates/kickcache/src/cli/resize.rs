@@ -63,7 +63,7 @@ mod tests {
         assert_eq!(sentence(&grown, None), "8 KiB (8192 bytes) now");
         assert!(
             sentence(&grown, Some("/dev/ublkb0"))
-                .contains("now; /dev/ublkb0 gets that size at once on Linux 6.16")
+                .contains("now; /dev/ublkb0 gets this size at once on Linux 6.16")
         );
         assert_eq!(
             sentence(&Resized { is_unchanged: true, ..grown }, Some("/dev/ublkb0")),

@@ -194,7 +194,7 @@ mod tests {
         let under_way = UnderWay::default();
         let leaving = under_way.leave_out("/dev/fast", 4096);
         let refused = under_way.check_device_stays("/dev/fast".into()).unwrap_err().to_string();
-        assert!(refused.contains("/dev/fast is being left out"), "{refused}");
+        assert!(refused.contains("/dev/fast is being taken out of use"), "{refused}");
         assert!(under_way.check_device_stays("/dev/other".into()).is_ok());
         drop(leaving);
         assert!(under_way.check_device_stays("/dev/fast".into()).is_ok());

@@ -211,7 +211,7 @@ fn no_path_opens_a_file_that_was_not_named() {
     running.write("mine").unwrap().write_all(b"MINE").unwrap();
     assert_eq!(fs::read(running.at("mine")).unwrap(), b"MINE");
     let refused = running.write("other").unwrap_err().to_string();
-    assert!(refused.contains("the monitor opens what is named; name it in k.toml (`may-open`)"), "{refused}");
+    assert!(refused.contains("the monitor opens only named devices; name it in k.toml (`may-open`)"), "{refused}");
     fs::create_dir(running.at("theirs")).unwrap();
     for (target, link) in [("mine", "link-to-mine"), ("other", "link-to-other")] {
         symlink(running.at(target), running.at(link)).unwrap();
@@ -285,7 +285,7 @@ fn the_files_below_a_named_device_are_readable_if_protected() {
 fn the_highest_user_id_is_invalid() {
     for (user, group) in [("4294967295", Some("5")), ("0", Some("4294967295"))] {
         let refused = Account::find(user, group).unwrap_err();
-        assert!(refused.contains("4294967295; name one that exists"), "{refused}");
+        assert!(refused.contains("4294967295; name an existing one"), "{refused}");
     }
 }
 

@@ -242,7 +242,7 @@ mod tests {
         let refused = || check_place(&new, &link).err().map(|error| error.to_string()).unwrap_or_default();
         assert_eq!(refused(), "");
         new.file().set_len(4096).unwrap();
-        assert!(refused().contains("it was cut short while it was copied to"), "{}", refused());
+        assert!(refused().contains("it was cut short during the copy"), "{}", refused());
         new.file().set_len(8192).unwrap();
         std::fs::remove_file(&link).unwrap();
         assert!(refused().contains("link: it was removed from this path"), "{}", refused());

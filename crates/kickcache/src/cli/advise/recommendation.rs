@@ -124,7 +124,7 @@ fn none(candidates: &[Candidate], needs: &[Need]) -> String {
     let is_rate_given = candidates.iter().all(|one| one.is_open);
     let why = if is_rate_given && missing.iter().any(|need| matches!(need, Need::Iops(_))) {
         format!(
-            "The load runs at its own times: the fastest does {} a second, and none can do more than the \
+            " The load runs at its own times: the fastest does {} a second, and none can do more than the \
              load requests; use --depth N, or require a p99.",
             show_whole(most)
         )

@@ -222,20 +222,20 @@ fn a_page_fits_into_80_columns() {
         long-name  bypass      12 GiB  300 KiB        -        0         0  DAMAGED
 
         vm1: its origin /dev/vm1 had 21,254 errors, the last EIO (write) 3.2 s ago
-        vm1: 230 reads, 11 from the origin; mean 0.30 ms instead of 5.3 ms in
-            the last 52 s
-          hits take 0.052 ms, 99 % at most 0.21 ms; misses take 5.3 ms, 99 % of
-            them at most 22 ms; writes take 0.31 ms, 99 % at most 1.2 ms
+        vm1: 230 reads, 11 from the origin; mean 0.30 ms instead of 5.3 ms in the last
+            52 s
+          hits take 0.052 ms, 99 % at most 0.21 ms; misses take 5.3 ms, 99 % at most 22
+            ms; writes take 0.31 ms, 99 % at most 1.2 ms
           since the start: 48 requests to the origin for each 1,000 of clients; 2 MiB of
             hits were read from the origin; 3 MiB bypassed the cache
 
         long-name: DAMAGED: 3 dirty blocks on /dev/nvme0n1p4 are lost, as byte offset +
-            length: 8192 + 12288; reads of them fail until all of a block is written
-            anew
-        long-name: 230 reads, 11 from the origin; mean 0.30 ms instead of 5.3 ms
-            in the last 52 s
-          hits take 0.052 ms, 99 % at most 0.21 ms; misses take 5.3 ms, 99 % of
-            them at most 22 ms; writes take 0.31 ms, 99 % at most 1.2 ms
+            length: 8192 + 12288; reads of them fail until the whole block is written
+            again
+        long-name: 230 reads, 11 from the origin; mean 0.30 ms instead of 5.3 ms in the
+            last 52 s
+          hits take 0.052 ms, 99 % at most 0.21 ms; misses take 5.3 ms, 99 % at most 22
+            ms; writes take 0.31 ms, 99 % at most 1.2 ms
           since the start: 48 requests to the origin for each 1,000 of clients; 3 MiB
             bypassed the cache
     "#]]

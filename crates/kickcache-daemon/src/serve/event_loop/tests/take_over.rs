@@ -96,12 +96,12 @@ fn a_part_that_is_never_copied_ends_the_replacement() {
 
 #[test]
 fn a_device_removed_from_its_path_does_not_take_over() {
-    for what in ["went", "came"] {
+    for what in ["was removed", "another file"] {
         let directory = tempfile::tempdir_in("/var/tmp").unwrap();
         let mut event_loop = copied_loop(&directory);
         let pair = event_loop.takeover.pair.clone().unwrap();
         std::fs::rename(pair.new.path(), directory.path().join("elsewhere")).unwrap();
-        if what == "came" {
+        if what == "another file" {
             std::fs::write(pair.new.path(), [0; 8]).unwrap();
         }
         event_loop.takeover.step = Some(TakeoverStep::Flushing);

@@ -190,7 +190,7 @@ mod tests {
         let scene = scene();
         scene.kernel.leave(5, NAME, ORIGIN, 2048);
         let said = scene.check(&volume(), Some(UblkId::Any)).unwrap_err();
-        assert!(said.starts_with("/dev/ublkb3 and /dev/ublkb5 are all it already"), "{said}");
+        assert!(said.starts_with("/dev/ublkb3 and /dev/ublkb5 are all devices of it already"), "{said}");
         assert!(said.contains("(kickcache ublk remove 3, kickcache ublk remove 5)"), "{said}");
         assert_eq!(scene.check(&volume(), Some(UblkId::Number(5))), Err(said));
     }
