@@ -11,7 +11,7 @@ use crate::interrupt::{Interrupt, LOOK_EVERY};
 
 /// The message after Ctrl-C.
 const GOES_ON: &str =
-    "interrupted; the daemon continues the operation, and `kickcache status` shows its progress";
+    "interrupted; the daemon continues the operation, and its status shows the progress";
 
 /// The wait for a daemon.
 pub(super) struct Awaited {

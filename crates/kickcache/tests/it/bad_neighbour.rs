@@ -75,7 +75,7 @@ fn a_missing_or_resized_origin_does_not_stop_neighbours() {
         let path = origin.to_str().unwrap();
         one_is_left(&pair, &["cannot open", path, "put it back", "kickcache detach", held[0], held[1]]);
         fs::rename(&away, &origin).unwrap();
-        for (size, word) in [(4 * MIB, "served last"), (12 * MIB, "--origin-grown"), (8 * MIB + 512, "4096")]
+        for (size, word) in [(4 * MIB, "last served"), (12 * MIB, "--origin-grown"), (8 * MIB + 512, "4096")]
         {
             set_size(&origin, size);
             one_is_left(&pair, &[&size.to_string(), word]);

@@ -269,7 +269,7 @@ fn a_service_mark_that_cannot_be_read_retires_no_device() {
         disks.tell(&format!("fault cache read eio {mark}+4096"));
         let said = refused("an unreadable mark", &spec.arguments());
         assert!(
-            said.contains("service marks cannot be read") && said.contains("nothing is changed"),
+            said.contains("service marks cannot be read") && said.contains("the device is unchanged"),
             "{said}"
         );
         disks.tell("clear");

@@ -71,7 +71,7 @@ fn dirty_marks_of_write_through_are_dropped_after_another_cache() {
         write(&other, 2).stop();
         // Nothing of it is written over what is newer.
         let drain = ["drain", "--cache", text(&one.cache)];
-        assert!(tools::run(KICKCACHE, drain).contains("nothing was written"));
+        assert!(tools::run(KICKCACHE, drain).contains("no data was written"));
         let said = reads(&one, 2);
         assert!(
             said.contains("16 dirty blocks (byte offset + length: 1048576 + 65536) were dropped"),

@@ -154,7 +154,7 @@ fn a_stop_with_lost_blocks_does_not_end_well() {
     drop(client);
     daemon.signal(Signal::TERM);
     assert_eq!(daemon.wait().code(), Some(8), "{}", daemon.log());
-    assert!(daemon.log().contains("1 dirty block is lost, which"), "{}", daemon.log());
+    assert!(daemon.log().contains("1 dirty block is lost, because"), "{}", daemon.log());
 }
 
 #[test]

@@ -255,7 +255,7 @@ fn a_stored_result_is_judged_by_its_control() {
     let drifted = ["--baseline", "good.json", "--against", "echo 900"];
     let output = judge(&drifted, "echo 500");
     assert_eq!(output.status.code(), Some(125), "{}", said(&output));
-    assert!(said(&output).contains("the control is 0.900x what was stored"), "{}", said(&output));
+    assert!(said(&output).contains("the control is 0.900x the stored value"), "{}", said(&output));
     assert_eq!(code(&["--save", "alone.json", "--rounds", "8"], "echo 500"), Some(0));
     assert_eq!(code(&["--baseline", "alone.json"], "echo 500"), Some(0), "its control is the command itself");
     assert_eq!(code(&["--baseline", "alone.json"], "echo 400"), Some(1));

@@ -79,11 +79,14 @@ fn a_file_that_was_cut_short_and_extended_is_refused() {
     let scratch = Scratch::new();
     let spec = stopped(&scratch);
     let whole = fs::read(&spec.cache).unwrap();
-    let third = in_use(&whole)[2];
     let file = File::options().write(true).open(&spec.cache).unwrap();
     let size = file.metadata().unwrap().len();
-    // In the middle of a segment.
-    file.set_len((FIRST_SEGMENT + third * SEGMENT_BLOCKS + 5) * BLOCK).unwrap();
+    // In the middle of a segment, between two batches: behind a header, blocks would be lost whose existence is known.
+    let second_batch = |segment: u64| {
+        let blocks = (1..SEGMENT_BLOCKS).map(|block| (FIRST_SEGMENT + segment * SEGMENT_BLOCKS + block) * BLOCK);
+        blocks.into_iter().find(|at| whole[usize::try_from(*at).unwrap()..].starts_with(b"KICKBTCH"))
+    };
+    file.set_len(in_use(&whole)[2..].iter().copied().find_map(second_batch).unwrap()).unwrap();
     let said = refused("cut short", &spec.arguments());
     assert!(said.contains("restore the device's size"), "{said}");
     file.set_len(size).unwrap();

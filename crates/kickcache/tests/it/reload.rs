@@ -209,7 +209,7 @@ fn sighup_reloads_and_notifies_systemd() {
     daemon.signal(Signal::HUP);
     wait_for_log(
         &daemon,
-        "nothing is changed: volume one: `origin-no-flush` is false in the daemon and true",
+        "the daemon is unchanged: volume one: `origin-no-flush` is false in the daemon and true",
     );
     assert_eq!(mode_of(&daemon, "one"), "write-around");
     daemon.stop();

@@ -59,7 +59,7 @@ fn a_request_that_kills_its_server_fails_in_time() {
     assert!((2..=16).contains(&connections), "{connections} connections: {}", daemon.log());
     let lines = daemon.log().lines().filter(|line| line.contains("is lost")).count();
     assert!(lines <= 5, "{}", daemon.log());
-    wait_for(&daemon, "1 request that it was lost with again and again");
+    wait_for(&daemon, "1 request, each of which repeatedly ended with the loss of the server");
     daemon.stop();
 }
 
@@ -74,7 +74,7 @@ fn an_outage_ends_in_time_while_a_handshake_hangs() {
     server.hang();
     server.crash();
     assert_eq!(read(&mut client, 16 * MIB), EIO);
-    wait_for(&daemon, "fails until it is back");
+    wait_for(&daemon, "fail until it returns");
     // Each handshake hangs for seconds, and another one follows it.
     let (before, reads) = (server.accepted(), 16);
     (0..reads).for_each(|block| assert_eq!(read(&mut client, 20 * MIB + block * 8192), EIO));

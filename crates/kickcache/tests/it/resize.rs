@@ -88,7 +88,7 @@ fn an_origin_extended_offline_is_served_by_explicit_flag() {
     assert!(spec.try_start().is_none(), "an origin of another size");
     let said = fs::read_to_string(scratch.path("daemon.log")).unwrap();
     assert!(
-        said.contains("--origin-grown") && said.contains("had 8388608 when it was served last"),
+        said.contains("--origin-grown") && said.contains("had 8388608 when it was last served"),
         "{said}"
     );
     spec.extra.push("--origin-grown".into());

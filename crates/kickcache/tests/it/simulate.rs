@@ -236,7 +236,7 @@ fn an_impossible_simulation_is_refused_with_a_sentence() {
     }
     for (words, part) in [
         ("--calibrate nowhere.fio", "does not exist"),
-        ("--calibrate pipe.csv", "neither a block device nor a file"),
+        ("--calibrate pipe.csv", "is not a block device, a file or a directory"),
     ] {
         let said = refused(words, &desk.arguments(words));
         assert!(said.contains(part), "{words}: {said}");

@@ -140,7 +140,7 @@ fn the_commands_for_an_older_copy_drain_and_format_it() {
 fn printed_flag(said: &str, name: &str) -> String {
     let lines = said.replace('\n', " ");
     let start = lines.find(&format!("{name}=")).unwrap_or_else(|| panic!("no {name}: {said}"));
-    let (flag, _) = lines[start..].split_once(" to go on").unwrap();
+    let (flag, _) = lines[start..].split_once(" to serve it").unwrap();
     tools::run("sh", ["-c", &format!("printf %s {flag}")])
 }
 

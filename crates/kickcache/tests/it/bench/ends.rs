@@ -111,7 +111,7 @@ fn an_origin_that_stays_away_ends_the_bench() {
     let output = bench.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(1), "{}", complaint(&output));
     let said = complaint(&output);
-    assert!(said.contains("has been away for ") && said.contains("origin.sock"), "{said}");
+    assert!(said.contains("has been unreachable for ") && said.contains("origin.sock"), "{said}");
     assert!(!scratch.path("cache").exists(), "what was made for the bench is gone");
 }
 
