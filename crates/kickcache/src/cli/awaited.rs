@@ -10,8 +10,7 @@ use crate::cli::exit::Failure;
 use crate::interrupt::{Interrupt, LOOK_EVERY};
 
 /// The message after Ctrl-C.
-const GOES_ON: &str =
-    "interrupted; the daemon continues the operation, and its status shows the progress";
+const GOES_ON: &str = "interrupted; the daemon continues the operation, and its status shows the progress";
 
 /// The wait for a daemon.
 pub(super) struct Awaited {

@@ -83,7 +83,8 @@ fn a_file_that_was_cut_short_and_extended_is_refused() {
     let size = file.metadata().unwrap().len();
     // In the middle of a segment, between two batches: behind a header, blocks would be lost whose existence is known.
     let second_batch = |segment: u64| {
-        let blocks = (1..SEGMENT_BLOCKS).map(|block| (FIRST_SEGMENT + segment * SEGMENT_BLOCKS + block) * BLOCK);
+        let blocks =
+            (1..SEGMENT_BLOCKS).map(|block| (FIRST_SEGMENT + segment * SEGMENT_BLOCKS + block) * BLOCK);
         blocks.into_iter().find(|at| whole[usize::try_from(*at).unwrap()..].starts_with(b"KICKBTCH"))
     };
     file.set_len(in_use(&whole)[2..].iter().copied().find_map(second_batch).unwrap()).unwrap();

@@ -412,10 +412,7 @@ fn a_damaged_trace_is_converted_partly_with_an_exit_code() {
         let output = tools::output(KICKCACHE, &arguments);
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(1), "{said}");
-        assert!(
-            said.contains("2 records of csv as csv") && said.contains("one part is invalid"),
-            "{said}"
-        );
+        assert!(said.contains("2 records of csv as csv") && said.contains("one part is invalid"), "{said}");
         assert_eq!(fs::read_to_string(scratch.path("out.csv")).unwrap(), format!("{head}{good}"));
         fs::remove_file(scratch.path("out.csv")).unwrap();
     }

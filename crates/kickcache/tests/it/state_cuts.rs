@@ -260,7 +260,9 @@ impl Recorded {
             let daemon = match self.start(change.volumes, first, &state) {
                 Ok(daemon) => daemon,
                 // It was not made ready yet.
-                Err(log) if *first != "cache" && log.contains("serve the volume with that device") => continue,
+                Err(log) if *first != "cache" && log.contains("serve the volume with that device") => {
+                    continue;
+                }
                 Err(log) => return Err(log),
             };
             self.check_data(change.volumes, cut.until).map_err(|what| format!("with {first}: {what}"))?;

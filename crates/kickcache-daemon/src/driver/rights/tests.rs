@@ -211,7 +211,10 @@ fn no_path_opens_a_file_that_was_not_named() {
     running.write("mine").unwrap().write_all(b"MINE").unwrap();
     assert_eq!(fs::read(running.at("mine")).unwrap(), b"MINE");
     let refused = running.write("other").unwrap_err().to_string();
-    assert!(refused.contains("the monitor opens only named devices; name it in k.toml (`may-open`)"), "{refused}");
+    assert!(
+        refused.contains("the monitor opens only named devices; name it in k.toml (`may-open`)"),
+        "{refused}"
+    );
     fs::create_dir(running.at("theirs")).unwrap();
     for (target, link) in [("mine", "link-to-mine"), ("other", "link-to-other")] {
         symlink(running.at(target), running.at(link)).unwrap();

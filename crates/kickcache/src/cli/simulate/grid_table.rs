@@ -34,8 +34,9 @@ fn print_case(result: &CaseResult, out: &mut dyn Printer) -> io::Result<()> {
     let columns: Vec<(&str, Align)> = columns.iter().map(|(name, align)| (name.as_str(), *align)).collect();
     let mut table = Table::new(&columns);
     for missed in result.comparisons.iter().filter(|comparison| !comparison.is_within()) {
-        let figure =
-            |found: Option<f64>| Cell::new(found.map_or("-".into(), |found| show(missed.measure, found)));
+        let figure = |found: Option<f64>| {
+            Cell::new(found.map_or_else(|| "-".into(), |found| show(missed.measure, found)))
+        };
         let figures = result.got.values().map(|figures| figure(missed.measure.of(figures)));
         let name = Cell::new(format!("  {}", missed.measure));
         table.row([name, figure(Some(missed.limit))].into_iter().chain(figures).collect());
@@ -51,7 +52,7 @@ fn print_heat_map(results: &[CaseResult], out: &mut dyn Printer) -> io::Result<(
     for result in results {
         let cell = |measure: &Measure| {
             let found = result.comparisons.iter().find(|comparison| comparison.measure == *measure);
-            found.map_or(Cell::new(""), heat)
+            found.map_or_else(|| Cell::new(""), heat)
         };
         let name = Cell::new(result.case.to_string());
         table.row(std::iter::once(name).chain(MEASURES.iter().map(cell)).collect());

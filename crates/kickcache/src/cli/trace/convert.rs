@@ -95,8 +95,7 @@ impl ConvertArgs {
         if bad == 0 {
             return Ok(());
         }
-        let parts =
-            if bad == 1 { "one part is".into() } else { format!("{} parts are", show_count(bad)) };
+        let parts = if bad == 1 { "one part is".into() } else { format!("{} parts are", show_count(bad)) };
         let input = if self.is_stdin() { "standard input".into() } else { self.input.display().to_string() };
         let sentence = format!("{input}: {parts} invalid, and missing in the output");
         Err(Failure { exit: Exit::Failed, error: anyhow::Error::msg(sentence) })

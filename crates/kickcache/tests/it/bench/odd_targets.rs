@@ -161,7 +161,10 @@ fn holes_are_reported_as_faster_than_data() {
     let table: Vec<String> = arguments(&holes).into_iter().filter(|word| word != "--json").collect();
     let output = command(&table).output().unwrap();
     let printed = String::from_utf8_lossy(&output.stdout);
-    assert!(printed.contains("holes has holes, which are read faster and written more slowly than data"), "{printed}");
+    assert!(
+        printed.contains("holes has holes, which are read faster and written more slowly than data"),
+        "{printed}"
+    );
     let output = command(&arguments(&data)).output().unwrap();
     assert!(output.status.success() && !complaint(&output).contains("holes"), "{}", complaint(&output));
     let result: Value = serde_json::from_slice(&output.stdout).unwrap();
