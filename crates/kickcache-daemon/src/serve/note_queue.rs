@@ -16,7 +16,8 @@ use crate::wakeup::Wakeup;
 /// The notes that are to be kept.
 pub(crate) struct NoteQueue {
     background: Background<()>,
-    waiting: VecDeque<Note>,
+    /// Each with its records: an engine without a cache device has none, but earlier notes still end.
+    waiting: VecDeque<(Arc<Notes>, Note)>,
     is_busy: bool,
     /// The schedule of wear records of the cache device.
     pub(crate) wear: WearNotes,
@@ -53,18 +54,17 @@ impl NoteQueue {
 
     /// As [`Notes::note_completeness`], [`Notes::note_newest`] or [`WearNote::keep`], off the loop.
     pub(crate) fn add(&mut self, notes: &Arc<Notes>, note: Note) {
-        self.waiting.push_back(note);
-        self.go_on(notes);
+        self.waiting.push_back((Arc::clone(notes), note));
+        self.go_on();
     }
 
     /// Handles ended records, and starts waiting ones.
-    pub(crate) fn go_on(&mut self, notes: &Arc<Notes>) {
+    pub(crate) fn go_on(&mut self) {
         while self.background.poll().is_some() {
             self.is_busy = false;
         }
         while !self.is_busy {
-            let Some(note) = self.waiting.pop_front() else { return };
-            let kept = Arc::clone(notes);
+            let Some((kept, note)) = self.waiting.pop_front() else { return };
             let keep = move || match note {
                 Note::Completeness(volume, completeness) => kept.note_completeness(volume, completeness),
                 Note::Newest { newest, known } => kept.note_newest(newest, known),

@@ -40,9 +40,7 @@ impl<E: CacheEngine> EventLoop<E> {
         }
         self.take_growth(now);
         self.take_resizes();
-        if let Some(notes) = &self.notes {
-            self.note_queue.go_on(notes);
-        }
+        self.note_queue.go_on();
         self.core.driver.watch(self.wakeup.as_fd(), CONTROL_KEY, Interest::Readable);
     }
 

@@ -150,6 +150,8 @@ impl Connection {
             CommandKind::Cache | CommandKind::BlockStatus { .. } => None,
         };
         let place = ByteExtent { start: command.offset, length: command.length };
+        // Before the effect: a clearing between both ends the hang.
+        let clearings = lock(&self.state).clearings;
         let effect =
             operation.and_then(|operation| lock(&self.state).effect(command.export, operation, place));
         let answer = match effect {
@@ -157,7 +159,7 @@ impl Connection {
             Some(Effect::NoSpace) => Answer::Error(NbdErrno::NoSpace),
             Some(Effect::Gone) => bail!("the disk is disconnected"),
             Some(Effect::Hang) => {
-                self.hang();
+                self.hang(clearings);
                 self.perform(command, data)?
             }
             Some(Effect::Lie) if operation == Some(Operation::Flush) => {
@@ -175,9 +177,8 @@ impl Connection {
         self.reply(command, answer)
     }
 
-    /// Waits until the faults are cleared.
-    fn hang(&self) {
-        let clearings = lock(&self.state).clearings;
+    /// Waits until the faults are cleared again, after this number of clearings.
+    fn hang(&self, clearings: u64) {
         while lock(&self.state).clearings == clearings {
             thread::sleep(HANG_PAUSE);
         }

@@ -27,13 +27,14 @@ use crate::driver::executor::{Driver, DriverSettings, Medium, NamedMedium};
 use crate::driver::io_engine::IoEngine;
 use crate::driver::payload_memory::PayloadMemory;
 use crate::plan::address::NbdAddress;
-use crate::serve::config::Limits;
+use crate::serve::config::{Limits, StatePlace};
 use crate::serve::engine_change::EngineLease;
 use crate::serve::frontend::listener::{Place, VolumePlace};
 use crate::serve::frontend::nbd::Nbd;
 use crate::serve::frontend::nbd::key::{ConnectionId, NbdKey};
 use crate::serve::frontend::nbd::settings::NbdSettings;
 use crate::serve::journal_note::JournalNote;
+use crate::serve::note_queue::Note;
 use crate::serve::served_volumes::ServedVolumes;
 use crate::serve::served_volumes::Volume;
 use crate::serve::volume_identity::VolumeIdentity;
@@ -162,6 +163,31 @@ fn serve_a_file_for_measurements() {
     let toy = Toy::start(Path::new(&file), Path::new(&socket), io_engine, Limits::default());
     let _ = io::stdin().lines().count();
     toy.stop();
+}
+
+/// As after a cache device was taken out of use: else a stop waits for the record forever.
+#[test]
+fn a_record_on_its_way_ends_although_the_device_has_left() {
+    let directory = tempfile::tempdir_in("/var/tmp").unwrap();
+    let [origin, socket, state] = ["origin", "s", "state"].map(|name| directory.path().join(name));
+    std::fs::write(&origin, vec![1; 8 << 20]).unwrap();
+    let (_control, receiver) = mpsc::channel();
+    let wakeup = Arc::new(Wakeup::new().unwrap());
+    let mut event_loop = toy_loop(&origin, &socket, IoEngine::Threads, Limits::default(), receiver, wakeup);
+    let notes = Notes::begin(&StatePlace::Directory(state), (&event_loop.superblock, &origin), &[]).unwrap();
+    let notes = Arc::new(notes);
+    for _ in 0..2 {
+        event_loop.note_queue.add(&notes, Note::Newest { newest: Vec::new(), known: Vec::new() });
+    }
+    event_loop.notes = None;
+    for turn in 0.. {
+        event_loop.take_controls(Instant::from_nanos(1));
+        if event_loop.note_queue.is_empty() {
+            break;
+        }
+        assert!(turn < 5_000, "no record ends");
+        std::thread::sleep(Span::from_millis(2));
+    }
 }
 
 #[test]

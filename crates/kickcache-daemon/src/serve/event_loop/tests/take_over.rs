@@ -8,7 +8,6 @@ use kickcache_engine::units::ByteExtent;
 
 use super::*;
 use crate::serve::cache_takeover::{Pair, TakeoverOutcome, TakeoverStep};
-use crate::serve::config::StatePlace;
 use crate::serve::missed_device::any_superblock_at;
 use crate::serve::notes::Notes;
 use crate::state::{CacheRecord, StateStore, uuid_text};
