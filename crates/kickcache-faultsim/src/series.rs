@@ -1,4 +1,4 @@
-//! Many runs, side by side: runs share nothing.
+//! Many runs in parallel threads: runs share no state.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -9,9 +9,10 @@ use crate::plan::PlanKind;
 use crate::report::{Failure, Summary};
 use crate::run::run_seed;
 
-/// A run takes a fraction of a second. One that takes this long goes round in the engine, where nothing can end it.
+/// A run takes a fraction of a second. If a run takes this long, the engine is in an endless loop, which the simulation
+/// cannot end.
 const RUN_TIME_MAX: Duration = Duration::from_secs(180);
-/// How often the watch looks.
+/// How often the watch checks.
 const WATCH_EVERY: Duration = Duration::from_millis(100);
 
 /// Which seeds are played.
@@ -31,14 +32,14 @@ pub struct Series {
     pub plans: PlanKind,
 }
 
-/// What came of a series.
+/// The results of a series.
 #[derive(Debug, Default)]
 pub struct Outcome {
     /// Runs that were played.
     pub runs: u64,
-    /// What they did, those that failed left out.
+    /// The sum of their counts, without failed runs.
     pub total: Summary,
-    /// What went wrong, by seed.
+    /// The failures, by seed.
     pub failures: Vec<Failure>,
 }
 
@@ -73,7 +74,7 @@ pub fn play(series: &Series) -> Outcome {
 fn watch(plans: PlanKind, running: &Running, is_over: &AtomicBool) {
     while !is_over.load(Ordering::Relaxed) {
         thread::sleep(WATCH_EVERY);
-        let running = running.lock().expect("nobody panics with the list in hand");
+        let running = running.lock().expect("no thread panics while it holds the lock");
         if let Some((seed, _)) = running.iter().find(|(_, begun)| begun.elapsed() > RUN_TIME_MAX) {
             eprintln!("{}", Failure { seed: *seed, plans, what: "it does not end".to_owned() });
             std::process::exit(101);
@@ -82,7 +83,7 @@ fn watch(plans: PlanKind, running: &Running, is_over: &AtomicBool) {
 }
 
 fn run_watched(seed: u64, plans: PlanKind, running: &Running) -> Result<Summary, Failure> {
-    let list = || running.lock().expect("nobody panics with the list in hand");
+    let list = || running.lock().expect("no thread panics while it holds the lock");
     list().push((seed, Instant::now()));
     let result = run_seed(seed, plans);
     list().retain(|(other, _)| *other != seed);
