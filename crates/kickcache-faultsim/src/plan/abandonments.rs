@@ -8,8 +8,8 @@ use crate::plan::aim::Aim;
 use crate::plan::faults::Faults;
 use crate::plan::{Abandoned, Plan};
 
-/// The cache device goes out of service by order, in front of slow origins. Power cuts follow while the service marks change. In most
-/// runs no device fails, so that every acknowledged write counts.
+/// The operator takes the cache device out of service, in front of slow origins. Power cuts follow while the service
+/// marks change. In most runs no device fails, so that every acknowledged write counts.
 pub(super) fn draw(plan: &mut Plan, random: &mut Random) {
     plan.faults = Faults::default();
     plan.forbid_changes();
@@ -43,7 +43,7 @@ pub(super) fn draw(plan: &mut Plan, random: &mut Random) {
     }
 }
 
-/// The origins have all blocks, and have flushed few of them.
+/// The origins have all blocks, and few of these are flushed.
 fn write_back_early(plan: &mut Plan, random: &mut Random) {
     for volume in &mut plan.volumes {
         (volume.dirty_low, volume.dirty_high, volume.dirty_limit) = (1, 2, 900);

@@ -1,18 +1,18 @@
-//! What a crash waits for.
+//! The kind of submission during which a crash happens.
 
-/// What a crash waits for, so that it comes while that is on its way to the cache device.
+/// The kind of submission during which a crash happens, while the submission is in flight on the cache device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Aim {
-    /// Nothing: it comes at any time.
+    /// None: the crash happens at any time.
     Anything,
     /// A part of a checkpoint.
     Checkpoint,
     /// Records.
     Records,
-    /// The end of an origin's write of a block whose older copy the cache has forgotten, but not put that on record yet.
+    /// The end of an origin's write of a block, while the record that the cache dropped its older copy is not durable.
     Forgotten,
-    /// The marks of a cache device that went out of service, or the host's note.
+    /// The marks of a cache device that is put out of service, or the host's record.
     Marks,
-    /// A durable mark, or the host's note, that calls some of the volumes complete.
+    /// A durable mark, or the host's record, that declares some of the volumes complete.
     Complete,
 }

@@ -1,4 +1,5 @@
-//! Checkpoints of several chunks, beside failed batches, and growths of the cache device that meet a full journal.
+//! Checkpoints of several chunks, together with failed batches, and growths of the cache device while the journal is
+//! full.
 
 use kickcache_engine::time::Duration;
 use kickcache_random::Random;

@@ -63,11 +63,12 @@ impl Plan {
             restart_after: None,
         };
         focus::draw(&mut plan, random);
-        // What a dead process had written past the cache is nowhere else: an origin that lets go of it when its flush
-        // fails leaves a cached copy that differs from the origin after a power cut.
+        // A dead process may have left unflushed writes on the origin that the log does not have. If the origin drops
+        // them in a failed flush, and the power fails, a cached copy then differs from the origin.
         plan.faults.origin.forgets &= plan.ends.kill == 0;
         draw_rare(&mut plan, kind, random);
-        // An origin that restarts sooner than it ends anything never ends a flush: what is dirty would stay.
+        // If an origin restarts before it can complete an operation, its flushes never end, and dirty blocks stay
+        // dirty.
         let Latency { base, mean, .. } = plan.origin_latency;
         let slowest = Duration::from_nanos(base.as_nanos() + mean.as_nanos());
         plan.restart_after = plan.restart_after.map(|after| after.max(slowest));
@@ -76,7 +77,7 @@ impl Plan {
     }
 }
 
-/// Turns a plan into one that aims at something.
+/// Turns a plan into one with a special aim.
 type Draw = fn(&mut Plan, &mut Random);
 
 /// What three plans of four have, one after the other: of this many plans those with these numbers. All look at one number, so that some
@@ -108,8 +109,9 @@ const RARE: [(u64, &[u64], Draw); 24] = [
     (24, &[12], focus::read_what_lands),
 ];
 
-/// Plans with a share of their own, in 1/1000 of the runs: the numbers of the rare plans are taken, and a second plan with the same
-/// number hides the first. Abandonments stand here twice: their rarest flaws take a hundred of them.
+/// Plans with a probability of their own, in 1/1000 of the runs: the numbers of the rare plans are used up, and a
+/// second plan with the same number would hide the first. Abandonments are listed twice: the rarest flaws in them need
+/// a hundred runs.
 const SCARCE: [Draw; 8] = [
     takeovers::draw,
     checkpoints::draw,
@@ -132,11 +134,12 @@ fn rot_alone(plan: &mut Plan, random: &mut Random) {
 /// Plans that focus on one subject, in 1/1000.
 const FOCUSED_PERMILLE: u64 = 200;
 
-/// Draws what few plans have. What it draws says nothing of whether it is drawn: a generator that has moved on.
+/// Draws the features that few plans have. The values that it draws do not depend on the decision whether to draw them:
+/// it uses a generator that has advanced.
 fn draw_rare(plan: &mut Plan, kind: PlanKind, random: &Random) {
     let mut rest = random.clone();
     rest.next_u64();
-    // A generator of its own: what it says does not follow from which of the rare plans it is.
+    // A separate generator: its values do not depend on which of the rare plans were drawn.
     let mut aside = Random::new(random.clone().next_u64());
     let rare: &[_] = if aside.chance(750) { &RARE } else { &[] };
     for (of, numbers, draw) in rare {
@@ -182,7 +185,8 @@ fn draw_volume(random: &mut Random, volume: VolumeId) -> VolumeSettings {
     }
 }
 
-/// Half of the cut-offs judge streams, without a draw of their own: what follows stays as it is for each seed.
+/// Half of the cut-offs judge streams. The choice uses no draw of its own, so that the rest of the plan stays the same
+/// for each seed.
 fn cutoff(random: &mut Random) -> SequentialCutoff {
     let choices = [None, Some(64 << 10), Some(1 << 20), Some(4 << 20)];
     let Some(length) = pick(random, &choices) else { return SequentialCutoff::Off };

@@ -32,7 +32,7 @@ fn overwrite(plan: &mut Plan, random: &mut Random) {
     plan.ends.aim = Aim::Anything;
 }
 
-/// The log goes round with dirty blocks, and moved blocks gather for long before their next batch.
+/// Reclaim moves dirty blocks through the whole log, and the moved blocks gather for long before their next batch.
 fn reclaim(plan: &mut Plan, random: &mut Random) {
     plan.faults.cache.write = random.within(50, 800);
     plan.settings.fill_linger = Duration::from_millis([1, 20, 200][random.index(3)]);

@@ -1,4 +1,4 @@
-//! What goes wrong with devices in a run.
+//! The faults of the devices in a run.
 
 use kickcache_engine::device::{Device, DeviceError, DeviceOperation};
 use kickcache_engine::time::{Duration, Instant};
@@ -18,9 +18,9 @@ pub struct Rates {
     pub flush: u64,
     /// Anything takes half a minute.
     pub hang: u64,
-    /// Flushes that do nothing and say that they did.
+    /// Flushes that report success without doing anything.
     pub lie: u64,
-    /// A failed flush lets go of what it covered.
+    /// Whether a failed flush drops the writes that it covered.
     pub forgets: bool,
 }
 
@@ -38,39 +38,39 @@ pub struct SealedRates {
 pub struct Damage {
     /// Reads that find a flipped bit.
     pub flip: u64,
-    /// Batches of which a block is not stored.
+    /// Batches with a block that is not stored.
     pub phantom: u64,
-    /// Batches of which a block is stored in the place of another.
+    /// Batches with a block that is stored in the place of another block.
     pub misdirect: u64,
 }
 
-/// What is wrong with a device for a while.
+/// A fault of a device that lasts for a while.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Trouble {
-    /// Everything fails: it is gone.
+    /// Every operation fails: the device is missing.
     Gone,
-    /// It can be read and flushed, and takes no writes.
+    /// Reads and flushes succeed, writes fail.
     Refuses,
-    /// It takes writes and flushes, and nothing can be read.
+    /// Writes and flushes succeed, reads fail.
     Unreadable,
-    /// The same, as it is full.
+    /// As [`Trouble::Refuses`], because the device is full.
     Full,
-    /// Nothing that it is asked for ends before the trouble does.
+    /// Operations do not complete before the trouble ends.
     Silent,
 }
 
 /// Trouble that lasts for minutes, or for the rest of a life.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LongTrouble {
-    /// Lives in which it comes, in 1/1000.
+    /// Lives with such trouble, in 1/1000.
     pub permille: u64,
-    /// To the cache device, or to one of the origins.
+    /// Whether the cache device has it, or an origin.
     pub is_cache: bool,
-    /// What it is.
+    /// The kind of trouble.
     pub trouble: Trouble,
 }
 
-/// What bits flip in, or what is zeroed.
+/// The data in which bits flip, or that is zeroed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Rotting {
     /// Data, batch headers, and the journal.
@@ -80,7 +80,7 @@ pub enum Rotting {
     Journal,
     /// All of the journal.
     WholeJournal,
-    /// Data that was written last: the log can be read, and says what has rotted.
+    /// The newest data: the log is readable and lists the blocks that have rotted.
     Data,
     /// Whole segments, which are zeroed, also after a stop.
     Segments,
@@ -89,13 +89,13 @@ pub enum Rotting {
 /// A device has trouble for a while.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Outage {
-    /// Which one.
+    /// The device.
     pub device: Device,
-    /// What is wrong.
+    /// The kind of trouble.
     pub trouble: Trouble,
-    /// From when on.
+    /// The beginning of the outage.
     pub from: Instant,
-    /// Until when.
+    /// The end of the outage.
     pub until: Instant,
 }
 
@@ -112,40 +112,40 @@ pub struct Faults {
     pub sealed: SealedRates,
     /// Whether the journal and the marks of the cache device are spared.
     pub spares_journal: bool,
-    /// Of the cache device.
+    /// Damage of the cache device.
     pub damage: Damage,
-    /// Crashes after which bits have flipped in what the log calls durable, in 1/1000.
+    /// Crashes after which bits flip in data that the log declares durable, in 1/1000.
     pub rot_permille: u64,
-    /// In what they do.
+    /// The data that rots.
     pub rotting: Rotting,
     /// Ends of lives after which blocks of the cache device cannot be read until they are written, in 1/1000.
     pub unreadable_permille: u64,
-    /// Which: data that was written last, else anything.
+    /// Whether the newest data becomes unreadable, or any data.
     pub unreadable_newest: bool,
-    /// Writes that fail because a device is full, in 1/1000 of those that fail.
+    /// Writes that fail because a device is full, in 1/1000 of the failing ones.
     pub full_permille: u64,
-    /// Batches of which the cache device will never read a block again in that life, in 1/1000.
+    /// Batches with a block that the cache device can never read again in that life, in 1/1000.
     pub bad_spot_permille: u64,
-    /// Lives in which a device is gone for a while, in 1/1000.
+    /// Lives in which a device is missing for a while, in 1/1000.
     pub outage_permille: u64,
-    /// Lives in which the cache device is gone or cannot be read for a while, from a moment on at which the log may still be read,
-    /// in 1/1000.
+    /// Lives in which the cache device is missing or unreadable for a while, in 1/1000. The outage may begin while
+    /// recovery reads the log.
     pub early_permille: u64,
     /// Lives in which a device has trouble for long.
     pub long: Option<LongTrouble>,
-    /// Notes that the host cannot take, in 1/10000.
+    /// Records that the host fails to make, in 1/10000.
     pub note: u64,
-    /// The log may fail to be read back; it is tried again.
+    /// Whether devices fail during recovery too; a failed recovery is tried again.
     pub in_recovery: bool,
 }
 
 impl Faults {
-    /// Whether anything can go wrong that the engine hears of or can tell.
+    /// Whether any fault is possible that the engine can detect.
     pub fn any(&self) -> bool {
         *self != Faults::default()
     }
 
-    /// Whether nothing goes wrong but what origins are asked for.
+    /// Whether faults are possible only in operations of the origins.
     pub fn are_of_origins(&self) -> bool {
         let Faults { origin, full_permille, note, .. } = *self;
         let long = self.long.filter(|long| !long.is_cache);
@@ -176,13 +176,13 @@ impl Faults {
         read + lie + permilles + outages > 0 || is_long || forgets || self.damage != Damage::default()
     }
 
-    /// Whether nothing goes wrong but that blocks of the cache device cannot be read.
+    /// Whether unreadable blocks of the cache device are the only possible faults.
     pub fn has_only_bad_spots(&self) -> bool {
         self.bad_spot_permille > 0
             && *self == Faults { bad_spot_permille: self.bad_spot_permille, ..Faults::default() }
     }
 
-    /// Whether a device may hold other bytes than it said, or says.
+    /// Whether a device may hold or return other bytes than it reported.
     pub fn may_deceive(&self) -> bool {
         let lies = self.cache.lie + self.origin.lie + self.rot_permille > 0;
         lies || self.cache.forgets || self.origin.forgets || self.damage != Damage::default()
@@ -277,12 +277,12 @@ impl LongTrouble {
 }
 
 impl Outage {
-    /// Whether it holds at a time.
+    /// Whether the outage covers a time.
     pub fn is_at(&self, now: Instant) -> bool {
         self.from <= now && now < self.until
     }
 
-    /// How a submission to its device fails meanwhile, if it does.
+    /// The error of a submission to its device during the outage, if it fails.
     pub fn failure(&self, operation: &DeviceOperation) -> Option<DeviceError> {
         match self.trouble {
             Trouble::Gone => Some(DeviceError::Gone),
@@ -315,7 +315,7 @@ fn draw_damage(random: &mut Random) -> Damage {
     Damage { flip: rate(200), phantom: rate(200), misdirect: rate(200) }
 }
 
-/// Draws one of the kinds of faults, or several errors together.
+/// Draws one kind of fault, or several errors together.
 pub(crate) fn draw(random: &mut Random) -> Faults {
     let mut faults = Faults::default();
     match random.below(11) {

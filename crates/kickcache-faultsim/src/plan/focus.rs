@@ -1,4 +1,4 @@
-//! Runs that aim at what seldom comes about by chance, because several rare things must meet.
+//! Runs that aim at rare combinations of events, which would seldom occur by chance.
 
 use std::num::NonZeroU64;
 
@@ -17,7 +17,7 @@ use crate::plan::load::Shape;
 use crate::plan::mode::draw_mode;
 use crate::plan::replacement::Replacement;
 
-/// Turns some plans into one that aims at something.
+/// Turns some plans into one with a special aim.
 pub(crate) fn draw(plan: &mut Plan, random: &mut Random) {
     match random.below(20) {
         0 => lose_writes(plan, random),
@@ -45,7 +45,7 @@ fn keep_dirty(plan: &mut Plan) {
     (plan.mode_changes, plan.drains, plan.long_pause_permille) = (false, false, 0);
 }
 
-/// The cache device refuses writes of parts of dirty blocks, until it is taken out of service.
+/// The cache device fails writes of parts of dirty blocks, until it is put out of service.
 fn lose_writes(plan: &mut Plan, random: &mut Random) {
     keep_dirty(plan);
     plan.faults = Faults::default();
@@ -55,13 +55,15 @@ fn lose_writes(plan: &mut Plan, random: &mut Random) {
     (plan.requests, plan.lives) = (random.within(30, 100), random.within(8, 16));
 }
 
-/// Whatever else the plan is: the cache device soon refuses all writes, its marks or the host's note may fail as well, and lives come after it.
+/// Independent of the rest of the plan: the cache device soon fails all writes, its marks or the host's record may fail
+/// as well, and more lives follow.
 pub(super) fn go_out_of_service(plan: &mut Plan, random: &mut Random) {
     plan.faults = Faults::default();
     plan.faults.long = Some(LongTrouble { permille: 900, is_cache: true, trouble: Trouble::Refuses });
     plan.faults.note = [0, 3_000, 10_000][random.index(3)];
     if random.chance(500) {
-        // All that is dirty is soon written over, past the cache device, and the power fails before an origin is flushed.
+        // Clients soon write all dirty blocks again, past the cache device, and the power fails before an origin is
+        // flushed.
         keep_dirty(plan);
         plan.weights.flush = 20;
         (plan.shape.hot_permille, plan.shape.hot_blocks, plan.shape.length_max) = (1_000, 4, 16 << 10);
@@ -78,7 +80,8 @@ pub(super) fn go_out_of_service(plan: &mut Plan, random: &mut Random) {
     (plan.ends.power_cut, plan.ends.kill, plan.ends.verify) = (400, 400, 1_000);
 }
 
-/// Whatever else the plan is: one origin refuses writes, is full, or says nothing, for most of the run; the volumes of the others do not notice.
+/// Independent of the rest of the plan: one origin refuses writes, is full, or is silent for most of the run. The
+/// volumes of the other origins must not be affected.
 pub(super) fn trouble_a_neighbour(plan: &mut Plan, random: &mut Random) {
     while plan.origin_sizes.len() < 2 {
         plan.origin_sizes.push(plan.origin_sizes[0]);
@@ -95,7 +98,8 @@ pub(super) fn trouble_a_neighbour(plan: &mut Plan, random: &mut Random) {
     plan.faults =
         Faults { long: Some(LongTrouble { permille: 900, is_cache: false, trouble }), ..Faults::default() };
     plan.wait_max = Some(Duration::from_millis(1_000));
-    // As in a daemon: blocks that reclaim carries on gather. Each in a batch of its own they would take twice the room.
+    // As in a daemon: blocks that reclaim moves gather. If each had a batch of its own, they would take twice the
+    // space.
     plan.settings.fill_linger = plan.settings.fill_linger.max(Duration::from_millis(20));
     plan.cache_size = 8 << 20;
     plan.clients = plan.clients.max(8);
@@ -108,7 +112,7 @@ pub(super) fn trouble_a_neighbour(plan: &mut Plan, random: &mut Random) {
     (plan.requests, plan.lives) = (random.within(600, 1_500), random.within(1, 3));
 }
 
-/// The log goes round with dirty blocks in it, and the power fails again and again.
+/// Reclaim moves dirty blocks through the whole log, and the power fails again and again.
 pub(super) fn crash_while_reclaiming(plan: &mut Plan, random: &mut Random) {
     keep_dirty(plan);
     if plan.faults.damage != Damage::default() || random.chance(500) {
@@ -116,7 +120,7 @@ pub(super) fn crash_while_reclaiming(plan: &mut Plan, random: &mut Random) {
         plan.faults.cache.write = if random.chance(500) { 0 } else { random.within(10, 200) };
     }
     plan.cache_size = 8 << 20;
-    // A batch may come back long after what was submitted with it.
+    // A batch may complete long after later submissions.
     plan.cache_latency.stall_permille = random.within(0, 100);
     plan.shape.length_max = 256 << 10;
     (plan.shape.hot_permille, plan.shape.hot_blocks) = (random.within(0, 600), 256);
@@ -126,7 +130,7 @@ pub(super) fn crash_while_reclaiming(plan: &mut Plan, random: &mut Random) {
     plan.ends.aim = if random.chance(500) { Aim::Records } else { Aim::Anything };
 }
 
-/// The process dies, and soon after it is back the power fails: what it found was not durable.
+/// The process dies, and soon after the restart the power fails: the data that recovery found was not durable.
 fn crash_after_a_crash(plan: &mut Plan, random: &mut Random) {
     keep_dirty(plan);
     if plan.faults.damage != Damage::default() {
@@ -155,8 +159,8 @@ pub(super) fn crash_at_a_checkpoint(plan: &mut Plan, random: &mut Random) {
     (plan.ends.power_cut, plan.ends.kill, plan.ends.aim) = (900, 50, Aim::Checkpoint);
 }
 
-/// Origins let go of what a flush should have made durable, and say so; what was written back must stay dirty. All
-/// writes stand in the log: what went past it would be nowhere else.
+/// A failed flush of an origin drops the writes that it covered, and the origin reports the error. The blocks that were
+/// written back must stay dirty. All writes are in the log, because a write past it would have no other copy.
 fn fail_origin_flushes(plan: &mut Plan, random: &mut Random) {
     for volume in &mut plan.volumes {
         (volume.mode, volume.sequential_cutoff, volume.dirty_limit) =
@@ -167,13 +171,13 @@ fn fail_origin_flushes(plan: &mut Plan, random: &mut Random) {
     (plan.faults.origin.flush, plan.faults.origin.forgets) = (random.within(500, 5_000), true);
     (plan.weights.write, plan.weights.flush) = (100, 10);
     (plan.weights.discard, plan.weights.zeroes, plan.shape.length_max) = (0, 0, 16 << 10);
-    // Streams write 64 KiB and more, which go around the log where the origin would be sooner.
+    // Streams write 64 KiB and more; such writes bypass the log if the origin would complete them sooner.
     plan.shape.sequential_permille = 0;
     (plan.requests, plan.lives) = (random.within(20, 200), random.within(3, 8));
     (plan.ends.power_cut, plan.ends.kill, plan.ends.kill_then_cut, plan.ends.verify) = (900, 0, 0, 1_000);
 }
 
-/// The same for writes that are nowhere but on the origin: who flushes is told, whoever wrote.
+/// The same for writes that only the origin has: the client that flushes gets the error, whichever client wrote.
 fn fail_flushes_past_the_log(plan: &mut Plan, random: &mut Random) {
     for volume in &mut plan.volumes {
         volume.mode = if random.chance(500) { Mode::WriteAround } else { Mode::Bypass };
@@ -181,7 +185,7 @@ fn fail_flushes_past_the_log(plan: &mut Plan, random: &mut Random) {
     (plan.mode_changes, plan.drains, plan.absent_permille) = (false, false, 0);
     plan.faults = Faults::default();
     (plan.faults.origin.flush, plan.faults.origin.forgets) = (random.within(1_000, 5_000), true);
-    // The engine flushes of its own accord.
+    // The engine flushes by itself.
     plan.settings.origin_flush_after = Duration::from_millis(random.within(1, 10));
     (plan.weights.read, plan.weights.promote) = (0, 0);
     (plan.weights.write, plan.weights.flush, plan.weights.durable_permille) = (100, random.within(2, 20), 0);
@@ -189,7 +193,7 @@ fn fail_flushes_past_the_log(plan: &mut Plan, random: &mut Random) {
     (plan.shape.sector_permille, plan.shape.unaligned_permille, plan.shape.sequential_permille) = (0, 0, 0);
     (plan.requests, plan.lives) = (random.within(20, 200), random.within(3, 8));
     if random.chance(500) {
-        // Zeroes of some blocks and a part of one go there one after the other, and flushes come between.
+        // Zeroes of some blocks and of a part of one are written one after the other, with flushes in between.
         (plan.weights.zeroes, plan.weights.flush, plan.shape.sector_permille) = (100, 50, 900);
         (plan.clients, plan.pause) = (16, Duration::from_micros(0));
         (plan.shape.hot_permille, plan.origin_latency.base) =
@@ -199,7 +203,7 @@ fn fail_flushes_past_the_log(plan: &mut Plan, random: &mut Random) {
     (plan.ends.power_cut, plan.ends.kill, plan.ends.kill_then_cut, plan.ends.verify) = (900, 0, 0, 1_000);
 }
 
-/// The log goes round with blocks that the origin has, but not durably.
+/// Reclaim moves blocks through the whole log that are written to the origin and unflushed there.
 fn carry_what_waits_for_a_flush(plan: &mut Plan, random: &mut Random) {
     keep_dirty(plan);
     for volume in &mut plan.volumes {
@@ -222,9 +226,10 @@ fn carry_what_waits_for_a_flush(plan: &mut Plan, random: &mut Random) {
     (plan.ends.power_cut, plan.ends.kill, plan.ends.verify) = (900, 0, 1_000);
 }
 
-/// What was demoted a moment ago is written again, and the power fails before the record of it is durable: the origin may
-/// have the new content, and must not lie hidden below the old. Volumes that hold little more than the cache are read and
-/// written in sequence, so that whoever comes next needs what has just left.
+/// Blocks that were just demoted are written again, and the power fails before the record of the demotion is durable.
+/// The origin may have the new content, and recovery must not restore the older copy over it. The volumes are a little
+/// larger than the cache, and clients read and write them in sequence, so that the next client requests blocks that
+/// were just demoted.
 fn write_behind_demotions(plan: &mut Plan, random: &mut Random) {
     for volume in &mut plan.volumes {
         (volume.mode, volume.admission, volume.sequential_cutoff) =
@@ -237,7 +242,7 @@ fn write_behind_demotions(plan: &mut Plan, random: &mut Random) {
     plan.origin_sizes.fill(blocks / count * BLOCK_SIZE);
     plan.clients = 16;
     plan.pause = Duration::from_micros(0);
-    // Now and then the record takes long, and writes go on behind it.
+    // Some records take long to write, while other writes continue.
     plan.cache_latency = Latency {
         base: Duration::from_micros(50),
         mean: Duration::from_micros(random.within(100, 500)),
@@ -258,8 +263,8 @@ fn write_behind_demotions(plan: &mut Plan, random: &mut Random) {
     plan.ends.verify = 1_000;
 }
 
-/// Blocks that nobody but the cache device has cannot be read for the rest of a life, while the log goes round with others
-/// that must be kept; nobody waits for that.
+/// Blocks with their only copy on the cache device cannot be read for the rest of a life, while reclaim must move other
+/// dirty blocks through the log. No request may wait for that.
 pub(super) fn unreadable(plan: &mut Plan, random: &mut Random) {
     if random.chance(500) {
         keep_dirty(plan);
@@ -284,7 +289,7 @@ pub(super) fn unreadable(plan: &mut Plan, random: &mut Random) {
     (plan.ends.power_cut, plan.ends.kill, plan.ends.verify) = (300, 300, 500);
 }
 
-/// Writeback is held to a rate of bytes, of requests, or of both.
+/// The rate limit of writeback is in bytes, in requests, or in both.
 pub(super) fn cap_writeback(plan: &mut Plan, random: &mut Random) {
     for volume in &mut plan.volumes {
         let mut draw =
@@ -293,7 +298,7 @@ pub(super) fn cap_writeback(plan: &mut Plan, random: &mut Random) {
     }
 }
 
-/// Volumes have room of their own in the cache, or no more than a part of it; some in all more than there is.
+/// Volumes have reservations or limits of cache space; in some runs the reservations exceed the cache.
 pub(super) fn bound_rooms(plan: &mut Plan, random: &mut Random) {
     for volume in &mut plan.volumes {
         let mut draw = |most| {
@@ -304,7 +309,7 @@ pub(super) fn bound_rooms(plan: &mut Plan, random: &mut Random) {
     }
 }
 
-/// The cache device may be written to so little that it soon runs out.
+/// The write budget of the cache device is so small that it is soon used up.
 pub(super) fn budget_writes(plan: &mut Plan, random: &mut Random) {
     plan.settings.write_budget = NonZeroU64::new(random.within(1 << 18, 64 << 20));
 }
@@ -322,7 +327,8 @@ fn rot(plan: &mut Plan, random: &mut Random) {
     (plan.requests, plan.lives) = (400, 1);
 }
 
-/// Blocks rot of which nobody else has the newest content, while recovery still has to look at each.
+/// The only current copies of blocks, on the cache device, rot in segments that recovery still has to read block by
+/// block.
 pub(super) fn rot_between_lives(plan: &mut Plan, random: &mut Random) {
     keep_dirty(plan);
     plan.faults = Faults::default();
@@ -340,8 +346,8 @@ pub(super) fn rot_between_lives(plan: &mut Plan, random: &mut Random) {
     }
 }
 
-/// The same with nothing but data, and what was written last of that, where recovery looks at each block: short lives, so that no
-/// summary covers it, and flushes that make it durable.
+/// The same for the newest data only, where recovery reads each block: lives are short, so that no summary covers the
+/// data, and flushes make it durable.
 pub(super) fn rot_newest_data(plan: &mut Plan, random: &mut Random) {
     rot_between_lives(plan, random);
     (plan.faults.rot_permille, plan.faults.rotting) = (1_000, Rotting::Data);
@@ -349,7 +355,7 @@ pub(super) fn rot_newest_data(plan: &mut Plan, random: &mut Random) {
     (plan.requests, plan.lives) = (random.within(10, 60), random.within(10, 20));
 }
 
-/// Whole segments are zeroed, after crashes and stops: each stop writes a checkpoint, which knows what they held.
+/// Whole segments are zeroed, after crashes and stops: each stop writes a checkpoint, which lists their blocks.
 pub(super) fn zero_segments(plan: &mut Plan, random: &mut Random) {
     rot_between_lives(plan, random);
     (plan.faults.rot_permille, plan.faults.rotting) = (random.within(200, 500), Rotting::Segments);
@@ -357,8 +363,7 @@ pub(super) fn zero_segments(plan: &mut Plan, random: &mut Random) {
     (plan.weights.flush, plan.weights.discard) = (10, [0, 10, 40][random.index(3)]);
 }
 
-/// Parts of the log, and blocks of which nobody else has the newest content, cannot be read any more when the next life
-/// begins.
+/// When the next life begins, parts of the log are unreadable, and the only current copies of some blocks.
 pub(super) fn unreadable_between_lives(plan: &mut Plan, random: &mut Random) {
     plan.faults = Faults { unreadable_permille: random.within(500, 1_000), ..Faults::default() };
     plan.cache_size = 8 << 20;
@@ -372,7 +377,7 @@ pub(super) fn unreadable_between_lives(plan: &mut Plan, random: &mut Random) {
     (plan.ends.power_cut, plan.ends.kill, plan.ends.verify) = (450, 400, 1_000);
 }
 
-/// Blocks of which nobody else has the newest content cannot be read when the log is read back after a crash.
+/// When the log is read back after a crash, the only current copies of some blocks are unreadable.
 pub(super) fn newest_data_unreadable(plan: &mut Plan, random: &mut Random) {
     unreadable_between_lives(plan, random);
     keep_dirty(plan);
@@ -382,8 +387,8 @@ pub(super) fn newest_data_unreadable(plan: &mut Plan, random: &mut Random) {
     (plan.requests, plan.lives) = (random.within(10, 60), random.within(10, 20));
 }
 
-/// Few blocks are read and written at once over a cache device that is slow to write, and the process dies: what was read must have
-/// landed.
+/// Clients read and write a few blocks at the same time over a cache device that is slow to write, and the process
+/// dies: every write that a client has read must survive.
 pub(super) fn read_what_lands(plan: &mut Plan, random: &mut Random) {
     plan.forbid_changes();
     (plan.faults, plan.mode_changes, plan.drains) = (Faults::default(), false, false);
@@ -397,7 +402,8 @@ pub(super) fn read_what_lands(plan: &mut Plan, random: &mut Random) {
     (plan.ends.kill, plan.ends.power_cut, plan.ends.verify) = (900, 50, 1_000);
 }
 
-/// The cache device is extended while the log goes round with dirty blocks in it, and the power fails around that.
+/// The cache device is extended while reclaim moves dirty blocks through the log, and the power fails at about that
+/// time.
 pub(super) fn grow_cache(plan: &mut Plan, random: &mut Random) {
     keep_dirty(plan);
     plan.forbid_restarts();
@@ -415,8 +421,8 @@ pub(super) fn grow_cache(plan: &mut Plan, random: &mut Random) {
     go_round(plan, random);
 }
 
-/// Another device takes over while the log goes round with dirty blocks in it; the power fails around that, and now and then either
-/// device fails a write or a flush.
+/// Another device takes over while reclaim moves dirty blocks through the log; the power fails at about that time, and
+/// sometimes either device fails a write or a flush.
 pub(super) fn replace_cache(plan: &mut Plan, random: &mut Random) {
     keep_dirty(plan);
     plan.forbid_restarts();
@@ -427,7 +433,7 @@ pub(super) fn replace_cache(plan: &mut Plan, random: &mut Random) {
     plan.cache_size = 8 << 20;
     let step_max = [1_000, 20_000, 300_000][random.index(3)];
     if step_max > 20_000 {
-        // A write waits while the part that it falls into is read and written, and others wait for that write.
+        // A partial write waits while its block is read and written, and other writes wait for it.
         plan.wait_max = None;
     }
     plan.replacement = Some(Replacement {
@@ -439,25 +445,26 @@ pub(super) fn replace_cache(plan: &mut Plan, random: &mut Random) {
     go_round(plan, random);
 }
 
-/// The cache device is left out in most lives, and another one taken in.
+/// The cache device is left out in most lives, and another one put into use.
 pub(super) fn leave_out_cache(plan: &mut Plan, random: &mut Random) {
     plan.forbid_restarts();
     (plan.faults, plan.growth) = (Faults::default(), None);
     plan.cache_size = 8 << 20;
     plan.absent_permille = 0;
-    // As in a daemon: reclaim of single blocks, each in a batch of two, may never end, and leave-out waits until the engine is idle.
+    // As in a daemon: if reclaim moved single blocks, each in a batch of two, it might never end, and leave-out waits
+    // until the engine is idle.
     plan.settings.fill_linger = plan.settings.fill_linger.max(Duration::from_millis(20));
     plan.leaving_permille = random.within(300, 1_000);
     go_round(plan, random);
 }
 
-/// A volume goes in most lives, and comes again.
+/// In most lives a volume is removed and added again.
 pub(super) fn part_volumes(plan: &mut Plan, random: &mut Random) {
     leave_out_cache(plan, random);
     (plan.parting_permille, plan.leaving_permille) = (plan.leaving_permille, 0);
 }
 
-/// The log goes round in many short lives, of which most end without a stop.
+/// The log is reused many times in short lives; most lives end without a stop.
 fn go_round(plan: &mut Plan, random: &mut Random) {
     (plan.shape.hot_permille, plan.shape.hot_blocks) = (random.within(0, 600), 256);
     plan.shape.length_max = 256 << 10;

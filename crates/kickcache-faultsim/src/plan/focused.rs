@@ -5,7 +5,7 @@ use kickcache_random::Random;
 
 use crate::plan::{Plan, focus, overtaking, refusals, restarts, superseding};
 
-/// The subjects: what a life does most of the time.
+/// The subjects: the main activity of a life.
 const SUBJECTS: [fn(&mut Plan, &mut Random); 11] = [
     superseding::draw,
     overtaking::draw,
@@ -23,12 +23,13 @@ const SUBJECTS: [fn(&mut Plan, &mut Random); 11] = [
 /// Error rates in 1/10000 of the writes or flushes of a device.
 const ERROR_RATES: [u64; 4] = [20, 100, 500, 2_000];
 
-/// One subject, whatever else the plan was, with one error rate for the writes or flushes of one device, or for two of
-/// these.
+/// Draws one subject, independent of the rest of the plan, with one error rate for the writes or flushes of one device,
+/// or for two of these.
 pub(super) fn draw(plan: &mut Plan, random: &mut Random) {
     plan.forbid_changes();
     SUBJECTS[random.index(SUBJECTS.len())](plan, random);
-    // A cache device with write errors goes out of service, and an origin that loses unflushed writes then loses the only copies.
+    // A cache device with write errors is put out of service. If an origin then loses unflushed writes, the only copies
+    // are lost.
     plan.faults.origin.forgets = false;
     // As in a daemon: blocks that reclaim moves gather. Each in a batch of its own would take twice the space, and while an origin fails
     // they stay dirty.

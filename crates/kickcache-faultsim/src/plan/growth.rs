@@ -7,13 +7,13 @@ use kickcache_engine::time::Duration;
 pub struct Growth {
     /// Lives in which it grows, in 1/1000.
     pub permille: u64,
-    /// Longest time into a life until it does.
+    /// Longest time from the start of a life to the growth.
     pub within: Duration,
     /// How long a write or a flush of its superblock may take.
     pub step_max: Duration,
-    /// By this many bytes at most.
+    /// The largest growth in bytes.
     pub most: u64,
-    /// Whether structures of its own stand where it grows into, from a time when it was larger.
+    /// Whether the new part of the device contains structures of its own, from a time when it was larger.
     pub is_stale: bool,
     /// Whether the next growth follows at once.
     pub is_repeated: bool,

@@ -1,4 +1,4 @@
-//! Runs in which a cache device goes bad while its log is read.
+//! Runs in which a cache device fails while its log is read.
 
 use kickcache_random::Random;
 
@@ -6,7 +6,8 @@ use crate::plan::Plan;
 use crate::plan::faults::Rotting;
 use crate::plan::focus::rot_between_lives;
 
-/// What was lost of the log before, and what cannot be read while it is looked for: one must not hide the other.
+/// The log is damaged before the start, and the cache device fails while recovery looks for the damage: the failure
+/// must not hide the damage.
 pub(super) fn draw(plan: &mut Plan, random: &mut Random) {
     plan.forbid_changes();
     plan.mode_changes = false;
@@ -14,7 +15,7 @@ pub(super) fn draw(plan: &mut Plan, random: &mut Random) {
     plan.faults.rotting = Rotting::WholeJournal;
     (plan.faults.in_recovery, plan.faults.early_permille) = (true, random.within(300, 1_000));
     (plan.weights.flush, plan.weights.discard) = (random.within(5, 50), 0);
-    // A journal may also be short, and then nothing else says that there was one.
+    // The journal may also be short; then no other structure proves that a journal existed.
     let requests_max = [60, 200][random.index(2)];
     (plan.requests, plan.lives) = (random.within(10, requests_max), random.within(10, 20));
 }

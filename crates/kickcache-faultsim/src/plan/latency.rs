@@ -1,14 +1,14 @@
-//! How long simulated devices take.
+//! The latency of simulated devices.
 
 use kickcache_engine::time::Duration;
 use kickcache_random::Random;
 
-/// How long submissions of a device take.
+/// The latency of submissions to a device.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Latency {
     /// Shortest.
     pub base: Duration,
-    /// Mean of what comes on top.
+    /// Mean of the random part that is added to `base`.
     pub mean: Duration,
     /// Probability in 1/1000 of a stall of 100 times the mean.
     pub stall_permille: u64,

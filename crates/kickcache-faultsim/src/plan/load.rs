@@ -1,6 +1,6 @@
-//! What clients ask for, how often and where.
+//! The requests of clients: kinds, frequency and places.
 
-/// Relative weights of what clients ask for.
+/// Relative weights of the kinds of requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Weights {
     /// Reads.
@@ -15,7 +15,7 @@ pub struct Weights {
     pub zeroes: u64,
     /// Promotes.
     pub promote: u64,
-    /// Of writes and write-zeroes, how many are FUA, in 1/1000.
+    /// FUA requests, in 1/1000 of the writes and write-zeroes.
     pub durable_permille: u64,
 }
 
@@ -24,7 +24,7 @@ pub struct Weights {
 pub struct Shape {
     /// Largest request in bytes.
     pub length_max: u64,
-    /// Requests at multiples of 512 that are no blocks, in 1/1000.
+    /// Requests at multiples of 512 that are not whole blocks, in 1/1000.
     pub sector_permille: u64,
     /// Requests at multiples of 32 bytes, in 1/1000.
     pub unaligned_permille: u64,

@@ -1,4 +1,4 @@
-//! Runs in which what is read comes back too late to be held as a whole, so that the cache keeps a part of it.
+//! Runs in which the working set is a loop larger than the cache, so that the cache keeps a part of the loop.
 
 use kickcache_engine::config::{Admission, SequentialCutoff};
 use kickcache_engine::time::Duration;
@@ -9,8 +9,8 @@ use crate::plan::Plan;
 use crate::plan::faults::Faults;
 use crate::plan::growth::Growth;
 
-/// Clients read volumes round and round that are larger than the cache, a block or a few at a time, and write a little; what has gone cold
-/// is emptied beside that, while the cache grows and lives end.
+/// Clients read volumes in a loop that is larger than the cache, a block or a few at a time, and write a little.
+/// Meanwhile reclaim empties cold segments, the cache grows, and lives end.
 pub(super) fn draw(plan: &mut Plan, random: &mut Random) {
     plan.faults = Faults::default();
     plan.forbid_changes();

@@ -1,4 +1,4 @@
-//! What a run does, drawn from its seed; each run switches some features off.
+//! The plan of a run, drawn from its seed; each run switches some features off.
 
 mod abandonments;
 pub mod aim;
@@ -54,7 +54,7 @@ impl PlanKind {
     }
 }
 
-/// Everything that a run does.
+/// All parameters of a run.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Plan {
     /// Bytes of the cache device.
@@ -71,7 +71,7 @@ pub struct Plan {
     pub volumes: Vec<VolumeSettings>,
     /// Whether modes change while the volume is served.
     pub mode_changes: bool,
-    /// Whether drains are asked for in between.
+    /// Whether the operator requests drains.
     pub drains: bool,
     /// Clients.
     pub clients: usize,
@@ -85,7 +85,7 @@ pub struct Plan {
     pub requests: u64,
     /// Lives.
     pub lives: u64,
-    /// What clients ask for.
+    /// The kinds of requests that clients make.
     pub weights: Weights,
     /// Sizes and places.
     pub shape: Shape,
@@ -105,7 +105,7 @@ pub struct Plan {
     pub leaving_permille: u64,
     /// The moment at which the cache device is left out with dirty blocks, in most lives.
     pub abandoned: Option<Abandoned>,
-    /// Lives in which a volume goes and comes again, in 1/1000.
+    /// Lives in which a volume is removed and added again, in 1/1000.
     pub parting_permille: u64,
     /// Mean time from one restart of an origin to the next, if they are servers of their own.
     pub restart_after: Option<Duration>,
@@ -113,7 +113,7 @@ pub struct Plan {
     pub atomic_unit: u64,
     /// The cache metadata is checked after this many steps.
     pub checks_every: u64,
-    /// How long a request may take whose own devices are well, if that is watched.
+    /// The longest duration of a request whose own devices are well, if the run checks it.
     pub wait_max: Option<Duration>,
 }
 
@@ -122,16 +122,16 @@ pub struct Plan {
 pub enum Abandoned {
     /// At once.
     AnyTime,
-    /// As soon as all blocks of some volume are written back and not all flushed, if the clients still work then.
+    /// As soon as all blocks of some volume are written back and some are unflushed, if the clients still work then.
     Unflushed,
 }
 
 impl Plan {
-    /// Whether no block is read, for a client or for the rest of a partial one, until everything is after a crash.
+    /// Whether no block is read for a client, or to complete a partial block, until all blocks are read after a crash.
     pub fn reads_nothing(&self) -> bool {
         let Plan { weights, shape, .. } = self;
         let asked = weights.read + weights.promote + shape.sequential_permille;
-        // Sectors are read to make blocks of them where these go into the log.
+        // If a write of sectors enters the log, the rest of their blocks is read.
         let passes_log = |volume: &VolumeSettings| matches!(volume.mode, Mode::WriteAround | Mode::Bypass);
         let may_be_logged = self.mode_changes || !self.volumes.iter().all(passes_log);
         asked + shape.unaligned_permille == 0 && (shape.sector_permille == 0 || !may_be_logged)

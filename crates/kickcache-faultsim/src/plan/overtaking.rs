@@ -7,8 +7,8 @@ use kickcache_random::Random;
 use crate::plan::Plan;
 use crate::plan::faults::Faults;
 
-/// Writes that wait for their turn at the origin, some of them FUA, most of them over the same bytes as others, so that one stands for
-/// several; the power fails before anything else makes it durable, and in some runs the origin refuses writes.
+/// Writes wait for their turn at the origin. Some are FUA, and most overlap other writes, so that one write replaces
+/// several. The power fails before anything else makes them durable, and in some runs the origin refuses writes.
 pub(super) fn draw(plan: &mut Plan, random: &mut Random) {
     plan.faults = Faults::default();
     plan.forbid_changes();

@@ -1,4 +1,4 @@
-//! Runs in which origins are servers of their own, that lose what they have not flushed and come back.
+//! Runs in which origins are servers that restart and lose their unflushed data.
 
 use std::ops::RangeInclusive;
 
@@ -12,7 +12,7 @@ use crate::plan::faults::Faults;
 use crate::plan::focus::random_share;
 use crate::plan::mode::draw_mode;
 
-/// Restarts of origins, and crashes of the host between.
+/// Restarts of origins, with crashes of the host in between.
 pub(super) fn draw(plan: &mut Plan, random: &mut Random) {
     restart(plan, random);
     match random.below(4) {
@@ -22,19 +22,19 @@ pub(super) fn draw(plan: &mut Plan, random: &mut Random) {
     }
 }
 
-/// The same, always with copies that nobody can read.
+/// The same, always with unreadable cached copies.
 pub(super) fn draw_beside_damage(plan: &mut Plan, random: &mut Random) {
     restart(plan, random);
     read_damaged_copies(plan, random);
 }
 
-/// The same, always with fills that bring more than was asked for.
+/// The same, always with fills that read ahead.
 pub(super) fn draw_beside_fills(plan: &mut Plan, random: &mut Random) {
     restart(plan, random);
     read_a_patchwork(plan, random);
 }
 
-/// The same, always with writes of which the log has no copy.
+/// The same, always with writes that the log has no copy of.
 pub(super) fn draw_without_copies(plan: &mut Plan, random: &mut Random) {
     restart(plan, random);
     write_past_the_log(plan, random);
@@ -61,7 +61,8 @@ fn restart(plan: &mut Plan, random: &mut Random) {
     (plan.ends.power_cut, plan.ends.kill, plan.ends.verify) = (300, 400, 1_000);
 }
 
-/// Copies that nobody can read while the origin has not flushed what was written back: neither may be taken for the other.
+/// Cached copies are unreadable while the origin has not flushed the blocks that were written back: the engine must not
+/// confuse the two conditions.
 fn read_damaged_copies(plan: &mut Plan, random: &mut Random) {
     write_back_at_once(plan);
     plan.faults.damage.flip = random.within(1_000, 5_000);
@@ -72,7 +73,8 @@ fn read_damaged_copies(plan: &mut Plan, random: &mut Random) {
     (plan.requests, plan.lives) = (random.within(300, 800), 1);
 }
 
-/// Few blocks, some of them discarded, some just written back: a fill that is under way when the origin restarts has them all.
+/// A few blocks, some discarded, some just written back: a fill in flight when the origin restarts covers all these
+/// blocks.
 fn read_a_patchwork(plan: &mut Plan, random: &mut Random) {
     write_back_at_once(plan);
     plan.volumes.iter_mut().for_each(|volume| volume.fill_window_max = BLOCK_SIZE << 4);
@@ -83,7 +85,7 @@ fn read_a_patchwork(plan: &mut Plan, random: &mut Random) {
     plan.clients = plan.clients.max(4);
 }
 
-/// Writes that go to the origin alone, which has flushed none of them when it restarts and they are read.
+/// Writes use the origin only. The origin restarts before it has flushed them, and clients read them.
 fn write_past_the_log(plan: &mut Plan, random: &mut Random) {
     for volume in &mut plan.volumes {
         volume.mode = [Mode::WriteAround, Mode::Bypass][random.index(2)];
@@ -93,7 +95,7 @@ fn write_past_the_log(plan: &mut Plan, random: &mut Random) {
     (plan.weights.flush, plan.weights.durable_permille) = (random.within(0, 2), 0);
 }
 
-/// All that is read is cached, and what is written is written back as soon as nobody asks for anything.
+/// All blocks that are read are cached, and written blocks are written back as soon as clients are idle.
 fn write_back_at_once(plan: &mut Plan) {
     for volume in &mut plan.volumes {
         volume.mode = Mode::WriteBack;
@@ -103,7 +105,8 @@ fn write_back_at_once(plan: &mut Plan) {
     }
 }
 
-/// Origins that restart this long after one another, take this long at least for an access, and are seldom flushed; few blocks are asked for.
+/// Origins restart at this interval, need at least this long for an access, and are seldom flushed; clients use few
+/// blocks.
 fn restart_soon(plan: &mut Plan, after: Duration, access: Duration) {
     plan.mode_changes = false;
     plan.settings.origin_flush_after = Duration::from_millis(2_000);

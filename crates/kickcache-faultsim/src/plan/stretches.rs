@@ -1,4 +1,4 @@
-//! Runs in which writeback reads a slow cache device in stretches of the log.
+//! Runs in which writeback reads long pieces of the log from a slow cache device.
 
 use kickcache_engine::config::{Mode, OriginKind, OriginOffload};
 use kickcache_engine::time::Duration;
@@ -7,8 +7,9 @@ use kickcache_random::Random;
 use crate::plan::Plan;
 use crate::plan::faults::Faults;
 
-/// What stands together in the log is read for several writebacks at once. While that takes long, or fails, its blocks are written
-/// over, or carried on, and their segments are opened again; some writes to origins fail, and so does the power.
+/// Blocks that are adjacent in the log are read for several writebacks at once. While that read takes long, or fails,
+/// its blocks are written again, or moved by reclaim, and their segments are reused. Some writes to origins fail, and
+/// the power fails.
 pub(super) fn draw(plan: &mut Plan, random: &mut Random) {
     plan.faults = Faults::default();
     plan.forbid_changes();
@@ -30,7 +31,7 @@ pub(super) fn draw(plan: &mut Plan, random: &mut Random) {
     plan.cache_latency.stall_permille = random.within(10, 60);
     let origin = Duration::from_micros(random.within(50, 500));
     (plan.origin_latency.base, plan.origin_latency.mean) = (origin, origin);
-    // Neighbours in the log that are none on the origin.
+    // Blocks that are adjacent in the log and not on the origin.
     plan.shape.length_max = [8 << 10, 32 << 10][random.index(2)];
     (plan.shape.sector_permille, plan.shape.unaligned_permille, plan.shape.sequential_permille) = (0, 0, 0);
     plan.shape.hot_permille = [0, 500][random.index(2)];

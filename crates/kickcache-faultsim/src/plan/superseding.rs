@@ -1,4 +1,4 @@
-//! Runs in which long writes supersede, at the origin, what only the log has.
+//! Runs in which long writes to the origin supersede dirty blocks of the log.
 
 use kickcache_engine::config::{Mode, OriginOffload};
 use kickcache_engine::time::Duration;
@@ -7,8 +7,9 @@ use kickcache_random::Random;
 use crate::plan::faults::{Damage, Faults};
 use crate::plan::{Plan, focus, restarts};
 
-/// Long writes go to the origin though the log has older blocks of theirs, which are on their way there meanwhile; the power
-/// fails around that, devices fail writes and flushes, and in some runs the cache device, a volume or an origin's server changes.
+/// Long writes use the origin although the log has older dirty copies of their blocks, and the writeback of these is in
+/// flight. The power fails at about that time, devices fail writes and flushes, and in some runs the cache device, a
+/// volume or an origin's server changes.
 pub(super) fn draw(plan: &mut Plan, random: &mut Random) {
     let draw_change = match random.below(10) {
         0 => Some(focus::grow_cache as fn(&mut Plan, &mut Random)),
@@ -44,7 +45,7 @@ pub(super) fn draw(plan: &mut Plan, random: &mut Random) {
     (plan.ends.power_cut, plan.ends.kill, plan.ends.verify) = (600, 250, 1_000);
 }
 
-/// Devices that now and then fail a write or a flush: an origin that fails a long write may have parts of it.
+/// Devices that sometimes fail a write or a flush: an origin may store parts of a long write that it fails.
 fn draw_faults(plan: &mut Plan, random: &mut Random) {
     if random.chance(400) {
         let write_max = [200, 4_000][random.index(2)];
