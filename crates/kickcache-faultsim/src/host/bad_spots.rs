@@ -1,4 +1,4 @@
-//! Blocks of the cache device that cannot be read for the rest of a life, whatever is written there.
+//! Blocks of the cache device that cannot be read for the rest of a life, even after they are written again.
 
 use std::collections::BTreeSet;
 
@@ -6,11 +6,12 @@ use kickcache_engine::device::DeviceOperation;
 use kickcache_engine::time::Instant;
 use kickcache_engine::units::{BLOCK_SIZE, ByteExtent};
 
-/// Most of them in a life.
+/// The maximum in one life.
 pub const BAD_SPOTS_MAX: u64 = 4;
-/// Reads of each that an engine may try in a second of its own accord, and beside those that clients ask for.
+/// Reads of each bad spot that an engine may try per second by itself, in addition to the reads that clients request.
 const TRIES_PER_SECOND: u64 = 4;
-/// The same at any time: runs of blocks of which one cannot be read, and others beside it that are read alone.
+/// Reads that are allowed in addition at any time: if one block of a run is a bad spot, the engine reads the blocks of
+/// the run one by one.
 const TRIES_AT_ONCE: u64 = 200;
 
 /// The bad spots of a life.

@@ -1,4 +1,4 @@
-//! What a device, or the driver's memory, may be asked for.
+//! Checks submissions: the operations that the engine may submit to a device or to the driver's memory.
 
 use kickcache_engine::device::Device;
 use kickcache_engine::units::{BLOCK_SIZE, SECTOR_SIZE};
@@ -61,7 +61,7 @@ impl<E: Subject> Host<E> {
         }
     }
 
-    /// Notes what a submission on its way uses of its device.
+    /// Records the use of a device by a submission.
     fn claim(&mut self, flight: &InFlight) {
         if !flight.is_flush {
             self.claims.push(Claim::new(flight));

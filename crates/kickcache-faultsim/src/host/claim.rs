@@ -1,11 +1,12 @@
-//! What a submission in flight uses of its device.
+//! The extent of a device that a submission in flight uses.
 
 use kickcache_engine::device::Device;
 use kickcache_engine::units::ByteExtent;
 
 use crate::host::in_flight::InFlight;
 
-/// What a submission in flight uses of its device. Kept apart from the submissions: all are looked at for each new one.
+/// The extent of a device that a submission in flight uses. Claims are kept apart from the submissions, because each
+/// new submission is compared with all claims.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Claim {
     pub(super) id: u64,
@@ -15,13 +16,13 @@ pub(super) struct Claim {
 }
 
 impl Claim {
-    /// What a submission uses.
+    /// The claim of a submission.
     pub(super) fn new(flight: &InFlight) -> Claim {
         let InFlight { id, device, extent, writes, .. } = *flight;
         Claim { id, device, extent, writes }
     }
 
-    /// Whether a submission may not be in flight beside this one.
+    /// Whether a submission must not be in flight at the same time.
     pub(super) fn clashes(&self, flight: &InFlight) -> bool {
         let both_write = self.writes && flight.writes;
         let one_writes = self.writes || flight.writes;

@@ -1,4 +1,4 @@
-//! What a submission does to its device: all of it, a part of it, something else, or nothing.
+//! The effect of a submission on its device: the whole effect, a part, another effect, or none.
 
 use kickcache_engine::device::{Device, DeviceError, DeviceOperation};
 use kickcache_engine::request::Durability;
@@ -18,10 +18,10 @@ fn reads(operation: &DeviceOperation) -> bool {
 }
 
 impl<E: Subject> Host<E> {
-    /// Lets a submission take effect on its device.
+    /// Applies a submission to its device.
     ///
     /// # Errors
-    /// If its memory is gone.
+    /// If its memory was released.
     pub fn apply(&mut self, id: u64, around: &mut Surroundings<'_>) -> Result<(), String> {
         let mut flight = self.take_flight(id)?;
         let failure = if around.faulty { self.draw_failure(&flight, around) } else { None };
@@ -57,7 +57,7 @@ impl<E: Subject> Host<E> {
         self.faults.draw_failure(flight.device, &flight.operation, &mut self.random)
     }
 
-    /// A failed write stores some of its sectors; a failed flush lets go of what it covered, or not.
+    /// A failed write stores some of its sectors; a failed flush drops the writes that it covered, or keeps them.
     fn apply_failed(
         &mut self,
         flight: &mut InFlight,
@@ -67,12 +67,12 @@ impl<E: Subject> Host<E> {
         if let DeviceOperation::NoteOutOfService { incomplete } = flight.operation
             && self.random.chance(300)
         {
-            // It was taken all the same.
+            // The host recorded it although the submission failed.
             around.devices.noted = Some(incomplete);
         }
         let device = around.devices.get(flight.device);
-        // A server whose restart undoes a part of a failed write that clients have read is at fault by itself, also without
-        // a cache.
+        // If a failed write was partly stored and clients have read that part, a server that loses it in a restart is
+        // faulty even without a cache. So a remote origin keeps it.
         let durability = match (flight.device, self.is_remote) {
             (Device::Origin(_), true) => Durability::Durable,
             (Device::Origin(_) | Device::Cache | Device::Successor, _) => Durability::Volatile,
@@ -150,7 +150,7 @@ impl<E: Subject> Host<E> {
         Ok(())
     }
 
-    /// A batch is written but for one of its blocks, which is stored nowhere or in the place of another.
+    /// A batch is written except for a single block, which is not stored, or stored in the place of another.
     fn write_damaged(&mut self, flight: &InFlight, data: &Payload, cache: &mut SimulatedDevice) -> bool {
         let damage = self.faults.damage;
         let DeviceOperation::WriteMetadata { pieces, .. } = &flight.operation else { return false };
@@ -199,8 +199,9 @@ impl<E: Subject> Host<E> {
                 Ok(Some(data))
             }
             DeviceOperation::WriteZeroes { extent, .. } => Ok(Some(zeroes(extent))),
-            // Devices zero what is discarded, or do nothing. Behind a server that may restart, what nothing is done to can be what
-            // it forgets later: undefined is all that a discard promises, and nothing could be told from it.
+            // Devices zero discarded blocks, or ignore a discard. A remote origin always zeroes here: if it ignored the
+            // discard, a restart could change the blocks later by dropping unflushed data. Since discarded blocks have
+            // undefined content, the oracle could not check such a restart.
             DeviceOperation::Discard { extent, .. } => {
                 Ok((self.is_remote || self.random.chance(500)).then(|| zeroes(extent)))
             }
@@ -213,8 +214,8 @@ impl<E: Subject> Host<E> {
         }
     }
 
-    /// Ends the life: what is in flight takes effect, does not, or tears. Gives the volumes whose origins let go of
-    /// what a flush should have made durable.
+    /// Ends the life: submissions in flight take effect, have no effect, or tear. Returns the volumes of the origins
+    /// that dropped writes because a flush failed.
     pub fn kill(mut self, devices: &mut Devices) -> Vec<VolumeId> {
         let twins = std::mem::take(&mut self.twins).into_values();
         let flights = std::mem::take(&mut self.in_flight).into_iter().flatten();

@@ -1,4 +1,5 @@
-//! Blocks that the cache has forgotten, with the record of it written but not durable: a power cut would bring them back.
+//! Blocks that the cache has dropped, while the record of it is written but not durable: a power cut would restore
+//! these blocks.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,20 +8,20 @@ use kickcache_engine::format::geometry::Geometry;
 use kickcache_engine::format::journal::{Fact, JournalBlock, JournalBody};
 use kickcache_engine::units::{BLOCK_SIZE, BlockIndex, BlockKey, ByteExtent, VolumeId};
 
-/// What the journal's writes and the cache device's flushes tell of forgotten blocks.
+/// Dropped blocks, derived from the journal's writes and the cache device's flushes.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Forgotten {
-    /// By submission: records on their way.
+    /// By submission: records in flight.
     written: BTreeMap<u64, Vec<BlockKey>>,
     /// Records that the device has, by the number of the flush that will make them durable.
     landed: BTreeMap<BlockKey, u64>,
-    /// By submission: flushes on their way, with their numbers.
+    /// By submission: flushes in flight, with their numbers.
     flushes: BTreeMap<u64, u64>,
     next_flush: u64,
 }
 
 impl Forgotten {
-    /// An operation is on its way.
+    /// An operation was submitted.
     pub(super) fn on_submit(&mut self, id: u64, operation: &DeviceOperation, geometry: &Geometry) {
         match operation {
             DeviceOperation::Flush { device: Device::Cache } => {
@@ -40,7 +41,7 @@ impl Forgotten {
         }
     }
 
-    /// It ended well.
+    /// The operation succeeded.
     pub(super) fn on_end(&mut self, id: u64) {
         if let Some(keys) = self.written.remove(&id) {
             self.landed.extend(keys.into_iter().map(|key| (key, self.next_flush)));

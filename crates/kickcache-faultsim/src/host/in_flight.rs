@@ -6,7 +6,7 @@ use kickcache_engine::units::{ByteExtent, Checksum, VolumeId};
 use crate::device::{FlushTicket, WriteTicket};
 use crate::operation::{device_and_flush, extent_of, is_write};
 
-/// How far a submission is.
+/// The progress of a submission.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Progress {
     Submitted,
@@ -26,14 +26,14 @@ pub(super) struct InFlight {
     pub(super) is_flush: bool,
     pub(super) writes: bool,
     pub(super) progress: Progress,
-    /// A second server was asked as well.
+    /// A second server received the submission as well.
     pub(super) is_repeated: bool,
     pub(super) checksums: Vec<Checksum>,
     pub(super) bytes: Vec<u8>,
 }
 
 impl InFlight {
-    /// A submission that has just come.
+    /// A new submission.
     pub(super) fn new(id: u64, operation: DeviceOperation) -> InFlight {
         let (device, is_flush) = device_and_flush(&operation);
         let (extent, writes) = (extent_of(&operation), is_write(&operation));
@@ -52,12 +52,12 @@ impl InFlight {
         }
     }
 
-    /// Whether the host is to remember something; no device is asked.
+    /// Whether the host must make a record; the submission is for no device.
     pub(super) fn is_note(&self) -> bool {
         matches!(self.operation, DeviceOperation::NoteOutOfService { .. })
     }
 
-    /// The volume whose origin failed to flush.
+    /// The volume of the origin, if this is a flush that failed.
     pub(super) fn forgetful_origin(&self) -> Option<VolumeId> {
         match (self.device, &self.progress) {
             (Device::Origin(volume), Progress::Failed(_)) if self.is_flush => Some(volume),

@@ -1,4 +1,4 @@
-//! The cache device is mirrored to one that is to take over from it.
+//! Mirrors the cache device to its successor.
 
 use kickcache_engine::device::{Completion, Data, Device, DeviceOperation, SubmissionId};
 use kickcache_engine::mirror::Mirror;
@@ -27,19 +27,19 @@ impl<E: Subject> Host<E> {
         self.mirror.as_mut()
     }
 
-    /// Whether neither device of a mirror has anything to do.
+    /// Whether neither device of a mirror has submissions in flight.
     pub fn is_mirror_idle(&self) -> bool {
         let is_on_cache = |device| device == Device::Cache;
         self.twins.is_empty()
             && !self.in_flight.iter().flatten().any(|flight| is_on_cache(flight.device) && !flight.is_note())
     }
 
-    /// Nothing is mirrored any more: the device that was to take over is let go of.
+    /// Ends the mirror and abandons the successor.
     pub fn end_mirror(&mut self) {
         self.mirror = None;
     }
 
-    /// The device that was to take over is given up while it does not answer: what is in flight there does nothing, and ends later.
+    /// Abandons a successor that does not respond: its submissions in flight have no effect, and end later.
     pub fn desert(&mut self, now: Instant) {
         let Some(mirror) = &mut self.mirror else { return };
         let endings = mirror.desert();
@@ -60,10 +60,10 @@ impl<E: Subject> Host<E> {
         }
     }
 
-    /// The device that was to take over is the cache device, and gets what waited for that.
+    /// Makes the successor the cache device, and submits to it the operations that waited for the takeover.
     ///
     /// # Errors
-    /// If the engine asks for something that no device may be asked for.
+    /// If the engine submits an operation that is not allowed for any device.
     pub fn switch(&mut self, around: &mut Surroundings<'_>) -> Result<(), String> {
         let Some(mirror) = self.mirror.take() else { return Ok(()) };
         self.faults = self.plan_faults;

@@ -43,7 +43,7 @@ use crate::report::Injected;
 use crate::subject::Subject;
 use crate::trace::Trace;
 
-/// How long a submission takes that hangs.
+/// The duration of a submission that hangs.
 const HANG: Duration = Duration::from_millis(30_000);
 
 /// The devices of a run; they outlive every engine.
@@ -51,11 +51,11 @@ const HANG: Duration = Duration::from_millis(30_000);
 pub struct Devices {
     /// The cache device.
     pub cache: SimulatedDevice,
-    /// The device that is to take over from it, if there is one.
+    /// The successor of the cache device, if there is one.
     pub successor: Option<SimulatedDevice>,
     /// The origins, by the number of their volume.
     pub origins: Vec<SimulatedDevice>,
-    /// What the host remembers: the cache device is out of service, and these volumes may need it.
+    /// The host's record: the cache device is out of service, and these volumes may depend on it.
     pub noted: Option<VolumeSet>,
 }
 
@@ -69,7 +69,7 @@ impl Devices {
     }
 }
 
-/// What a life may use of its run.
+/// The parts of a run that a life may use.
 pub struct Surroundings<'a> {
     /// The time.
     pub now: Instant,
@@ -79,7 +79,7 @@ pub struct Surroundings<'a> {
     pub queue: &'a mut Queue,
     /// The record.
     pub trace: &'a mut Trace,
-    /// What goes wrong is counted here.
+    /// Counts of injected faults.
     pub injected: &'a mut Injected,
     /// Whether faults are injected.
     pub faulty: bool,
@@ -93,13 +93,13 @@ pub struct Host<E> {
     pub engine: E,
     /// The driver's memory.
     pub memory: DriverMemory,
-    /// By the lower half of their ids.
+    /// Submissions in flight, by the lower half of their ids.
     in_flight: Vec<Option<InFlight>>,
-    /// What is in flight on the device that is to take over.
+    /// Submissions in flight on the successor.
     twins: BTreeMap<u64, InFlight>,
     mirror: Option<Mirror>,
     takeover: TakeoverErrors,
-    /// What they use of the devices.
+    /// The extents of devices that submissions in flight use.
     claims: Vec<Claim>,
     random: Random,
     cache_latency: Latency,
@@ -119,7 +119,7 @@ pub struct Host<E> {
     steps: u64,
     /// Whether origins are servers of their own.
     is_remote: bool,
-    /// What crashes wait for, and how many of it were submitted.
+    /// The kind of submission during which crashes happen, and the number of such submissions.
     aim: Aim,
     aimed: u64,
     forgotten: Forgotten,
@@ -163,12 +163,12 @@ impl<E: Subject> Host<E> {
         }
     }
 
-    /// Submissions so far of what crashes wait for.
+    /// The number of submissions so far of the kind that crashes wait for.
     pub fn aimed(&self) -> u64 {
         self.aimed
     }
 
-    /// What is wrong with the device at a time, or was within the span before it.
+    /// The trouble of the device at a time, or within the span before it.
     pub fn trouble(&self, device: Device, now: Instant, span: Duration) -> Option<Trouble> {
         let was_lately = |outage: &&Outage| outage.from <= now && now < outage.until.plus(span);
         self.outages
@@ -178,7 +178,7 @@ impl<E: Subject> Host<E> {
             .map(|outage| outage.trouble)
     }
 
-    /// What goes wrong from here on.
+    /// Sets the faults from here on.
     pub fn set_faults(&mut self, faults: Faults, outages: Vec<Outage>) {
         (self.faults, self.outages) = (faults, outages);
     }
@@ -193,7 +193,7 @@ impl<E: Subject> Host<E> {
         self.in_flight.iter().flatten().count() + self.twins.len()
     }
 
-    /// What is in flight, for a message.
+    /// The submissions in flight, as text for a message.
     pub fn in_flight_text(&self) -> String {
         let text = |flight: &InFlight| format!("{:#x}: {}", flight.id, describe(&flight.operation));
         self.in_flight.iter().flatten().map(text).collect::<Vec<_>>().join("; ")
@@ -206,10 +206,10 @@ impl<E: Subject> Host<E> {
         self.engine.handle_request(now, request);
     }
 
-    /// Drains what the engine wants; gives the replies.
+    /// Executes the pending submissions of the engine; returns its replies.
     ///
     /// # Errors
-    /// If the engine asks for something that no device may be asked for.
+    /// If the engine submits an operation that is not allowed for any device.
     pub fn pump(&mut self, around: &mut Surroundings<'_>) -> Result<Vec<Reply>, String> {
         let mut replies = Vec::new();
         while let Some(submission) = self.engine.poll_submission() {
@@ -240,7 +240,7 @@ impl<E: Subject> Host<E> {
         self.engine.grow(now, superblock).map_err(|error| error.to_string())
     }
 
-    /// The cache device has grown, and its superblock says so: the tables have another size from here on.
+    /// The cache device has grown, and its superblock records it: the engine's tables have another size from here on.
     pub fn use_grown(&mut self, now: Instant) {
         self.engine.use_grown(now);
         self.memory_bytes = self.engine.status().memory_bytes;
@@ -307,7 +307,7 @@ impl<E: Subject> Host<E> {
         Ok(())
     }
 
-    /// Counts what crashes wait for.
+    /// Counts submissions of the kind that crashes wait for.
     fn count_aimed(&mut self, flight: &InFlight) {
         if self.aim == Aim::Anything {
             return;
@@ -320,7 +320,7 @@ impl<E: Subject> Host<E> {
         self.aimed += u64::from(is_aimed);
     }
 
-    /// Whether a write of an origin ended over a block that a power cut would bring back as it was.
+    /// Whether a write of an origin ended while a power cut would restore an older copy of its block.
     fn is_over_forgotten(&self, flight: &InFlight) -> bool {
         let Device::Origin(volume) = flight.device else { return false };
         flight.writes && self.forgotten.overlaps(volume, flight.extent)
@@ -347,7 +347,7 @@ impl<E: Subject> Host<E> {
         flight.filter(|flight| flight.id == id).ok_or_else(|| format!("submission {id:#x} vanished"))
     }
 
-    /// Copies and zeroes at once; gives where to, and whether a checksum is wanted.
+    /// Copies and zeroes memory at once; returns the destination, and whether a checksum is requested.
     fn move_memory(&mut self, operation: &DeviceOperation) -> Result<Option<(Memory, Checksums)>, String> {
         match operation {
             DeviceOperation::Copy { from, to, length, checksums } => {
@@ -391,10 +391,10 @@ impl<E: Subject> Host<E> {
         around.queue.push(around.now.plus(time), Event::Complete(flight.id));
     }
 
-    /// Ends a submission and tells the engine.
+    /// Ends a submission and reports its completion to the engine.
     ///
     /// # Errors
-    /// If its memory is gone.
+    /// If its memory was released.
     pub fn complete(&mut self, id: u64, around: &mut Surroundings<'_>) -> Result<(), String> {
         if self.is_remote {
             self.carry_out_late(id, around)?;

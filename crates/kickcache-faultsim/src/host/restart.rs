@@ -1,5 +1,5 @@
-//! The server behind an origin dies and is started again: it may have lost what it had not flushed, and the driver asks the
-//! new one for all that was in flight.
+//! The server of an origin dies and is restarted: it may have lost unflushed data, and the driver submits all
+//! operations in flight again.
 
 use kickcache_engine::device::Device;
 use kickcache_engine::request::Durability;
@@ -10,10 +10,11 @@ use crate::host::{Host, Surroundings};
 use crate::subject::Subject;
 
 impl<E: Subject> Host<E> {
-    /// Restarts the origin of a volume; the engine is told before anything ends that the new server does.
+    /// Restarts the origin of a volume. The engine learns of the restart before any submission to the new server
+    /// completes.
     ///
     /// # Errors
-    /// If the memory of a submission is gone.
+    /// If the memory of a submission was released.
     pub fn restart_origin(
         &mut self,
         volume: VolumeId,
@@ -52,8 +53,8 @@ impl<E: Subject> Host<E> {
         result
     }
 
-    /// Lets the old server carry out what it was asked for, after the new one did: it may live on for a while. What comes
-    /// later to the same place overtakes neither of them.
+    /// Executes a write on the old server after the new server has executed it, because the old server may live on for
+    /// a while. A later write to the same place starts only after both have ended.
     pub(super) fn carry_out_late(&mut self, id: u64, around: &mut Surroundings<'_>) -> Result<(), String> {
         let flight = self.take_flight(id)?;
         if flight.is_repeated

@@ -41,7 +41,7 @@ impl TakeoverErrors {
         self.successor > 0
     }
 
-    /// Whether the engine may have seen an error of a plan whose faults [`are_of_takeovers`].
+    /// Whether an error may have reached the engine in a plan whose faults [`are_of_takeovers`].
     ///
     /// [`are_of_takeovers`]: crate::plan::faults::Faults::are_of_takeovers
     pub fn reached_engine(&self) -> bool {
