@@ -1,4 +1,4 @@
-//! The writes of a run: when each was issued and acknowledged, and what flushes have covered.
+//! The writes of a run: when each was issued and acknowledged, and which of them flushes have covered.
 
 use std::collections::BTreeSet;
 
@@ -7,15 +7,15 @@ use kickcache_engine::units::VolumeId;
 
 use crate::content::{Version, ZERO};
 
-/// A point in the order of everything that clients see; later events have larger ticks.
+/// A point in the order of all events that clients see; later events have larger ticks.
 pub type Tick = u64;
-/// The tick of what has not happened.
+/// The tick of an event that has not happened.
 pub const NEVER: Tick = u64::MAX;
 
 /// A write of a client, of data or zeroes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WriteRecord {
-    /// Where it went.
+    /// Its volume.
     pub volume: VolumeId,
     /// When it was issued.
     pub issued: Tick,
@@ -40,7 +40,7 @@ pub struct Book {
     strict: bool,
 }
 
-/// The version of what lay on the origins before the run.
+/// The version of the origins' content before the run.
 pub const INITIAL: Version = 1;
 
 impl Book {
@@ -57,13 +57,13 @@ impl Book {
         }
     }
 
-    /// From here on a write that was seen before it was acknowledged may be overtaken by a later one: the engine does
-    /// not promise the order of such writes when the cache device fails under them.
+    /// From here on, a later write may take effect before a write that was read before its acknowledgement: the engine
+    /// does not promise the order of such writes if the cache device fails during them.
     pub fn be_lenient(&mut self) {
         self.strict = false;
     }
 
-    /// Whether a read of a write that is not acknowledged says that it happened.
+    /// Whether a read of an unacknowledged write proves that the write took effect.
     pub fn is_strict(&self) -> bool {
         self.strict
     }
@@ -92,7 +92,7 @@ impl Book {
         self.in_flight.first().copied().unwrap_or(self.tick)
     }
 
-    /// Forgets the requests in flight: they died with the engine.
+    /// Drops the requests in flight, which died with the engine.
     pub fn drop_in_flight(&mut self) {
         self.in_flight.clear();
     }
@@ -128,14 +128,14 @@ impl Book {
         })
     }
 
-    /// Whether what was acknowledged at a tick was flushed since.
+    /// Whether a flush has covered the writes that were acknowledged at a tick.
     pub fn is_flushed(&self, volume: VolumeId, acknowledged: Tick) -> bool {
         let at = usize::from(volume.get());
         let is_doomed = |span: &(Tick, Tick)| (span.0..span.1).contains(&acknowledged);
         acknowledged < self.flushed_through[at] && !self.doomed[at].iter().any(is_doomed)
     }
 
-    /// Notes a flush that failed: later ones do not cover what was acknowledged up to now.
+    /// Records a failed flush: later flushes do not cover the writes that were acknowledged up to now.
     pub fn doom(&mut self, volume: VolumeId, now: Tick) {
         let at = usize::from(volume.get());
         self.doomed[at].push((self.flushed_through[at], now));

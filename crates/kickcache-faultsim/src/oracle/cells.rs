@@ -1,5 +1,5 @@
-//! What is known of the places of a volume: one register for a block as long as it is read and written whole, then one
-//! for each sector, then one for each unit.
+//! The registers of a volume: one for a block as long as it is read and written whole, then one for each sector, then
+//! one for each unit.
 
 use kickcache_engine::units::{BLOCK_SIZE, ByteExtent, SECTOR_SIZE, VolumeId};
 
@@ -29,7 +29,7 @@ enum Cell {
     Sectors(Box<[Sector; SECTORS]>),
 }
 
-/// What is known of a volume.
+/// The registers of a volume.
 #[derive(Clone, Debug)]
 pub(super) struct Shadow {
     pub(super) volume: VolumeId,
@@ -38,7 +38,7 @@ pub(super) struct Shadow {
     cells: Vec<Option<Box<Cell>>>,
 }
 
-/// A visitor of registers, each with the bytes that it stands for.
+/// A visitor of registers, each with its extent.
 trait Visit: FnMut(&mut Register, ByteExtent) {}
 impl<F: FnMut(&mut Register, ByteExtent)> Visit for F {}
 
@@ -108,7 +108,7 @@ impl Shadow {
         self.cells[index(block)].get_or_insert_with(|| Box::new(Cell::Whole(Register::new(first))))
     }
 
-    /// Visits the registers of an extent with the range of bytes that each stands for.
+    /// Visits the registers of an extent, each with its range of bytes.
     pub(super) fn visit(&mut self, extent: ByteExtent, mut visit: impl FnMut(&mut Register, ByteExtent)) {
         let mut start = extent.start;
         while start < extent.end() {
@@ -118,10 +118,10 @@ impl Shadow {
         }
     }
 
-    /// Visits the registers of a part of a block, each with the version that the block was found to hold there.
+    /// Visits the registers of a part of a block, each with the version that the block contains there.
     ///
     /// # Errors
-    /// A sentence, if the bytes are not those of one version, or the visitor's.
+    /// A sentence, if the bytes do not have exactly one version, or the error of the visitor.
     pub(super) fn compare(
         &mut self,
         part: ByteExtent,
@@ -147,7 +147,7 @@ impl Shadow {
         result
     }
 
-    /// Visits all registers that there are.
+    /// Visits all existing registers.
     pub(super) fn visit_all(&mut self, mut visit: impl FnMut(&mut Register)) {
         for cell in self.cells.iter_mut().flatten() {
             match cell.as_mut() {

@@ -1,4 +1,4 @@
-//! Knows which values a read of a volume may return, now, after a kill and after a power cut.
+//! Decides which values a read of a volume may return: within a life, after a kill and after a power cut.
 
 pub mod book;
 pub mod cells;
@@ -20,9 +20,9 @@ use crate::payload::Payload;
 /// How a crash ends a life.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Crash {
-    /// The process dies; the machine and its devices go on.
+    /// The process dies; the machine and its devices continue.
     Kill,
-    /// The power goes off.
+    /// The power fails.
     PowerCut,
 }
 
@@ -31,11 +31,11 @@ pub enum Crash {
 pub struct Oracle {
     book: Book,
     shadows: Vec<Shadow>,
-    /// Volumes of which a lie has cost data.
+    /// Volumes that lost data because a device lied.
     distrusted: BTreeSet<VolumeId>,
 }
 
-/// What a volume holds at first.
+/// The initial content of a volume.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FirstContent {
     /// Bytes of the volume.
@@ -47,14 +47,14 @@ pub struct FirstContent {
 /// A write that has begun.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StartedWrite {
-    /// What it stores.
+    /// The version that it stores.
     pub version: Version,
     /// When it began.
     pub issued: Tick,
 }
 
 impl Oracle {
-    /// The oracle of volumes that hold this at first.
+    /// The oracle of volumes with this initial content.
     pub fn new(volumes: Vec<FirstContent>) -> Oracle {
         let book = Book::new(volumes.len());
         let shadow = |(number, FirstContent { size, filled }): (usize, FirstContent)| {
@@ -78,7 +78,7 @@ impl Oracle {
         self.book.start()
     }
 
-    /// It ended in a way that says nothing.
+    /// It ended without a result that the oracle can use.
     pub fn end(&mut self, started: Tick) {
         self.book.end(started);
     }
@@ -133,7 +133,7 @@ impl Oracle {
         self.book.flushed(volume, started);
     }
 
-    /// Everything of a volume that was acknowledged so far is durable: the engine that served it stopped.
+    /// All acknowledged writes of a volume are durable: its engine stopped cleanly.
     pub fn stopped(&mut self, volume: VolumeId) {
         let now = self.book.next_tick();
         self.book.flushed(volume, now);
@@ -178,7 +178,8 @@ impl Oracle {
         shadows[usize::from(volume.get())].compare(part, found, judge)
     }
 
-    /// Judges what an origin holds after the end, where every place must hold what a read would return.
+    /// Judges the content of an origin after the end of the run. Every place must hold the value that a read would
+    /// return.
     ///
     /// # Errors
     /// A sentence, if the data may not be seen.
@@ -217,7 +218,8 @@ impl Oracle {
         }
     }
 
-    /// A crash has cost what nobody could keep: each place may hold anything it ever held, but one thing.
+    /// After an unavoidable loss in a crash, each place of an extent may hold any value that it ever held, but a single
+    /// one.
     pub fn loosen(&mut self, volume: VolumeId, extent: ByteExtent) {
         let now = self.book.next_tick();
         let Oracle { book, shadows, .. } = self;
@@ -228,24 +230,24 @@ impl Oracle {
         self.book.next_tick();
     }
 
-    /// A device lied, and a power cut showed it: from here on the volume must hold data of its own places, and no more
-    /// is asked. What stands in the cache may hide for long what the device lost.
+    /// A device lied, and a power cut showed it: from here on, the volume must only return data of its own places. The
+    /// cache may hide the loss of the device for a long time.
     pub fn distrust(&mut self, volume: VolumeId) {
         self.distrusted.insert(volume);
     }
 
-    /// Whether nothing but its own places is asked of a volume any more.
+    /// Whether the only requirement for a volume is that it returns data of its own places.
     pub fn is_distrusted(&self, volume: VolumeId) -> bool {
         self.distrusted.contains(&volume)
     }
 
-    /// A client was told that its flush failed.
+    /// A client received an error for its flush.
     pub fn fail_flush(&mut self, volume: VolumeId, started: Tick) {
         self.book.end(started);
         self.doom(volume);
     }
 
-    /// A device failed to flush: whatever it should have made durable may never be, however many flushes follow.
+    /// A device failed to flush: later flushes do not prove that the writes covered by the failed one are durable.
     pub fn doom(&mut self, volume: VolumeId) {
         let now = self.book.next_tick();
         self.book.doom(volume, now);

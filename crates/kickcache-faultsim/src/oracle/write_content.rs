@@ -1,9 +1,9 @@
-//! What a write stores.
+//! The content of a write.
 
-/// What a write stores.
+/// The content of a write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WriteContent {
-    /// Bytes that name the write.
+    /// Bytes that contain the version of the write.
     Stamps,
     /// Zeroes.
     Zeroes,

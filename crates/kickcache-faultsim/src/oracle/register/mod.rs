@@ -1,12 +1,12 @@
-//! What one place of a volume may hold.
+//! The values that one place of a volume may hold.
 //!
-//! Within a life the place is a linearizable register. With unique values that can be judged pair by pair: the
-//! reign of value `v` reaches back to the earliest end of an operation on it, `first_end`, or earlier, and up to
-//! the latest start of one, `last_start`, or later. So `v` reigned before `w` if `v.first_end < w.last_start`,
+//! Within a life the place is a linearizable register. Since values are unique, pairs of values are enough to judge the
+//! history: the reign of value `v` reaches back to the earliest end of an operation on it, `first_end`, or earlier, and
+//! up to the latest start of one, `last_start`, or later. So `v` reigned before `w` if `v.first_end < w.last_start`,
 //! and the history is wrong exactly if two values each reigned before the other.
 //!
-//! A crash starts a new history: one of the values that could have survived reigns from the beginning, and the
-//! first read says which.
+//! A crash starts a new history: one of the values that could have survived reigns from the beginning, and the first
+//! read determines which.
 
 use kickcache_engine::units::VolumeId;
 
@@ -44,7 +44,7 @@ impl Entry {
     }
 }
 
-/// Discards that leave the content open.
+/// Discards that leave the content undefined.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Loose {
     in_flight: u32,
@@ -55,15 +55,15 @@ struct Loose {
 /// The state of one place.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Register {
-    /// Values of which one reigned at the start of this life.
+    /// The possible values at the start of this life.
     base: Vec<Version>,
     /// Latest start of a read that saw it.
     base_seen: Tick,
     /// Older values that a power cut may bring back until something is flushed.
     volatile: Vec<Version>,
-    /// A discard has left open what reigned at the start of this life.
+    /// Because of a discard, the value at the start of this life is undefined.
     base_open: bool,
-    /// The same for what a power cut may bring back.
+    /// Because of a discard, the older values that a power cut may restore are undefined.
     volatile_open: bool,
     /// When this life started.
     born: Tick,
@@ -71,7 +71,8 @@ pub struct Register {
     loose: Option<Loose>,
     /// End of the last discard that a power cut may undo.
     discarded: Option<Tick>,
-    /// End of the read that showed what came after a discard: one that started earlier may still see what it left.
+    /// End of the read that determined the content after a discard: a read that started earlier may still return the
+    /// content from the time of the discard.
     closed: Tick,
 }
 
@@ -157,7 +158,7 @@ impl Register {
         });
     }
 
-    /// Forgets values that no read may return and no crash bring back.
+    /// Drops values that no read may return and no crash can restore.
     fn prune(&mut self, book: &Book) {
         if self.entries.len() < 6 {
             return;
@@ -178,7 +179,7 @@ impl Register {
         (self.base_open, self.volatile_open) = (false, false);
     }
 
-    /// A discard starts: from here on the place may hold anything it ever held, or zeroes.
+    /// A discard starts: from here on the place may hold any value that it ever held, or zeroes.
     pub fn start_discard(&mut self, book: &Book) {
         let in_flight = self.loose.map_or(0, |loose| loose.in_flight) + 1;
         self.loose = Some(Loose { in_flight, ended: NEVER });
@@ -213,7 +214,7 @@ impl Register {
             None => self.read_unknown(seen, book),
             Some(index) if !several && !in_base && !self.may_be_older(seen) => {
                 let result = self.read_entry(index, seen, book);
-                // A discard that was in flight beside the write, or beside the read, may have brought it back.
+                // A discard that was in flight together with the write or the read may have restored the value.
                 if self.loose.is_some() || self.is_beside_discard(seen) {
                     result.or_else(|_| self.read_unknown(seen, book))
                 } else {
@@ -228,20 +229,20 @@ impl Register {
         result.map_err(|wrong| self.blame(seen, wrong, book))
     }
 
-    /// Whether the value may also be what a discard left.
+    /// Whether the value may also be the result of a discard.
     fn may_be_older(&self, seen: Seen) -> bool {
         let is_open = self.loose.is_some() || self.base_open;
         seen.version == ZERO && (is_open || self.is_beside_discard(seen))
     }
 
-    /// Whether a read started before the last discard ended, or before it was known what came after.
+    /// Whether a read started before the last discard ended, or before a read determined the content after it.
     fn is_beside_discard(&self, seen: Seen) -> bool {
         self.discarded.is_some_and(|ended| seen.start <= ended.max(self.closed))
     }
 
     fn read_entry(&mut self, index: usize, seen: Seen, book: &Book) -> Result<(), Wrong> {
         let mut entry = self.entries[index];
-        // A read in flight when the write fails may return a part that the origin stored of it.
+        // If a read is in flight when the write fails, it may return a part of the write that the origin stored.
         let was_failing = entry.failed != NEVER && seen.start < entry.failed;
         if book.is_acknowledged(entry.version) || (book.is_strict() && !was_failing) {
             entry.first_end = entry.first_end.min(seen.end);
@@ -299,7 +300,8 @@ impl Register {
         Ok(())
     }
 
-    /// A read that started before what came after a discard.
+    /// A read of an undefined content: it must have started before any value that was written after the discard was
+    /// complete.
     fn read_open_base(&self, seen: Seen, book: &Book) -> Result<(), Wrong> {
         let ended = self.discarded.unwrap_or(0);
         let newer =
@@ -311,7 +313,7 @@ impl Register {
         }
     }
 
-    /// Zeroes that several writes may have stored: one of them must explain the read.
+    /// If several writes may have stored zeroes, a single one must explain the read.
     fn read_ambiguous(&mut self, seen: Seen, book: &Book) -> Result<(), Wrong> {
         let mut result = Err(Wrong::Unknown);
         for index in 0..self.entries.len() {
@@ -348,7 +350,7 @@ impl Register {
         )
     }
 
-    /// The values that survive if those for which `kept` holds surely do.
+    /// The values that may survive if all writes that satisfy `kept` certainly do.
     fn survivors(&self, kept: impl Fn(&Entry) -> bool) -> (Vec<Version>, bool) {
         let floor: Vec<&Entry> = self.entries.iter().filter(|entry| kept(entry)).collect();
         let beaten = |entry: &Entry| {
@@ -361,7 +363,7 @@ impl Register {
         (values, floor.is_empty())
     }
 
-    /// The process died: what was acknowledged survives, and what was read before, where that binds it.
+    /// The process died: acknowledged writes survive, and also values that a read returned, if that read binds them.
     pub fn kill(&mut self, now: Tick, volume: VolumeId, book: &Book) {
         let flushed = book.is_flushed(volume, self.born);
         if self.is_idle() {
@@ -376,7 +378,7 @@ impl Register {
         if base_survives {
             base.extend(&self.base);
         }
-        // A power cut may take all that came after a discard, or beside it, unless that is durable.
+        // Unless they are durable, a power cut may undo all writes that followed a discard or were in flight with it.
         let is_kept =
             |ended: &Tick| self.is_overwritten_since(*ended, |version| book.is_durable(version), book);
         self.discarded = self.discard_at_stake(volume, book).filter(|ended| !is_kept(ended));
@@ -393,7 +395,7 @@ impl Register {
         self.restart(now, base, volatile);
     }
 
-    /// The power went off: only what was flushed surely survives.
+    /// The power failed: only flushed writes certainly survive.
     pub fn cut_power(&mut self, now: Tick, volume: VolumeId, book: &Book) {
         let flushed = book.is_flushed(volume, self.born);
         if self.is_idle() {
@@ -423,7 +425,7 @@ impl Register {
         self.restart(now, base, Vec::new());
     }
 
-    /// The last discard, if a power cut may undo it, or take what was written after it or beside it.
+    /// The last discard, if a power cut may undo it, or may lose a write that followed it or was in flight with it.
     fn discard_at_stake(&self, volume: VolumeId, book: &Book) -> Option<Tick> {
         let is_written_since = |ended: Tick| self.entries.iter().any(|entry| entry.first_end > ended);
         self.discarded.filter(|ended| !book.is_flushed(volume, *ended) || is_written_since(*ended))
@@ -437,7 +439,7 @@ impl Register {
         self.entries.iter().any(|entry| entry.issued(book) > ended && kept(entry.version))
     }
 
-    /// Whether nothing was written or discarded in this life, nor left open by an earlier one.
+    /// Whether this life has no write and no discard, and no earlier discard left the value undefined.
     fn is_idle(&self) -> bool {
         let is_open = self.base_open || self.volatile_open || self.loose.is_some();
         self.entries.is_empty() && self.discarded.is_none() && !is_open
@@ -450,7 +452,8 @@ impl Register {
 
     /// Begins a life with the values that may have survived.
     fn begin(&mut self, now: Tick) {
-        // Those that are in both stay in both: a read tells which of the first reigns, and nothing of the others.
+        // A value in both lists stays in both: a read determines which value of `base` reigns, but does not restrict
+        // `volatile`.
         for values in [&mut self.base, &mut self.volatile] {
             values.sort_unstable();
             values.dedup();
