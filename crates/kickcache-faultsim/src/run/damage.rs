@@ -1,4 +1,4 @@
-//! What the cache device suffers between two lives.
+//! The damage to the cache device between two lives.
 
 use crate::overwritten::overwrite;
 use crate::plan::faults::Rotting;

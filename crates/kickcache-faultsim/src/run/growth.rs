@@ -1,4 +1,4 @@
-//! The cache device is extended while an engine serves: what the operator and the daemon do.
+//! The cache device is extended while an engine serves: the steps of the operator and of the daemon.
 
 use kickcache_engine::engine::Phase;
 use kickcache_engine::format::batch::{BatchEntry, BatchHeader};
@@ -37,7 +37,7 @@ impl Simulation {
         }
     }
 
-    /// The growth begins, or goes on.
+    /// The growth begins, or continues.
     pub(super) fn grow<E: Subject>(&mut self, host: &mut Host<E>) -> Result<(), String> {
         let Some(growing) = &mut self.growing else { return self.extend(host) };
         let cache = &mut self.devices.cache;
@@ -84,7 +84,7 @@ impl Simulation {
         growing.step = Step::Writing(self.devices.cache.write(start, payload));
     }
 
-    /// The operator extends the device, and asks for it to be used.
+    /// The operator extends the device and requests the growth.
     fn extend<E: Subject>(&mut self, host: &mut Host<E>) -> Result<(), String> {
         let Some(Growth { most, is_stale, .. }) = self.plan.growth else { return Ok(()) };
         if host.engine.phase() != Phase::Running
@@ -95,7 +95,7 @@ impl Simulation {
         }
         let mut grown = superblock(&self.devices.cache).map_err(|error| error.to_string())?;
         let old = grown.geometry;
-        // It may have been extended by a life that did not come to use all of it.
+        // An earlier life may have extended the device without using the whole extension.
         let least = self.devices.cache.size().max(old.device_size + old.segment_size);
         let size = (least + self.random.below(most)).min(size_max(&old));
         if size < least {
@@ -131,7 +131,7 @@ impl Simulation {
         }
     }
 
-    /// A superblock that is being written is written to its end; one that is not yet will not be.
+    /// Completes a superblock that is being written; drops a growth if its superblock is not being written yet.
     pub(super) fn end_growth<E: Subject>(&mut self, host: &mut Host<E>) -> Result<(), String> {
         if self.growing.as_ref().is_some_and(|growing| matches!(growing.step, Step::Preparing)) {
             self.growing = None;
@@ -140,7 +140,7 @@ impl Simulation {
         Ok(())
     }
 
-    /// Batches of this very device, of lives that the device as it is knows nothing of.
+    /// Stores batches of this device from earlier lives that the superblock has no record of.
     fn leave_old_structures(&mut self, old: &Superblock, size: u64) {
         let mut larger = old.clone();
         if larger.grow(size, None).is_err() {
@@ -175,7 +175,7 @@ impl Simulation {
     }
 }
 
-/// The highest generation of what stands where a device grows into, as a daemon finds it.
+/// The highest generation in the part that a device grows into, as the daemon determines it.
 fn find_generation(cache: &SimulatedDevice, old: &Superblock, size: u64) -> Option<Generation> {
     let mut larger = old.clone();
     larger.grow(size, None).ok()?;

@@ -1,4 +1,5 @@
-//! A cache device is left out while an engine serves, and another one taken in: what the operator and the daemon do.
+//! A cache device is left out while an engine serves, and another one put into use: the steps of the operator and of
+//! the daemon.
 
 use kickcache_engine::config::Service;
 use kickcache_engine::engine::Phase;
@@ -12,11 +13,11 @@ use crate::run::life::is_drained;
 use crate::run::{End, Simulation};
 use crate::subject::Subject;
 
-/// How a life goes on once its device is on its way out, in 1/1000: most lives that crash do so at once.
+/// How often, in 1/1000, a life that ends in a crash does so at a step of the leave-out.
 const CRASH_PERMILLE: u64 = 300;
 /// Lives in which a device is left out with dirty blocks, in 1/1000.
 const ABANDONED_PERMILLE: u64 = 800;
-/// What is submitted for it is durable within about this many events.
+/// A submission for it is durable within about this many events.
 const EVENTS: u64 = 24;
 
 impl Simulation {
@@ -48,8 +49,8 @@ impl Simulation {
             || host.engine.status().volumes.iter().any(is_unflushed)
     }
 
-    /// The clients work, the device is left out, they work without it, and perhaps another device is taken in; a crash may come at
-    /// any point.
+    /// The clients work, the device is left out, they work without it, and perhaps another device is put into use; a
+    /// crash may happen at any step.
     pub(super) fn work_and_leave_out<E: Subject>(
         &mut self,
         mut host: Host<E>,
@@ -85,7 +86,7 @@ impl Simulation {
         self.await_peace(&mut host, |_| true)?;
         self.note(|| "another cache device is taken in".to_owned());
         self.summary.taken_in_caches += 1;
-        // The one that was left out is gone for ever.
+        // The old cache device is never used again.
         (self.aside, self.devices.noted) = (None, None);
         self.devices.cache = SimulatedDevice::new(self.plan.cache_size);
         self.format::<E>()?;
@@ -93,7 +94,7 @@ impl Simulation {
         self.end_life(host, end)
     }
 
-    /// The crash that ends this life, if it comes already; in 1/1000.
+    /// The crash that ends this life, if it happens at this step; in 1/1000.
     pub(super) fn draw_crash(&mut self, end: End, permille: u64) -> Option<Crash> {
         match end {
             End::Crash(crash) if self.random.chance(permille) => Some(crash),
@@ -108,7 +109,7 @@ impl Simulation {
         self.finish_requests(host)
     }
 
-    /// Until nothing is in flight, and more.
+    /// Runs until no submission is in flight and `is_done` holds.
     pub(super) fn await_peace<E: Subject>(
         &mut self,
         host: &mut Host<E>,
@@ -132,7 +133,7 @@ impl Simulation {
         }
     }
 
-    /// Another engine in the place of one that has nothing in flight. The origins keep what they have, flushed or not.
+    /// Replaces an engine without submissions in flight by another engine. The origins keep their data, flushed or not.
     fn give_way<E: Subject>(&mut self, before: &Host<E>, service: Service) -> Result<Host<E>, String> {
         self.summary.add_status(&before.engine.status());
         let mut host = self.open::<E>(service)?;

@@ -23,11 +23,11 @@ use crate::workload::Ask;
 /// The same for dirty data that may be damaged.
 const PATIENCE_EXCUSED: Duration = Duration::from_millis(5_000);
 
-/// Crashes that wait for something, in 1/1000.
+/// Crashes during a kind of submission, in 1/1000.
 const AIMED_PERMILLE: u64 = 900;
-/// What is submitted is on its way to the device, and made durable, within about this many events.
+/// A submission reaches the device and is durable within about this many events.
 const AIMED_EVENTS: u64 = 24;
-/// The same for all that recovery found.
+/// The same for all data that recovery found.
 const VERIFY_EVENTS: u64 = 60;
 /// About this many steps has the replacement of a small device.
 const REPLACEMENT_STEPS: u64 = 48;
@@ -89,7 +89,7 @@ impl Simulation {
         }
     }
 
-    /// Whether volumes that nobody serves fill so much of the log with dirty blocks that others would wait for them.
+    /// Whether dirty blocks of unserved volumes fill so much of the log that other volumes would wait for them.
     fn is_crowded<E: Subject>(&self, host: &Host<E>) -> bool {
         let absent = (0..self.served.len()).filter(|number| !self.served[*number]);
         let dirty: usize = absent.map(|number| host.engine.dirty_blocks(volume_id(number)).len()).sum();
@@ -134,7 +134,7 @@ impl Simulation {
         Err("recovery never ends".to_owned())
     }
 
-    /// Whether the cache device's lies have cost data of all volumes, so that recovery may refuse its log.
+    /// Whether lies of the cache device have lost data of all volumes, so that recovery may refuse its log.
     fn has_lost_by_lies(&self) -> bool {
         let all = 0..self.plan.origin_sizes.len();
         self.plan.faults.cache.lie > 0 && all.map(volume_id).all(|volume| self.oracle.is_distrusted(volume))
@@ -160,7 +160,8 @@ impl Simulation {
         Ok(host.engine.phase())
     }
 
-    /// What the log calls clean is what the origin has: any other content would be found only once it is demoted.
+    /// Compares the clean blocks of the log with the origin. A difference would otherwise appear only after the clean
+    /// block is demoted.
     pub(super) fn compare_clean<E: Subject>(&self, host: &Host<E>) -> Result<(), String> {
         for (volume, block, checksum) in host.engine.clean_blocks() {
             let number = usize::from(volume.get());
@@ -175,7 +176,7 @@ impl Simulation {
         Ok(())
     }
 
-    /// Reads everything that was ever touched, or for this many events.
+    /// Reads all blocks that were ever touched, or reads for this many events.
     fn verify<E: Subject>(&mut self, host: &mut Host<E>, events: Option<u64>) -> Result<(), String> {
         self.note(|| "verify".to_owned());
         let length_max = 4096 << self.random.below(7);
@@ -241,7 +242,7 @@ impl Simulation {
         self.crash(host, crash)
     }
 
-    /// The crash comes after some steps of a replacement, or at the end of the work.
+    /// The crash happens after some steps of a replacement, or at the end of the work.
     fn work_and_crash_replacing<E: Subject>(
         &mut self,
         mut host: Host<E>,
@@ -255,7 +256,7 @@ impl Simulation {
         self.crash(host, crash)
     }
 
-    /// The crash comes soon after something that it waits for was submitted, or at the end of the work.
+    /// The crash happens soon after a submission of the kind that it waits for, or at the end of the work.
     fn work_and_crash_aiming<E: Subject>(
         &mut self,
         mut host: Host<E>,
@@ -269,11 +270,11 @@ impl Simulation {
         if matches!(self.plan.ends.aim, Aim::Records | Aim::Forgotten)
             || self.plan.ends.aim == Aim::Marks && self.random.chance(500)
         {
-            // There are many: not always the first.
+            // Such submissions are frequent: skip a random number of requests first.
             let left = self.plan.requests - requests;
             self.run(&mut host, None, |life, _| life.budget <= left)?;
         }
-        // The first marks are the record; later ones take complete volumes off it.
+        // The first marks record all volumes as incomplete; later ones remove complete volumes.
         let skipped = if self.plan.ends.aim == Aim::Marks { self.random.below(6) } else { 0 };
         let before = host.aimed() + skipped;
         self.run(&mut host, None, |life, host| life.budget == 0 || host.aimed() > before)?;
@@ -282,7 +283,8 @@ impl Simulation {
         self.crash(host, crash)
     }
 
-    /// The crash comes as soon as the record of a cache device out of service calls some number of volumes complete.
+    /// The crash happens as soon as the record of a cache device out of service declares some number of volumes
+    /// complete.
     fn work_and_crash_once_complete<E: Subject>(
         &mut self,
         mut host: Host<E>,
@@ -332,7 +334,8 @@ impl Simulation {
             let served = (0..self.served.len()).filter(|number| self.served[*number]);
             served.for_each(|number| self.oracle.stopped(volume_id(number)));
         }
-        // What a stop could not flush on an origin that lets go of it is nowhere else, and the next life cannot know.
+        // If an origin drops unflushed writes when its flush fails, a stop that could not flush may have lost the only
+        // copy, and the next life has no record of the loss.
         if self.random.chance(500) || self.plan.faults.origin.forgets {
             self.cut_power();
         }
@@ -350,8 +353,8 @@ impl Simulation {
         self.format::<E>()
     }
 
-    /// Whether what was read may be on the origin alone, without a dirty block that stands for it: a failed flush that
-    /// lets go of it takes it from whoever reads it later.
+    /// Whether a read may have returned data that only the origin has, without a dirty block in the log: if the origin
+    /// drops it in a failed flush, a later read does not return it.
     fn has_reads_past_the_log(&self) -> bool {
         let weights = &self.plan.weights;
         let is_logged = |settings: &VolumeSettings| {
@@ -381,7 +384,7 @@ impl Simulation {
             self.devices.origins.iter_mut().map(|origin| origin.cut_power(unit, &mut self.random)).collect();
         self.oracle.crash(Crash::PowerCut);
         for (number, loss) in losses.into_iter().enumerate() {
-            // What a device called durable and lost is lost; the rest of the promise holds.
+            // The volume loses data that a device declared durable; the rest of the promise holds.
             if loss == Loss::Lied || cache_loss == Loss::Lied {
                 self.oracle.distrust(volume_id(number));
             }
@@ -413,8 +416,8 @@ impl Simulation {
         Ok(())
     }
 
-    /// The last life: work without a crash, then without faults: everything ends, everything drains, and the
-    /// origins hold what plain disks would.
+    /// The last life: work without a crash, then without faults. All requests end, all dirty blocks drain, and the
+    /// origins have the content that plain disks would have.
     pub(super) fn last_life<E: Subject>(&mut self) -> Result<(), String> {
         self.served.fill(true);
         let mut host = self.start::<E>()?;
@@ -428,7 +431,7 @@ impl Simulation {
         self.drain(&mut host)?;
         self.check_bad_spots(&mut host)?;
         let excused = self.is_excused(&host);
-        // Out of service no segment is emptied any more.
+        // Out of service, the engine empties no segment.
         if !excused && host.engine.health() == CacheHealth::Good {
             self.check_rest(&mut host)?;
         }
@@ -445,8 +448,8 @@ impl Simulation {
         Ok(())
     }
 
-    /// Whether faults have cost something that no engine can bring back: damaged blocks, or the flush without which
-    /// nothing says what a cache device out of service holds.
+    /// Whether faults have caused a loss that no engine can prevent: damaged blocks, or a failed flush that makes the
+    /// content of a cache device out of service uncertain.
     fn is_damaged<E: Subject>(&self, host: &Host<E>) -> bool {
         let status = host.engine.status();
         let faults = &self.plan.faults;
@@ -457,7 +460,7 @@ impl Simulation {
             || status.volumes.iter().any(|volume| volume.counters.damaged_blocks > 0)
     }
 
-    /// Damage may also come to light while dirty blocks are written back.
+    /// Damage may also be detected during writeback of dirty blocks.
     fn is_excused<E: Subject>(&self, host: &Host<E>) -> bool {
         self.plan.faults.any() && self.is_damaged(host)
     }

@@ -1,4 +1,4 @@
-//! A whole run: lives of an engine, crashes between them, and the last look at the origins.
+//! A whole run: lives of an engine, crashes between them, and the final check of the origins.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -34,12 +34,12 @@ use crate::workload::{Ask, Client};
 /// Plays the run of a seed.
 ///
 /// # Errors
-/// What was found wrong: a wrong value, a request that never ends, a panic of the engine.
+/// The error that was found: a wrong value, a request that never ends, a panic of the engine.
 pub fn run_seed(seed: u64, plans: PlanKind) -> Result<Summary, Failure> {
     run_seed_printing(seed, plans, Printing::Silent)
 }
 
-/// Plays the run of a seed and prints its trace if asked.
+/// Plays the run of a seed and prints its trace on request.
 ///
 /// # Errors
 /// As [`run_seed`].
@@ -47,7 +47,7 @@ pub fn run_seed_printing(seed: u64, plans: PlanKind, printing: Printing) -> Resu
     run_subject::<Engine>(seed, plans, printing)
 }
 
-/// Plays the run of a seed with anything that has an engine's boundary.
+/// Plays the run of a seed with any implementation of the engine's interface.
 fn run_subject<E: Subject>(seed: u64, plans: PlanKind, printing: Printing) -> Result<Summary, Failure> {
     let result = catch_unwind(AssertUnwindSafe(|| Simulation::new(seed, plans, printing).play::<E>()));
     match result {
@@ -83,9 +83,9 @@ enum End {
     Crash(Crash),
 }
 
-/// A run has some 50,000 events, seldom a million; one with more goes round in circles.
+/// A run has some 50,000 events, seldom a million; a run with more is an endless loop.
 const EVENTS_MAX: u64 = 5_000_000;
-/// Longest simulated time until everything has ended once no more is asked for.
+/// Longest simulated time from the last request until all activity has ended.
 const PATIENCE: Duration = Duration::from_millis(900_000);
 /// More events than this at one point in time are a livelock.
 const SAME_TIME_MAX: u64 = 100_000;
@@ -100,7 +100,7 @@ struct Simulation {
     devices: Devices,
     oracle: Oracle,
     volumes: Vec<VolumeSettings>,
-    /// Which of them are served in this life.
+    /// The volumes that are served in this life.
     served: Vec<bool>,
     clients: Vec<Client>,
     outstanding: BTreeMap<RequestId, Outstanding>,
@@ -114,9 +114,10 @@ struct Simulation {
     faulty: bool,
     /// Recovery is over.
     is_running: bool,
-    /// A batch header has rotted, or a segment was zeroed, since the log was read back: it may be refused.
+    /// A batch header has rotted, or a segment was zeroed, since the log was read back: recovery may refuse the log.
     has_rotted_header: bool,
-    /// A block of the journal of this cache device has rotted: it may be refused now, or once a newer checkpoint is lost.
+    /// A block of the journal of this cache device has rotted: recovery may refuse the log now, or once a newer
+    /// checkpoint is lost.
     has_rotted_journal: bool,
     /// The cache device grows.
     growing: Option<Growing>,
@@ -126,9 +127,9 @@ struct Simulation {
     replacement_steps: u64,
     /// The device that was replaced last.
     retired: Option<SimulatedDevice>,
-    /// A device that was to take over and did not.
+    /// A successor that was abandoned.
     spare: Option<SimulatedDevice>,
-    /// The cache device, while a life goes on without it.
+    /// The cache device, during a life without it.
     aside: Option<SimulatedDevice>,
     watched: Watched,
     summary: Summary,
@@ -236,7 +237,7 @@ impl Simulation {
         let volumes: Vec<VolumeSettings> = served.map(|volume| *volume.0).collect();
         let settings = EngineSettings { service, ..self.plan.settings };
         if self.plan.restart_after.is_some() {
-            // What an origin was given by the life before may be lost until it is flushed, as every start does.
+            // Writes of the previous life may be lost on an origin until it is flushed; every start flushes it.
             self.devices.origins.iter_mut().for_each(SimulatedDevice::make_all_durable);
         }
         let engine = E::open(self.now, &self.devices.cache, settings, &volumes)?;
@@ -252,7 +253,7 @@ impl Simulation {
         Host::new(engine, &self.plan, self.random.split(), self.now)
     }
 
-    /// Lets things happen until `done`, or for this many events; says whether `done` was reached.
+    /// Processes events until `done`, or this many events; returns whether `done` was reached.
     fn run<E: Subject>(
         &mut self,
         host: &mut Host<E>,
@@ -315,7 +316,7 @@ impl Simulation {
             host.engine.handle_timeout(self.now);
         }
         self.abandon_cache(host);
-        // A driver takes several completions before it looks at what the engine wants.
+        // A driver handles several completions before it polls the engine's submissions.
         let soon = self.queue.next().is_some_and(|next| next <= self.now.plus(Duration::from_micros(20)));
         if soon && self.random.chance(300) {
             return Ok(());
@@ -323,7 +324,7 @@ impl Simulation {
         self.pump(host)
     }
 
-    /// Whether a request waits for long whose own devices are well.
+    /// Checks for a request that waits for long although its own devices are well.
     fn check_waits<E: Subject>(&self, host: &Host<E>) -> Result<(), String> {
         let Some(wait_max) = self.plan.wait_max.filter(|_| self.is_running && E::KEEPS_NEIGHBOURS) else {
             return Ok(());
@@ -355,7 +356,8 @@ impl Simulation {
                 host.apply(id, &mut self.around())
             }
             Event::Complete(id) => host.complete(id, &mut self.around()),
-            // Clients and restarts of a life may be due still when its work is done; their volume may have gone since.
+            // Events for clients and restarts may be left over when the work of a life is done; their volume may have
+            // been removed since.
             Event::Client(client) => {
                 if self.budget > 0 && self.is_served(self.clients[client].volume()) {
                     self.budget -= 1;
@@ -369,8 +371,9 @@ impl Simulation {
                     let unit = self.plan.atomic_unit;
                     self.note(|| format!("the origin of volume {} restarts", volume.get()));
                     host.restart_origin(volume, unit, &mut self.around())?;
-                    // By that the daemon tells whether the server came back with the same disk. Out of service it compares
-                    // nothing: writes go past the cache device then, and leave clean copies standing.
+                    // The daemon compares clean blocks to determine whether the server returned with the same disk. Out
+                    // of service it compares none: writes bypass the cache device then, and outdated clean copies
+                    // remain.
                     if host.engine.health() != CacheHealth::OutOfService {
                         self.compare_clean(host)?;
                     }

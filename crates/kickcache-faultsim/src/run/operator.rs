@@ -1,4 +1,4 @@
-//! What an operator does in between, and origins whose servers restart.
+//! The actions of an operator during a life, and restarts of the origins' servers.
 
 use kickcache_engine::time::Duration;
 use kickcache_engine::units::VolumeId;
@@ -14,7 +14,7 @@ impl Simulation {
         let number = self.random.index(self.volumes.len());
         let volume = volume_id(number);
         if !self.served[number] {
-            // Nobody is there to ask.
+            // The volume is not served, so there is no engine to act on.
         } else if self.plan.mode_changes && self.random.chance(700) {
             let mode = draw_mode(&mut self.random);
             self.note(|| format!("mode of volume {number} becomes {mode:?}"));

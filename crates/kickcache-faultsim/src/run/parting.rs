@@ -1,4 +1,4 @@
-//! A volume goes while others are served, and comes again: what the operator and the daemon do.
+//! A volume is removed while others are served, and added again: the steps of the operator and of the daemon.
 
 use kickcache_engine::stats::CacheHealth;
 use kickcache_engine::units::{Location, VolumeId};
@@ -10,19 +10,19 @@ use crate::run::life::is_drained;
 use crate::run::{End, Simulation, volume_id};
 use crate::subject::Subject;
 
-/// How often a life that crashes does so at each step of that, in 1/1000.
+/// How often, in 1/1000, a life that ends in a crash does so at each step of the removal.
 const CRASH_PERMILLE: u64 = 200;
-/// Between two steps about this many events come.
+/// About this many events happen between two steps.
 const EVENTS: u64 = 12;
 
 impl Simulation {
-    /// Whether a volume goes in this life, and comes again.
+    /// Whether a volume is removed and added again in this life.
     pub(super) fn draw_parting(&mut self) -> bool {
         self.plan.parting_permille > 0 && self.random.chance(self.plan.parting_permille)
     }
 
-    /// The clients work, a volume is drained and forgotten, perhaps the others go on without it, and it comes again, in another mode:
-    /// nothing of what was cached of it may come back. A crash may come at any point.
+    /// The clients work, a volume is drained and its blocks are dropped, perhaps the others work without it, and it is
+    /// added again in another mode: no dropped block may be restored. A crash may happen at any step.
     pub(super) fn work_and_part<E: Subject>(&mut self, mut host: Host<E>, end: End) -> Result<(), String> {
         self.work_in_peace(&mut host)?;
         if host.engine.health() != CacheHealth::Good || self.volumes.len() < 2 {
@@ -65,7 +65,7 @@ impl Simulation {
         self.end_life(host, end)
     }
 
-    /// Forgets the blocks of a volume; gives the crash that comes in the midst of it, if one does.
+    /// Drops the blocks of a volume; returns the crash that interrupts it, if there is one.
     fn forget<E: Subject>(
         &mut self,
         host: &mut Host<E>,

@@ -1,4 +1,4 @@
-//! The cache device is replaced while an engine serves: what the operator and the daemon do.
+//! The cache device is replaced while an engine serves: the steps of the operator and of the daemon.
 
 use kickcache_engine::engine::Phase;
 use kickcache_engine::format::mark::ServiceMark;
@@ -24,7 +24,8 @@ use crate::run::Simulation;
 use crate::subject::{Subject, prepare_marks, prepare_superblock};
 use crate::superblock::{any_superblock, each_superblock};
 
-/// How often the new device does not answer when a part is to be copied and something is in flight there, in 1/1000.
+/// How often the successor does not respond when a part is due to be copied while operations on it are in flight, in
+/// 1/1000.
 const SILENT_PERMILLE: u64 = 400;
 
 impl Simulation {
@@ -38,7 +39,7 @@ impl Simulation {
         }
     }
 
-    /// The replacement begins, or goes on.
+    /// The replacement begins, or continues.
     pub(super) fn replace<E: Subject>(&mut self, host: &mut Host<E>) -> Result<(), String> {
         self.replacement_steps += 1;
         let Some(replacing) = self.replacing.take() else { return self.begin_replacement(host) };
@@ -110,7 +111,7 @@ impl Simulation {
         }
         let old = any_superblock(&self.devices.cache).map_err(|error| error.to_string())?;
         let size = self.devices.cache.size() + self.random.within(0, larger_max) / BLOCK_SIZE * BLOCK_SIZE;
-        // One that was to take over before, with what it got then, or a blank one.
+        // A successor of an abandoned replacement with its content, or a blank device.
         let spare = self.spare.take().filter(|spare| spare.size() >= old.geometry.device_size);
         let mut new = spare.unwrap_or_else(|| SimulatedDevice::new(size));
         let mut uuid = [0; 16];
@@ -126,7 +127,7 @@ impl Simulation {
         Ok(())
     }
 
-    /// The next part, or the flush behind the last.
+    /// The next part, or the flush after the last part.
     fn copy<E: Subject>(&mut self, host: &mut Host<E>) -> Result<Step, String> {
         let mirror = mirror(host)?;
         if mirror.is_copied() {
@@ -147,7 +148,7 @@ impl Simulation {
         Ok(Step::GivenUp)
     }
 
-    /// Nobody waits for the new device any longer.
+    /// Ends the wait for the successor.
     fn desert<E: Subject>(&mut self, host: &mut Host<E>) -> Step {
         self.new_device().complete_all();
         host.desert(self.now);
@@ -156,7 +157,7 @@ impl Simulation {
         Step::GivenUp
     }
 
-    /// What is written of superblocks, the first one last.
+    /// The superblocks to write, the first one last.
     fn superblocks(&mut self) -> Result<Vec<Copy>, String> {
         let old = any_superblock(&self.devices.cache).map_err(|error| error.to_string())?;
         let new = any_superblock(self.new_device()).map_err(|error| error.to_string())?;
@@ -196,7 +197,7 @@ impl Simulation {
         }
     }
 
-    /// What a replacement does without a pause.
+    /// The steps of a replacement that follow without a pause.
     pub(super) fn poll_replacement<E: Subject>(&mut self, host: &mut Host<E>) -> Result<(), String> {
         let Some(Replacing { step, .. }) = &self.replacing else { return Ok(()) };
         let is_out = host.engine.health() != CacheHealth::Good;
@@ -218,7 +219,7 @@ impl Simulation {
                 if !is_out && !host.takeover_errors().has_successor_failed() {
                     return Err("a successor without an error is abandoned".to_owned());
                 }
-                // What was written of a part stays as it is.
+                // Writes of a part that were in flight stay as they are.
                 if let Some(successor) = &mut self.devices.successor {
                     successor.complete_all();
                 }
@@ -245,7 +246,7 @@ impl Simulation {
         self.spare = None;
     }
 
-    /// A stop lets go of a device that has not got everything, and waits for one that has.
+    /// A stop abandons a successor with an incomplete copy, and waits for a complete successor.
     pub(super) fn end_replacement<E: Subject>(&mut self, host: &mut Host<E>) -> Result<(), String> {
         let is_copying = |step: &Step| {
             matches!(step, Step::Copying | Step::Read(..) | Step::Written(_) | Step::Flushing(_))
@@ -283,7 +284,7 @@ impl Simulation {
             }
             Succession::Unrelated => return Err(format!("neither {old:?} nor {found:?} is the cache")),
         };
-        // What a dead process wrote may be lost yet: both are written again, durably, the old one first.
+        // Writes of a dead process may still be lost: both superblocks are written again, durably, the old one first.
         prepare_superblock(&mut self.devices.cache, &old);
         prepare_superblock(&mut new, &complete);
         self.devices.successor = Some(new);
@@ -291,7 +292,7 @@ impl Simulation {
         self.check_retired()
     }
 
-    /// A device that was replaced never comes back.
+    /// A device that was replaced is never used again.
     fn check_retired(&self) -> Result<(), String> {
         let Some(retired) = &self.retired else { return Ok(()) };
         for copy in each_superblock(retired) {

@@ -1,4 +1,4 @@
-//! The end of a run: the engine at rest holds nothing back.
+//! The end of a run: an idle engine holds no resources.
 
 use crate::host::Host;
 use crate::host::bad_spots::BAD_SPOTS_MAX;
@@ -18,7 +18,7 @@ impl Simulation {
         Ok(())
     }
 
-    /// At rest nothing is held back: no memory, no request, and there is room for new ones.
+    /// An idle engine holds no memory and no request, and has space for new requests.
     pub(super) fn check_rest<E: Subject>(&mut self, host: &mut Host<E>) -> Result<(), String> {
         self.run(host, None, |_, host| is_at_rest(host))
             .map(drop)

@@ -1,5 +1,6 @@
-//! What an operator does with a cache device that went out of service: goes on without it, and at some time formats it. Of
-//! volumes whose dirty blocks may be on it alone, it loses these or has them written back, older or not.
+//! The operator's handling of a cache device that is out of service: lives without it, and later a format. For volumes
+//! whose dirty blocks may be on this device only, the operator accepts the loss of these blocks or has them written
+//! back, although they may be older.
 
 use kickcache_engine::config::{EngineSettings, Service, VolumeSettings};
 use kickcache_engine::engine::Phase;
@@ -16,14 +17,14 @@ use crate::subject::Subject;
 const FORMAT_PERMILLE: u64 = 250;
 /// The same where most lives abandon the cache device: only a life with a cache can.
 const FORMAT_ABANDONED_PERMILLE: u64 = 900;
-/// Volumes whose older blocks are written back, in 1/1000; the others lose them.
+/// Volumes that write their older blocks back, in 1/1000; the other volumes lose these blocks.
 const ACCEPT_OLDER_PERMILLE: u64 = 400;
-/// Events within which what is written back is.
+/// Maximum number of events until the writeback is complete.
 const DRAIN_EVENTS: u64 = 20_000;
 
 impl Simulation {
-    /// Makes the cache device fit for the next life: one that went out of service is put aside, or formatted. Gives
-    /// whether the life has a cache.
+    /// Prepares the cache device for the next life: a device out of service is left out, or formatted. Returns whether
+    /// the life has a cache.
     pub(super) fn prepare_cache<E: Subject>(&mut self) -> Result<Service, String> {
         self.take_back_cache();
         let Some(incomplete) = self.out_of_service::<E>()? else { return Ok(Service::In) };
@@ -41,7 +42,7 @@ impl Simulation {
             return Ok(Service::In);
         }
         self.note(|| "the cache device is out of service and left out".to_owned());
-        // A mark that was found may be one that the device has yet to make durable.
+        // The mark that was read may not be durable yet.
         self.devices.noted = self.out_of_service::<E>()?;
         let mut blank = SimulatedDevice::new(self.plan.cache_size);
         E::format(&mut blank, [9; 16], &self.plan.origin_sizes)?;
@@ -49,14 +50,14 @@ impl Simulation {
         Ok(Service::Out)
     }
 
-    /// The cache device that was put aside is back in its place.
+    /// The cache device that was left out is in its place again.
     pub(super) fn take_back_cache(&mut self) {
         if let Some(aside) = self.aside.take() {
             self.devices.cache = aside;
         }
     }
 
-    /// Volumes that the record calls complete, if the cache device went out of service in this life.
+    /// Volumes that the record declares complete, if the cache device was put out of service in this life.
     pub(super) fn recorded_complete<E: Subject>(&self, host: &Host<E>) -> Option<usize> {
         if host.engine.health() != CacheHealth::OutOfService || self.aside.is_some() {
             return None;
@@ -76,13 +77,13 @@ impl Simulation {
         Ok(told.fold(None, |known, incomplete| Some(known.unwrap_or(all).intersection(incomplete))))
     }
 
-    /// What a volume has on the cache device alone is lost, or written over what its origin has.
+    /// The dirty blocks of a volume on the cache device are lost, or overwrite the blocks of the origin.
     fn resolve_incomplete<E: Subject>(&mut self, volume: VolumeId) -> Result<(), String> {
         self.summary.incomplete_volumes += 1;
         let settings = self.volumes[usize::from(volume.get())];
         let mut host = self.open_in_spite::<E>(settings)?;
         if host.engine.phase() != Phase::Running {
-            // Nobody can say what it holds.
+            // The content is uncertain.
             self.oracle.distrust(volume);
             self.kill_host(host);
             return self.note_resolved::<E>(volume);
@@ -123,7 +124,7 @@ impl Simulation {
         self.faulty = self.plan.faults.any();
     }
 
-    /// Puts on record that a volume no longer needs the cache device.
+    /// Records that a volume no longer needs the cache device.
     fn note_resolved<E: Subject>(&mut self, volume: VolumeId) -> Result<(), String> {
         let Some(mut incomplete) = self.out_of_service::<E>()? else { return Ok(()) };
         incomplete.remove(volume);

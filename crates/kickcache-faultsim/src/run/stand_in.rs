@@ -1,5 +1,5 @@
-//! A stand-in for the engine: the pass-through one with a turn for each request, whole sectors, and a flaw. It tests the
-//! simulation: without a flaw nothing may be found, with one it must be.
+//! A substitute for the engine: the pass-through engine, extended by a queue of requests, whole sectors, and an
+//! optional flaw. It tests the simulation: without a flaw the simulation must find no error, with one it must find it.
 
 use std::collections::VecDeque;
 
@@ -18,7 +18,7 @@ use kickcache_engine::units::{BlockIndex, ByteExtent, Checksum, PageIndex, Volum
 use crate::device::SimulatedDevice;
 use crate::subject::Subject;
 
-/// What is wrong with a stand-in.
+/// The flaw of a substitute engine.
 pub(crate) struct Flaw;
 
 impl Flaw {
@@ -44,7 +44,7 @@ struct Task {
 enum Step {
     /// Read the sectors around an unaligned request.
     Widen,
-    /// The real thing.
+    /// The pass-through engine.
     Main,
 }
 
@@ -114,7 +114,7 @@ impl<const FLAW: u8> StandIn<FLAW> {
         self.submit(task, Step::Widen, operation);
     }
 
-    /// Splits what does not fit the pool into its ends and a middle of whole sectors.
+    /// Splits a request that exceeds the pool into its ends and a middle of whole sectors.
     fn split(&mut self, task: Task) {
         let (start, end) = (task.extent.start.next_multiple_of(512), task.extent.end() / 512 * 512);
         let part = |id: RequestId, start: u64, end: u64| Task {
@@ -129,7 +129,7 @@ impl<const FLAW: u8> StandIn<FLAW> {
             .into_iter()
             .filter(|part| part.extent.length > 0)
             .for_each(|part| self.waiting.push_front(part));
-        // The part that replies goes last.
+        // The part that replies is last.
         let last = self.waiting.iter().position(|waiting| waiting.id == task.id).unwrap();
         self.waiting.swap(last, usize::from(whole.start < start) + usize::from(end < whole.end()));
     }
@@ -160,7 +160,7 @@ impl<const FLAW: u8> StandIn<FLAW> {
             Operation::Flush | Operation::WriteZeroes { .. } | Operation::Promote => {
                 self.pass_through(task, task.extent);
             }
-            // An origin may keep what was discarded.
+            // An origin may keep discarded data.
             Operation::Discard => self.reply(task.id, Ok(())),
         }
     }
