@@ -1,7 +1,7 @@
-//! What stands in a block: a symbol while the block is whole, bytes once it is mixed.
+//! The content of a block: a symbol while the block is whole, bytes once it is mixed.
 //!
-//! A symbol stands for exact bytes, and its checksum is the CRC32C of those bytes: the engine cannot tell the two
-//! apart. Every 32 bytes that clients write say which write they come from and where they belong.
+//! A symbol represents exact bytes, and its checksum is the CRC32C of those bytes: the engine cannot distinguish a
+//! symbol from its bytes. Every 32 bytes that clients write contain the version of their write and their place.
 
 use std::borrow::Cow;
 use std::rc::Rc;
@@ -12,9 +12,9 @@ use kickcache_engine::units::{BLOCK_BYTES, BLOCK_SIZE, Checksum, VolumeId};
 
 use crate::index::index;
 
-/// Bytes that carry one stamp; client extents are multiples of it.
+/// Bytes with one stamp; client extents are multiples of this length.
 pub const UNIT: usize = 32;
-/// The same for offsets.
+/// [`UNIT`] as a type for offsets.
 pub const UNIT_SIZE: u64 = 32;
 /// Units of a block.
 pub const UNITS_PER_BLOCK: u64 = BLOCK_SIZE / UNIT_SIZE;
@@ -22,7 +22,7 @@ pub const UNITS_PER_BLOCK: u64 = BLOCK_SIZE / UNIT_SIZE;
 /// Names a write; zeroes are version 0.
 pub type Version = u64;
 
-/// The version that all-zero bytes stand for.
+/// The version of all-zero bytes.
 pub const ZERO: Version = 0;
 
 const SEAL: u64 = 0x9E37_79B9_7F4A_7C15;
@@ -41,12 +41,12 @@ static ZEROES: Bytes = [0; BLOCK_BYTES];
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Stamp(u64);
 
-/// What stands in a block.
+/// The content of a block.
 #[derive(Clone, Debug)]
 pub enum Block {
     /// Zeroes.
     Zeroes,
-    /// Bytes that nobody wrote, made from a number.
+    /// Bytes that no client wrote, made from a number.
     Noise(u64),
     /// A whole block of one write, where it belongs.
     Stamp(Stamp),
@@ -127,7 +127,7 @@ impl Stamp {
     }
 }
 
-/// One of 64 stretches of the same random bytes.
+/// One of 64 runs of the same random bytes.
 fn noise(number: u64) -> &'static Bytes {
     static STORE: LazyLock<Box<[u8; 2 * BLOCK_BYTES]>> = LazyLock::new(|| {
         let (mut bytes, mut state) = ([0; 2 * BLOCK_BYTES], SEAL);
@@ -141,14 +141,14 @@ fn noise(number: u64) -> &'static Bytes {
     STORE[start..].first_chunk().expect("the store is longer than a block")
 }
 
-/// The stamp of a unit with its number in the lowest bits; `None` if nobody wrote these bytes.
+/// The stamp of a unit with its number in the lowest bits; `None` if no client wrote these bytes.
 fn unit_of(bytes: &[u8]) -> Option<u64> {
     let found = word(bytes, 0);
     let is_whole = found >> VERSION_SHIFT > 0 && word(bytes, 1) == seal(found);
     (is_whole && word(bytes, 2) == 0 && word(bytes, 3) == 0).then_some(found)
 }
 
-/// The version that a unit of a volume carries, or a sentence that says what is wrong with its bytes.
+/// The version in a unit of a volume, or a sentence that names the error in its bytes.
 fn version_of(volume: VolumeId, unit: u64, bytes: &[u8]) -> Result<Version, String> {
     if bytes.iter().all(|byte| *byte == 0) {
         return Ok(ZERO);
@@ -169,7 +169,7 @@ fn misplaced(found: u64) -> String {
     format!("data of volume {volume} offset {:#x} (version {})", unit * UNIT_SIZE, found >> VERSION_SHIFT)
 }
 
-/// Copies them once: `Rc::new(*bytes)` would copy them to the stack first.
+/// Copies the bytes once: `Rc::new(*bytes)` would copy them to the stack first.
 fn shared(bytes: &Bytes) -> Rc<Bytes> {
     Rc::<[u8]>::from(bytes.as_slice()).try_into().expect("the bytes of a block")
 }
@@ -185,7 +185,7 @@ impl Block {
         Block::symbol(bytes).unwrap_or_else(|| Block::Bytes(shared(bytes)))
     }
 
-    /// The symbol that stands for these bytes, if one does.
+    /// The symbol for these bytes, if there is one.
     fn symbol(bytes: &Bytes) -> Option<Block> {
         if *bytes == ZEROES {
             return Some(Block::Zeroes);
@@ -196,7 +196,7 @@ impl Block {
         is_whole.then_some(Block::Stamp(Stamp(stamp)))
     }
 
-    /// The bytes that the block stands for.
+    /// The bytes of the block.
     pub fn bytes(&self) -> Cow<'_, Bytes> {
         match self {
             Block::Zeroes => Cow::Borrowed(&ZEROES),
@@ -206,7 +206,7 @@ impl Block {
         }
     }
 
-    /// Adds them to others.
+    /// Appends the bytes to a buffer.
     pub fn append_to(&self, bytes: &mut Vec<u8>) {
         match self {
             Block::Stamp(stamp) => {
@@ -218,7 +218,7 @@ impl Block {
         }
     }
 
-    /// A copy of them.
+    /// A copy of the bytes.
     pub fn to_bytes(&self) -> Bytes {
         self.bytes().into_owned()
     }
@@ -238,7 +238,7 @@ impl Block {
         self.change(|bytes| bytes[at..at + length].copy_from_slice(&source.bytes()[from..from + length]));
     }
 
-    /// Changes the bytes where they lie.
+    /// Changes the bytes in place.
     fn change(&mut self, change: impl FnOnce(&mut Bytes)) {
         if !matches!(self, Block::Bytes(_)) {
             *self = Block::Bytes(shared(&self.bytes()));
@@ -267,10 +267,10 @@ impl Block {
         }
     }
 
-    /// The one version that units carry, counted from the volume's start.
+    /// The single version of units, which are counted from the start of the volume.
     ///
     /// # Errors
-    /// A sentence, if they carry several, or bytes that do not belong there.
+    /// A sentence, if the units have several versions, or bytes of another place.
     pub fn version_of_units(&self, volume: VolumeId, units: std::ops::Range<u64>) -> Result<Version, String> {
         let bytes = self.bytes();
         let mut versions = units.map(|unit| {

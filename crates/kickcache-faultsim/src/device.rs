@@ -1,4 +1,5 @@
-//! A block device with a volatile write cache: what reads see, what a power cut leaves, and the writes between.
+//! A block device with a volatile write cache: the content that reads see, the content after a power cut, and the
+//! pending writes between the two.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -19,9 +20,9 @@ struct Pending {
     /// How many flushes had begun when it ended.
     ended: Option<u64>,
     durable: bool,
-    /// A failed flush let go of it: no later flush makes it durable.
+    /// A failed flush dropped it: no later flush makes it durable.
     abandoned: bool,
-    /// A flush that covered it said that it is durable, which it is not.
+    /// A flush that covered it reported success without making it durable.
     lied_about: bool,
 }
 
@@ -33,12 +34,12 @@ pub struct WriteTicket(u64);
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FlushTicket(u64);
 
-/// What a power cut cost.
+/// The loss of a power cut.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Loss {
-    /// Nothing that the device had called durable.
+    /// No data that the device had reported as durable.
     Fair,
-    /// Something that it had called durable.
+    /// Data that the device had reported as durable.
     Lied,
 }
 
@@ -79,7 +80,7 @@ impl SimulatedDevice {
         self.size
     }
 
-    /// The device has grown to `size` bytes; what stands there reads as zeroes.
+    /// The device has grown to `size` bytes; the new part reads as zeroes.
     pub fn extend(&mut self, size: u64) {
         assert!(size >= self.size, "a device does not shrink");
         self.size = size;
@@ -94,12 +95,12 @@ impl SimulatedDevice {
         self.durable[index(number)].clone_from(block);
     }
 
-    /// What reads see, block by block.
+    /// The content that reads see, block by block.
     pub fn blocks(&self) -> &[Block] {
         &self.current
     }
 
-    /// What a power cut would leave for certain, block by block.
+    /// The content that certainly survives a power cut, block by block.
     pub fn durable(&self) -> Vec<Block> {
         let mut image = self.durable.clone();
         for write in self.pending.iter().filter(|write| is_durable(write, self.flushed)) {
@@ -137,7 +138,7 @@ impl SimulatedDevice {
         self.unreadable.range(blocks).next().is_none()
     }
 
-    /// Every block can be read again: it is another device.
+    /// Makes every block readable again, as on another device.
     pub fn mend(&mut self) {
         self.unreadable.clear();
     }
@@ -197,12 +198,14 @@ impl SimulatedDevice {
         self.make_durable();
     }
 
-    /// Ends a flush badly: the writes it covered can be lost whatever later flushes say.
+    /// Ends a flush with an error: a power cut may lose the writes that it covered, even after later successful
+    /// flushes.
     pub fn fail_flush(&mut self, ticket: FlushTicket) {
         self.abandon(|pending| is_covered(pending, ticket));
     }
 
-    /// Ends a flush badly, as a file system does that reports an error once: the writes can be lost that had ended by now.
+    /// Ends a flush with an error, as a file system does that reports an error once: a power cut may lose all writes
+    /// that have ended so far.
     pub fn fail_flush_of_all(&mut self) {
         self.abandon(|pending| pending.ended.is_some());
     }
@@ -214,20 +217,21 @@ impl SimulatedDevice {
         }
     }
 
-    /// Ends a flush that did nothing as if it had.
+    /// Ends a flush with success although it did nothing.
     pub fn lie_about(&mut self, ticket: FlushTicket) {
         for pending in self.pending.iter_mut().filter(|pending| is_covered(pending, ticket)) {
             pending.lied_about = true;
         }
     }
 
-    /// Ends all writes: the process that waited for them is gone.
+    /// Ends all writes, because the process that waited for them has died.
     pub fn complete_all(&mut self) {
         let flushes = self.flushes;
         self.pending.iter_mut().for_each(|pending| _ = pending.ended.get_or_insert(flushes));
     }
 
-    /// Nobody knows any more that a flush failed: what it let go of counts as lied about.
+    /// Counts the writes that failed flushes dropped as lied about: after a crash, no record of the failed flushes
+    /// exists.
     pub fn blame_abandoned(&mut self) {
         self.pending.iter_mut().for_each(|pending| pending.lied_about |= pending.abandoned);
     }
@@ -238,7 +242,7 @@ impl SimulatedDevice {
         self.pending.iter().filter(is_volatile).count() as u64
     }
 
-    /// Makes everything durable as reads see it.
+    /// Makes the content that reads see durable.
     pub fn make_all_durable(&mut self) {
         self.pending.clear();
         self.durable.clone_from(&self.current);
@@ -275,7 +279,7 @@ impl SimulatedDevice {
         loss
     }
 
-    /// Flips one bit of what is stored.
+    /// Flips one bit of the stored data.
     pub fn flip_bit(&mut self, extent: ByteExtent, random: &mut Random) {
         let (byte, bit) = (index(extent.start + random.below(extent.length)), random.below(8));
         let (block, byte) = (byte / index(BLOCK_SIZE), byte % index(BLOCK_SIZE));
@@ -283,7 +287,7 @@ impl SimulatedDevice {
         self.durable[block].flip(byte, bit);
     }
 
-    /// Whether an extent lies on the device and on its sectors.
+    /// Whether an extent is within the device and aligned to its sectors.
     pub fn allows(&self, extent: ByteExtent, unit: u64) -> bool {
         debug_assert!(unit.is_multiple_of(SECTOR_SIZE), "devices have sectors");
         let aligned = extent.start.is_multiple_of(unit) && extent.length.is_multiple_of(unit);

@@ -1,19 +1,19 @@
 //! The fault simulation: the real engine on simulated devices, with many clients, crashes and an oracle, in virtual
-//! time. One seed decides everything.
+//! time. One seed decides the whole run.
 //!
-//! Rooms:
-//! * [`plan`] draws what a run does: sizes, settings, faults (each run switches some features off).
-//! * [`content`] and [`payload`] are what stands in blocks and memory.
+//! Modules:
+//! * [`plan`] draws the parameters of a run: sizes, settings, faults (each run switches some features off).
+//! * [`content`] and [`payload`] are the content of blocks and memory.
 //! * [`device`] is a block device with a volatile write cache.
 //! * [`host`] plays the driver for one life of an engine.
-//! * [`subject`] is what is tested: the engine.
-//! * [`workload`] is what the clients do.
-//! * [`oracle`] knows which values a read may return.
+//! * [`subject`] is the interface of the code under test: the engine.
+//! * [`workload`] is the activity of the clients.
+//! * [`oracle`] decides which values a read may return.
 //! * [`report`] has the results; [`seeds`] and [`series`] play many runs.
-//! * [`run`] plays a whole run: lives, crashes, the last look at the origins.
+//! * [`run`] plays a whole run: lives, crashes, the final check of the origins.
 //!
-//! Invariants: the same seed gives the same events and the same hash on every machine; no wall clock is read, but to say
-//! how long a series took.
+//! Invariants: the same seed gives the same events and the same hash on every machine; the wall clock is used only to
+//! measure the duration of a series.
 //!
 //! Start with [`run`], then [`oracle`].
 

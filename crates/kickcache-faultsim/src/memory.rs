@@ -10,7 +10,7 @@ use crate::content::Block;
 use crate::index::index;
 use crate::payload::{Payload, copy};
 
-/// What an operation in flight does with memory.
+/// The use of memory by an operation in flight.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MemoryAccess {
     /// The device reads it.
@@ -114,10 +114,10 @@ impl DriverMemory {
         stretch.start / BLOCK_BYTES..stretch.end.div_ceil(BLOCK_BYTES)
     }
 
-    /// Notes that a submission uses pieces until [`DriverMemory::release`].
+    /// Records that a submission uses pieces until [`DriverMemory::release`].
     ///
     /// # Errors
-    /// If a piece lies outside of memory, or is in use in a way that does not go together with this one.
+    /// If a piece is outside of memory, or another submission uses it in an incompatible way.
     pub fn guard(&mut self, submission: u64, pieces: &[Piece], access: MemoryAccess) -> Result<(), String> {
         for piece in pieces {
             let stretch = self.stretch(piece)?;
@@ -197,10 +197,10 @@ impl DriverMemory {
         }
     }
 
-    /// The bytes of pieces, joined, laid out behind `payload`'s own.
+    /// Appends the bytes of pieces to `payload`.
     ///
     /// # Errors
-    /// If a piece lies outside of memory.
+    /// If a piece is outside of memory.
     pub fn gather(&self, pieces: &[Piece], payload: &mut Payload) -> Result<(), String> {
         for piece in pieces {
             let stretch = self.stretch(piece)?;
@@ -215,7 +215,7 @@ impl DriverMemory {
     /// Fills pieces with bytes of a device, from byte `at` on.
     ///
     /// # Errors
-    /// If a piece lies outside of memory.
+    /// If a piece is outside of memory.
     pub fn scatter(&mut self, pieces: &[Piece], device: &[Block], mut at: u64) -> Result<(), String> {
         for piece in pieces {
             let stretch = self.stretch(piece)?;
@@ -226,10 +226,10 @@ impl DriverMemory {
         Ok(())
     }
 
-    /// Fills pieces with what nobody may rely on.
+    /// Fills pieces with arbitrary bytes, because their content is undefined.
     ///
     /// # Errors
-    /// If a piece lies outside of memory.
+    /// If a piece is outside of memory.
     pub fn scramble(&mut self, pieces: &[Piece]) -> Result<(), String> {
         for piece in pieces {
             let stretch = self.stretch(piece)?;
@@ -238,7 +238,7 @@ impl DriverMemory {
         Ok(())
     }
 
-    /// Puts the same block, or parts of it, all over a stretch.
+    /// Fills a stretch with copies of one block, or with a part of the block.
     fn lay(&mut self, stretch: &Stretch, block: &Block) {
         let target = self.blocks_mut(stretch);
         let mut at = stretch.start;
@@ -253,7 +253,7 @@ impl DriverMemory {
     /// The checksums of the pages of pieces.
     ///
     /// # Errors
-    /// If a piece lies outside of memory, or is not made of pages.
+    /// If a piece is outside of memory, or does not consist of whole pages.
     pub fn checksums(&self, pieces: &[Piece], checksums: &mut Vec<Checksum>) -> Result<(), String> {
         for piece in pieces {
             let stretch = self.stretch(piece)?;
@@ -270,7 +270,7 @@ impl DriverMemory {
     /// Copies within memory at once.
     ///
     /// # Errors
-    /// If a piece lies outside of memory or is in use.
+    /// If a piece is outside of memory or in use.
     pub fn copy(&mut self, from: Memory, to: Memory, length: u32) -> Result<(), String> {
         let source = self.stretch(&Piece { memory: from, length })?;
         self.check_free(&source, MemoryAccess::Source)?;
@@ -285,7 +285,7 @@ impl DriverMemory {
     /// Zeroes memory at once.
     ///
     /// # Errors
-    /// If the piece lies outside of memory or is in use.
+    /// If the piece is outside of memory or in use.
     pub fn zero(&mut self, to: Memory, length: u32) -> Result<(), String> {
         let target = self.stretch(&Piece { memory: to, length })?;
         self.check_free(&target, MemoryAccess::Target)?;
@@ -293,7 +293,7 @@ impl DriverMemory {
         Ok(())
     }
 
-    /// The checksum of the whole page of the pool that a place lies in.
+    /// The checksum of the whole pool page that contains a place.
     ///
     /// # Errors
     /// If the place is not in the pool.

@@ -1,4 +1,4 @@
-//! What submissions say, in forms that the simulation needs.
+//! Properties of submissions, in forms that the simulation needs.
 
 use kickcache_engine::device::{Device, DeviceOperation, Memory, Piece, Pieces};
 use kickcache_engine::format::geometry::Geometry;
@@ -47,7 +47,7 @@ pub(crate) fn durability_of(operation: &DeviceOperation) -> Durability {
     }
 }
 
-/// What of the metadata that crashes wait for an operation writes.
+/// The kind of crash-relevant metadata that an operation writes, if any.
 pub(crate) fn metadata_part(operation: &DeviceOperation, geometry: &Geometry) -> Option<Aim> {
     if matches!(operation, DeviceOperation::NoteOutOfService { .. }) {
         return Some(Aim::Marks);
@@ -94,7 +94,7 @@ pub(crate) fn memory_of(operation: &DeviceOperation) -> Option<(&[Piece], Memory
     }
 }
 
-/// Where on its device an operation works.
+/// The extent of an operation on its device.
 pub(crate) fn extent_of(operation: &DeviceOperation) -> ByteExtent {
     let of = |offset: u64, length: u64| ByteExtent { start: offset, length };
     let all = |pieces: &Pieces| pieces.length();

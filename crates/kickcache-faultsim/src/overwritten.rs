@@ -1,6 +1,6 @@
-//! Segments that are zeroed as a whole while nobody serves, summaries included, as by a discard, or as in a file that was cut
-//! short and extended: nothing in them says what they held, but the newest checkpoint knows. Or all of them, and the journal:
-//! the superblock knows that there was one, once the device was stopped.
+//! Zeroes whole segments, summaries included, while no daemon serves, as a discard does, or a file that is truncated
+//! and extended. The segments then hold no trace of their blocks, but the newest checkpoint lists them. Some runs zero
+//! the journal and all segments: after a stop, the superblock records that a journal existed.
 
 use std::collections::BTreeMap;
 
@@ -19,14 +19,14 @@ use crate::superblock::superblock;
 
 /// Segments that are zeroed together, at most.
 const SEGMENTS_MAX: u64 = 3;
-/// How often, in 1/1000, it is all from there on.
+/// How often, in 1/1000, all following segments are zeroed.
 const TAIL_PERMILLE: u64 = 100;
 
-/// How often, in 1/1000, it is the journal and all segments, where the superblock knows of the journal.
+/// How often, in 1/1000, the journal and all segments are zeroed, if the superblock records a journal.
 const ALL_PERMILLE: u64 = 150;
 
-/// Zeroes a segment in which something lives that the newest checkpoint calls durable, and some behind it; how many. What was
-/// not durable before is now.
+/// Zeroes a segment that has live blocks according to the newest checkpoint, and some segments after it; returns their
+/// number. The zeroes are durable at once.
 pub(crate) fn overwrite(cache: &mut SimulatedDevice, random: &mut Random) -> u64 {
     let Ok(superblock) = superblock(cache) else { return 0 };
     if !superblock.journal.is_empty() && random.chance(ALL_PERMILLE) {
@@ -52,7 +52,8 @@ fn zero(cache: &mut SimulatedDevice, start: u64, end: u64) {
     (start / BLOCK_SIZE..end / BLOCK_SIZE).for_each(|place| cache.prepare(place, &Block::Zeroes));
 }
 
-/// The segments of which the newest whole checkpoint says that something lives in them, and was written.
+/// The segments that have written and live blocks according to the newest complete checkpoint, and were not opened
+/// again since.
 fn witnessed(cache: &SimulatedDevice, superblock: &Superblock) -> Vec<SegmentIndex> {
     let mut opened: BTreeMap<SegmentIndex, Generation> = BTreeMap::new();
     let mut checkpoints: BTreeMap<Sequence, Vec<Chunk>> = BTreeMap::new();

@@ -28,19 +28,19 @@ pub struct Payload {
     pub skip: usize,
     /// How many bytes there are.
     pub length: usize,
-    /// The blocks that they touch; what else stands in these means nothing.
+    /// The blocks of the bytes; the content outside of the bytes has no meaning.
     pub blocks: Vec<Block>,
 }
 
 impl Payload {
-    /// Bytes that lie on a device or volume as `extent` does, of blocks that `make` gives by number.
+    /// The bytes of `extent` on a device or volume, in blocks that `make` returns by number.
     pub fn new(extent: ByteExtent, make: impl FnMut(u64) -> Block) -> Payload {
         let first = extent.start / BLOCK_SIZE;
         let blocks = (first..extent.end().div_ceil(BLOCK_SIZE)).map(make).collect();
         Payload { skip: index(extent.start % BLOCK_SIZE), length: index(extent.length), blocks }
     }
 
-    /// What a write of a client stores.
+    /// The content of a client's write.
     pub fn stamped(volume: VolumeId, extent: ByteExtent, version: Version) -> Payload {
         Payload::new(extent, |block| Block::stamp(volume, block, version))
     }

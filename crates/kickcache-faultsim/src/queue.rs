@@ -1,4 +1,4 @@
-//! The event queue: what happens when, in virtual time; ties in the order of scheduling.
+//! The event queue: events in the order of virtual time; events at the same time in the order of scheduling.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -6,22 +6,22 @@ use std::collections::BinaryHeap;
 use kickcache_engine::time::Instant;
 use kickcache_engine::units::VolumeId;
 
-/// Something that happens at a point in virtual time.
+/// An event at a point in virtual time.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Event {
     /// A submission takes effect on its device.
     Apply(u64),
     /// A submission ends.
     Complete(u64),
-    /// A client goes on.
+    /// A client continues.
     Client(usize),
     /// The operator does something.
     Operator,
     /// The server behind an origin restarts.
     Restart(VolumeId),
-    /// The growth of the cache device begins, or goes on.
+    /// The growth of the cache device begins, or continues.
     Grow,
-    /// The replacement of the cache device begins, or goes on.
+    /// The replacement of the cache device begins, or continues.
     Replace,
 }
 

@@ -1,4 +1,4 @@
-//! A cache device that another one takes over from: how far that is.
+//! The replacement of a cache device by a successor: its progress.
 
 use kickcache_engine::format::superblock::Superblock;
 use kickcache_engine::mirror::side::Side;
@@ -7,15 +7,15 @@ use kickcache_engine::units::ByteExtent;
 use crate::device::{FlushTicket, WriteTicket};
 use crate::payload::Payload;
 
-/// A replacement under way.
+/// A replacement in progress.
 #[derive(Debug)]
 pub(crate) struct Replacing {
     pub(crate) step: Step,
-    /// What is still to be written of superblocks, the next one last.
+    /// The superblocks that are still to be written, the next one last.
     pub(crate) left: Vec<Copy>,
 }
 
-/// A copy of a superblock on its way.
+/// A copy of a superblock that is being written.
 #[derive(Clone, Debug)]
 pub(crate) struct Copy {
     pub(crate) on: Side,
@@ -23,7 +23,7 @@ pub(crate) struct Copy {
     pub(crate) superblock: Superblock,
 }
 
-/// How far it is.
+/// The progress of the replacement.
 #[derive(Debug)]
 pub(crate) enum Step {
     /// The next part is to be copied, once it may.
@@ -38,8 +38,8 @@ pub(crate) enum Step {
     Noting(Side, WriteTicket),
     /// It is flushed.
     Noted(Side, FlushTicket),
-    /// Until nothing is in flight.
+    /// Wait until no submission is in flight.
     Parting,
-    /// The new device is let go of, once nothing is in flight there.
+    /// The successor is abandoned; wait until no submission to it is in flight.
     GivenUp,
 }

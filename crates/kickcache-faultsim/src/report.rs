@@ -1,4 +1,4 @@
-//! The results of a run: counts of what was exercised, or a failure.
+//! The results of a run: counts of the exercised features, or a failure.
 
 use kickcache_engine::stats::Status;
 
@@ -13,32 +13,32 @@ pub struct Injected {
     pub damaged_blocks: u64,
     /// Blocks of data in the log in which a bit flipped between two lives.
     pub rotted_blocks: u64,
-    /// Batch headers in which one did.
+    /// Batch headers in which a bit flipped.
     pub rotted_headers: u64,
-    /// Journals in which one did.
+    /// Journals in which a bit flipped.
     pub rotted_journals: u64,
     /// Segments that were zeroed between two lives.
     pub zeroed_segments: u64,
     /// Blocks of data, of summaries and of the log that could not be read in the next life.
     pub unreadable_blocks: u64,
-    /// Flushes that did nothing.
+    /// Flushes that did not make writes durable and reported success.
     pub lies: u64,
     /// Submissions that took half a minute.
     pub hangs: u64,
     /// Origins that restarted.
     pub restarts: u64,
-    /// Writes that ended, and of which they may have lost something.
+    /// Unflushed writes at the restarts, which may be lost.
     pub restart_writes: u64,
-    /// Blocks that waited for their flush.
+    /// Blocks that waited for their flush at the restarts.
     pub restart_blocks: u64,
     /// Submissions in flight that were repeated.
     pub repeated: u64,
 }
 
-/// What a run did, so that a zero is visible.
+/// The activity of a run, so that a zero is visible.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Summary {
-    /// Hash of everything that happened.
+    /// Hash of all events.
     pub trace_hash: u64,
     /// Events: requests, submissions, completions, replies, timeouts.
     pub events: u64,
@@ -60,39 +60,39 @@ pub struct Summary {
     pub power_cuts: u64,
     /// Crashes during recovery.
     pub recovery_crashes: u64,
-    /// Logs that were refused because a part of them could not be read.
+    /// Logs that were refused because a part was unreadable.
     pub refused_logs: u64,
     /// Recoveries that a device ended with an error.
     pub failed_recoveries: u64,
     /// Lives before which the cache device was out of service.
     pub lives_after_service: u64,
-    /// Volumes of such devices whose dirty blocks may have been there alone.
+    /// Volumes of such devices that may have had dirty blocks on the cache device only.
     pub incomplete_volumes: u64,
     /// Cache devices that have grown while they were served.
     pub grown_caches: u64,
-    /// Cache devices that took over from others which were served.
+    /// Successors that took over from a served cache device.
     pub successors: u64,
-    /// Parts of cache devices that were copied for that.
+    /// Parts of cache devices that replacements copied.
     pub copied_parts: u64,
-    /// Crashes in the middle of that.
+    /// Crashes during a replacement.
     pub interrupted_replacements: u64,
-    /// Crashes after which a device was found to have been replaced, and the other one did not know it.
+    /// Crashes after which the successor was found to be complete, while the old device had no record of the takeover.
     pub completed_successors: u64,
-    /// Devices that were to take over and were let go of.
+    /// Successors that were abandoned.
     pub abandoned_successors: u64,
-    /// Devices that were to take over and were let go of while they did not answer.
+    /// Successors that were abandoned because they did not respond.
     pub deserted_successors: u64,
     /// Cache devices that were left out while they were served.
     pub left_out_caches: u64,
-    /// Cache devices that were taken in while volumes were served without one.
+    /// Cache devices that were put into use while volumes were served without one.
     pub taken_in_caches: u64,
-    /// Volumes that went while others were served.
+    /// Volumes that were removed while other volumes were served.
     pub parted_volumes: u64,
     /// Cache devices that had to be formatted again.
     pub replaced_caches: u64,
-    /// Blocks that reads found.
+    /// Blocks of reads that hit.
     pub hit_blocks: u64,
-    /// Blocks that reads did not find.
+    /// Blocks of reads that missed.
     pub miss_blocks: u64,
     /// Blocks copied to origins.
     pub writeback_blocks: u64,
@@ -107,7 +107,7 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Adds what another run did; the hashes are mixed.
+    /// Adds the counts of another run; the hashes are mixed.
     pub fn add(&mut self, other: &Summary) {
         // A sum, so that the runs of a series may end in any order.
         self.trace_hash = self.trace_hash.wrapping_add(other.trace_hash);
@@ -157,7 +157,7 @@ impl Summary {
         self.healed_blocks += other.healed_blocks;
     }
 
-    /// Adds what a life did.
+    /// Adds the counts of a life.
     pub(crate) fn add_status(&mut self, status: &Status) {
         self.reclaimed_segments += status.counters.reclaimed_segments;
         self.reinserted_blocks += status.counters.reinserted_blocks;
@@ -171,14 +171,14 @@ impl Summary {
     }
 }
 
-/// A run that found something.
+/// A run that found an error.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Failure {
     /// The seed.
     pub seed: u64,
     /// Which plans were drawn from it.
     pub plans: PlanKind,
-    /// What was found.
+    /// A description of the error.
     pub what: String,
 }
 

@@ -1,5 +1,5 @@
-//! Bits that flip while nobody serves, in what the log itself calls durable, whole journals, too: recovery must
-//! not take that for a torn write.
+//! Flips bits while no daemon serves, in data that the log itself declares durable, including whole journals: recovery
+//! must not treat the damage as a torn write.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,36 +19,36 @@ use crate::superblock::superblock;
 
 /// Blocks that rot at a time, at most.
 const BLOCKS_MAX: u64 = 4;
-/// Of what rots, headers, in 1/1000.
+/// The share of headers among rotten blocks, in 1/1000.
 const HEADERS_PERMILLE: u64 = 200;
-/// Of what rots, blocks of the journal, in 1/1000.
+/// The share of journal blocks among rotten blocks, in 1/1000.
 const JOURNAL_PERMILLE: u64 = 400;
-/// Of journals that rot, those of which nothing is left, in 1/1000.
+/// The share of rotten journals that lose all blocks, in 1/1000.
 const WIPED_PERMILLE: u64 = 100;
-/// Blocks that were written last stand in segments without a summary, where recovery looks at data: half of the time it is
-/// one of this many that rots.
+/// The newest blocks are in segments without a summary, and recovery reads their data: half of the time, only this many
+/// of the newest blocks may rot.
 const RECENT: usize = 32;
-/// The same of blocks of the journal.
+/// The same for blocks of the journal.
 const RECENT_JOURNAL: usize = 4;
 
-/// What has rotted.
+/// The damage that was done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Rotted {
-    /// Nothing is known to be durable.
+    /// None: the log declares no data durable.
     Nothing,
     /// This many blocks of data.
     Data(u64),
-    /// A batch header: nobody knows any more which blocks it named.
+    /// A batch header: the list of the blocks in its batch is lost.
     Header,
-    /// A block of the journal, or all of them.
+    /// A block of the journal, or the whole journal.
     Journal,
 }
 
-/// Flips a bit in some blocks of data, or in a batch header, of which a journal block, or a header of the same segment, says
-/// that they were durable; or in a block of the journal of which another one says so. Or in every one.
+/// Flips a bit in some blocks of data, or in a batch header, that a journal block, or a header of the same segment,
+/// declares durable; or in a block of the journal that another one declares durable. Or in all blocks of the journal.
 pub fn rot(cache: &mut SimulatedDevice, rotting: Rotting, random: &mut Random) -> Rotted {
-    // Only what is durable itself tells what was, for a power cut may take the rest; and what was written over since,
-    // durably or not, tells nothing to who reads after a kill.
+    // Only declarations that are durable themselves count, because a power cut may remove the others. Declarations that
+    // were overwritten since, durably or not, do not count either: recovery after a kill does not find them.
     let now = durable_places(cache, cache.blocks());
     let durable = durable_places(cache, &cache.durable()).and(&now);
     let flip = |cache: &mut SimulatedDevice, places: &[u64], random: &mut Random| {
@@ -84,25 +84,25 @@ pub fn rot(cache: &mut SimulatedDevice, rotting: Rotting, random: &mut Random) -
     Rotted::Data(count)
 }
 
-/// Half of the time the last few of some places, which are in the order of writing; else all of them.
+/// Half of the time the last few of some places, which are in the order of writing; else all places.
 pub(crate) fn sometimes_recent<'a>(places: &'a [u64], recent: usize, random: &mut Random) -> &'a [u64] {
     let first = if random.chance(500) { places.len().saturating_sub(recent) } else { 0 };
     &places[first..]
 }
 
-/// Blocks of a cache device of which the log says that they were durable, and which are whole.
+/// Undamaged blocks of a cache device that the log declares durable.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct DurablePlaces {
     /// Data, in the order of writing.
     pub data: Vec<u64>,
     /// Batch headers with a batch behind them that was durable too.
     pub headers: Vec<u64>,
-    /// Blocks of the journal of which another one says so, in the order of writing.
+    /// Journal blocks that another one declares durable, in the order of writing.
     pub journal: Vec<u64>,
 }
 
 impl DurablePlaces {
-    /// What is among others, too.
+    /// The places that are also in another list.
     fn and(mut self, others: &DurablePlaces) -> DurablePlaces {
         let among = |places: &mut Vec<u64>, others: &[u64]| {
             let others: BTreeSet<u64> = others.iter().copied().collect();
@@ -115,14 +115,14 @@ impl DurablePlaces {
     }
 }
 
-/// The same, data with the sequence number of its batch.
+/// Places by kind, data with the sequence number of its batch.
 #[derive(Default)]
 struct Found {
     data: Vec<(Sequence, u64)>,
     headers: Vec<u64>,
 }
 
-/// What a cache device holds that was durable, as an image of it tells.
+/// The places of a cache device that an image of it declares durable.
 pub fn durable_places(cache: &SimulatedDevice, image: &[Block]) -> DurablePlaces {
     let Ok(superblock) = superblock(cache) else { return DurablePlaces::default() };
     let geometry = superblock.geometry;
@@ -157,7 +157,7 @@ pub(crate) fn journal_of(image: &[Block], superblock: &Superblock) -> Vec<(u64, 
     blocks.filter(|(_, block)| block.uuid == *uuid).collect()
 }
 
-/// Ranges of numbers by where they begin, once a life: of a life that wrote much, the longest of many.
+/// Ranges of numbers by their first number, one for each life: if a life wrote several ranges, the longest.
 fn longest(ranges: impl Iterator<Item = (u64, u64)>) -> BTreeMap<u64, u64> {
     let mut longest: BTreeMap<u64, u64> = BTreeMap::new();
     for (first, end) in ranges {
@@ -167,7 +167,7 @@ fn longest(ranges: impl Iterator<Item = (u64, u64)>) -> BTreeMap<u64, u64> {
     longest
 }
 
-/// What the journal says of batches.
+/// The ranges of batches that the journal declares durable.
 fn told_by(journal: &[(u64, JournalBlock)]) -> Vec<DurableRange> {
     let batches = journal.iter().map(|(_, block)| block.durable.batches);
     let told = longest(batches.map(|told| (told.first.get(), told.last.get()))).into_iter();
@@ -175,7 +175,7 @@ fn told_by(journal: &[(u64, JournalBlock)]) -> Vec<DurableRange> {
         .collect()
 }
 
-/// The places of the blocks of which a newer one says that they were durable.
+/// The places of the journal blocks that a newer journal block declares durable.
 fn durable_blocks(journal: &[(u64, JournalBlock)]) -> Vec<u64> {
     let told = journal.iter().map(|(_, block)| block.durable.journal);
     let told = longest(told.map(|told| (told.first, told.end)));
@@ -222,7 +222,7 @@ fn note_segment(
     let blocks = blocks_of(image, ByteExtent { start, length });
     let headers = headers_of(blocks, superblock, segment);
     let place = |number: u32| start / BLOCK_SIZE + u64::from(number);
-    // Not by what the header in question says itself: that may be what rots.
+    // The declaration of the header in question does not count, because this header may be the block that rots.
     let is_durable = |header: &BatchHeader, without: &BatchHeader| {
         let others = headers.iter().filter(|other| other.start != without.start);
         let mut same_life = others.filter(|other| other.generation == header.generation);

@@ -1,4 +1,4 @@
-//! Blocks of the cache device that cannot be read any more when the next life begins, until they are written again.
+//! Blocks of the cache device that are unreadable when the next life begins, until they are written again.
 
 use std::collections::BTreeMap;
 
@@ -16,16 +16,16 @@ use crate::superblock::superblock;
 
 /// Blocks of data at a time, at most.
 const BLOCKS_MAX: u64 = 4;
-/// What was written last stands in segments without a summary, which recovery reads: half of the time it is one of so
-/// many.
+/// The newest data is in segments without a summary, which recovery reads: half of the time, only this many of the
+/// newest blocks may be chosen.
 const RECENT: usize = 32;
 /// The same for headers and blocks of the journal.
 const RECENT_LOG: usize = 4;
 
-/// What cannot be read any more.
+/// The part that is made unreadable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unreadable {
-    /// There is nothing of the kind.
+    /// None: the device has no such block.
     Nothing,
     /// This many blocks of data.
     Data(u64),
@@ -37,14 +37,14 @@ pub enum Unreadable {
     Journal,
 }
 
-/// Makes data unreadable that was written last.
+/// Makes some of the newest data unreadable.
 pub fn make_newest_unreadable(cache: &mut SimulatedDevice, random: &mut Random) -> Unreadable {
     let places = LogPlaces::find(cache);
     let recent = &places.data[places.data.len().saturating_sub(RECENT)..];
     lose(cache, recent, Unreadable::Data(random.within(1, BLOCKS_MAX)), random)
 }
 
-/// Makes something unreadable.
+/// Makes some part of the log unreadable.
 pub fn make_unreadable(cache: &mut SimulatedDevice, random: &mut Random) -> Unreadable {
     let places = LogPlaces::find(cache);
     let (among, recent, unreadable) = match random.below(10) {
@@ -70,8 +70,8 @@ fn lose(
     unreadable
 }
 
-/// Whether something cannot be read that may say which blocks there are: a block of the journal, or one of a segment that is
-/// neither data behind a header that can be read nor a part of its summary.
+/// Whether an unreadable block may list other blocks: a block of the journal, or a block of a segment that is neither
+/// data of a readable header nor part of its summary.
 pub fn may_hide_log(cache: &SimulatedDevice) -> bool {
     let places = LogPlaces::find(cache);
     let is_harmless = |place: &u64| {
@@ -81,7 +81,7 @@ pub fn may_hide_log(cache: &SimulatedDevice) -> bool {
     cache.unreadable().any(|place| !is_harmless(&place))
 }
 
-/// Where the parts of the log stand, each in the order of writing.
+/// The places of the parts of the log, each in the order of writing.
 #[derive(Default)]
 struct LogPlaces {
     journal: Vec<u64>,
@@ -121,7 +121,7 @@ impl LogPlaces {
         places
     }
 
-    /// Notes the blocks of the journal, and gives the newest generation of each segment that it tells of.
+    /// Adds the blocks of the journal, and returns the newest recorded generation of each segment.
     fn read_journal(
         &mut self,
         cache: &SimulatedDevice,

@@ -2,8 +2,8 @@
 
 use std::process::Command;
 
-/// The first seed of a series: what `KICKCACHE_SEED` says, else a number made from the commit that is checked out,
-/// so that every commit tries seeds of its own and anybody can play them again; else 0.
+/// The first seed of a series: the value of `KICKCACHE_SEED`, else a number made from the commit that is checked out,
+/// so that every commit tries new seeds, which can be played again; else 0.
 pub fn first_seed() -> u64 {
     of_environment().or_else(of_commit).unwrap_or(0)
 }

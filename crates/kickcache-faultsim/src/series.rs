@@ -1,4 +1,4 @@
-//! Many runs, side by side: runs share nothing.
+//! Many runs in parallel threads: runs share no state.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -9,9 +9,10 @@ use crate::plan::PlanKind;
 use crate::report::{Failure, Summary};
 use crate::run::run_seed;
 
-/// A run takes a fraction of a second. One that takes this long goes round in the engine, where nothing can end it.
+/// A run takes a fraction of a second. If a run takes this long, the engine is in an endless loop, which the simulation
+/// cannot end.
 const RUN_TIME_MAX: Duration = Duration::from_secs(180);
-/// How often the watch looks.
+/// How often the watch checks.
 const WATCH_EVERY: Duration = Duration::from_millis(100);
 
 /// Which seeds are played.
@@ -31,14 +32,14 @@ pub struct Series {
     pub plans: PlanKind,
 }
 
-/// What came of a series.
+/// The results of a series.
 #[derive(Debug, Default)]
 pub struct Outcome {
     /// Runs that were played.
     pub runs: u64,
-    /// What they did, those that failed left out.
+    /// The sum of their counts, without failed runs.
     pub total: Summary,
-    /// What went wrong, by seed.
+    /// The failures, by seed.
     pub failures: Vec<Failure>,
 }
 

@@ -1,4 +1,5 @@
-//! What the simulation puts to the test: the real engine, or in its own tests a stand-in with known faults.
+//! The interface of the code under test: the real engine, or in the simulation's own tests a substitute with known
+//! flaws.
 
 use kickcache_engine::cache_engine::CacheEngine;
 use kickcache_engine::config::{EngineSettings, VolumeSettings};
@@ -14,12 +15,12 @@ use crate::content::Block;
 use crate::device::SimulatedDevice;
 use crate::superblock::superblock;
 
-/// An engine, or what stands in for it, with what a simulation must know beyond its boundary.
+/// An engine, or a substitute, with the functions that a simulation needs in addition to the engine's interface.
 pub trait Subject: CacheEngine + Sized {
-    /// Whether requests go on while the device of another volume is in trouble.
+    /// Whether requests continue while the device of another volume is in trouble.
     const KEEPS_NEIGHBOURS: bool;
 
-    /// Whether it outlives origins that lose what they had not flushed.
+    /// Whether it survives origins that lose unflushed data.
     const OUTLIVES_RESTARTS: bool;
 
     /// Whether its cache device has a superblock, and can grow.
@@ -40,22 +41,22 @@ pub trait Subject: CacheEngine + Sized {
         settings: EngineSettings,
         volumes: &[VolumeSettings],
     ) -> Result<Self, String>;
-    /// Whether a cache device says that it is in service.
+    /// The service mark of a cache device.
     ///
     /// # Errors
     /// A sentence.
     fn service(cache: &SimulatedDevice) -> Result<ServiceMark, String>;
-    /// Puts on a cache device whether it is in service, durably and outside of any run.
+    /// Stores the service mark on a cache device, durably and outside of any run.
     ///
     /// # Errors
     /// A sentence.
     fn set_service(cache: &mut SimulatedDevice, mark: ServiceMark) -> Result<(), String>;
-    /// Puts on a cache device what a stopped engine has to say of its journal, durably and outside of any run.
+    /// Stores a stopped engine's record of its journal on a cache device, durably and outside of any run.
     ///
     /// # Errors
     /// A sentence.
     fn note_journal(&self, cache: &mut SimulatedDevice) -> Result<(), String>;
-    /// The blocks of which the log says that the origins have them: volume, block and checksum.
+    /// The clean blocks according to the log: volume, block and checksum.
     fn clean_blocks(&self) -> Vec<(VolumeId, BlockIndex, Checksum)>;
     /// See [`Engine::check`].
     fn check(&self);

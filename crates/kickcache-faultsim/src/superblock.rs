@@ -6,7 +6,7 @@ use kickcache_engine::units::ByteExtent;
 
 use crate::device::SimulatedDevice;
 
-/// What both copies say together.
+/// The superblock, decoded from both copies.
 pub(crate) fn superblock(cache: &SimulatedDevice) -> Result<Superblock, Error> {
     let [first, second] = copies(cache);
     Superblock::decode([&first, &second], cache.size())

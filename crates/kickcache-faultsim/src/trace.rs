@@ -1,4 +1,4 @@
-//! What happened in a run: a hash of it always, lines of text on demand.
+//! The events of a run: always as a hash, on request also as lines of text.
 
 use kickcache_engine::time::Instant;
 
@@ -39,7 +39,7 @@ impl Trace {
         self.hash = (self.hash ^ number).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(29);
     }
 
-    /// The hash of everything so far.
+    /// The hash of all events so far.
     pub fn hash(&self) -> u64 {
         self.hash
     }

@@ -1,4 +1,4 @@
-//! What a run notes to judge errors by.
+//! State that a run records to judge errors.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use kickcache_engine::units::{BlockIndex, VolumeId};
 
 use crate::workload::Ask;
 
-/// Notes of a run.
+/// Records of a run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Watched {
     /// The cache device has been out of service.

@@ -1,4 +1,4 @@
-//! What clients ask for: mixed sizes and alignments, hot spots, sequential streams.
+//! The requests of clients: mixed sizes and alignments, hot spots, sequential streams.
 
 use kickcache_engine::request::{Durability, Operation, Unmap};
 use kickcache_engine::time::Duration;

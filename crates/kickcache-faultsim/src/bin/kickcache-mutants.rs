@@ -11,8 +11,9 @@ use kickcache_faultsim::series::{Outcome, Series, play};
 /// Twice the seeds of the gate.
 const COUNT: u64 = 4_000;
 
-/// The first seed, if `KICKCACHE_SEED` sets no other. It does not depend on the commit: a dozen flaws take 1,000 seeds or more on
-/// average, and with seeds of its own one commit in three would miss one of them by chance.
+/// The first seed, unless `KICKCACHE_SEED` sets another. It does not depend on the commit: a dozen flaws take 1,000
+/// seeds or more on average. If each commit had its own seeds, one commit in three would miss one of these flaws by
+/// chance.
 const FIRST_SEED: u64 = 420_420;
 
 fn hunt(mutant: Mutant, count: u64) -> Outcome {
