@@ -1,4 +1,4 @@
-//! Blocks that reclaim carries on, and batches that fail under them.
+//! Blocks that reclaim moves, and batches of moved blocks that fail.
 
 #![expect(clippy::unwrap_used, reason = "helpers of a test may fail by a panic")]
 
@@ -10,12 +10,12 @@ use crate::stage::{Stage, blocks, dirty_plan};
 
 const VOLATILE: Operation = Operation::Write(Durability::Volatile);
 
-/// A clean block, the only live one of its segment in the main queue, of which an older copy stands in another segment that
-/// is full of live blocks.
+/// Returns a stage with a clean block that is the only live block of its segment in the main queue, and has an older
+/// copy in another segment full of live blocks.
 fn with_an_older_copy(seed: u64) -> Stage {
     let mut stage = Stage::with(dirty_plan(seed), seed);
     assert_eq!(stage.open(), Phase::Running);
-    // What is written twice stands in the main queue, and what is read often there stays in its place.
+    // Blocks that were written twice are in the main queue, and blocks that are read often keep their place there.
     (1..3).for_each(|version| stage.write(blocks(0, 14), version + 1).unwrap());
     stage.write(blocks(100, 13), 3).unwrap();
     stage.flush().unwrap();
@@ -27,8 +27,8 @@ fn with_an_older_copy(seed: u64) -> Stage {
     stage
 }
 
-/// The copy of the block is lost with its batch, and stands in the next one; the segment that it left is opened again; and
-/// the power fails before the next batch is durable.
+/// The copy of the block is lost with its batch, and stored in the next batch; its old segment is opened again; and the
+/// power fails before the next batch is durable.
 #[test]
 fn a_failed_batch_does_not_restore_an_older_copy() {
     let mut carried = 0;

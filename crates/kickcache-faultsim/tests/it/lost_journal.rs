@@ -1,6 +1,6 @@
-//! Blocks of the journal that were durable and are gone: zeroes stand there, as after a stray write. Without them nobody
-//! knows which segments count, nor which blocks are void, so that the device is refused until a tool goes on with what is
-//! left.
+//! Blocks of the journal that were durable are lost: the device has zeroes there, as after a stray write. Without them,
+//! recovery cannot determine which segments count and which blocks are void. So the device is refused until the
+//! administrator accepts the loss with a tool.
 
 #![expect(clippy::unwrap_used, reason = "a test may fail by a panic")]
 
@@ -63,19 +63,19 @@ fn a_lost_journal_is_refused_after_kill_and_stop() {
     stopped.stop();
     stopped.kill();
     let opened = "its journal, which does not say that segment 0 was opened";
-    // The superblock knows of a stop.
+    // The superblock records a stop.
     for (mut stage, part) in [(killed, opened), (stopped, "its journal, of which nothing is left,")] {
         let all: Vec<u64> = journal(&stage).into_iter().map(|(_, place)| place).collect();
         assert!(all.len() > 1, "{all:?}");
         wipe(&mut stage, all);
         check_refused(&mut stage, part);
         stage.go_on_with_what_is_left();
-        // All that was dirty is, and still dirty: nobody knows what was cleaned since.
+        // All dirty blocks are still dirty, because no record shows which were cleaned since.
         assert_eq!(stage.open(), Phase::Running);
         assert_eq!(stage.read_all(100), vec![2; 100]);
         assert!(stage.dirty() == 100, "{} are dirty", stage.dirty());
         stage.kill();
-        // What is written from now on is not mixed up with what stood there.
+        // New writes are not confused with the old content of the log.
         assert_eq!(stage.open(), Phase::Running);
         stage.write(blocks(0, 40), 7).unwrap();
         stage.flush().unwrap();
@@ -139,7 +139,7 @@ fn unreadable_used_segments_are_not_treated_as_never_written() {
     }
 }
 
-/// Where a journal says which segments were opened, others may be unreadable.
+/// If the journal lists the opened segments, other segments may be unreadable.
 #[test]
 fn a_bad_spot_in_a_never_opened_segment_is_tolerated() {
     let mut stage = Stage::dirty_segments();
@@ -158,7 +158,7 @@ fn a_new_unwritten_cache_device_is_not_missed() {
     }
 }
 
-/// Each block of the journal of which a newer one says that it was durable.
+/// Each journal block that a newer one declares durable.
 #[test]
 fn a_block_of_the_journal_that_is_missing_is_refused() {
     let stage = long_life();
@@ -174,7 +174,7 @@ fn a_block_of_the_journal_that_is_missing_is_refused() {
     }
 }
 
-/// Nothing behind it says that it was durable; what it opened does.
+/// No later block declares it durable; the segment that it opened proves that it existed.
 #[test]
 fn a_lost_newest_journal_block_is_detected_by_its_segment() {
     let mut stage = long_life();
@@ -189,7 +189,7 @@ fn a_lost_newest_journal_block_is_detected_by_its_segment() {
     assert!(matches!(phase, Phase::Failed(Error::Rotted { .. })), "{phase:?}");
 }
 
-/// The last checkpoint knows what all of them said.
+/// The last checkpoint contains the effect of all records.
 #[test]
 fn records_before_the_last_checkpoint_are_not_missed() {
     let mut stage = long_life();

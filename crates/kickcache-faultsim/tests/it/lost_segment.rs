@@ -1,5 +1,5 @@
-//! Segments that were durable and are gone: zeroes stand there, summary included, as after a discard, or in a file that was
-//! cut short and extended. Nothing in them says what they held; the newest checkpoint does.
+//! Segments that were durable are lost: they contain zeroes, summary included, as after a discard, or in a file that
+//! was truncated and extended. They hold no trace of their blocks; the newest checkpoint lists these.
 
 #![expect(clippy::unwrap_used, reason = "a test may fail by a panic")]
 
@@ -26,7 +26,7 @@ fn stopped() -> Stage {
     stage
 }
 
-/// The newest checkpoint chunk, with its place: it tells of all segments.
+/// The newest checkpoint chunk, with its place: it describes all segments.
 fn chunk(stage: &Stage) -> (JournalBlock, u64) {
     let geometry = stage.geometry();
     let decode = |place: u64| match &stage.devices.cache.blocks()[usize::try_from(place).unwrap()] {
@@ -83,7 +83,7 @@ fn a_lost_segment_is_refused_after_a_stop() {
     }
 }
 
-/// The end of a segment, its summary and the batches before it: no header behind them says that something is missing.
+/// The end of a segment, its summary and the batches before it: no later header shows that they are missing.
 #[test]
 fn the_end_of_a_segment_is_missed() {
     let (segment, places) = in_use(&stopped()).swap_remove(1);
@@ -103,7 +103,8 @@ fn a_checkpoint_reveals_a_lost_segment_after_a_kill() {
     check_refused(&mut stage, segment);
 }
 
-/// A checkpoint of an older program does not say what was written; that the first block was a header it shows.
+/// A checkpoint of an older program does not record the number of written blocks; it shows that the first block was a
+/// header.
 #[test]
 fn a_lost_segment_is_detected_in_an_old_checkpoint() {
     let older = || {
@@ -126,7 +127,7 @@ fn a_lost_segment_is_detected_in_an_old_checkpoint() {
     }
 }
 
-/// What only a torn write can have left is no loss.
+/// A gap that a torn write can explain is not treated as a loss.
 #[test]
 fn undurable_segments_are_not_missed() {
     for seed in 0..20 {
@@ -144,7 +145,7 @@ fn undurable_segments_are_not_missed() {
     }
 }
 
-/// Nothing but the superblocks is left.
+/// Wipes all except the superblocks.
 fn wipe_all(stage: &mut Stage) {
     let geometry = stage.geometry();
     let end = stage.devices.cache.size() / BLOCK_SIZE;
@@ -171,7 +172,7 @@ fn a_device_with_only_its_superblocks_is_refused() {
     }
 }
 
-/// What is in front of the last checkpoint says the same: one that rots is not missed.
+/// The checkpoint before the last one has the same content: if the last one is lost, the loss is not detected.
 #[test]
 fn the_last_checkpoint_of_a_stop_is_not_missed_alone() {
     let mut stage = stopped();

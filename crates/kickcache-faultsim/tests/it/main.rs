@@ -1,4 +1,4 @@
-//! The gate: many seeds of the fault simulation, and proof that it would find what it looks for.
+//! The gate: many seeds of the fault simulation, and a proof that it detects planted flaws.
 
 mod carried;
 mod gate;

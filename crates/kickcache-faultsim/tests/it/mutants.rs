@@ -1,4 +1,4 @@
-//! The engine is built a second time with flaws in it, each of which the gate's seeds, or as many again, must find.
+//! The engine is built a second time with planted flaws. The gate's seeds, or as many again, must find each flaw.
 
 use std::process::Command;
 

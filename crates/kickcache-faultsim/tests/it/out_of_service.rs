@@ -1,4 +1,4 @@
-//! A cache device that went out of service: what is on record, and what its origins hold by then.
+//! A cache device out of service: its record, and the content of its origins at that time.
 
 #![expect(clippy::unwrap_used, reason = "helpers of a test may fail by a panic")]
 
@@ -17,7 +17,7 @@ use crate::stage::{Stage, VOLUME, blocks, dirty_plan, plan};
 
 const VOLATILE: Operation = Operation::Write(Durability::Volatile);
 
-/// The cache device takes no writes any more; the host remembers, or does not.
+/// The cache device fails all writes; the host makes a record, or fails to.
 fn refuse_writes(stage: &mut Stage, note: u64) {
     let outage = refusal(stage);
     stage.set_faults(Faults { note, ..Faults::default() }, vec![outage]);
@@ -45,7 +45,7 @@ fn a_device_out_of_service_never_returns_to_service() {
     let until = stage.now().plus(Duration::from_millis(20));
     let outage = Outage { device: Device::Cache, trouble: Trouble::Refuses, from: stage.now(), until };
     stage.set_faults(Faults::default(), vec![outage]);
-    // The device takes writes again long before the last of its errors is forgotten.
+    // The device accepts writes again long before the last of its errors stops counting.
     for version in 3..60 {
         stage.write(blocks(0, 8), version).unwrap();
         stage.pass(1);
@@ -67,7 +67,7 @@ fn a_device_out_of_service_never_returns_to_service() {
 /// No write is acknowledged that a restart with the same device would undo.
 #[test]
 fn writes_fail_without_any_possible_record() {
-    // A mark whose write fails may stand there all the same, and so may a note.
+    // A mark may be stored although its write fails, and so may a record of the host.
     let records: Vec<_> = (2..60).map(fail_while_nothing_can_be_put_on_record).collect();
     assert!(records.contains(&(ServiceMark::InService, None)), "{records:?}");
 }
@@ -111,7 +111,7 @@ fn failed_requests_succeed_once_the_record_exists() {
     assert_eq!(stage.read_all(8), vec![41; 8]);
 }
 
-/// A device that answers nothing is no reason to wait for ever: the host remembers after five seconds.
+/// If a device is silent, the engine does not wait for ever: the host makes the record after five seconds.
 #[test]
 fn a_silent_device_is_put_on_record_by_the_host() {
     let mut stage = Stage::new(Mode::WriteThrough, 4);
@@ -150,7 +150,7 @@ fn a_volume_is_complete_only_when_its_origin_has_flushed() {
         let origin = Device::Origin(VOLUME);
         let short = Outage { device: origin, trouble: Trouble::Refuses, from: stage.now(), until };
         stage.set_faults(Faults::default(), vec![refusal(&stage), short]);
-        // Writeback fails, and rests for a second: nothing but the next write brings the blocks to the origin.
+        // Writeback fails and pauses for a second, so that only the next write stores the blocks on the origin.
         assert!(stage.write(blocks(0, 4), 3).is_err() && is_out(&stage));
         stage.pass(20);
         stage.write(blocks(0, 4), 3).unwrap();
@@ -167,7 +167,7 @@ fn a_volume_is_complete_only_when_its_origin_has_flushed() {
     assert!(complete > 0, "the host never heard that the volume is complete");
 }
 
-/// What a discard made the cache forget is neither there nor not until that is on record: an error, and no older data.
+/// A discard dropped blocks, and the record of that is not durable: a read returns an error, and no older data.
 #[test]
 fn an_unrecorded_discard_reveals_no_older_data() {
     let mut seen = 0;
@@ -208,7 +208,8 @@ fn write_through_dirty_blocks(stage: &mut Stage, version: u64) {
     assert!(seen_dirty > 0, "nothing was ever dirty");
 }
 
-/// What a write through the log put there is dirty until the origin has it, and lost to nobody: it was not acknowledged.
+/// A block of a write-through write is dirty in the log until the origin has it. If the device fails, this block is not
+/// lost: the write was not acknowledged.
 #[test]
 fn a_write_in_flight_is_not_lost_with_the_device() {
     let mut stage = Stage::new(Mode::WriteThrough, 7);

@@ -1,4 +1,4 @@
-//! Writes that an origin refuses: what the log keeps of them, now and after a restart, and what neighbours notice.
+//! Writes that an origin refuses: the copies in the log, before and after a restart, and the effect on other volumes.
 
 #![expect(clippy::unwrap_used, reason = "helpers of a test may fail by a panic")]
 
@@ -33,7 +33,8 @@ fn a_refused_write_through_the_log_leaves_no_dirty_blocks() {
         trouble_at_the_origin(&mut stage, trouble);
         assert_eq!(stage.write(blocks(0, 16), 3), Err(errno));
         assert_eq!(stage.dirty(), 0);
-        // Some of its sectors may have reached the origin: whole blocks here, so that each is one of the two.
+        // The origin may have stored some of its sectors: whole blocks here, so that each block has the old or the new
+        // content.
         let before: Vec<_> = (8..16).map(|block| stage.on_origin(block)).collect();
         stage.kill();
         assert_eq!((stage.open(), stage.dirty()), (Phase::Running, 0));
@@ -59,8 +60,8 @@ fn an_earlier_dirty_block_survives_a_refused_write() {
     assert_eq!(versions(&mut stage, 4), before);
 }
 
-/// Past its dirty limit a volume whose origin refuses everything has its errors at once, its dirty blocks can still be
-/// written over, and it fills the log no further.
+/// If a volume beyond its dirty limit has an origin that refuses all writes, its writes fail at once, its dirty blocks
+/// can still be overwritten, and it uses no more of the log.
 #[test]
 fn beyond_its_limit_a_refusing_origin_fails_writes_at_once() {
     for trouble in [Trouble::Refuses, Trouble::Full] {
@@ -85,7 +86,8 @@ fn beyond_its_limit_a_refusing_origin_fails_writes_at_once() {
     }
 }
 
-/// Reads beside a write that the origin will refuse see what was there before, or what stays; never what goes again.
+/// Reads during a write that the origin will refuse return the earlier data, or data that stays; never data that is
+/// removed later.
 #[test]
 fn refused_writes_are_never_visible() {
     let mut seen = 0;
@@ -104,7 +106,7 @@ fn refused_writes_are_never_visible() {
         let found: Vec<_> = reads.into_iter().map(|id| stage.finish(id).unwrap().blocks[0].clone()).collect();
         let id = stage.ask(Operation::Read, blocks(0, 1), 0);
         let last = stage.finish(id).unwrap().blocks[0].version(VOLUME, 0);
-        // A refused write may have left some of its sectors, but all of them only if they stay.
+        // A refused write may have stored some of its sectors. If it stored all sectors, they must stay.
         let newer = found.iter().position(|block| block.version(VOLUME, 0) == Some(3));
         assert!(newer.is_none() || last == Some(3), "seed {seed}: read {newer:?} gave what is gone");
         seen += u32::from(found.len() > 2);
@@ -112,7 +114,7 @@ fn refused_writes_are_never_visible() {
     assert!(seen > 10);
 }
 
-/// Two volumes on one device; the origin of one says nothing at all.
+/// Two volumes on one device; the origin of one is silent.
 #[test]
 fn a_silent_origin_keeps_no_neighbour() {
     let mut plan = plan(Mode::WriteBack, 5);
@@ -124,7 +126,7 @@ fn a_silent_origin_keeps_no_neighbour() {
     trouble_at_the_origin(&mut stage, Trouble::Silent);
     let mut waiting = Vec::new();
     for round in 0..300 {
-        // The silent one: reads that miss, writes anywhere, whether they end or not.
+        // The volume with the silent origin: reads that miss, and writes anywhere, whether they end or not.
         waiting.push(stage.ask(Operation::Read, blocks(round * 13 % 4_000, 4), 0));
         waiting.push(stage.ask(VOLATILE, blocks(round * 17 % 4_000, 8), 2));
         let began = stage.now();

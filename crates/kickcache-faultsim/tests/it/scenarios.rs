@@ -1,5 +1,5 @@
-//! What went wrong in other caches, each as a test of its own; the source of each is named beside it.
-//! Those that can only be seen from outside are listed in `docs/dev/testing.md`.
+//! Faults of other caches, each as a test; a comment names the source of each. `docs/dev/testing.md` lists the faults
+//! that are only visible from outside of the engine.
 
 use kickcache_engine::config::Mode;
 use kickcache_engine::device::Device;
@@ -30,7 +30,7 @@ fn errors(read: u64, write: u64, flush: u64) -> Rates {
     Rates { read, write, flush, ..Rates::default() }
 }
 
-/// ocf#519, open-cas#832: the mark that says valid reached the device before the data.
+/// ocf#519, open-cas#832: the mark that declares data valid reached the device before the data.
 #[test]
 fn a_header_that_outlives_its_data_brings_no_garbage() {
     for seed in 0..60 {
@@ -65,7 +65,7 @@ fn a_cut_at_any_step_of_a_stop_is_lossless() {
     }
 }
 
-/// ocf#617: the mapping of an earlier cache is taken over by a new one.
+/// ocf#617: a new cache takes over the mapping of an earlier cache.
 #[test]
 fn a_reformatted_device_has_no_old_blocks() {
     let mut stage = Stage::new(Mode::WriteBack, 1);
@@ -111,7 +111,8 @@ fn a_cache_is_warm_after_a_power_cut() {
     assert!(counters.hit_blocks >= 190, "{counters:?}");
 }
 
-/// open-cas#1650: both copies of the metadata were being written when the power went off. A stop writes them, one after the other.
+/// open-cas#1650: both copies of the metadata were being written when the power failed. A stop writes one after the
+/// other.
 #[test]
 fn serving_does_not_write_the_superblock() {
     let mut stage = Stage::new(Mode::WriteBack, 4);
@@ -144,7 +145,7 @@ fn a_superblock_of_two_generations_is_either_of_them() {
         let mut new = old.clone();
         new.add_volume("late", 4 << 20, "another").unwrap();
         new.epoch += 1;
-        // Nothing is written; the first copy is on its way; it is durable; and the second is on its way too.
+        // Nothing is written; the first copy is being written; it is durable; the second copy is being written too.
         let steps = seed % 4;
         for (copy, offset) in (0..).zip(SUPERBLOCK_OFFSETS).take(usize::try_from(steps.div_ceil(2)).unwrap())
         {
@@ -161,8 +162,8 @@ fn a_superblock_of_two_generations_is_either_of_them() {
     }
 }
 
-/// open-cas#253, #311: after an upgrade, dirty data is stuck behind a version mismatch. Another version is refused,
-/// and nothing is written.
+/// open-cas#253, #311: after an upgrade, a version mismatch makes dirty data inaccessible. Here another version is
+/// refused, and the device is not changed.
 #[test]
 fn another_format_version_is_refused_by_a_sentence() {
     let mut bytes = Superblock::new([1; 16], 8 << 20).unwrap().encode();
@@ -196,7 +197,7 @@ fn the_journal_goes_round_and_is_read_back() {
     let mut stage = Stage::new(Mode::WriteAround, 5);
     let mut checkpoints = 0;
     for version in 2..62 {
-        // What is read is cached, what is written around the log becomes *gone*: records, and nothing else.
+        // Read blocks are cached; blocks that are written around the log cause *gone* records, and no other writes.
         for start in (0..1024).step_by(64) {
             let read = stage.ask(Operation::Read, blocks(start, 64), 0);
             stage.finish(read).unwrap();
@@ -215,8 +216,8 @@ fn the_journal_goes_round_and_is_read_back() {
     assert_eq!(stage.read_all(1024), vec![61; 1024]);
 }
 
-/// The newest checkpoint is gone, as on a device that lied about a flush: the journal reaches back to the one before,
-/// and is nearly full.
+/// The newest checkpoint is lost, as on a device that lied about a flush: the journal reaches back to the previous
+/// checkpoint, and is nearly full.
 #[test]
 fn a_journal_without_its_newest_checkpoint_is_used_or_refused() {
     let mut stage = Stage::new(Mode::WriteAround, 31);
@@ -259,7 +260,7 @@ fn newest_checkpoint(stage: &Stage) -> Option<u64> {
     all.filter_map(start_of).max().map(|(_, block)| block)
 }
 
-/// A promote of more than there are pages for, beside others.
+/// A promote that needs more pages than there are, together with other requests.
 #[test]
 fn a_promote_waits_for_memory() {
     let mut plan = plan(Mode::WriteBack, 30);
@@ -309,7 +310,7 @@ fn places_beyond_4_gib_keep_their_bytes() {
     assert_eq!(stage.on_origin(place), Some(2));
 }
 
-/// ceph#42555: when an old place is emptied, the entry of the newer copy goes.
+/// ceph#42555: when an old place is emptied, the entry of the newer copy is removed.
 #[test]
 fn reclaim_of_an_old_copy_leaves_the_newer_one() {
     let mut stage = Stage::new(Mode::WriteBack, 8);
@@ -391,7 +392,8 @@ fn a_clean_volume_continues_without_its_cache_device() {
     assert_eq!(stage.on_origin(0), Some(39));
 }
 
-/// The other half of the promise: dirty data that cannot be read is an error, never what the origin has.
+/// The other half of the promise: a read of dirty data that is unreadable returns an error, never the older data of the
+/// origin.
 #[test]
 fn reads_of_dirty_blocks_fail_without_the_cache_device() {
     let mut stage = Stage::new(Mode::WriteBack, 11);
@@ -402,7 +404,7 @@ fn reads_of_dirty_blocks_fail_without_the_cache_device() {
     assert_eq!(stage.flush(), Err(Errno::Io));
 }
 
-/// A write of a part of a dirty block is lost on its way into the log: the rest of the block is still there.
+/// A write of a part of a dirty block is lost before it is in the log: the rest of the block is unchanged.
 #[test]
 fn a_lost_write_leaves_the_overwritten_dirty_block() {
     let mut stage = Stage::new(Mode::WriteBack, 26);
@@ -418,8 +420,8 @@ fn a_lost_write_leaves_the_overwritten_dirty_block() {
     }
 }
 
-/// A write is superseded while it is on its way into the log, and lost; so is what superseded it: it is acknowledged by
-/// neither.
+/// A write that is being logged is superseded and lost, and so is the superseding write: neither may be acknowledged by
+/// the other.
 #[test]
 fn a_superseding_write_is_acknowledged_only_once_stored() {
     let mut stage = Stage::new(Mode::WriteBack, 29);
@@ -444,7 +446,7 @@ fn a_superseding_write_is_acknowledged_only_once_stored() {
     }
 }
 
-/// The same when the cache device is gone altogether: the rest of the block cannot be had, so that the write fails.
+/// The same if the whole cache device is missing: the rest of the block is unreadable, so that the write fails.
 #[test]
 fn a_partial_dirty_block_is_unwritable_without_the_cache_device() {
     let mut stage = Stage::new(Mode::WriteBack, 27);
@@ -471,7 +473,7 @@ fn writes_waiting_for_memory_do_not_wake_each_other_forever() {
     ids.into_iter().for_each(|id| drop(stage.finish(id).unwrap()));
 }
 
-/// A write of 32 MiB may come to a cache of 8 MiB.
+/// A client may write 32 MiB to a cache of 8 MiB.
 #[test]
 fn a_write_larger_than_the_cache_is_stored_whole() {
     for mode in [Mode::WriteBack, Mode::WriteThrough, Mode::WriteAround] {
@@ -512,7 +514,7 @@ fn a_flipped_bit_in_a_dirty_block_is_an_error() {
     stage.write(blocks(0, 4), 3).unwrap();
 }
 
-/// A torn write leaves the older copy; rot of what was durable must not, in this life and in the next.
+/// A torn write leaves the older copy; rot of durable data must not, in this life and in the next.
 #[test]
 fn a_corrupt_dirty_block_after_a_kill_is_an_error() {
     let mut stage = Stage::written_twice(40);
@@ -525,7 +527,7 @@ fn a_corrupt_dirty_block_after_a_kill_is_an_error() {
     }
 }
 
-/// Nobody knows which blocks it named; a header that was torn, and one that nothing says was durable, is none.
+/// The header's list of blocks is lost. A torn header, or one that no structure declares durable, is not a header.
 #[test]
 fn a_header_that_rotted_after_a_kill_is_refused() {
     let mut stage = Stage::written_twice(40);
@@ -553,7 +555,7 @@ fn a_corrupt_clean_block_after_a_kill_is_healed() {
     assert_eq!(stage.status().volumes[0].counters.healed_blocks, 1);
 }
 
-/// The write failed, and the block was written elsewhere: the damaged copy in the first place is nobody's.
+/// The write failed, and the block was written elsewhere: the damaged copy in the first place is unused.
 #[test]
 fn a_failed_write_is_not_reported_as_corruption() {
     for seed in 0..40 {
@@ -575,15 +577,15 @@ fn a_failed_write_is_not_reported_as_corruption() {
     }
 }
 
-/// Data that was written together stands together, across the ends of batches and, up to a 16th of one, of segments: where these are
-/// small, one stretch in eight takes two reads.
+/// Data that was written together is adjacent in the log, across the ends of batches and, up to a 16th of a batch, of
+/// segments: if these are small, one stretch in eight takes two reads.
 #[test]
 fn blocks_written_together_are_one_read() {
     assert_eq!(reads_of_1024_stretches(2 << 30), 1_024);
     assert!(reads_of_1024_stretches(512 << 20) <= 1_024 + 1_024 / 8);
 }
 
-/// Reads of a cache device of this size for 1,024 stretches of 64 KiB, each of which was written in one piece.
+/// Reads of a cache device of this size for 1,024 stretches of 64 KiB, each written by one request.
 fn reads_of_1024_stretches(cache_size: u64) -> u64 {
     let mut plan = dirty_plan(31);
     (plan.cache_size, plan.origin_sizes) = (cache_size, vec![64 << 20]);
@@ -603,7 +605,8 @@ fn reads_of_1024_stretches(cache_size: u64) -> u64 {
     stage.status().counters.reads - before
 }
 
-/// Damage in every segment: none can be emptied any more, and writes do not wait for that. What was damaged stays an error.
+/// Damage in every segment: no segment can be emptied, and writes do not wait for that. Reads of damaged blocks still
+/// fail.
 #[test]
 fn writes_go_on_with_a_cache_full_of_damage() {
     let mut stage = Stage::with(dirty_plan(30), 30);
@@ -635,8 +638,8 @@ fn a_write_too_large_for_the_damaged_cache_bypasses_it() {
     }
 }
 
-/// Found by the simulator, seed 110005854: writeback carried a clean block along between two dirty ones, over a write that
-/// was on its way past a cache out of service.
+/// Found by the simulator, seed 110005854: writeback included a clean block between two dirty ones, over a write in
+/// flight past a cache device out of service.
 #[test]
 fn writeback_keeps_newer_writes_past_a_failed_cache() {
     for steps in 0..12 {
@@ -683,7 +686,7 @@ fn a_slow_cache_device_stays_in_service() {
     assert_eq!(stage.read(80), Ok(10));
 }
 
-/// riffle#591: a full file system below the cache is taken for corruption.
+/// riffle#591: a full file system below the cache is treated as corruption.
 #[test]
 fn a_full_cache_device_is_lossless_and_does_not_block() {
     for mode in [Mode::WriteThrough, Mode::WriteBack] {
@@ -714,7 +717,7 @@ fn a_discard_of_a_whole_volume_is_few_submissions() {
     assert_eq!(stage.status().volumes[0].cached_blocks, 0);
 }
 
-/// Early NVMe drivers: a flush is sent beside the data, and ends first.
+/// Early NVMe drivers: a flush is sent together with the data, and ends first.
 #[test]
 fn a_flush_covers_every_write_that_was_acknowledged_before_it() {
     for seed in 0..60 {
@@ -733,7 +736,7 @@ fn a_flush_covers_every_write_that_was_acknowledged_before_it() {
     }
 }
 
-/// A device that fails while the log is read back: nothing is changed, and the next start finds everything.
+/// A device fails while the log is read back: no data is changed, and the next start finds all data.
 #[test]
 fn a_failed_recovery_changes_no_data() {
     let mut stage = Stage::new(Mode::WriteBack, 17);
@@ -747,7 +750,7 @@ fn a_failed_recovery_changes_no_data() {
     assert_eq!(stage.read_all(32), vec![2; 32]);
 }
 
-/// An origin that is gone for a while: dirty data waits for it.
+/// An origin is missing for a while: dirty data waits for it.
 #[test]
 fn dirty_data_waits_for_an_origin_that_is_gone() {
     let mut stage = Stage::new(Mode::WriteBack, 18);

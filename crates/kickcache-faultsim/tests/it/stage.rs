@@ -49,7 +49,7 @@ pub(crate) struct Stage {
 const LATENCY: Latency =
     Latency { base: Duration::from_micros(50), mean: Duration::from_micros(20), stall_permille: 0 };
 
-/// What [`Stage::new`] plays, to be changed.
+/// The plan of [`Stage::new`], for tests that change it.
 pub(crate) fn plan(mode: Mode, seed: u64) -> Plan {
     let mut plan = Plan::draw(PlanKind::Any, &mut Random::new(seed));
     plan.cache_size = 8 << 20;
@@ -70,7 +70,7 @@ pub(crate) fn plan(mode: Mode, seed: u64) -> Plan {
     plan
 }
 
-/// The same in write-back, with limits so high that nothing is written back by itself.
+/// The same in write-back, with limits so high that the engine starts no writeback by itself.
 pub(crate) fn dirty_plan(seed: u64) -> Plan {
     let mut plan = plan(Mode::WriteBack, seed);
     let volume = &mut plan.volumes[0];
@@ -146,7 +146,7 @@ impl Stage {
         self.now
     }
 
-    /// What goes wrong from here on.
+    /// Sets the faults from here on.
     pub(crate) fn set_faults(&mut self, faults: Faults, outages: Vec<Outage>) {
         self.host.as_mut().unwrap().set_faults(faults, outages);
     }
@@ -177,7 +177,7 @@ impl Stage {
         }
     }
 
-    /// The next thing happens; `false` if nothing ever will.
+    /// Processes the next event; `false` if there will be none.
     pub(crate) fn step(&mut self) -> bool {
         self.pump();
         let timeout = self.engine().poll_timeout();
@@ -200,7 +200,7 @@ impl Stage {
         true
     }
 
-    /// Lets things happen until something holds.
+    /// Processes events until a condition holds.
     pub(crate) fn until(&mut self, holds: impl Fn(&Stage) -> bool) {
         for _ in 0..2_000_000 {
             self.pump();
@@ -226,12 +226,12 @@ impl Stage {
         }
     }
 
-    /// Asks for something; a write is of a version.
+    /// Submits a request; a write has a version.
     pub(crate) fn ask(&mut self, operation: Operation, extent: ByteExtent, version: Version) -> RequestId {
         self.ask_of(VOLUME, operation, extent, version)
     }
 
-    /// The same of another volume.
+    /// The same for another volume.
     pub(crate) fn ask_of(
         &mut self,
         volume: VolumeId,
@@ -292,7 +292,7 @@ impl Stage {
         (0..blocks).map(|block| self.read(block).unwrap()).collect()
     }
 
-    /// What the origin holds.
+    /// The version of a block on the origin.
     pub(crate) fn on_origin(&self, block: u64) -> Option<Version> {
         self.devices.origins[0].blocks()[usize::try_from(block).unwrap()].version(VOLUME, block)
     }
@@ -316,7 +316,8 @@ impl Stage {
         self.ended.clear();
     }
 
-    /// Two versions of some blocks and one of another, all flushed, one write more, which says so, and a kill.
+    /// Two versions of some blocks and one of another, all flushed, one more write with a header that declares them
+    /// durable, and a kill.
     pub(crate) fn written_twice(seed: u64) -> Stage {
         let mut stage = Stage::with(dirty_plan(seed), seed);
         assert_eq!(stage.open(), Phase::Running);
@@ -349,7 +350,7 @@ impl Stage {
         Geometry::for_device(self.plan.cache_size).unwrap()
     }
 
-    /// Every block of the cache device of which the bytes are as this says.
+    /// The places of the blocks of the cache device that satisfy the predicate.
     pub(crate) fn places(&self, is_wanted: impl Fn(u64, &[u8]) -> bool) -> Vec<u64> {
         let found = (0u64..).zip(self.devices.cache.blocks()).filter(|(place, block)| match block {
             Block::Bytes(bytes) => is_wanted(*place, &bytes[..]),
@@ -358,7 +359,7 @@ impl Stage {
         found.map(|(place, _)| place).collect()
     }
 
-    /// Goes on as a tool does with what is left of the log; the next start is as any other.
+    /// Continues with the rest of the log, as a tool does; the next start is a normal one.
     pub(crate) fn go_on_with_what_is_left(&mut self) {
         self.plan.settings.rotted_log = RottedLog::Accepted;
         assert_eq!(self.open(), Phase::Running);
@@ -391,7 +392,7 @@ impl Stage {
         self.host.as_mut().unwrap().bad_spots().add(place as u64 * BLOCK_SIZE);
     }
 
-    /// The power goes off.
+    /// The power fails.
     pub(crate) fn cut_power(&mut self) {
         if self.host.is_some() {
             self.kill();
@@ -400,7 +401,7 @@ impl Stage {
         self.devices.origins[0].cut_power(512, &mut self.random);
     }
 
-    /// The power goes off and comes back.
+    /// The power fails and returns.
     pub(crate) fn cut_and_open(&mut self) {
         self.cut_power();
         assert_eq!(self.open(), Phase::Running);

@@ -1,4 +1,4 @@
-//! A journal block of which a power cut left some sectors, and the block that goes over it in the next life.
+//! A journal block that a power cut has torn, and the block that overwrites it in the next life.
 
 #![expect(clippy::unwrap_used, reason = "a test may fail by a panic")]
 
@@ -11,7 +11,7 @@ use kickcache_faultsim::plan::faults::{Faults, Rates};
 
 use crate::stage::{Stage, VOLUME, blocks, dirty_plan};
 
-/// The block whose *gone* record was torn.
+/// The block of the torn *gone* record.
 const DISCARDED: u64 = 5;
 /// Where the last sector of a block begins.
 const LAST_SECTOR: usize = 3584;
@@ -31,7 +31,8 @@ fn store(stage: &mut Stage, place: u64, bytes: &[u8]) {
     stage.devices.cache.prepare(place, &Block::from_bytes(bytes.try_into().unwrap()));
 }
 
-/// Flushed blocks, and behind the newest journal block one with a *gone* record, without its last sector. Gives its place.
+/// Flushed blocks, and after the newest journal block another one with a *gone* record, without its last sector.
+/// Returns its place.
 fn with_torn_record() -> (Stage, u64) {
     let mut stage = Stage::with(dirty_plan(41), 41);
     assert_eq!(stage.open(), Phase::Running);
@@ -56,7 +57,7 @@ fn a_torn_record_has_no_effect_after_another_torn_write() {
     assert_eq!(stage.read(DISCARDED), Ok(2));
     stage.flush().unwrap();
     stage.kill();
-    // The next journal block has zeroes in its last sector, and no other sector of it reached the medium.
+    // The next journal block has zeroes in its last sector, and only this sector reached the medium.
     medium[LAST_SECTOR..].fill(0);
     store(&mut stage, place, &medium);
     assert_eq!(stage.open(), Phase::Running);

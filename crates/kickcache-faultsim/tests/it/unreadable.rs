@@ -1,5 +1,5 @@
-//! A block that the cache device cannot read is one block lost, if it was dirty, and nothing else; nobody waits for it, and
-//! nobody tries it again and again.
+//! If the cache device cannot read a block, only this block is lost, and only if it was dirty; no request waits for it,
+//! and the engine does not retry it endlessly.
 
 #![expect(clippy::unwrap_used, reason = "a test may fail by a panic")]
 
@@ -13,10 +13,10 @@ use kickcache_faultsim::plan::faults::{Faults, Outage, Trouble};
 
 use crate::stage::{Stage, VOLUME, blocks, dirty_plan};
 
-/// Reads of runs in which the bad block stands, beside the tries of the block alone.
+/// Reads of runs that contain the bad block, in addition to the tries of the block alone.
 const RUNS_MAX: u64 = 8;
 
-/// Blocks 0 to 1,000 are dirty in a log of 8 MiB, and one of them cannot be read where it stands.
+/// Blocks 0 to 1,000 are dirty in a log of 8 MiB, and `block` is unreadable in its place.
 fn with_bad_spot(block: u64) -> Stage {
     let mut stage = Stage::with(dirty_plan(60), 60);
     stage.open();
@@ -36,7 +36,7 @@ fn damaged(stage: &Stage) -> u64 {
     stage.status().volumes[0].damaged_blocks
 }
 
-/// Has everything written back that can be.
+/// Writes back all blocks that can be written back.
 fn drain(stage: &mut Stage) {
     let now = stage.now();
     stage.engine_mut().drain(now, VOLUME);
@@ -46,7 +46,7 @@ fn drain(stage: &mut Stage) {
 #[test]
 fn reclaim_goes_round_a_dirty_block_that_cannot_be_read() {
     let mut stage = with_bad_spot(500);
-    // The log goes round and round: what is dirty is carried on, as the origin takes nothing.
+    // The log is reused again and again: since the origin refuses writes, reclaim moves the dirty blocks.
     let (from, until) = (stage.now(), stage.now().plus(Duration::from_millis(1_000_000)));
     let outage = Outage { device: Device::Origin(VOLUME), trouble: Trouble::Refuses, from, until };
     stage.set_faults(Faults::default(), vec![outage]);
@@ -83,12 +83,12 @@ fn a_drain_skips_an_unreadable_block_and_names_it() {
     assert_eq!(stage.status().retired_segments, 1);
     let tries = failed(&mut stage);
     assert!(tries <= u64::from(UNREADABLE_TRIES) + RUNS_MAX, "{tries} reads of one bad block");
-    // Whoever reads it is told, and the device is not asked any more.
+    // A read of the block returns an error, and does not reach the device again.
     assert_eq!(stage.read(500), Err(Errno::Io));
     assert_eq!(failed(&mut stage), tries);
     assert_eq!(stage.on_origin(500), Some(0));
     assert_eq!((stage.on_origin(499), stage.on_origin(501)), (Some(2), Some(2)));
-    // A part of it is as lost as the whole; written anew it is a block like any other.
+    // A part of the block is as lost as the whole; after a write of the whole block it is like any other.
     let part = ByteExtent { start: 500 * BLOCK_SIZE + 512, length: 512 };
     assert_eq!(stage.write(part, 3), Err(Errno::Io));
     stage.write(blocks(500, 1), 4).unwrap();
@@ -111,7 +111,7 @@ fn a_stop_ends_while_a_block_cannot_be_read() {
     }
 }
 
-/// What stands in one run with a clean block that cannot be read is no error, dirty or not.
+/// If a run contains a clean block that is unreadable, the other blocks of the run are readable, dirty or not.
 #[test]
 fn an_unreadable_clean_block_is_read_from_the_origin() {
     let mut stage = Stage::with(dirty_plan(61), 61);
@@ -128,7 +128,7 @@ fn an_unreadable_clean_block_is_read_from_the_origin() {
     stage.stop();
 }
 
-/// Nothing can be read, and it is not the blocks: none is called damaged, and all are there when the device is.
+/// All reads fail, and not because of single blocks: none is declared damaged, and all are readable when the device is.
 #[test]
 fn a_temporarily_unreadable_device_loses_no_data() {
     let mut stage = Stage::with(dirty_plan(62), 62);

@@ -1,4 +1,5 @@
-//! Blocks that the cache device cannot read while the log is read back: one spot costs what stands there, and not the device.
+//! Blocks that the cache device cannot read while the log is read back: one bad spot costs the blocks stored there, and
+//! not the device.
 
 #![expect(clippy::unwrap_used, reason = "a test may fail by a panic")]
 
@@ -31,7 +32,7 @@ fn refused(stage: &mut Stage) -> String {
     error.to_string()
 }
 
-/// Neither the older copy of it nor what the origin has.
+/// Reads return neither the older copy of the block nor the block of the origin.
 #[test]
 fn only_the_unreadable_dirty_block_is_an_error() {
     let mut stage = Stage::written_twice(40);
@@ -43,7 +44,7 @@ fn only_the_unreadable_dirty_block_is_an_error() {
         assert_eq!((stage.read(100), stage.read(101)), (Ok(4), Ok(4)));
         stage.cut_power();
     }
-    // The device does better.
+    // The device is readable again.
     stage.devices.cache.mend();
     assert_eq!(stage.open(), Phase::Running);
     assert_eq!(stage.read_all(8), vec![3; 8]);
@@ -61,7 +62,7 @@ fn an_unreadable_summary_costs_no_blocks() {
     assert!(!stage.devices.cache.is_unreadable(place), "it is written again");
 }
 
-/// Nobody knows which blocks it named, whether something stands behind it or not.
+/// The header's list of blocks is lost, whether other batches follow it or not.
 #[test]
 fn an_unreadable_header_is_refused_until_readable_or_repaired() {
     // The first segment is full, and has a summary: the headers of the second are needed.
@@ -83,7 +84,7 @@ fn an_unreadable_header_is_refused_until_readable_or_repaired() {
     }
 }
 
-/// Where nothing lives, no header hides.
+/// A segment without live blocks hides no header.
 #[test]
 fn a_free_segment_that_cannot_be_read_is_not_missed() {
     let mut stage = Stage::dirty_segments();
@@ -102,7 +103,7 @@ fn unreadable_records_are_refused_where_needed() {
     let first = geometry.journal().start / BLOCK_SIZE;
     let found = stage.places(is_journal);
     assert!(found.len() > 1 && found[0] == first, "{found:?}");
-    // The block behind the newest may be one that is newer.
+    // The block after the newest may be a newer one.
     for place in [found[0], *found.last().unwrap(), found.last().unwrap() + 1] {
         stage.devices.cache.make_unreadable(place);
         let error = refused(&mut stage);
@@ -112,19 +113,19 @@ fn unreadable_records_are_refused_where_needed() {
         stage.devices = unreadable;
         stage.devices.cache.mend();
     }
-    // What stands behind that was never written.
+    // The blocks after that were never written.
     stage.devices.cache.make_unreadable(found.last().unwrap() + 2);
     assert_eq!(stage.open(), Phase::Running);
     assert_eq!(stage.read_all(100), vec![2; 100]);
     stage.stop();
     stage.kill();
-    // The last checkpoint knows what all records before it said.
+    // The last checkpoint contains the effect of all records before it.
     stage.devices.cache.make_unreadable(first);
     assert_eq!(stage.open(), Phase::Running);
     assert_eq!(stage.read_all(100), vec![2; 100]);
 }
 
-/// A device that reads nothing is not asked for each of its blocks.
+/// If a device can read no block, recovery does not try each of its blocks.
 #[test]
 fn a_mostly_unreadable_device_is_refused_soon() {
     // The journal has 64 blocks, or 655.
@@ -147,8 +148,8 @@ fn a_mostly_unreadable_device_is_refused_soon() {
     }
 }
 
-/// One for the journal of 64 blocks, one for the summary of each segment in use, one more where there is none, and one for the
-/// first block of each of the first 64 that hold nothing.
+/// One read for the journal of 64 blocks, one for the summary of each segment in use, a second if there is none, and
+/// one for the first block of each of the first 64 empty segments.
 #[test]
 fn a_healthy_log_is_read_back_in_few_reads() {
     let mut stage = Stage::dirty_segments();
