@@ -154,7 +154,7 @@ fn version_of(volume: VolumeId, unit: u64, bytes: &[u8]) -> Result<Version, Stri
         return Ok(ZERO);
     }
     let Some(found) = unit_of(bytes) else {
-        return Err(format!("bytes that nobody wrote: {:02x?}", &bytes[..16]));
+        return Err(format!("bytes that no client wrote: {:02x?}", &bytes[..16]));
     };
     let place = found & PLACE_MASK;
     if place != u64::from(volume.get()) << VOLUME_SHIFT | unit {

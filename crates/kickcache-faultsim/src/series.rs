@@ -74,7 +74,7 @@ pub fn play(series: &Series) -> Outcome {
 fn watch(plans: PlanKind, running: &Running, is_over: &AtomicBool) {
     while !is_over.load(Ordering::Relaxed) {
         thread::sleep(WATCH_EVERY);
-        let running = running.lock().expect("nobody panics with the list in hand");
+        let running = running.lock().expect("no thread panics while it holds the lock");
         if let Some((seed, _)) = running.iter().find(|(_, begun)| begun.elapsed() > RUN_TIME_MAX) {
             eprintln!("{}", Failure { seed: *seed, plans, what: "it does not end".to_owned() });
             std::process::exit(101);
@@ -83,7 +83,7 @@ fn watch(plans: PlanKind, running: &Running, is_over: &AtomicBool) {
 }
 
 fn run_watched(seed: u64, plans: PlanKind, running: &Running) -> Result<Summary, Failure> {
-    let list = || running.lock().expect("nobody panics with the list in hand");
+    let list = || running.lock().expect("no thread panics while it holds the lock");
     list().push((seed, Instant::now()));
     let result = run_seed(seed, plans);
     list().retain(|(other, _)| *other != seed);

@@ -152,7 +152,7 @@ impl Book {
         match (version, self.get(version)) {
             (ZERO, _) => "zeroes".to_owned(),
             (INITIAL, _) => "the first content".to_owned(),
-            (_, None) => format!("version {version}, which nobody wrote"),
+            (_, None) => format!("version {version}, which no client wrote"),
             (_, Some(record)) => {
                 let end = match record.acknowledged {
                     NEVER => "never acknowledged".to_owned(),

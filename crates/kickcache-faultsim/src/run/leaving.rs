@@ -84,7 +84,7 @@ impl Simulation {
         }
         self.work_in_peace(&mut host)?;
         self.await_peace(&mut host, |_| true)?;
-        self.note(|| "another cache device is taken in".to_owned());
+        self.note(|| "another cache device is put into use".to_owned());
         self.summary.taken_in_caches += 1;
         // The old cache device is never used again.
         (self.aside, self.devices.noted) = (None, None);
@@ -117,7 +117,7 @@ impl Simulation {
     ) -> Result<(), String> {
         self.run(host, None, |_, host| host.in_flight_count() == 0 && is_done(host))
             .map(drop)
-            .map_err(|error| format!("an engine that gives way: {error}"))
+            .map_err(|error| format!("an engine that is replaced: {error}"))
     }
 
     pub(super) fn crash_soon<E: Subject>(&mut self, mut host: Host<E>, crash: Crash) -> Result<(), String> {

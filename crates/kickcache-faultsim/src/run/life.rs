@@ -168,9 +168,7 @@ impl Simulation {
             let origin = &self.devices.origins[number].blocks()[index(block.get())];
             if self.served[number] && !self.oracle.is_distrusted(volume) && origin.checksum() != checksum {
                 let (volume, at) = (volume.get(), block.byte_offset());
-                return Err(format!(
-                    "volume {volume} byte {at:#x}: a clean block is not what the origin has"
-                ));
+                return Err(format!("volume {volume} byte {at:#x}: a clean block differs from the origin"));
             }
         }
         Ok(())

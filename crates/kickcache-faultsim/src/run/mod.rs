@@ -303,7 +303,7 @@ impl Simulation {
         let timeout = host.engine.poll_timeout();
         let event = self.queue.next();
         let Some(next) = earlier(timeout, event) else {
-            return Err(self.stuck("nothing will ever happen again", host));
+            return Err(self.stuck("no event will happen any more", host));
         };
         host.engine.handle_sleep(next.since(self.now));
         self.pass(next).map_err(|what| self.stuck(&what, host))?;

@@ -35,7 +35,7 @@ impl Simulation {
         }
         let number = self.random.index(self.volumes.len());
         let volume = volume_id(number);
-        self.note(|| format!("volume {number} goes"));
+        self.note(|| format!("volume {number} is removed"));
         host.engine.flush_soon(self.now, volume);
         self.await_peace(&mut host, |host| host.engine.is_idle(volume))?;
         if let Some(crash) = self.forget(&mut host, volume, end)? {
@@ -54,7 +54,7 @@ impl Simulation {
         if has_others && self.random.chance(500) {
             self.work_in_peace(&mut host)?;
         }
-        self.note(|| format!("volume {number} comes again"));
+        self.note(|| format!("volume {number} is added again"));
         self.served[number] = true;
         self.volumes[number].mode = draw_mode(&mut self.random);
         host.engine.add_volume(self.now, &self.volumes[number], self.plan.origin_sizes[number]);

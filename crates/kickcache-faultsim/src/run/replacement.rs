@@ -119,7 +119,7 @@ impl Simulation {
         let incomplete = old.with_takeover(Takeover::Incomplete(Other { uuid, path: "old".to_owned() }));
         prepare_superblock(&mut new, &incomplete);
         prepare_marks(&mut new, ServiceMark::InService, old.uuid);
-        self.note(|| format!("the cache device is to be replaced by one of {} bytes", new.size()));
+        self.note(|| format!("the cache device is to be replaced by a device of {} bytes", new.size()));
         self.devices.successor = Some(new);
         host.begin_mirror(old.geometry.log());
         self.replacing = Some(Replacing { step: Step::Copying, left: Vec::new() });
@@ -143,7 +143,7 @@ impl Simulation {
 
     fn let_go<E: Subject>(&mut self, host: &mut Host<E>) -> Result<Step, String> {
         mirror(host)?.give_up();
-        self.note(|| "the device that was to take over is let go of".to_owned());
+        self.note(|| "the successor is abandoned".to_owned());
         self.summary.abandoned_successors += 1;
         Ok(Step::GivenUp)
     }
@@ -152,7 +152,7 @@ impl Simulation {
     fn desert<E: Subject>(&mut self, host: &mut Host<E>) -> Step {
         self.new_device().complete_all();
         host.desert(self.now);
-        self.note(|| "the device that was to take over does not answer, and is let go of".to_owned());
+        self.note(|| "the successor does not respond, and is abandoned".to_owned());
         self.summary.deserted_successors += 1;
         Step::GivenUp
     }
@@ -162,7 +162,7 @@ impl Simulation {
         let old = any_superblock(&self.devices.cache).map_err(|error| error.to_string())?;
         let new = any_superblock(self.new_device()).map_err(|error| error.to_string())?;
         let told = new.takeover.other().or_else(|| old.takeover.other());
-        let other = told.ok_or("neither device says that it is one of two")?.clone();
+        let other = told.ok_or("no superblock names the other device of the replacement")?.clone();
         let epoch = new.epoch + 1;
         let replaced = Superblock { epoch: old.epoch + 1, ..old.with_takeover(Takeover::Replaced(other)) };
         let complete = Superblock { epoch, ..old.succeeded() };
