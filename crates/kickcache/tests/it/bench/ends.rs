@@ -1,4 +1,4 @@
-//! How a bench ends when what is around it does.
+//! The end of a bench when its surroundings end.
 
 use std::fs::{self, File};
 use std::process::{Child, Command, Stdio};
@@ -46,7 +46,7 @@ fn a_terminal_that_is_closed_is_an_interruption() {
     assert_eq!(bench.wait().unwrap().code(), Some(130));
 }
 
-/// Whether an fio runs that was told to work in a directory.
+/// Whether an fio with this directory in its command line is running.
 pub(crate) fn fio_runs_below(directory: &str) -> bool {
     let processes = fs::read_dir("/proc").unwrap().flatten();
     processes.into_iter().any(|process| {
@@ -90,7 +90,7 @@ fn before_a_server(scratch: &Scratch, server: &Server, runtime: &str) -> Command
     bench
 }
 
-/// A bench that measures before an origin which is gone by now.
+/// A bench that loses its origin while it measures.
 fn bereft_of_its_origin(scratch: &Scratch) -> Child {
     let disk = scratch.random("disk", 32 * MIB, 1);
     let mut server = Server::start(scratch, &disk, &["--filter=delay"], &["rdelay=20ms"]);

@@ -17,7 +17,7 @@ pub(super) fn signal(child: &Child, signal: Signal) {
     kill_process(Pid::from_child(child), signal).unwrap();
 }
 
-/// An executable whose verbs do as the lines of a `case` say; `noted` is a file for it.
+/// An executable with verbs that act as the lines of a `case`; `noted` is a file for its use.
 fn executable(scratch: &Scratch, cases: &str) -> PathBuf {
     let disk = scratch.random("disk", 4 * MIB, 1);
     let path = scratch.path("executable");
@@ -52,7 +52,7 @@ fn noted(scratch: &Scratch) -> u32 {
     }
 }
 
-/// Whether a process is there, and not only waits to be reaped.
+/// Whether a process exists, and is not a zombie.
 fn is_alive(process: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with('Z'))
@@ -67,7 +67,7 @@ fn end_of(bench: &mut Child) {
     }
 }
 
-/// Ends a bench whose executable hangs; gives what it said.
+/// Ends a bench whose executable hangs; returns its output.
 fn end(cases: &str) -> String {
     let scratch = Scratch::new();
     let mut child = bench(&executable(&scratch, cases)).spawn().unwrap();

@@ -1,4 +1,5 @@
-//! `kickcache bench` with real fio: turns, phases, what is kept of an interruption, and what is never written to.
+//! `kickcache bench` with real fio: turns, phases, results that survive an interruption, and devices that are never
+//! written.
 
 pub(crate) mod ends;
 mod interrupted;
@@ -19,7 +20,7 @@ use crate::daemon::KICKCACHE;
 use crate::scratch::{MIB, Scratch};
 use crate::{need_kickcache, need_tools, skip, tools};
 
-/// The bench on small data, with a second a run, whatever else the machine does.
+/// The bench on small data, with one second for a run, independent of the load of the machine.
 fn command(arguments: &[String]) -> Command {
     let mut command = Command::new(KICKCACHE);
     command.arg("bench").args(arguments).args(["--busy-limit", "100"]).stdin(Stdio::null());
@@ -249,7 +250,7 @@ fn an_interruption_keeps_the_results_and_cleans_up() {
     let cached = format!("cached=cache:{},size:16M,origin:{}", cache.display(), file.display());
     let arguments = small(&["--target", &disk, "--target", &cached, "--phases", "empty", "--rounds", "1000"]);
     let child = command(&arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    // The second target's turn has come.
+    // The turn of the second target has begun.
     let deadline = Instant::now() + Duration::from_secs(60);
     while !cache.exists() {
         assert!(Instant::now() < deadline, "the cache was never made");
@@ -313,7 +314,7 @@ fn executables_put_other_servers_up_and_take_them_down() {
     assert!(output.status.success(), "{}", complaint(&output));
     let result: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(order(&result["rounds"][0]), ["qemu-nbd empty", "nbdkit-cache empty", "qemu-nbd empty again"]);
-    // Their sockets and their notes were in a directory of the bench.
+    // The sockets and records of the daemons were in a directory of the bench.
     assert_eq!(names(scratch.dir()), [image].into());
 }
 

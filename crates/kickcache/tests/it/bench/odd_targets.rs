@@ -1,4 +1,4 @@
-//! Targets and jobs that would make fio touch what nobody named: refused, or measured without harm.
+//! Targets and jobs that would make fio use a file that the user did not name: refused, or measured without harm.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -15,7 +15,7 @@ use super::{command, complaint, names, run, small};
 use crate::scratch::{MIB, Scratch};
 use crate::{need_kickcache, need_tools, tools};
 
-/// What all benches of a job file have here.
+/// Options that all benches of a job file have here.
 const FIXED: [&str; 3] = ["--noise-floor", "computed", "--json"];
 
 /// A job of a second over 2 MiB.
@@ -100,7 +100,7 @@ fn a_job_never_removes_its_targets() {
     assert!(!log.exists());
 }
 
-/// An executable whose `path` names a file, and that notes what it is asked for.
+/// An executable that prints a file for `path`, and appends its verbs to a file.
 fn executable(scratch: &Scratch, file: &Path) -> PathBuf {
     let path = scratch.path("executable");
     let script = format!(
@@ -128,7 +128,7 @@ fn the_target_of_an_executable_is_written_only_if_blank() {
     assert_eq!(verbs.lines().collect::<Vec<_>>(), ["up", "path", "down"], "it was taken down");
     run(&words(&job, &target, &["--phases", "empty", "--destroy-data"]));
     assert!(fs::read(&file).unwrap() != before);
-    // What the first round has written is the bench's own.
+    // The bench overwrites data of its own first round.
     scratch.sparse("disk", 4 * MIB);
     run(&words(&job, &target, &["--phases", "empty", "--rounds", "2"]));
 }
@@ -202,7 +202,7 @@ fn a_cache_file_of_another_bench_is_kept() {
     let (cache, origin) = (scratch.path("cache"), scratch.random("origin", 8 * MIB, 1));
     let target = format!("k=cache:{},size:16M,origin:{}", cache.display(), origin.display());
     let words = ["--target", &target, "--phases", "empty", "--rounds", "1", "--noise-floor", "computed"];
-    // It comes between the look at the beginning and the first turn of the cache.
+    // The cache file appears between the check at the beginning and the first turn of the cache.
     let other = format!("a={}", origin.display());
     let first = ["--size", "2M", "--runtime", "4", "--target", &other];
     let words: Vec<String> = first.iter().chain(&words).map(|word| (*word).to_owned()).collect();
