@@ -24,7 +24,7 @@ pub(crate) const SLOTS: u16 = 128;
 /// Payload of a request, at most.
 pub(crate) const PAYLOAD: u64 = 64 << 10;
 
-/// Where the front end says it has its memory, which starts at guest address 0.
+/// The address of the memory in the front end; the memory starts at guest address 0.
 const USER: u64 = 0x5000_0000;
 const DATA: u64 = 1 << 20;
 const START_TIME_MAX: Duration = Duration::from_secs(20);
@@ -54,7 +54,7 @@ pub(crate) struct Guest {
     file: File,
     queues: Vec<Queue>,
     inflight: Option<(VhostUserInflight, File)>,
-    /// Where the device tells of changes.
+    /// The channel on which the device reports changes.
     channel: Option<UnixStream>,
     front: Option<Frontend>,
 }
@@ -68,7 +68,7 @@ impl Guest {
         guest
     }
 
-    /// Connects and starts this many queues. `extra` features are asked for beside the usual ones.
+    /// Connects and starts this many queues. `extra` features are requested in addition to the usual ones.
     pub(crate) fn connect(path: &Path, queues: u16, extra: u64) -> Guest {
         let mut guest = Guest::new(path, queues, extra);
         guest.reconnect();
@@ -90,7 +90,7 @@ impl Guest {
         Guest { path: path.into(), features, ram, file, queues, inflight: None, channel: None, front: None }
     }
 
-    /// Connects again, with what was in flight; waits for a daemon that starts.
+    /// Connects again, with the requests in flight; waits for a daemon that starts.
     pub(crate) fn reconnect(&mut self) {
         self.front = None;
         let start = Instant::now();
@@ -142,7 +142,7 @@ impl Guest {
         front.set_mem_table(&[region]).unwrap();
         for (index, queue) in self.queues.iter().enumerate() {
             front.set_vring_num(index, queue::SIZE).unwrap();
-            // What QEMU says after a reconnect: the used index. The device knows better.
+            // QEMU sends the used index after a reconnect. The device must use its own record instead.
             front.set_vring_base(index, queue.used_index(&self.ram)).unwrap();
             front.set_vring_addr(index, &queue.addresses(USER)).unwrap();
             front.set_vring_call(index, &queue.call).unwrap();
@@ -151,8 +151,8 @@ impl Guest {
         }
     }
 
-    /// Puts a request into a free slot of a queue; the guest must be kicked then. `data` is a write's payload, or as
-    /// long as what a read wants.
+    /// Puts a request into a free slot of a queue; the guest must be kicked then. `data` is the payload of a write, or
+    /// as long as a read.
     pub(crate) fn submit(&mut self, queue: u16, kind: u32, sector: u64, data: &[u8]) -> u16 {
         self.queues[usize::from(queue)].submit(&self.ram, kind, sector, data)
     }
@@ -161,24 +161,24 @@ impl Guest {
         self.queues[usize::from(queue)].free_slots()
     }
 
-    /// Kicks if the device wants to be kicked.
+    /// Kicks if the device requests it.
     pub(crate) fn kick(&mut self, queue: u16) {
         self.queues[usize::from(queue)].kick_if_wanted(&self.ram);
     }
 
-    /// Requests that ended since the last call; waits for an interrupt if there are none, `None` when none comes.
+    /// Requests that ended since the last call; waits for an interrupt if there are none, `None` if none arrives.
     pub(crate) fn wait(&mut self, queue: u16, limit: Duration) -> Option<Vec<Ended>> {
         self.queues[usize::from(queue)].wait(&self.ram, limit)
     }
 
-    /// What a slot of a queue holds.
+    /// The payload of a slot of a queue.
     pub(crate) fn payload(&self, queue: u16, slot: u16, length: usize) -> Vec<u8> {
         let mut bytes = vec![0; length];
         self.ram.read_slice(&mut bytes, queue::data(queue, slot)).unwrap();
         bytes
     }
 
-    /// Does one request and gives its status and, if it was a read, what it read.
+    /// Executes one request and returns its status and the data of a read.
     pub(crate) fn run(&mut self, queue: u16, kind: u32, sector: u64, data: &[u8]) -> (u8, Vec<u8>) {
         let slot = self.submit(queue, kind, sector, data);
         self.kick(queue);
@@ -188,12 +188,13 @@ impl Guest {
         (ended[0].status, self.payload(queue, slot, data.len()))
     }
 
-    /// Lets the device take from a queue, or not.
+    /// Enables or disables a queue of the device.
     pub(crate) fn enable(&mut self, queue: u16, on: bool) {
         self.front.as_mut().unwrap().set_vring_enable(queue.into(), on).unwrap();
     }
 
-    /// Cuts the memory short behind the payload, or before everything; touching what is gone would end this process.
+    /// Cuts the memory short after the payload, or at its start. This process must not access the removed memory, or it
+    /// would be killed.
     pub(crate) fn cut_memory(&mut self, cut: Cut) {
         let left = match cut {
             Cut::Payload => DATA,
@@ -236,7 +237,7 @@ impl Guest {
         bytes
     }
 
-    /// Whether the device said, since the last call, that its configuration is another one.
+    /// Whether the device has reported a change of its configuration since the last call.
     pub(crate) fn is_told_of_change(&mut self) -> bool {
         let mut message = [0; 12];
         match self.channel.as_mut().unwrap().read(&mut message) {
@@ -257,7 +258,7 @@ impl Guest {
         self.front.as_mut().unwrap().set_config(32, VhostUserConfigFlags::WRITABLE, &[on.into()]).unwrap();
     }
 
-    /// Stops a queue as a guest that shuts down does; gives where its ring ends.
+    /// Stops a queue as a guest that shuts down does; returns the end of its ring.
     pub(crate) fn stop_queue(&mut self, queue: u16) -> u32 {
         self.front.as_mut().unwrap().get_vring_base(queue.into()).unwrap()
     }

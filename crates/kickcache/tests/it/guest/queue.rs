@@ -19,12 +19,12 @@ const USED: u64 = 0x3000;
 const HEADERS: u64 = 0x8000;
 const HEADER_BYTES: u64 = 64;
 
-/// A request that the device answered.
+/// A request that the device completed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Ended {
     pub(crate) slot: u16,
     pub(crate) status: u8,
-    /// Bytes that the device says it wrote.
+    /// The number of bytes written, as reported by the device.
     pub(crate) written: u32,
 }
 
@@ -39,7 +39,7 @@ pub(crate) struct Queue {
     pub(crate) call: EventFd,
 }
 
-/// Where a slot has its payload.
+/// The address of the payload of a slot.
 pub(crate) fn data(queue: u16, slot: u16) -> GuestAddress {
     GuestAddress(DATA + (u64::from(queue) * u64::from(SLOTS) + u64::from(slot)) * PAYLOAD)
 }
