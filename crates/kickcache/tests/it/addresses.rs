@@ -1,4 +1,4 @@
-//! Where volumes are served, as `status --json` tells it.
+//! The addresses of volumes in `status --json`.
 
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;

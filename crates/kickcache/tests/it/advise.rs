@@ -1,4 +1,4 @@
-//! `kickcache advise` as people use it: the article's conclusion, needs, prices, recordings; and what it refuses.
+//! `kickcache advise` as people use it: the article's conclusion, needs, prices, recordings, and refused inputs.
 
 use std::ffi::OsString;
 use std::fmt::Write as _;

@@ -1,5 +1,5 @@
-//! One origin served with several cache devices in turn, or without one in between: what a cache device holds that was
-//! not there is old, and is neither served nor written back.
+//! One origin served with several cache devices in turn, or without one in between: if the origin was served without a
+//! cache device, the blocks on that device are outdated, and are neither served nor written back.
 
 use std::ffi::OsString;
 use std::fs;
@@ -42,7 +42,7 @@ fn fill(daemon: Daemon, byte: u8) -> Spec {
     daemon.stop()
 }
 
-/// A cache device that holds clean blocks of ones, and one that came after it and holds dirty blocks of twos.
+/// Returns a cache device with clean blocks of ones, and a later one with dirty blocks of twos.
 fn one_clean_and_one_dirty(scratch: &Scratch) -> (Spec, Spec) {
     let one = spec(scratch, "write-back");
     let two = with_cache(&one, "two");
@@ -74,7 +74,7 @@ fn clean_blocks_are_dropped_when_another_cache_device_was_there() {
         assert!(said.contains("was served with the cache device") && said.contains("dropped"), "{said}");
         fill(one.start(), 3);
         reads(&two, 3);
-        // Killed: the note is as good as after a stop.
+        // After a kill, the record is as good as after a stop.
         let daemon = two.start();
         daemon.connect().write(0, &[4; 65536]);
         daemon.connect().flush();
@@ -99,7 +99,7 @@ fn clean_blocks_are_dropped_when_no_cache_device_was_there() {
         let scratch = Scratch::new();
         let one = spec(&scratch, mode);
         fill(one.start(), 1);
-        // It is missing, but was stopped in order and drained: nothing is lost without it.
+        // The cache device is missing, but was drained and stopped cleanly: no data is lost without it.
         let kept = scratch.path("kept");
         fs::rename(&one.cache, &kept).unwrap();
         let without = and(&one, &["--without-cache"]);
@@ -111,7 +111,7 @@ fn clean_blocks_are_dropped_when_no_cache_device_was_there() {
         fs::rename(&kept, &one.cache).unwrap();
         let said = reads(&one, 2);
         assert!(said.contains("was served without"), "{said}");
-        // Another one is left out: that says nothing to the first.
+        // If another cache device is left out, this does not affect the first one.
         let two = with_cache(&one, "two");
         tools::run(KICKCACHE, ["format", two.cache.to_str().unwrap(), "--size", "8M"]);
         fill(one.start(), 3);
@@ -139,7 +139,7 @@ fn a_cache_device_that_is_gone_again_leaves_its_trace() {
     }
 }
 
-/// Clean blocks of ones from 0 on, and dirty blocks of ones at 1 MiB; since then everything is of twos.
+/// Clean blocks of ones from 0 on, and dirty blocks of ones at 1 MiB; since then all blocks were written with twos.
 fn overtaken(scratch: &Scratch) -> (Spec, Spec) {
     let one = spec(scratch, "write-back");
     fill(one.start(), 1);
@@ -175,7 +175,7 @@ fn dirty_blocks_that_are_older_than_the_origin_are_refused() {
             assert!(said.contains(part), "{arguments:?}: no `{part}`: {said}");
         }
     }
-    // The right one goes on.
+    // The right device is used again.
     reads(&two, 2);
     let said = reads(&and(&one, &["--lose-dirty"]), 2);
     assert!(said.contains("4 dirty blocks (byte offset + length: 65536 + 16384) of v are LOST"), "{said}");
@@ -205,7 +205,7 @@ fn dirty_blocks_survive_the_use_of_another_cache_device() {
     need_kickcache!();
     let scratch = Scratch::new();
     let (one, two) = one_clean_and_one_dirty(&scratch);
-    // The first one holds nothing dirty; leaving it says nothing of the second.
+    // The first device has no dirty blocks; leaving it out does not affect the record of the second.
     let without = and(&one, &["--without-cache"]);
     let said = unchanged("leaving the wrong one", &[&one.origin, &one.cache], || {
         refused("leaving the wrong one", &without.arguments())
@@ -214,7 +214,7 @@ fn dirty_blocks_survive_the_use_of_another_cache_device() {
     reads(&two, 2);
 }
 
-/// Two volumes on one cache device: the one with older dirty blocks is refused, the other one is served.
+/// Two volumes on one cache device: the volume with older dirty blocks is refused, the other volume is served.
 #[test]
 fn a_neighbour_of_older_blocks_is_served() {
     need_kickcache!();
@@ -252,7 +252,7 @@ fn a_neighbour_of_older_blocks_is_served() {
     assert!(!socket("one").exists());
     assert_eq!(Client::connect(&socket("two"), "two").unwrap().read(MIB, 65536), [5; 65536]);
     daemon.stop();
-    // The same if nobody can say.
+    // The same if no record exists.
     fs::write(note("origin-one"), "").unwrap();
     let daemon = start(&[socket("two")]);
     assert!(daemon.log().contains("volume one is not served: it is unknown"), "{}", daemon.log());

@@ -1,4 +1,4 @@
-//! Clients that break the protocol or behave badly: the daemon goes on, and so do the other clients.
+//! Clients that break the protocol or behave badly: the daemon and the other clients continue.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -32,7 +32,7 @@ const ERR_INVALID: u32 = 0x8000_0003;
 const ERR_UNKNOWN: u32 = 0x8000_0006;
 const ERR_TOO_BIG: u32 = 0x8000_0009;
 
-/// A daemon and a client that was there before the bad one came and must be served after it went.
+/// A daemon, and a client that connected before the bad one and must be served after it.
 struct Witness {
     daemon: Daemon,
     client: Client,
@@ -70,7 +70,7 @@ impl Witness {
     }
 }
 
-/// Sends an option and gives the type of the last reply to it.
+/// Sends an option and returns the type of the last reply.
 fn negotiate(stream: &mut UnixStream, number: u32, data: &[u8]) -> io::Result<u32> {
     stream.write_all(&option(number, data))?;
     loop {
@@ -89,7 +89,7 @@ fn go(name: &str) -> Vec<u8> {
     data
 }
 
-/// Waits until the server closes the connection, whatever it says before.
+/// Waits until the server closes the connection; ignores the data it sends before.
 fn expect_close(stream: &mut UnixStream, within: Duration, after: &str) {
     let start = Instant::now();
     stream.set_read_timeout(Some(within)).unwrap();
@@ -372,7 +372,7 @@ fn a_client_that_never_reads_replies_costs_little() {
     witness.finish();
 }
 
-/// Asks for gigabytes and reads none of them.
+/// Requests gigabytes and does not read the replies.
 fn deafen(witness: &Witness) -> UnixStream {
     let mut stream = witness.daemon.connect().stream().try_clone().unwrap();
     stream.set_write_timeout(Some(Duration::from_millis(100))).unwrap();
@@ -414,7 +414,7 @@ fn clients_that_leave_requests_in_flight_disturb_no_others() {
         let mut leaver = witness.daemon.connect();
         for number in 0..32 {
             let offset = 2 * MIB + number * MIB;
-            // Few enough bytes of replies to fit into the socket: nobody reads them.
+            // The replies are small enough to fit into the socket buffer without being read.
             let (command, length, payload) =
                 if number % 2 == 0 { (READ, 8192, vec![]) } else { (WRITE, 65536, vec![1; 65536]) };
             leaver.send(Request { command, flags: 0, offset, length }, &payload).unwrap();

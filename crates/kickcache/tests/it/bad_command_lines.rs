@@ -1,4 +1,5 @@
-//! Command lines and configuration files that cannot be used: a sentence each, no panic, nothing made or changed.
+//! Unusable command lines and configuration files: each is refused with one sentence, without a panic, and without any
+//! change.
 
 use std::ffi::OsString;
 use std::fs;

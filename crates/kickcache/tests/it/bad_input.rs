@@ -1,4 +1,4 @@
-//! Files and superblocks that cannot be used: a sentence each, no panic, nothing changed.
+//! Unusable files and superblocks: each is refused with one sentence, without a panic, and without any change.
 
 use std::ffi::OsString;
 use std::fs::{self, File, Permissions};
@@ -15,17 +15,17 @@ use crate::rng::Rng;
 use crate::scratch::{MIB, Scratch, flip_byte};
 use crate::{need_kickcache, skip, tools};
 
-/// What `timeout` says of a program that it had to end.
+/// The exit code of `timeout` if it had to end the program.
 const TIMED_OUT: i32 = 124;
 
-/// Runs kickcache, which must not come to serve.
+/// Runs kickcache with arguments that it must refuse.
 fn run(arguments: &[OsString]) -> Output {
     let mut all: Vec<OsString> = ["-k", "1", "10", KICKCACHE].map(OsString::from).to_vec();
     all.extend_from_slice(arguments);
     tools::output("timeout", all)
 }
 
-/// The program must refuse with a sentence; gives what it said.
+/// The program must refuse with a sentence; returns its standard error.
 pub(crate) fn refused(what: &str, arguments: &[OsString]) -> String {
     let output = run(arguments);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -58,7 +58,7 @@ impl Place {
         Place { scratch, spec }
     }
 
-    /// A place whose cache is formatted and holds some clean and some dirty blocks.
+    /// A place with a formatted cache that has some clean and some dirty blocks.
     fn used() -> Place {
         let place = Place::new();
         let daemon = place.spec.start();
@@ -67,7 +67,7 @@ impl Place {
         client.write(2 * MIB, &[7; 65536]);
         client.flush();
         daemon.kill();
-        // What was in flight lands before io_uring lets the file and its lock go.
+        // Writes in flight complete before io_uring releases the file and its lock.
         tools::run("flock", ["-w", "20", place.spec.cache.to_str().unwrap(), "true"]);
         place
     }
@@ -103,7 +103,7 @@ fn files_that_are_no_cache_are_refused_and_kept() {
     }
 }
 
-/// As a disk image may look whose partition starts late.
+/// As a disk image whose partition starts late.
 fn between_zeroes() -> Vec<u8> {
     let mut content = vec![0; 16 << 20];
     content[5 << 20..6 << 20].fill(0x77);
@@ -118,7 +118,7 @@ fn new_and_empty_cache_files_are_formatted() {
     fs::remove_file(&place.spec.cache).unwrap();
     File::create(&place.spec.cache).unwrap();
     place.spec.start().stop();
-    // Formatting again would lose the cache: it is opened, whatever --size says.
+    // Formatting again would lose the cache: it is opened, and `--size` is ignored.
     let mut spec = place.spec.clone();
     let daemon = spec.start();
     daemon.connect().write(0, &[1; 4096]);
@@ -229,7 +229,7 @@ impl Loop {
         Loop::with(file, &[])
     }
 
-    /// A loop device of this name.
+    /// A loop device with this name.
     pub(crate) fn at(device: &Path, file: &Path) -> Result<Loop, String> {
         Loop::attach(&[device.to_str().unwrap(), file.to_str().unwrap()])?;
         Ok(Loop(device.to_str().unwrap().to_owned()))
@@ -304,7 +304,7 @@ fn a_path_that_is_no_file_is_refused() {
 fn a_read_only_cache_is_refused() {
     need_kickcache!();
     if tools::is_root() {
-        // Root may write where nobody may: only an immutable file stops it.
+        // Root may write to read-only files: only an immutable file stops it.
         let place = Place::used();
         if !tools::output("chattr", ["+i".as_ref(), place.spec.cache.as_os_str()]).status.success() {
             skip!("no immutable files here");
@@ -394,7 +394,7 @@ fn loop_devices_of_one_file_are_one_device() {
         let _ = fs::create_dir(&dir);
         Spec { dir, ..spec.clone() }.arguments()
     };
-    // Each refusal takes the time for which a device may be busy.
+    // Each refusal takes as long as the program waits for a busy device.
     for (held, name) in [(0, 1), (1, 0), (1, 2)] {
         let first = Spec { origin: names[held].clone(), ..place.spec.clone() };
         let mut daemon = first.start();
@@ -421,7 +421,7 @@ fn loop_devices_of_one_file_are_one_device() {
 
 fn format_in_use(names: &[PathBuf]) {
     let place = Place::new();
-    // Not by the file's own name: a loop device lies on it.
+    // The file's own name is refused, because a loop device uses the file.
     tools::run(KICKCACHE, ["format".as_ref(), names[1].as_os_str(), "--force".as_ref()]);
     for (held, name) in [(0, 1), (1, 2)] {
         let daemon = Spec { cache: names[held].clone(), ..place.spec.clone() }.start();
@@ -455,7 +455,7 @@ fn format_refuses_a_device_with_data() {
     assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
 }
 
-/// Any bytes turned over in a used cache: it opens or it is refused, and what is read is right or an error.
+/// Damages bytes anywhere in a used cache: it is opened or refused, and each read returns the right data or an error.
 #[test]
 fn damage_anywhere_on_the_cache_is_never_wrong_data() {
     need_kickcache!();
@@ -473,7 +473,7 @@ fn damage_anywhere_on_the_cache_is_never_wrong_data() {
     }
 }
 
-/// Turns over bytes where the image holds something.
+/// Inverts bytes in places where the image is not zero.
 fn damage(cache: &Path, image: &[u8], rng: &mut Rng) {
     let file = File::options().write(true).open(cache).unwrap();
     let pages: Vec<usize> = (0..image.len() / 4096)
@@ -501,7 +501,7 @@ fn check_damaged(spec: &Spec, origin: &[u8], round: u32) {
     }
     drop(client);
     daemon.signal(Signal::TERM);
-    // Dirty blocks may be lost, which the end says.
+    // Dirty blocks may be lost; the exit code reports that.
     assert!(matches!(daemon.wait().code(), Some(0 | 8)), "round {round}: {}", daemon.log());
     assert!(!daemon.log().contains("panicked at"), "round {round}: {}", daemon.log());
 }

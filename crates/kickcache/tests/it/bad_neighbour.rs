@@ -1,4 +1,4 @@
-//! A start with several volumes of which one has a bad origin or a bad cache device: it alone is left.
+//! A start with several volumes, one of them with a bad origin or a bad cache device: only this volume is not served.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -23,12 +23,12 @@ fn write_to_both(pair: &Pair) {
     daemon.stop();
 }
 
-/// `two` is served and `one` is not, with these words in the sentence; nothing of `one` is lost or written meanwhile.
+/// `two` is served and `one` is not, with these words in the sentence; meanwhile no data of `one` is lost or written.
 fn one_is_left(pair: &Pair, words: &[&str]) {
     one_is_left_until(pair, words, || ());
 }
 
-/// The same; the stop comes after `mended`.
+/// The same; the daemon stops after `mended`.
 fn one_is_left_until(pair: &Pair, words: &[&str], mended: impl FnOnce()) {
     let daemon = pair.start(&[], &["two"]);
     let mut client = pair.client("two");
@@ -48,7 +48,7 @@ fn one_is_left_until(pair: &Pair, words: &[&str], mended: impl FnOnce()) {
     daemon.stop();
 }
 
-/// Both are served, and have what was written to them.
+/// Both volumes are served, with the data that was written to them.
 fn both_are_back(pair: &Pair, flags: &[&str]) {
     let daemon = pair.start(flags, &NAMES);
     assert_eq!(pair.client("one").read(MIB, 65536), [7; 65536]);
@@ -112,7 +112,7 @@ fn an_unreadable_or_silent_origin_does_not_stop_neighbours() {
         [("any eio", ["cannot be read", "origin"]), ("any hang", ["does not answer", "30 s"])]
     {
         disks.tell(&format!("fault origin {fault}"));
-        // A process cannot end while FUSE owes it an answer.
+        // A process cannot end while a FUSE request of its own is not answered.
         one_is_left_until(&pair, &words, || _ = disks.tell("clear"));
     }
     both_are_back(&pair, &[]);
@@ -172,7 +172,7 @@ fn a_mistyped_volume_ends_the_start_before_any_change() {
     assert!(!pair.spec.cache.exists(), "a cache device was made for a start that failed");
     scratch.sparse("two", 8 * MIB);
     write_to_both(&pair);
-    // A third one on the same cache device is new there, and a known one is missing beside it.
+    // A third volume on the same cache device is new there, while the origin of a known one is missing.
     let cache = format!("[[cache]]\ndevice = \"{}\"\n", pair.spec.cache.display());
     let third = pair.volume("three");
     pair.configure(&(cache + &pair.volume("one") + &pair.volume("two") + &third));
@@ -181,7 +181,7 @@ fn a_mistyped_volume_ends_the_start_before_any_change() {
     let said = refused("a mistyped origin of a new volume", &pair.arguments(&[]));
     assert!(said.contains("volume three: cannot open"), "{said}");
     assert!(fs::read(&pair.spec.cache).unwrap() == before);
-    // A cache device that nobody was served with, mistyped.
+    // A mistyped path of a cache device that was never used.
     fs::rename(scratch.path("away"), pair.origin("one")).unwrap();
     scratch.sparse("three", 8 * MIB);
     let pair_of = format!("[[cache]]\ndevice = \"{}\"\n", pair.spec.cache.display());
@@ -231,7 +231,7 @@ fn dirty_blocks_of_a_skipped_volume_survive_a_full_cache() {
     assert_eq!(fs::read(&origin).unwrap()[1 << 20..(1 << 20) + 65536], [7; 65536]);
 }
 
-/// Each origin is opened more often than once, which is nobody's business.
+/// Each origin is opened more than once; the warning must appear only once.
 #[test]
 fn an_origin_is_warned_about_once_with_several_caches() {
     need_kickcache!();

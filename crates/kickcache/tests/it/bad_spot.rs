@@ -1,4 +1,4 @@
-//! A dirty block that the cache device cannot read costs that block, and nobody waits for it: the real daemon.
+//! A dirty block that the cache device cannot read costs that block, and no request waits for it: the real daemon.
 
 use std::ffi::OsString;
 use std::fs;
@@ -19,7 +19,7 @@ use crate::{faulty_disks, need_kickcache};
 
 const EIO: u32 = 5;
 const ORIGIN_BYTES: u64 = 64 * MIB;
-/// Blocks that are dirty, over most of the cache, and the one that cannot be read.
+/// Dirty blocks, over most of the cache, and the unreadable one.
 const DIRTY: u64 = 4_000;
 const BAD: u64 = 2_000;
 
@@ -49,7 +49,7 @@ fn dirty(scratch: &Scratch, disks: &FaultyDisks) -> Daemon {
     let daemon = spec.start();
     disks.tell("fault origin write eio");
     let mut client = daemon.connect();
-    // In no order: a long stream goes past the log.
+    // In a scattered order, because a long stream bypasses the log.
     for first in (0..DIRTY).step_by(16).map(|at| at * 7 % DIRTY) {
         let data: Vec<u8> = (first..first + 16).flat_map(|block| content(block, 1)).collect();
         client.write(place(first), &data);
@@ -64,19 +64,19 @@ fn check_others(client: &mut Client) {
     assert!(others.all(|block| read(client, block) == Ok(content(block, 1))));
 }
 
-/// Where on a cache device blocks stand that are like this.
+/// The offsets of the blocks on a cache device that satisfy a predicate.
 fn find_all(device: &[u8], is_wanted: impl Fn(&[u8]) -> bool) -> Vec<usize> {
     let blocks = device.chunks_exact(4096).enumerate();
     blocks.filter(|(_, block)| is_wanted(block)).map(|(number, _)| number * 4096).collect()
 }
 
-/// Where on the cache device the last block stands that is like this.
+/// The offset of the last block on the cache device that satisfies a predicate.
 fn find(scratch: &Scratch, is_wanted: impl Fn(&[u8]) -> bool) -> usize {
     let below = fs::read(scratch.path("cache below")).unwrap();
     below.chunks_exact(4096).rposition(is_wanted).unwrap() * 4096
 }
 
-/// Dirty blocks, of which one cannot be read where it stands; the origin takes writes.
+/// Dirty blocks, with one of these unreadable in its place; the origin accepts writes.
 fn with_bad_spot(scratch: &Scratch, disks: &FaultyDisks) -> Daemon {
     let daemon = dirty(scratch, disks);
     let at = find(scratch, |block| block == content(BAD, 1));
@@ -106,7 +106,7 @@ fn an_unreadable_dirty_block_is_lost_alone_and_named() {
     assert!(errors < 20, "{errors} reads of one bad block");
     assert_eq!(read(&mut client, BAD), Err(EIO));
     check_others(&mut client);
-    // The log tells of it once a second, and what is healed by then is told to nobody.
+    // The log reports it once a second; blocks that heal before that are not reported.
     let start = Instant::now();
     while !daemon.log().contains("1 dirty block of v is lost") {
         assert!(start.elapsed() < Duration::from_secs(60), "{}", daemon.log());
@@ -127,7 +127,7 @@ fn writes_and_a_stop_work_with_an_unreadable_block() {
     let mut daemon = with_bad_spot(&scratch, &disks);
     let mut client = daemon.connect();
     let mut rng = Rng::new(1);
-    // Until the block was in the way, and on from there: more than the cache holds.
+    // Until the block is read, and beyond that: more writes than the cache holds.
     let (mut rounds, mut rounds_after) = (0, 0);
     while rounds_after < 20 {
         rounds += 1;
@@ -149,7 +149,7 @@ fn writes_and_a_stop_work_with_an_unreadable_block() {
     );
 }
 
-/// What was written last stands in a segment that is read back whole.
+/// The newest data is in a segment that recovery reads as a whole.
 #[test]
 fn a_start_after_a_kill_skips_unreadable_blocks_and_summaries() {
     need_kickcache!();
@@ -176,7 +176,7 @@ fn a_start_after_a_kill_skips_unreadable_blocks_and_summaries() {
     daemon.stop();
 }
 
-/// Nobody knows which blocks a header named that cannot be read, nor what a block of the journal said.
+/// If a header is unreadable, its list of blocks is lost; so are the records of an unreadable block of the journal.
 #[test]
 fn a_start_is_refused_without_a_needed_log_part() {
     need_kickcache!();
@@ -201,7 +201,7 @@ fn a_start_is_refused_without_a_needed_log_part() {
     daemon.stop();
 }
 
-/// Zeroes stand where a block of the journal was that is known to have been durable; then over all of it.
+/// Zeroes replace a block of the journal that was durable; then the whole journal.
 #[test]
 fn a_start_is_refused_without_a_part_of_the_journal() {
     need_kickcache!();
@@ -242,7 +242,8 @@ fn a_start_is_refused_without_a_part_of_the_journal() {
     daemon.stop();
 }
 
-/// The way that a refusal names: without the word that says so nothing changes, and no exit code calls it good.
+/// The remedy that a refusal names: `check --repair` changes no data without `--accept-older`, and its exit code
+/// reports the loss in both cases.
 pub(crate) fn go_on_with_what_is_left(cache: &Path) {
     let before = fs::read(cache).unwrap();
     let check = |more: &[&str]| {
@@ -255,7 +256,7 @@ pub(crate) fn go_on_with_what_is_left(cache: &Path) {
     assert_eq!(check(&[]), Some(0));
 }
 
-/// One of the two service marks cannot be read for a while: nobody can say what it says, and nothing is put on record.
+/// A service mark is unreadable for a while: its content is unknown, and no record is made.
 #[test]
 fn a_service_mark_that_cannot_be_read_retires_no_device() {
     need_kickcache!();
@@ -280,7 +281,7 @@ fn a_service_mark_that_cannot_be_read_retires_no_device() {
     daemon.stop();
 }
 
-/// The superblock stands there twice.
+/// The superblock has two copies.
 #[test]
 fn an_unreadable_superblock_copy_is_tolerated() {
     need_kickcache!();

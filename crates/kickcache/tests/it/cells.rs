@@ -1,4 +1,4 @@
-//! The content of cells: pieces of a disk that say which one they are and in which version.
+//! The content of cells: pieces of a disk that contain their number and version.
 
 use crate::rng::Rng;
 
@@ -12,7 +12,7 @@ pub(crate) fn fill(cell: &mut [u8], number: u64, version: u64) {
     Rng::new(number ^ version.rotate_left(40)).fill(&mut cell[16..]);
 }
 
-/// The version of a cell that was read, or what is wrong with it.
+/// The version of a cell that was read, or a description of its error.
 pub(crate) fn version(cell: &[u8], number: u64) -> Result<u64, String> {
     let found = u64::from_le_bytes(cell[..8].try_into().unwrap());
     let version = u64::from_le_bytes(cell[8..16].try_into().unwrap());

@@ -59,7 +59,7 @@ impl Authority {
         fs::copy(self.dir.join("ca-cert.pem"), place.join("ca-cert.pem")).unwrap();
     }
 
-    /// ROLE-cert.pem and ROLE-key.pem in a folder; they replace those that are there.
+    /// Writes ROLE-cert.pem and ROLE-key.pem into a folder, and replaces existing ones.
     pub(crate) fn issue(&self, place: &Path, role: &str, days: i32, name: &str) {
         let place = place.display();
         let (key, certificate) = (format!("{place}/{role}-key.pem"), format!("{place}/{role}-cert.pem"));

@@ -28,7 +28,7 @@ pub(crate) const ESHUTDOWN: u32 = 108;
 /// Longest wait for a server's answer.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What goes over the wire after the handshake.
+/// A request as transmitted after the handshake.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Request {
     pub(crate) command: u16,
@@ -49,7 +49,7 @@ impl Request {
     }
 }
 
-/// The end of a request: who, the error number (0 is success), and the data of a read.
+/// The end of a request: its handle, the error number (0 is success), and the data of a read.
 pub(crate) struct Reply {
     pub(crate) handle: u64,
     pub(crate) errno: u32,

@@ -25,7 +25,7 @@ use crate::{need_kickcache, need_tools};
 const LIMIT: Duration = Duration::from_secs(120);
 const INTERRUPTED: i32 = 130;
 
-/// What ends a command.
+/// The event that ends a command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum End {
     Signal(Signal),
@@ -38,9 +38,9 @@ const ENDS: [End; 4] = [End::Signal(Signal::TERM), End::Signal(Signal::HUP), End
 /// The sign that a command runs.
 #[derive(Clone, Copy)]
 enum Sign<'a> {
-    /// It prints this on a terminal. In a pipe the text may come at the end alone.
+    /// It prints this on a terminal. To a pipe, the text may be written only at the end.
     Text(&'a str),
-    /// A file is there.
+    /// A file exists.
     File(&'a Path),
     /// fio runs below a directory.
     Fio(&'a Path),
@@ -170,7 +170,7 @@ impl Served {
         Served { daemon, scratch }
     }
 
-    /// Arguments of a command that asks this daemon.
+    /// Arguments of a command that sends a request to this daemon.
     fn words(&self, command: &[&str]) -> Vec<String> {
         let control = self.daemon.spec.control();
         words(&[command, &["--control", control.to_str().unwrap()]].concat())
@@ -198,7 +198,7 @@ fn top_ends_by_a_signal_while_its_terminal_is_stopped() {
     let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
     let terminal = rustix::fs::open(&name, flags, Mode::empty()).unwrap();
     tcflow(&terminal, Action::OOff).unwrap();
-    // Its writes block, also those that leave the terminal as it was.
+    // Its writes block, also those that do not change the terminal.
     assert_eq!(running.end(End::Signal(Signal::TERM)).code(), Some(INTERRUPTED));
 }
 
@@ -266,7 +266,7 @@ fn a_replacement_is_left_to_its_daemon() {
     let served = Served::new();
     let with = served.scratch.path("other");
     for end in ENDS {
-        // The daemon answers nothing: the command waits for it.
+        // The daemon does not respond: the command waits for it.
         served.daemon.signal(Signal::STOP);
         let arguments = served.words(&["replace", "--with", with.to_str().unwrap()]);
         interrupt(&arguments, &served.scratch, Sign::File(Path::new("/")), end);

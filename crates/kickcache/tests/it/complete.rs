@@ -1,5 +1,6 @@
-//! A cache device whose origin has everything although blocks are called dirty there, as after a kill in write-through: it
-//! needs nobody's word when the origin was served with another one since. One that may really be needed does.
+//! A cache device with blocks marked dirty although its origin has all data, as after a kill in write-through. If the
+//! origin was served with another cache device since, this device is accepted without a flag. A device whose blocks may
+//! really be needed requires one.
 
 use std::fs;
 use std::net::TcpListener;
@@ -38,7 +39,7 @@ fn kill(daemon: Daemon) {
     tools::run("flock", ["-w", "20", text(&cache), "true"]);
 }
 
-/// Killed just after a write: its blocks are called dirty.
+/// Killed just after a write: its blocks are marked dirty.
 fn killed(spec: &Spec, byte: u8) {
     kill(write(spec, byte));
     let said = tools::run(KICKCACHE, ["inspect", text(&spec.cache)]);
@@ -69,7 +70,7 @@ fn dirty_marks_of_write_through_are_dropped_after_another_cache() {
             _ => with_cache(&one, "two"),
         };
         write(&other, 2).stop();
-        // Nothing of it is written over what is newer.
+        // No older block is written over newer data.
         let drain = ["drain", "--cache", text(&one.cache)];
         assert!(tools::run(KICKCACHE, drain).contains("no data was written"));
         let said = reads(&one, 2);
@@ -91,7 +92,7 @@ fn a_volume_that_was_in_write_back_may_be_needed() {
     let daemon = one.start();
     daemon.control(&["mode", VOLUME, "write-back"]);
     daemon.connect().write(MIB, &[1; 65536]);
-    // What the change of the mode begins to write back does not get there.
+    // The mode change starts writeback, which the fault stops.
     disks.tell("fault origin write eio");
     daemon.control(&["mode", VOLUME, "write-through"]);
     kill(daemon);
@@ -103,7 +104,7 @@ fn a_volume_that_was_in_write_back_may_be_needed() {
     assert!(said.contains("dirty blocks") && said.contains("--accept-older"), "{said}");
 }
 
-/// The same notes, and a life elsewhere that they know nothing of.
+/// The same records, and a later life elsewhere that they do not include.
 #[test]
 fn blocks_written_elsewhere_may_be_needed() {
     need_kickcache!();
@@ -137,7 +138,7 @@ fn an_origin_that_failed_may_lack_something() {
             "{record}"
         );
         disks.tell(&format!("fault origin {fault} eio"));
-        // One of them fails.
+        // At least one of the two requests fails.
         let write = Request { command: WRITE, flags: 0, offset: 2 * MIB, length: 4096 };
         let flush = Request { command: FLUSH, flags: 0, offset: 0, length: 0 };
         let failed = client.call(write, &[2; 4096]).unwrap().errno + client.call(flush, &[]).unwrap().errno;
@@ -148,14 +149,14 @@ fn an_origin_that_failed_may_lack_something() {
         client.write(2 * MIB, &[2; 4096]);
         client.flush();
         drop(client);
-        // In the end all is there.
+        // In the end all data is present.
         daemon.drain();
         daemon.stop();
         assert_eq!(origin_note()["may_be_dirty"], false);
     }
 }
 
-/// However often it is killed, and whatever is called dirty then.
+/// After any number of kills, and with any blocks marked dirty.
 #[test]
 fn kills_in_write_through_leave_complete_origins() {
     need_kickcache!();
@@ -194,7 +195,7 @@ fn a_detach_after_a_kill_in_write_back_is_refused() {
     assert!(said.contains("16 blocks of v are dirty"), "{said}");
 }
 
-/// The address of an NBD server is taken when everything else has been done.
+/// A start claims the address of an NBD server after all other steps.
 fn fails_to_start(spec: &Spec) {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let mut fails = spec.clone();

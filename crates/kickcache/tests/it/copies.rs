@@ -1,4 +1,5 @@
-//! nbdcopy, qemu-img and nbdinfo: whole-disk copies, and what they are told about the disk.
+//! nbdcopy, qemu-img and nbdinfo: whole-disk copies, and the properties of the disk that the daemon reports to these
+//! tools.
 
 use std::path::Path;
 
@@ -144,7 +145,7 @@ fn data_extents(daemon: &Daemon) -> Vec<(u64, u64)> {
     data.map(|extent| (extent["offset"].as_u64().unwrap(), extent["length"].as_u64().unwrap())).collect()
 }
 
-/// The parts of the volume that `qemu-img map` says read as something else than zeroes.
+/// The parts of the volume that do not read as zeroes according to `qemu-img map`.
 fn qemu_data_extents(daemon: &Daemon) -> Vec<(u64, u64)> {
     let map = tools::run("qemu-img", ["map", "-f", "raw", "--output=json", &daemon.uri()]);
     let map: Value = serde_json::from_str(&map).unwrap();

@@ -25,7 +25,7 @@ struct Sent {
 pub(crate) struct History(BTreeMap<u64, Vec<Sent>>);
 
 impl History {
-    /// A flush was acknowledged, and the log had this many records: what was written before is durable from there on.
+    /// A flush was acknowledged when the log had this many records: earlier writes are durable from there on.
     fn flushed(&mut self, position: u64) {
         let all = self.0.values_mut().flatten();
         all.filter(|sent| sent.durable.is_none()).for_each(|sent| sent.durable = Some(position));
@@ -47,7 +47,7 @@ impl History {
         }
     }
 
-    /// Says how a cell changed that must not.
+    /// A description of a forbidden change of a cell.
     pub(crate) fn tell(&self, cell: usize, volumes: [&[u8]; 2], what: &str) -> String {
         let number = cell as u64;
         let [before, after] =

@@ -1,4 +1,4 @@
-//! One daemon under test: started, watched, stopped, killed, started again; gone when the test is over.
+//! One daemon under test: started, watched, stopped, killed, started again; it ends with the test.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -15,16 +15,16 @@ use crate::scratch::{Scratch, state_dir};
 use crate::tools;
 
 pub(crate) const KICKCACHE: &str = env!("CARGO_BIN_EXE_kickcache");
-/// A start waits 30 s for a device that does not answer.
+/// A start waits 30 s for a device that does not respond.
 const START_TIME_MAX: Duration = Duration::from_secs(180);
 const STOP_TIME_MAX: Duration = Duration::from_secs(60);
 
-/// Whether another server stands in for kickcache: only what every disk does can be tested.
+/// Whether another server replaces kickcache: then only tests that hold for every disk can run.
 pub(crate) fn is_stand_in() -> bool {
     std::env::var_os("KICKCACHE_IT_SERVER").is_some_and(|server| server == "qemu-nbd")
 }
 
-/// Leaves a test that is about the cache if a stand-in serves.
+/// Skips a test of the cache if another server replaces kickcache.
 #[macro_export]
 macro_rules! need_kickcache {
     () => {
@@ -34,7 +34,7 @@ macro_rules! need_kickcache {
     };
 }
 
-/// What a daemon shall serve.
+/// The devices and settings of a daemon.
 #[derive(Clone)]
 pub(crate) struct Spec {
     pub(crate) dir: PathBuf,
@@ -47,7 +47,7 @@ pub(crate) struct Spec {
     pub(crate) nbd: Option<PathBuf>,
 }
 
-/// The name of the one volume.
+/// The name of the only volume.
 pub(crate) const VOLUME: &str = "v";
 
 impl Spec {
@@ -118,13 +118,13 @@ impl Spec {
         guarded("qemu-nbd", arguments)
     }
 
-    /// A command that talks to the daemon, however it ends.
+    /// Runs a command for the daemon; it may succeed or fail.
     pub(crate) fn try_control(&self, arguments: &[&str]) -> Output {
         let control = self.control();
         tools::output(KICKCACHE, [arguments, &["--control", control.to_str().unwrap()]].concat())
     }
 
-    /// A command that must end with this code; gives what it said.
+    /// A command that must end with this code; returns its standard error.
     pub(crate) fn refusal(&self, arguments: &[&str], code: i32) -> String {
         let output = self.try_control(arguments);
         assert_eq!(output.status.code(), Some(code), "{output:?}");
@@ -163,7 +163,7 @@ pub(crate) struct Daemon {
 }
 
 impl Daemon {
-    /// Starts a command and waits until somebody listens on all `sockets`.
+    /// Starts a command and waits until servers listen on all `sockets`.
     pub(crate) fn start(mut command: Command, spec: Spec, sockets: &[PathBuf]) -> Daemon {
         let log = File::options().create(true).append(true).open(spec.log()).unwrap();
         command.stdout(log.try_clone().unwrap()).stderr(log);
@@ -204,7 +204,7 @@ impl Daemon {
         }
     }
 
-    /// Waits until somebody listens, or the daemon ended.
+    /// Waits until a server listens, or the daemon has ended.
     fn poll_for(&mut self, socket: &Path) -> Option<ExitStatus> {
         let start = Instant::now();
         // A greeting, not just a connection: the socket of a killed process takes those for a moment.
@@ -232,7 +232,7 @@ impl Daemon {
         format!("nbd+unix:///{VOLUME}?socket={}", self.spec.socket().display())
     }
 
-    /// Everything that the daemon printed, over all its lives.
+    /// The whole output of the daemon, over all its lives.
     pub(crate) fn log(&self) -> String {
         fs::read_to_string(self.spec.log()).unwrap_or_default()
     }
@@ -276,7 +276,7 @@ impl Daemon {
         }
     }
 
-    /// Asks the daemon to stop; it must do so without a complaint.
+    /// Requests a stop of the daemon, which must end without an error.
     pub(crate) fn stop(mut self) -> Spec {
         self.signal(Signal::TERM);
         let status = self.wait();
@@ -312,7 +312,7 @@ impl Daemon {
         self.control(&["drain", VOLUME, "--wait"]);
     }
 
-    /// A number of the first volume by its name, wherever it stands in the status.
+    /// A number of the first volume by its name, at any depth of the status.
     pub(crate) fn volume_count(&self, name: &str) -> u64 {
         let status = self.status();
         let volumes = find(&status, "volumes").unwrap_or_else(|| panic!("no `volumes` in {status}"));

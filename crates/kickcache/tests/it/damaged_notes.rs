@@ -1,4 +1,4 @@
-//! Notes in the state directory that cannot be understood: taken for the worst, by those whom they concern alone.
+//! Damaged records in the state directory: the worst case is assumed, and only for the devices of the record.
 
 use std::ffi::OsString;
 use std::fs;
@@ -16,7 +16,7 @@ fn spec(scratch: &Scratch, mode: &'static str) -> Spec {
     Spec::new(scratch, &scratch.sparse("origin", SIZE), mode, "8M")
 }
 
-/// Served once, and ones written to it.
+/// Served once, with blocks of ones.
 fn with_ones(scratch: &Scratch, mode: &'static str) -> Spec {
     let one = spec(scratch, mode);
     let daemon = one.start();
@@ -25,7 +25,7 @@ fn with_ones(scratch: &Scratch, mode: &'static str) -> Spec {
     one
 }
 
-/// The one note whose name begins so.
+/// The only record with a name that begins with `kind`.
 pub(crate) fn note(kind: &str) -> PathBuf {
     let found = fs::read_dir(state_dir()).unwrap().map(|entry| entry.unwrap().path());
     let mut found = found
@@ -35,7 +35,7 @@ pub(crate) fn note(kind: &str) -> PathBuf {
     found.remove(0)
 }
 
-/// What a note may hold after a crash of a file system, or of a later version.
+/// Possible contents of a record after a crash of a file system, or of a later version.
 fn bad_contents(good: &str) -> [(String, &'static str); 3] {
     let newer = good.replace("\"version\": 1", "\"version\": 2");
     [(good[..20].into(), "damaged"), (String::new(), "damaged"), (newer, "newer kickcache")]
@@ -66,7 +66,7 @@ fn a_damaged_origin_record_counts_as_the_worst_case() {
                 assert!(said.contains(wanted) && said.contains(path.to_str().unwrap()), "{said}");
                 assert!(said.contains("remove"), "no way on: {said}");
             }
-            // A neighbour of another name is served, and noted.
+            // Another volume with another name is served, and recorded.
             let neighbour = Spec {
                 origin: scratch.sparse("neighbour", SIZE),
                 cache: scratch.path("its cache"),
@@ -92,7 +92,7 @@ fn a_damaged_origin_record_counts_as_the_worst_case() {
     }
 }
 
-/// Blank as it may be: it is somebody's disk.
+/// The disk is blank, but a record names it as an origin.
 #[test]
 fn an_origin_with_a_damaged_record_becomes_no_cache_device() {
     need_kickcache!();

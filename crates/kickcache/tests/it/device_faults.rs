@@ -1,4 +1,4 @@
-//! What is promised about devices that fail, line by line: the real daemon on disks that fail on demand.
+//! The promises about devices that fail, line by line: the real daemon on disks that fail on demand.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -14,18 +14,18 @@ use crate::{faulty_disks, need_kickcache};
 
 const EIO: u32 = 5;
 const BLOCKS: u64 = 64;
-/// Far apart, so that no miss brings in another block of the test.
+/// Far apart, so that no miss reads ahead another block of the test.
 const STRIDE: u64 = 128 << 10;
 const ORIGIN_BYTES: u64 = 16 * MIB;
 
-/// A daemon on failing disks. The daemon goes first.
+/// A daemon on failing disks. The daemon is dropped first.
 struct Bench {
     daemon: Daemon,
     disks: FaultyDisks,
     _scratch: Scratch,
 }
 
-/// Leaves the test where there is no FUSE.
+/// Skips the test if there is no FUSE.
 macro_rules! bench {
     ($mode:literal) => {{
         need_kickcache!();
@@ -73,7 +73,7 @@ fn check_all(client: &mut Client, version: u64) {
     }
 }
 
-/// Waits until a number of the volume is what it shall be.
+/// Waits until a number of the volume has the expected value.
 fn wait_for(daemon: &Daemon, name: &str, is_right: impl Fn(u64) -> bool) {
     let start = Instant::now();
     while !is_right(daemon.volume_count(name)) {
@@ -90,7 +90,7 @@ fn clean_blocks(bench: &Bench) -> Client {
     client
 }
 
-/// The fault lets nothing new begin writeback before the test looked.
+/// The fault prevents writeback until the test has checked the blocks.
 fn dirty_blocks(bench: &Bench) -> Client {
     bench.disks.tell("fault origin write eio");
     let mut client = bench.daemon.connect();
@@ -102,7 +102,7 @@ fn dirty_blocks(bench: &Bench) -> Client {
 fn an_unreadable_clean_block_is_read_from_the_origin() {
     let bench = bench!("write-through");
     let mut client = clean_blocks(&bench);
-    // After each that fails, the superblock may be asked for, which fails as well.
+    // After each failure the daemon may read the superblock, which fails as well.
     bench.disks.tell("fault cache read eio times 6");
     check_all(&mut client, 1);
     assert!(bench.daemon.volume_count("healed_blocks") >= 3);
@@ -114,7 +114,8 @@ fn a_corrupt_clean_block_is_read_from_the_origin() {
     let mut client = clean_blocks(&bench);
     bench.disks.tell("fault cache read rot");
     check_all(&mut client, 1);
-    // Where the cache device is the slower one, as it can be beside other tests, hits are read from the origin at once.
+    // If the cache device is slower than the origin, as it can be during other tests, hits are read from the origin at
+    // once.
     let [healed, origin_reads] =
         ["healed_blocks", "origin_reads"].map(|name| bench.daemon.volume_count(name));
     assert!(healed > 0 && origin_reads >= BLOCKS, "{healed} healed, {origin_reads} reads");
@@ -126,7 +127,7 @@ fn a_corrupt_clean_block_is_read_from_the_origin() {
 fn a_damaged_dirty_block_is_an_error_and_stays() {
     let bench = bench!("write-back");
     let mut client = dirty_blocks(&bench);
-    // A restart, so that nothing is read from memory.
+    // A restart, so that no block is read from memory.
     let daemon = bench.daemon.kill().start();
     drop(client);
     client = daemon.connect();
@@ -135,7 +136,7 @@ fn a_damaged_dirty_block_is_an_error_and_stays() {
     assert_eq!(errors, 1, "reads that failed");
     assert_eq!(daemon.volume_count("damaged_blocks"), 1);
     assert!(daemon.volume_count("dirty_bytes") > 0, "the damaged block was dropped");
-    // The device gives the right bytes again: nothing was lost.
+    // The device returns the right bytes again: no data was lost.
     bench.disks.tell("clear");
     let daemon = daemon.kill().start();
     check_all(&mut daemon.connect(), 1);
@@ -198,7 +199,7 @@ fn a_cache_device_that_refuses_writes_goes_out_of_service() {
     assert!(bench.daemon.status().to_string().contains("out-of-service"));
 }
 
-/// As an SSD at the end of its life: it can be read, and takes no writes.
+/// As an SSD at the end of its life: reads succeed, writes fail.
 #[test]
 fn a_cache_device_that_refuses_writes_can_be_drained() {
     let bench = bench!("write-back");
@@ -257,7 +258,7 @@ fn a_lost_dirty_cache_device_gives_errors_without_old_data() {
     for block in 0..BLOCKS {
         let found = read(&mut client, block);
         let is_dirty = block < BLOCKS / 2;
-        // What is still in memory may be served; what the origin has, never instead of it.
+        // Blocks in memory may still be served; a read of a dirty block must never return the data of the origin.
         let is_right = match found {
             Ok(data) if is_dirty => data == content(block, 2),
             Ok(data) => data == content(block, 1),
@@ -290,7 +291,7 @@ fn an_origin_error_is_reported_without_other_changes() {
     assert_eq!(write(&mut client, 2, 2), 0);
     assert_eq!(flush(&mut client), EIO);
     bench.disks.tell("clear");
-    // One in the background may have failed too, and is told once.
+    // A background flush may have failed too, and this error is reported once.
     assert!(flush(&mut client) == 0 || flush(&mut client) == 0);
     assert!(read(&mut client, 2) == Ok(content(2, 2)));
 }
@@ -308,7 +309,7 @@ fn writeback_goes_on_when_the_origin_can_be_written_again() {
     assert_eq!(bench.daemon.volume_count("dirty_bytes"), 0);
 }
 
-/// Nothing can be killed that waits for a disk that hangs.
+/// A process cannot be killed while it waits for a disk that hangs.
 struct Release<'a>(&'a FaultyDisks);
 
 impl Drop for Release<'_> {
@@ -326,7 +327,7 @@ fn slow_and_hanging_devices_delay_and_do_no_harm() {
     write_all(&mut client, 2);
     check_all(&mut client, 2);
     bench.daemon.drain();
-    // A flush that comes back after all.
+    // A flush that completes late.
     let _release = Release(&bench.disks);
     assert_eq!(write(&mut client, 3, 2), 0);
     bench.disks.tell("fault cache flush hang times 1");

@@ -1,4 +1,4 @@
-//! The origin ends up byte for byte as a plain disk would, whatever the mode.
+//! The origin has the same bytes in the end as a plain disk, in every mode.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -84,7 +84,7 @@ fn check_reads(daemon: &Daemon, plain: &Path) {
     }
 }
 
-/// Does the same to its stripe of the volume and to a plain file.
+/// Makes the same changes to its stripe of the volume and to a plain file.
 struct Mirror {
     client: Client,
     plain: File,
@@ -123,7 +123,7 @@ impl Mirror {
         }
     }
 
-    /// Mostly small, half of them in a hot eighth, in sectors; now and then in bytes.
+    /// Mostly small, half of these in a hot eighth, in sectors; sometimes in bytes.
     fn choose(&mut self) -> (u64, u32) {
         let unit = if self.rng.below(10) == 0 { 1 } else { 512 };
         let small = self.rng.below(8) != 0;

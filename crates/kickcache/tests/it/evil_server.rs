@@ -1,4 +1,4 @@
-//! A server of NBD that misbehaves as a test tells it: it dies of a request, or hangs in the handshake.
+//! An NBD server that misbehaves on order of a test: it dies when it receives a request, or hangs in the handshake.
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -12,11 +12,11 @@ use std::time::Duration;
 
 use crate::scratch::Scratch;
 
-/// A read of this byte is what it dies of, if it does.
+/// A read at this byte kills the server, if the test requests that.
 pub(crate) const POISON: u64 = 8 << 20;
-/// A read of this byte is one that a start makes if it is cached.
+/// A start reads at this byte to check the origin, if the block is cached.
 pub(crate) const SAMPLED: u64 = 256 << 10;
-/// How long it lives after that: others are answered meanwhile.
+/// How long it lives after such a read: other requests are answered meanwhile.
 const DIES_AFTER: Duration = Duration::from_millis(50);
 
 const OPTION_GO: u32 = 7;
@@ -29,7 +29,7 @@ const DISCONNECT: u16 = 2;
 /// Has flags, has flush.
 const EXPORT_FLAGS: u16 = 5;
 
-/// It serves zeroes on one connection, and forgets what is written.
+/// It serves zeroes on one connection, and drops writes.
 pub(crate) struct EvilServer {
     shared: Arc<Shared>,
     socket: PathBuf,
@@ -40,7 +40,7 @@ struct Shared {
     connections: Mutex<Vec<UnixStream>>,
     accepted: AtomicU64,
     is_mute: AtomicBool,
-    /// Where it meets others before it answers a read of [`SAMPLED`].
+    /// The barrier at which it waits for other servers before it answers a read of [`SAMPLED`].
     meeting: Mutex<Option<Arc<Barrier>>>,
 }
 
@@ -61,7 +61,7 @@ impl EvilServer {
         thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
                 let serving = Arc::clone(&serving);
-                // An end of a connection is what the tests want.
+                // The tests cause the end of a connection on purpose.
                 thread::spawn(move || drop(serving.serve(stream)));
             }
         });
@@ -77,17 +77,17 @@ impl EvilServer {
         self.shared.accepted.load(Ordering::Relaxed)
     }
 
-    /// From now on it takes connections and says nothing.
+    /// From here on it accepts connections and does not respond.
     pub(crate) fn hang(&self) {
         self.shared.is_mute.store(true, Ordering::Relaxed);
     }
 
-    /// Answers the next read of [`SAMPLED`] once all that meet there were asked.
+    /// Answers the next read of [`SAMPLED`] when all servers at the barrier have received such a read.
     pub(crate) fn answer_with(&self, others: &Arc<Barrier>) {
         *self.shared.meeting.lock().unwrap() = Some(Arc::clone(others));
     }
 
-    /// Whether nobody has asked for [`SAMPLED`] since it was told whom to answer with.
+    /// Whether the server has received no read of [`SAMPLED`] since [`EvilServer::answer_with`].
     pub(crate) fn is_waiting(&self) -> bool {
         self.shared.meeting.lock().unwrap().is_some()
     }
@@ -148,7 +148,7 @@ impl Shared {
         }
     }
 
-    /// A handshake that knows nothing but `NBD_OPT_GO`.
+    /// A handshake that supports only `NBD_OPT_GO`.
     fn greet(&self, stream: &mut UnixStream) -> io::Result<()> {
         stream.write_all(b"NBDMAGICIHAVEOPT\0\x03")?;
         stream.read_exact(&mut [0; 4])?;

@@ -18,7 +18,8 @@ use crate::tools;
 
 const FAULTDISK: &str = env!("CARGO_BIN_EXE_faultdisk");
 
-/// Disks that fail on demand: a cache device and an origin of this many bytes, or any; leaves the test where there is no FUSE.
+/// Disks that fail on demand: a cache device and an origin of this many bytes, or any disks; skips the test if there is
+/// no FUSE.
 #[macro_export]
 macro_rules! faulty_disks {
     ($scratch:expr, $cache:expr, $origin:expr) => {
@@ -53,12 +54,12 @@ pub(crate) struct Recording {
 /// A name, and a size in bytes.
 pub(crate) type NewDisk = (&'static str, u64);
 
-/// What a power cut takes of the requests that no flush covers.
+/// The part of the unflushed requests that a power cut loses.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Loss {
-    /// All of them.
+    /// The whole.
     All,
-    /// Some, and parts of others, by a seed.
+    /// Some requests, and parts of others, by a seed.
     Seed(u64),
 }
 
@@ -103,18 +104,18 @@ impl FaultyDisks {
         &self.fuses[index]
     }
 
-    /// The file that a disk is.
+    /// The file of a disk.
     pub(crate) fn file(&self, name: &str) -> &Path {
         self.fuse(name).file()
     }
 
-    /// Takes the disks down; nobody uses them any more.
+    /// Ends the disks, which must not be in use any more.
     pub(crate) fn end(self) -> Recording {
         self.position();
         self.recording.clone()
     }
 
-    /// Says something to faultdisk and gives its answer.
+    /// Sends a command to faultdisk and returns its answer.
     pub(crate) fn tell(&self, words: &str) -> String {
         let mut stream = UnixStream::connect(&self.control).unwrap();
         writeln!(stream, "{words}").unwrap();
@@ -124,7 +125,7 @@ impl FaultyDisks {
         answer.trim_end().to_owned()
     }
 
-    /// Stops the program that answers for the origin, for whatever the kernel asks, until this is dropped.
+    /// Stops the program that serves the origin, so that no request of the kernel is answered until this is dropped.
     pub(crate) fn freeze_origin(&self) -> Frozen<'_> {
         let origin = self.fuse("origin");
         origin.signal(Signal::STOP);
@@ -136,12 +137,12 @@ impl FaultyDisks {
         self.tell("position").parse().unwrap()
     }
 
-    /// Files as a power cut behind this many records leaves them at worst: without all that was not flushed.
+    /// Files in the worst state after a power cut at this record: without any unflushed write.
     pub(crate) fn cut_unflushed(&self, scratch: &Scratch, until: u64) -> [PathBuf; 2] {
         self.cut_by(scratch, until, Loss::All)
     }
 
-    /// Files as a power cut behind this many records could have left them: cache and origin.
+    /// Files in a possible state after a power cut at this record: cache and origin.
     pub(crate) fn cut(&self, scratch: &Scratch, until: u64, seed: u64) -> [PathBuf; 2] {
         self.cut_by(scratch, until, Loss::Seed(seed))
     }
@@ -154,7 +155,7 @@ impl FaultyDisks {
 }
 
 impl Recording {
-    /// Makes files as a power cut behind this many records could have left the disks, in their order.
+    /// Makes files in a possible state of the disks after a power cut at this record, in the order of the disks.
     pub(crate) fn replay(&self, until: u64, loss: Loss, files: Vec<PathBuf>) {
         for (file, (_, size)) in files.iter().zip(&self.disks) {
             File::create(file).unwrap().set_len(*size).unwrap();
@@ -179,7 +180,7 @@ impl Recording {
     }
 }
 
-/// Ends all faults when it is dropped: nothing can be killed that waits for a disk that hangs.
+/// Ends all faults when it is dropped: a process cannot be killed while it waits for a disk that hangs.
 pub(crate) struct Release<'a>(pub(crate) &'a FaultyDisks);
 
 impl Drop for Release<'_> {
@@ -188,7 +189,7 @@ impl Drop for Release<'_> {
     }
 }
 
-/// A disk whose program is stopped.
+/// A disk with a stopped program.
 pub(crate) struct Frozen<'a>(&'a Fuse);
 
 impl Drop for Frozen<'_> {
@@ -199,7 +200,7 @@ impl Drop for Frozen<'_> {
 
 impl Drop for FaultyDisks {
     fn drop(&mut self) {
-        // The mounts come down by themselves once nobody answers; not before, as they would wait.
+        // The mounts are removed when their server has ended; an earlier unmount would wait.
         let _ = self.server.kill();
         let _ = self.server.wait();
     }

@@ -1,5 +1,5 @@
-//! A command with FUA, or of a guest without a write cache, is durable once it is acknowledged: a power cut behind it loses
-//! all unflushed writes, and not the command. No flush of a client follows.
+//! A command with FUA, or of a guest without a write cache, is durable once it is acknowledged: a power cut after it
+//! loses all unflushed writes, and not the command. No flush of a client follows.
 
 use crate::client::{Client, FUA, NO_HOLE, Request, TRIM, WRITE, WRITE_ZEROES};
 use crate::faulty::FaultyDisks;
@@ -66,7 +66,7 @@ fn survive_cuts(mode: &'static str) {
     check(&scratch, &disks, mode, done);
 }
 
-/// A power cut right behind each acknowledgement keeps its effect.
+/// A power cut right after each acknowledgement keeps its effect.
 fn check(scratch: &Scratch, disks: &FaultyDisks, mode: &'static str, done: Vec<Acknowledged>) {
     for Acknowledged { name, offset, content, position } in done {
         let files = disks.cut_unflushed(scratch, position);
@@ -77,7 +77,7 @@ fn check(scratch: &Scratch, disks: &FaultyDisks, mode: &'static str, done: Vec<A
     }
 }
 
-/// A guest that has switched its write cache off flushes nothing.
+/// A guest whose write cache is off sends no flush.
 fn survive_cuts_of_a_guest(mode: &'static str) {
     need_kickcache!();
     let scratch = Scratch::new();

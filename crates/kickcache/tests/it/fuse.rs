@@ -49,7 +49,7 @@ impl Fuse {
 
 impl Drop for Fuse {
     fn drop(&mut self) {
-        // The kernel lets go of the files of an io_uring a moment after their process ended.
+        // The kernel releases the files of an io_uring a moment after their process has ended.
         let start = Instant::now();
         while !tools::output("fusermount3", ["-u".as_ref(), self.file.as_os_str()]).status.success()
             && start.elapsed() < Duration::from_secs(5)
@@ -64,7 +64,7 @@ impl Drop for Fuse {
     }
 }
 
-/// Why no file of an NBD export can be made here, if so.
+/// Why an NBD export cannot be mounted as a file here, if so.
 pub(crate) fn missing() -> Option<String> {
     let tool = ["nbdfuse", "fusermount3"].into_iter().find(|tool| !tools::is_installed(tool));
     match tool {

@@ -1,4 +1,4 @@
-//! What `status` says that the cache gains: who served how many requests, and how long they took.
+//! The benefit of the cache in `status`: the number of requests by device, and their latency.
 
 use serde_json::Value;
 
@@ -7,7 +7,7 @@ use crate::need_kickcache;
 use crate::scratch::{MIB, Scratch};
 
 const BLOCKS: u64 = 32;
-/// Far apart, so that no miss brings in another block of the test.
+/// Far apart, so that no miss reads ahead another block of the test.
 const STRIDE: u64 = 128 << 10;
 
 fn start(scratch: &Scratch, mode: &'static str) -> Daemon {
@@ -27,8 +27,8 @@ fn reads_and_writes_are_counted_by_device_with_times() {
     let scratch = Scratch::new();
     let daemon = start(&scratch, "write-through");
     let mut client = daemon.connect();
-    // Where the cache device is the slower one, as it can be beside other tests, hits are read from the origin, and misses
-    // are not promoted: for a while.
+    // If the cache device is slower than the origin, as it can be during other tests, hits are read from the origin for
+    // a while, and misses are not promoted.
     let mut reads = 0;
     while reads < 3 * BLOCKS || volume(&daemon)["since_start"]["hits"]["count"] == 0 {
         (0..BLOCKS).for_each(|block| drop(client.read(block * STRIDE, 4096)));

@@ -1,4 +1,5 @@
-//! Volumes served to a guest over vhost-user: what it reads is what it wrote, also across kills of the daemon.
+//! Volumes served to a guest over vhost-user: each read returns the data that the guest wrote, also across kills of the
+//! daemon.
 
 use std::fs;
 use std::path::PathBuf;
@@ -152,13 +153,13 @@ fn disks_of_one_daemon_have_serial_numbers_of_their_own() {
     assert!(said.contains("`short` and `named` have the serial number short"), "{said}");
 }
 
-/// 64 requests in flight, complete as they like: hits overtake misses. Cells tell which version they hold.
+/// 64 requests in flight, completed in any order: hits overtake misses. Cells contain their version.
 struct Writer {
     guest: Guest,
     rng: Rng,
-    /// Of each cell: the last version sent, and the last one acknowledged.
+    /// For each cell: the last version sent, and the last version acknowledged.
     cells: Vec<(u64, u64)>,
-    /// Of each slot of each queue: kind, cell and version.
+    /// For each slot of each queue: kind, cell and version.
     jobs: Vec<Option<(u32, usize, u64)>>,
     version: u64,
 }
@@ -216,7 +217,7 @@ impl Writer {
         ended.len()
     }
 
-    /// A read gives what was acknowledged when it began, or anything that was sent since.
+    /// A read returns the version that was acknowledged when it began, or any version that was sent since.
     fn check(&self, queue: u16, slot: u16, cell: usize, oldest: u64) {
         let found = cells::version(&self.guest.payload(queue, slot, CELL), cell as u64).unwrap();
         let newest = self.cells[cell].0;
@@ -236,7 +237,7 @@ impl Writer {
         }
     }
 
-    /// Everything that is in flight must be answered.
+    /// All requests in flight must be completed.
     fn finish(&mut self) {
         for queue in 0..QUEUES {
             while self.guest.free_slots(queue) < usize::from(guest::SLOTS) {
@@ -299,7 +300,7 @@ fn a_guest_waits_while_its_daemon_is_stopped() {
     writer.guest.reconnect();
     writer.run(500);
     writer.finish();
-    // A guest that shuts down, and one that boots.
+    // A guest shuts down, and another one boots.
     let base = writer.guest.stop_queue(0);
     assert_eq!(base, u32::from(u16::try_from(base).unwrap()));
     writer.guest.disconnect();
@@ -357,7 +358,7 @@ fn an_invalid_front_end_harms_no_others() {
         let mut stream = std::os::unix::net::UnixStream::connect(&path).unwrap();
         std::io::Write::write_all(&mut stream, bytes).unwrap();
     }
-    // One that stops in the middle of a message holds nobody up but itself.
+    // A client that stops in the middle of a message blocks only itself.
     let mut slow = std::os::unix::net::UnixStream::connect(&path).unwrap();
     std::io::Write::write_all(&mut slow, &[1, 0, 0, 0, 1]).unwrap();
     daemon.connect();
@@ -369,7 +370,8 @@ fn an_invalid_front_end_harms_no_others() {
     daemon.check_end(status);
 }
 
-/// A guest whose memory is cut short loses its disk, nobody else does, and what it wrote before stays as it was.
+/// A guest whose memory is cut short loses its disk. Other clients do not, and the data that it wrote before stays
+/// unchanged.
 fn lose_memory(cut: Cut) {
     let scratch = Scratch::new();
     let mut daemon = start(&scratch, "write-back", 8 * MIB);

@@ -1,4 +1,4 @@
-//! Devices that do not answer while somebody wants something else of the daemon: a resize, a stop.
+//! Devices that do not respond while the daemon receives another request: a resize, a stop.
 
 use std::fs::{self, File};
 use std::path::PathBuf;
@@ -24,28 +24,28 @@ fn pair_on(scratch: &Scratch, disks: &FaultyDisks) -> Pair {
     pair
 }
 
-/// A command for the daemon, under way.
+/// A command for the daemon, in progress.
 fn command(pair: &Pair, arguments: &[&str]) -> Child {
     let mut command = Command::new(KICKCACHE);
     command.args(arguments).arg("--control").arg(pair.spec.control());
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
-/// What a command said on standard error; it must fail.
+/// The standard error of a command, which must fail.
 fn refusal(command: Child) -> String {
     let output = command.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     String::from_utf8(output.stderr).unwrap()
 }
 
-/// The same of a command that ends before the operation does.
+/// The same for a command that ends before the operation does.
 fn still_running(command: Child) -> String {
     let output = command.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(10), "{output:?}");
     String::from_utf8(output.stderr).unwrap()
 }
 
-/// Writes to `two` and reads the status while the disk of `one` hangs, which lasts until the test ends that.
+/// Writes to `two` and reads the status while the disk of `one` hangs; the hang lasts until the end of the test.
 fn serve_beside(pair: &Pair, daemon: &Daemon) {
     let mut client = pair.client("two");
     for _ in 0..20 {
@@ -70,7 +70,7 @@ fn a_resize_with_a_silent_origin_delays_no_others() {
     let pair = pair_on(&scratch, &disks);
     let daemon = pair.start(&[], &NAMES);
     let _release = Release(&disks);
-    // The kernel knows the size for a second.
+    // The kernel caches the size for a second.
     thread::sleep(Duration::from_millis(1_500));
     let frozen = disks.freeze_origin();
     let resize = command(&pair, &["resize", "one"]);
@@ -120,7 +120,7 @@ fn a_resize_waits_for_a_silent_cache_device() {
     daemon.stop();
 }
 
-/// The origin hangs, and owes `one` a read that the client waits for.
+/// The origin hangs, and a client waits for a read of `one`.
 fn owe_a_read(pair: &Pair, disks: &FaultyDisks) -> Client {
     disks.tell("fault origin any hang");
     let mut client = pair.client("one");
@@ -129,7 +129,8 @@ fn owe_a_read(pair: &Pair, disks: &FaultyDisks) -> Client {
     client
 }
 
-/// Both were written to, `one` owes a read of its origin, and the daemon has waited for that since a SIGTERM and said so.
+/// Both volumes were written to, a read of the origin of `one` is outstanding, and the daemon has received SIGTERM and
+/// reported that it waits for the read.
 fn stop_beside_a_hanging_origin(pair: &Pair, disks: &FaultyDisks) -> Daemon {
     let daemon = pair.start(&[], &NAMES);
     let release = Release(disks);
@@ -137,7 +138,7 @@ fn stop_beside_a_hanging_origin(pair: &Pair, disks: &FaultyDisks) -> Daemon {
     pair.client("two").write(0, &[2; 4096]);
     let _client = owe_a_read(pair, disks);
     daemon.signal(Signal::TERM);
-    // Too soon: nobody was told what that would cost.
+    // Too early: the cost of a second SIGTERM is not reported yet.
     daemon.signal(Signal::TERM);
     let path = fs::canonicalize(pair.origin("one")).unwrap();
     let line = ["the stop waits for", path.to_str().unwrap(), "origin of one", "SIGTERM now ends it"];
@@ -188,16 +189,16 @@ fn kickcache_stop_names_the_awaited_origin_as_the_log_does() {
     daemon.check_end(status);
 }
 
-/// A second SIGTERM ends a stop that waits, and the log says so.
+/// A second SIGTERM ends a stop that waits, and the log reports it.
 fn cut_short(daemon: &mut Daemon, disks: &FaultyDisks, said: &[&str]) {
     daemon.signal(Signal::TERM);
     wait_for(daemon, said, Duration::from_secs(5));
-    // What waits in the kernel for FUSE cannot be ended before the answer.
+    // A process that waits in the kernel for FUSE cannot be ended before the answer.
     disks.tell("clear");
     assert_eq!(daemon.wait().code(), Some(8), "{}", daemon.log());
 }
 
-/// Both volumes have what was acknowledged.
+/// Both volumes have all acknowledged data.
 fn both_are_whole(pair: &Pair) {
     let daemon = pair.start(&[], &NAMES);
     assert_eq!(pair.client("one").read(MIB, 65536), [7; 65536]);
@@ -212,7 +213,7 @@ fn a_second_sigterm_ends_a_waiting_stop_like_a_kill() {
         let scratch = Scratch::new();
         let disks = faulty_disks!(&scratch, 8 * MIB, 8 * MIB);
         let pair = pair_on(&scratch, &disks);
-        // A neighbour behind a cache device of its own.
+        // Another volume behind a cache device of its own.
         let other = scratch.path("other cache");
         let caches = [(pair.spec.cache.clone(), "one"), (other, "two")].map(|(device, name)| {
             format!("[[cache]]\ndevice = \"{}\"\nsize = \"8M\"\n{}", device.display(), pair.volume(name))
@@ -229,7 +230,7 @@ fn a_second_sigterm_ends_a_waiting_stop_like_a_kill() {
     }
 }
 
-/// As the log says, whoever began the stop.
+/// The log has the same message if a command began the stop.
 #[test]
 fn sigterm_ends_a_commanded_stop_and_the_command_reports_it() {
     need_kickcache!();
@@ -260,7 +261,7 @@ fn after_a_stop_cut_short_no_acknowledged_write_is_lost() {
     both_are_whole(&pair);
 }
 
-/// A file system of its own for the state directory, which can be frozen: what wants to write to it waits.
+/// A separate file system for the state directory, which can be frozen: writers then wait.
 struct SlowState(PathBuf);
 
 impl SlowState {

@@ -28,7 +28,7 @@ fn said(output: &Output) -> String {
     format!("{}\n{}", text(&output.stdout), text(&output.stderr))
 }
 
-/// Judges a line for the shell against another one; what they print last counts, and more is worse.
+/// Judges a shell command against another one; the last printed number counts, and more is worse.
 fn judge(scratch: &Scratch, against: &str, more: &[&str], line: &str) -> Output {
     let mut judge = command(KICKCACHE, scratch.dir());
     judge.args(["judge", "--against", against, "--metric", "number", "--higher-is-worse", "--shell"]);
@@ -138,7 +138,7 @@ fn the_json_has_every_round_and_a_seed_repeats_them() {
     assert_eq!((&report["verdict"], &report["exit_code"]), (&Value::Null, &125.into()));
 }
 
-/// Ten times the time, and never less than that.
+/// Ten times the usual time, and at least this long.
 #[test]
 fn a_ten_times_slower_program_is_never_called_good() {
     need_kickcache!();
@@ -181,7 +181,7 @@ fn processor_time_of_all_that_a_command_starts_counts() {
     assert!(ratio < 0.9, "half of the work: {report:#}");
 }
 
-/// A judge that runs a line for the shell, which has made a file by now.
+/// Starts a judge of a shell command, and returns when the command has created a file.
 fn judging(scratch: &Scratch, line: &str, file: &str) -> Child {
     let mut judge = Command::new(KICKCACHE);
     judge.args(["judge", "--against", line, "--metric", "time", "--shell", "--", line]);
@@ -261,13 +261,13 @@ fn a_stored_result_is_judged_by_its_control() {
     assert_eq!(code(&["--baseline", "alone.json"], "echo 400"), Some(1));
 }
 
-/// Commits of the bisected repository, the first that is slow, and one that does not work.
+/// Commits of the bisected repository, the first slow one, and a broken one.
 const COMMITS: usize = 64;
 const SLOW: usize = 41;
 const BROKEN: usize = 32;
 
-/// A program that prints how long it took on a noisy machine: every run differs by up to 5 % either way, by a generator
-/// whose state is in the file `$NOISE`.
+/// A program that prints its duration on a noisy machine: every run differs by up to 5 % either way. The state of the
+/// random generator is in the file `$NOISE`.
 fn program(commit: usize) -> String {
     let cost = 1_000 + commit * 7 % 40;
     let cost = if commit >= SLOW { cost * 5 / 4 } else { cost };
@@ -279,7 +279,7 @@ fn program(commit: usize) -> String {
     )
 }
 
-/// What `git fast-import` makes the repository of.
+/// The input of `git fast-import` that creates the repository.
 fn history() -> String {
     let mut stream = String::new();
     for commit in 1..=COMMITS {

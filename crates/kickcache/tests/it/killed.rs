@@ -1,4 +1,4 @@
-//! Daemons that are killed while clients write, and what must be there after that.
+//! Daemons that are killed while clients write, and checks of the data after that.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -18,7 +18,7 @@ pub(crate) fn ledgers(writers: u64, volume_bytes: u64, cell_bytes: usize) -> Vec
     (0..writers).map(|writer| Ledger::new(writer * cells..(writer + 1) * cells, cell_bytes)).collect()
 }
 
-/// All that was acknowledged is there.
+/// All acknowledged writes are present.
 pub(crate) fn check(daemon: &Daemon, ledgers: &mut [Ledger], round: u64) {
     let mut client = daemon.connect();
     for ledger in ledgers {
@@ -26,7 +26,7 @@ pub(crate) fn check(daemon: &Daemon, ledgers: &mut [Ledger], round: u64) {
     }
 }
 
-/// Kills a daemon while the writers write, and waits for what `last` gives of it, which happens right before.
+/// Kills a daemon while the writers write. Right before the kill it calls `last`; `wait` receives the result and waits.
 pub(crate) fn kill_under_writes<T>(
     daemon: Daemon,
     ledgers: &mut [Ledger],
@@ -52,7 +52,7 @@ pub(crate) fn kill_under_writes<T>(
     })
 }
 
-/// On a busy machine a flush may take its time; a daemon that does not go on at all shows here.
+/// On a busy machine a flush may take long; a daemon that makes no progress at all is detected here.
 pub(crate) fn wait_for_writes(done: &AtomicU64, count: u64) {
     let start = Instant::now();
     while done.load(Ordering::Relaxed) < count {

@@ -1,5 +1,5 @@
-//! Devices with blocks of 4096 bytes or more: clients use sectors of 512 bytes all the same, and writes of neighbours in one block
-//! are kept.
+//! Devices with blocks of 4096 bytes or more: clients can still use sectors of 512 bytes, and concurrent writes to one
+//! block are all kept.
 
 use std::fs;
 use std::path::Path;
@@ -23,7 +23,7 @@ const STRETCH: u64 = 5 * 512;
 /// Stretches are below, and areas of a client's own above; neither area begins with a block.
 const AREAS_START: u64 = 2 * MIB;
 const AREA: u64 = MIB + 512;
-/// Discards are in this part, whose content is not compared.
+/// Discards use this part, whose content is not compared.
 const DISCARDED_START: u64 = 7 * MIB;
 
 /// An extent of a client's own.
@@ -38,7 +38,7 @@ fn extent(client: u64, rng: &mut Rng) -> (u64, u64) {
     (stretch * STRETCH, rng.between(1, 5) * 512)
 }
 
-/// Writes, zeroes and reads of a client; gives its view of the disk.
+/// Writes, zeroes and reads of a client; returns its view of the disk.
 fn work(mut client: Client, number: u64, mut disk: Vec<u8>) -> Vec<u8> {
     let mut rng = Rng::new(number);
     for _ in 0..ROUNDS {
@@ -89,7 +89,7 @@ fn serve_neighbours(spec: &Spec, content: &Path) {
     assert!(fs::read(content).unwrap()[..end] == expected, "the origin: {what}");
 }
 
-/// Stops a daemon, whose log must have no failed request.
+/// Stops a daemon; its log must not contain a failed request.
 fn finish(daemon: Daemon) {
     daemon.drain();
     let log = daemon.log();

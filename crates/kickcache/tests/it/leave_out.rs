@@ -1,4 +1,4 @@
-//! A cache device that is left out while it is served, and another one that is taken in.
+//! A cache device that is left out while it is served, and the use of another one.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -23,7 +23,7 @@ const VOLUME_BYTES: u64 = 48 * MIB;
 const WRITERS: u64 = 4;
 const BLOCK: usize = 4096;
 
-/// Has another cache file of this size be taken in.
+/// Puts another cache file of this size into use.
 fn take_in(daemon: &Daemon, with: &Path, size: &str) -> String {
     daemon.control(&["replace", "--with", with.to_str().unwrap(), "--size", size])
 }
@@ -35,7 +35,7 @@ fn cache(daemon: &Daemon) -> (PathBuf, String) {
     (cache["device"].as_str().unwrap().into(), cache["health"].as_str().unwrap().into())
 }
 
-/// Clients write, the device is left out and another one taken in, and somewhere in that the daemon is killed.
+/// Clients write, the device is left out and another one put into use, and the daemon is killed at some point.
 fn change_and_kill(daemon: Daemon, ledgers: &mut [Ledger], with: &Path, rng: &mut Rng) -> Spec {
     let before = Duration::from_millis(rng.between(0, 300));
     let longest = [30_000, 300_000, 1_500_000][usize::try_from(rng.below(3)).unwrap()];
@@ -45,7 +45,7 @@ fn change_and_kill(daemon: Daemon, ledgers: &mut [Ledger], with: &Path, rng: &mu
         thread::sleep(before);
         let control = daemon.spec.control();
         let (control, with) = (control.to_str().unwrap(), with.to_str().unwrap());
-        // The first is refused where nothing is left to be left out.
+        // The first command is refused if no cache device is in use.
         let both = format!(
             "'{KICKCACHE}' leave-out --control '{control}'; '{KICKCACHE}' replace --with '{with}' --size 16M --control '{control}'"
         );
@@ -57,7 +57,7 @@ fn change_and_kill(daemon: Daemon, ledgers: &mut [Ledger], with: &Path, rng: &mu
     kill_under_writes(daemon, ledgers, begin, |mut changes| _ = changes.wait())
 }
 
-/// The configuration names the first device all the time.
+/// The configuration always names the first device.
 #[test]
 fn acknowledged_writes_survive_kills_during_leave_out() {
     need_kickcache!();
@@ -140,12 +140,12 @@ fn an_unused_device_is_released_and_never_trusted_again() {
     assert_eq!((done["device"].as_str(), done["lost"].as_array().unwrap().len()), (old.to_str(), 0));
     assert_eq!(cache(&daemon).1, "out-of-service");
     assert_eq!(client.read(0, 4096), [1; BLOCK]);
-    // Past the device, which has something older.
+    // A write past the device, which has an older copy.
     client.write(0, &[2; BLOCK]);
     client.flush();
     let said = daemon.spec.refusal(&["leave-out"], 1);
     assert!(said.contains("without a cache already"), "{said}");
-    // The mode is what it was, and nobody notes that the device is dirty again.
+    // The mode is unchanged, and the device is not recorded as dirty again.
     assert_eq!(daemon.status()["caches"][0]["volumes"][0]["mode"], "write-back");
     daemon.control(&["mode", VOLUME, "write-through"]);
     daemon.control(&["mode", VOLUME, "write-back"]);
@@ -157,7 +157,7 @@ fn an_unused_device_is_released_and_never_trusted_again() {
     daemon.stop();
 }
 
-/// Left out, with nothing in its place.
+/// A cache device is left out, and no other is put into use.
 fn left_out(scratch: &Scratch) -> Daemon {
     let origin = scratch.sparse("origin", VOLUME_BYTES);
     let daemon = Spec::new(scratch, &origin, "write-back", "16M").start();
@@ -174,7 +174,7 @@ fn another_device_is_put_into_use_despite_the_old_record() {
     let scratch = Scratch::new();
     let daemon = left_out(&scratch);
     let (old, origin) = (daemon.spec.cache.clone(), daemon.spec.origin.clone());
-    // What would overwrite something is refused, also before anything is done.
+    // A device with data is refused, before any change is made.
     let full = scratch.path("full");
     std::fs::write(&full, vec![1; 16 << 20]).unwrap();
     let taken = |daemon: &Daemon, path: &Path, more: &[&str]| {
@@ -188,7 +188,7 @@ fn another_device_is_put_into_use_despite_the_old_record() {
     }
     let said = daemon.control(&["replace", "--with", old.to_str().unwrap(), "--dry-run"]);
     assert!(said.contains("would be taken in, empty"), "{said}");
-    // It may come again, empty.
+    // The same device may be used again, empty.
     let said = daemon.control(&["replace", "--with", old.to_str().unwrap()]);
     assert!(said.contains("is the cache device again, and empty"), "{said}");
     assert_eq!(cache(&daemon), (old.clone(), "good".into()));
@@ -198,7 +198,7 @@ fn another_device_is_put_into_use_despite_the_old_record() {
     client.flush();
     assert!(daemon.volume_count("dirty_bytes") > 0);
     drop(client);
-    // Yet another one may take over as ever.
+    // Another device may take over as usual.
     let new = scratch.path("new");
     daemon.control(&["replace", "--with", new.to_str().unwrap()]);
     let daemon = daemon.kill().start();
@@ -211,7 +211,8 @@ fn another_device_is_put_into_use_despite_the_old_record() {
     client.write(0, &[4; BLOCK]);
     client.flush();
     drop(client);
-    // What was left out neither comes back nor hides what is dirty elsewhere: it leads there.
+    // If a device that was left out is named, its data is not used, and it does not hide dirty blocks elsewhere: its
+    // superblock leads to the device in use.
     let mut spec = daemon.kill();
     for named in [&old, &new, &last] {
         spec.cache.clone_from(named);

@@ -53,7 +53,7 @@ fn client_caps_hold_and_flushes_do_not_wait() {
         assert_eq!(reply.errno, 0);
         ended.push(reply.handle);
     }
-    // The last of them had to wait for 24 others that are no part of the burst, and the flush for none.
+    // The last of these had to wait for 24 other reads that are not in the burst, and the flush did not wait.
     assert_ne!(ended.last(), Some(&flush));
     assert!(ended.pop().is_some());
     ended.sort_unstable();

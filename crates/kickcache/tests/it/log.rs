@@ -1,4 +1,4 @@
-//! The daemon's log: what clients can do to it, and what it cannot do to the daemon.
+//! The daemon's log: clients can add lines to it, and cannot harm the daemon through it.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -43,7 +43,7 @@ fn a_log_of_json_has_an_event_in_each_line() {
     for (event, level) in [("started", "info"), ("guest_thrown_out", "warn"), ("stopped", "info")] {
         assert!(lines.iter().any(|line| line["event"] == event && line["level"] == level), "{event}: {log}");
     }
-    // Where everything is, the start says as text.
+    // The start prints all addresses as text.
     let text = log.lines().filter(|line| !line.starts_with('{'));
     assert!(
         text.clone()
@@ -62,7 +62,7 @@ fn a_log_of_warnings_does_not_mention_the_start() {
     );
 }
 
-/// What a daemon with an option logs from its start to its end.
+/// The whole log of a daemon with an option, from its start to its end.
 fn whole_log(option: [&str; 2]) -> String {
     let scratch = Scratch::new();
     let mut asked = spec(&scratch);
@@ -81,7 +81,7 @@ fn spec(scratch: &Scratch) -> Spec {
     spec
 }
 
-/// Breaks the rules of vhost-user, which is worth a warning.
+/// Breaks the rules of vhost-user, which causes a warning.
 fn provoke_a_line(spec: &Spec) {
     let mut stranger = UnixStream::connect(spec.dir.join("guest.sock")).unwrap();
     stranger.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
@@ -92,7 +92,7 @@ fn provoke_a_line(spec: &Spec) {
     assert!(is_end, "the stranger was not thrown out: {end:?}");
 }
 
-/// Whatever happens to the log, the disk is served and the daemon stops cleanly.
+/// If the log cannot be written, the disk is still served and the daemon stops cleanly.
 fn serve_with_a_log_to(stderr: impl Into<Stdio>) {
     let scratch = Scratch::new();
     let spec = spec(&scratch);

@@ -1,5 +1,5 @@
-//! A part of a cache device that was discarded or overwritten while nobody served it: no tool calls that whole, and nothing is
-//! served from what is left until somebody says so.
+//! A part of a cache device was discarded or overwritten while it was not served: every tool reports damage, and the
+//! remaining blocks are not served until the administrator accepts the loss.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -11,9 +11,9 @@ use crate::scratch::{MIB, Scratch};
 use crate::{need_kickcache, tools};
 
 const BLOCK: u64 = 4096;
-/// Where the journal begins.
+/// The offset of the journal.
 const MIB_BYTES: usize = 1 << 20;
-/// Of a cache device of 8 MiB, as docs/reference/format.md says.
+/// The layout of a cache device of 8 MiB, from docs/reference/format.md.
 const JOURNAL_BLOCKS: u64 = 64;
 const SEGMENT_BLOCKS: u64 = 16;
 const FIRST_SEGMENT: u64 = MIB / BLOCK + JOURNAL_BLOCKS;
@@ -31,7 +31,7 @@ fn stopped(scratch: &Scratch) -> Spec {
     daemon.stop()
 }
 
-/// The segments that hold something: the block behind the header is one of ours.
+/// The segments with data: they begin with a batch header.
 fn in_use(bytes: &[u8]) -> Vec<u64> {
     let first = |segment: u64| usize::try_from((FIRST_SEGMENT + segment * SEGMENT_BLOCKS) * BLOCK).unwrap();
     let has_batch = |segment: &u64| bytes[first(*segment)..].starts_with(b"KICKBTCH");
@@ -48,7 +48,7 @@ fn a_zeroed_segment_is_refused_until_a_tool_repairs_it() {
     assert!(segments.len() > 20, "{segments:?}");
     let file = File::options().write(true).open(&spec.cache).unwrap();
     for segment in [segments[3], segments[20]] {
-        // Not the superblocks: they number the starts, also those that are refused.
+        // The comparison excludes the superblocks: they count starts, also refused ones.
         file.write_all_at(&whole[MIB_BYTES..], MIB).unwrap();
         let at = (FIRST_SEGMENT + segment * SEGMENT_BLOCKS) * BLOCK;
         file.write_all_at(&[0; 65_536], at).unwrap();
@@ -63,7 +63,7 @@ fn a_zeroed_segment_is_refused_until_a_tool_repairs_it() {
         assert!(String::from_utf8_lossy(&drained.stderr).contains("was whole once"), "{drained:?}");
         go_on_with_what_is_left(&spec.cache);
     }
-    // Exactly what stood there is older: the origin's zeroes.
+    // Exactly the blocks of this segment are older: they are the origin's zeroes.
     let daemon = spec.start();
     let found = daemon.connect().read(0, 32 * 64 * 1024);
     let older = found.chunks(4096).filter(|block| **block == [0; 4096]).count();
@@ -72,7 +72,7 @@ fn a_zeroed_segment_is_refused_until_a_tool_repairs_it() {
     daemon.stop();
 }
 
-/// The end of a file that was cut short and extended reads as zeroes.
+/// The end of a file that was truncated and extended reads as zeroes.
 #[test]
 fn a_file_that_was_cut_short_and_extended_is_refused() {
     need_kickcache!();
@@ -102,7 +102,7 @@ fn wipe_all(spec: &Spec) {
     fs::write(&spec.cache, bytes).unwrap();
 }
 
-/// Nothing is left but the superblocks, which know that there was a journal.
+/// Only the superblocks are left; they record that a journal existed.
 #[test]
 fn a_device_with_only_its_superblocks_is_refused() {
     need_kickcache!();
@@ -118,7 +118,7 @@ fn a_device_with_only_its_superblocks_is_refused() {
         assert!(String::from_utf8_lossy(&output.stderr).contains("was whole once"), "{output:?}");
     }
     go_on_with_what_is_left(&spec.cache);
-    // What was given up is not missed again, and what a daemon wrote since is, also after a kill.
+    // An accepted loss is not reported again, and later writes of a daemon are complete, also after a kill.
     spec.start().kill();
     let daemon = spec.start();
     daemon.connect().write(0, &[2; 65_536]);

@@ -32,7 +32,7 @@ fn add<'a>(reloadable: &'a Reloadable, name: &'a str, more: &[&'a str]) -> Vec<S
     own.iter().chain(more).map(|word| (*word).to_owned()).collect()
 }
 
-/// Runs a command that must succeed; gives what it printed.
+/// Runs a command that must succeed; returns its output.
 fn done(daemon: &Daemon, arguments: &[String]) -> String {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     daemon.control(&arguments)
@@ -62,7 +62,7 @@ fn a_volume_is_added_served_and_there_after_a_kill() {
     client.write(8192, &[7; 8192]);
     client.flush();
     assert_eq!(reloadable.connect("one").read(0, 4096), vec![0; 4096]);
-    // The file does not know it: a reload leaves it alone, and says so.
+    // The volume is not in the file: a reload keeps it, and reports that.
     let said = daemon.control(&["reload"]);
     assert!(said.contains("two: added by a command, not in the file; it stays"), "{said}");
     daemon.kill();
@@ -143,7 +143,7 @@ fn an_address_is_shared_by_volumes_that_come_and_go() {
     assert_eq!(reloadable.connect("one").read(0, 4096), vec![1; 4096]);
     done(&daemon, &words);
     assert_eq!(Client::connect(&reloadable.socket("one"), "two").unwrap().read(0, 4096), vec![2; 4096]);
-    // Who names none has the first one; when that is gone, no other takes its place.
+    // A client that names no volume gets the first one; after its removal, no other volume replaces it.
     assert_eq!(reloadable.unnamed("one").unwrap().read(0, 4096), vec![1; 4096]);
     daemon.control(&["remove", "one", "--disconnect"]);
     assert!(reloadable.unnamed("one").is_err(), "it would write into another volume");
@@ -226,7 +226,7 @@ fn a_removal_writes_back_and_leaves_no_stale_blocks() {
     assert!(
         reloadable.refusal(&["remove", "two"], 1).contains("there is no volume `two` here; there is one")
     );
-    // Others may write to the origin now; the volume that comes again has what they wrote.
+    // Other programs may write to the origin now; the volume that is added again has their data.
     fs::File::options().write(true).open(&origin).unwrap().write_all_at(&[5; 8192], 4096).unwrap();
     done(&daemon, &add(&reloadable, "two", &["--mode", "write-back"]));
     assert_eq!(volume_of(&daemon, "two").unwrap()["cached_bytes"], 0);
@@ -234,7 +234,7 @@ fn a_removal_writes_back_and_leaves_no_stale_blocks() {
         reloadable.connect("two").read(0, 16384),
         [[9; 4096], [5; 4096], [5; 4096], [9; 4096]].concat()
     );
-    // Its number is another volume's, whose blocks are its own after a kill, too.
+    // Its number is reused for another volume, which has its own blocks, also after a kill.
     wait_for_no_client(&daemon, "two");
     daemon.control(&["remove", "two"]);
     done(&daemon, &add(&reloadable, "three", &["--mode", "write-back"]));
@@ -271,7 +271,7 @@ fn clients_end_and_dirty_blocks_are_lost_only_by_order() {
     assert!(ended.is_err() || ended.unwrap().errno != 0, "its connection has ended");
     let said = reloadable.refusal(&["remove", "one"], 1);
     assert!(said.contains("it is the only volume of"), "{said}");
-    // A note that it may be dirty is gone: another cache device is no risk to it.
+    // The record that the origin may be dirty was removed: another cache device is no risk.
     let record = fs::read_dir(state_dir().join("origins")).into_iter().flatten().flatten();
     let path = reloadable.scratch.path("two").display().to_string();
     let noted = record.map(|entry| fs::read_to_string(entry.path()).unwrap_or_default());
@@ -313,7 +313,7 @@ fn a_reload_adds_and_removes_volumes_and_places() {
     assert_eq!(guest.run(0, WRITE, 8, &[4; 4096]).0, 0);
     assert_eq!(reloadable.connect("one").read(4096, 4096), vec![4; 4096]);
     reloadable.connect("three").write(0, &[1; 4096]);
-    // A machine that is connected keeps its socket; another one may go and come meanwhile.
+    // A virtual machine that is connected keeps its socket; another volume may be removed and added meanwhile.
     reloadable.write(&[("one", "mode = \"write-back\""), ("three", "")]);
     assert!(reloadable.refusal(&["reload"], 1).contains("a virtual machine is connected"));
     assert_eq!(guest.run(0, READ, 8, &[0; 4096]), (0, vec![4; 4096]));
@@ -350,7 +350,7 @@ fn a_reload_that_fails_midway_of_its_checks_leaves_everything() {
     daemon.stop();
 }
 
-/// One whose origin does not answer holds up nobody: neither what is added beside it, nor who wants to be rid of it.
+/// A volume whose origin does not respond blocks no other operation: neither an addition, nor its own removal.
 #[test]
 fn a_waiting_removal_does_not_block_other_volumes() {
     need_kickcache!();
@@ -384,7 +384,7 @@ fn a_waiting_removal_does_not_block_other_volumes() {
     daemon.stop();
 }
 
-/// It was taken out of the file while it was dirty, and a kill came before that was written back.
+/// The volume was removed from the file while it was dirty, and the daemon was killed before the writeback.
 #[test]
 fn dirty_blocks_of_an_unserved_volume_are_reported() {
     need_kickcache!();
@@ -433,7 +433,7 @@ fn a_volume_is_removed_with_its_lost_origins_requests() {
     daemon.stop();
 }
 
-/// At a random moment of adding and removing a volume whose neighbour is written to.
+/// At a random moment while one volume is added and removed and another volume is written to.
 #[test]
 fn a_kill_during_membership_changes_is_lossless() {
     need_kickcache!();
@@ -477,7 +477,7 @@ fn a_kill_during_membership_changes_is_lossless() {
     }
 }
 
-/// The longest waits of a client that reads what is cached, one block at a time.
+/// The longest waits of a client that reads cached blocks, one at a time.
 fn waits(socket: &Path, is_over: &AtomicBool) -> Vec<Duration> {
     let mut client = Client::connect(socket, "one").unwrap();
     let mut waits = Vec::new();
@@ -490,7 +490,7 @@ fn waits(socket: &Path, is_over: &AtomicBool) -> Vec<Duration> {
     waits
 }
 
-/// In turns: nothing happens, and volumes come, are filled, and go without a pause.
+/// Alternates between idle periods and periods in which volumes are added, filled, and removed without a pause.
 #[test]
 #[ignore = "measures for a minute; cargo test --release -p kickcache --test it what_others_wait_for -- --ignored --nocapture"]
 fn requests_that_wait_during_membership_changes() {

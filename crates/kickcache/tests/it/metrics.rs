@@ -1,4 +1,4 @@
-//! Metrics as Prometheus sees them: its own checks, and a real one that scrapes a daemon under load.
+//! Metrics as Prometheus sees them: its own checks, and a real Prometheus that scrapes a daemon under load.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -18,7 +18,7 @@ use crate::daemon::{Daemon, KICKCACHE, Spec, VOLUME, guarded};
 use crate::scratch::{MIB, Scratch};
 use crate::{need_kickcache, need_tools, tools};
 
-/// Longest that a test waits for something that should be there soon.
+/// Longest that a test waits for an event that should happen soon.
 const SOON: Duration = Duration::from_secs(120);
 
 fn contrib(name: &str) -> PathBuf {
@@ -36,7 +36,7 @@ fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// A daemon that serves metrics on a port that the system chose, and where that is.
+/// A daemon that serves metrics on a port that the system chose, and its address.
 struct Scraped {
     daemon: Daemon,
     address: String,
@@ -61,7 +61,7 @@ impl Scraped {
     }
 }
 
-/// The body of what a server says to a request, if it is a good answer.
+/// The body of a server's successful reply.
 fn get(address: &str, path: &str) -> Option<String> {
     let mut stream = TcpStream::connect(address).ok()?;
     stream.set_read_timeout(Some(SOON)).unwrap();
@@ -221,7 +221,8 @@ impl Prometheus {
             contrib("prometheus/alerts.yml")
         );
         fs::write(scratch.path("prometheus.yml"), config).unwrap();
-        // It cannot be asked which port the system chose: one that was free a moment ago, or else the next.
+        // Prometheus does not report a port that the system chose. So the test tries a port that was free a moment ago,
+        // or else the next one.
         wait_for("a free port for Prometheus", || {
             let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
             let log = fs::File::create(scratch.path("prometheus.log")).unwrap();
@@ -264,7 +265,7 @@ impl Drop for Prometheus {
     }
 }
 
-/// Reads, writes and flushes until it is told to stop.
+/// Reads, writes and flushes until `stop` is set.
 fn load(daemon: &Daemon, stop: &Arc<AtomicBool>) -> JoinHandle<()> {
     let (mut client, stop) = (daemon.connect(), Arc::clone(stop));
     thread::spawn(move || {
@@ -281,7 +282,7 @@ fn load(daemon: &Daemon, stop: &Arc<AtomicBool>) -> JoinHandle<()> {
     })
 }
 
-/// Every query of the panels, with what Grafana puts in for its variables.
+/// Every query of the panels, with the values that Grafana inserts for its variables.
 fn panel_queries() -> Vec<String> {
     let dashboard: Value =
         serde_json::from_str(&fs::read_to_string(contrib("grafana/kickcache.json")).unwrap()).unwrap();
@@ -322,7 +323,7 @@ fn prometheus_scrapes_a_daemon_under_load_and_answers_each_panel() {
     for query in &queries {
         wait_for(query, || (!prometheus.query(query).is_empty()).then_some(()));
     }
-    // Our rules are evaluated, and a daemon that is well alerts nobody.
+    // Our rules are evaluated, and a healthy daemon causes no alert.
     let rules = wait_for("the evaluation of the rules", || {
         let rules = prometheus.ask("/api/v1/rules")["groups"][0]["rules"].as_array().unwrap().clone();
         rules.iter().all(|rule| rule["health"] != "unknown").then_some(rules)

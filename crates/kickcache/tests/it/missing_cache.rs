@@ -1,4 +1,4 @@
-//! A cache device that may hold what an origin lacks, and is not there when the volume is served again.
+//! A cache device that may have dirty blocks, and is missing when the volume is served again.
 
 use std::fs::{self, File};
 use std::path::PathBuf;
@@ -61,11 +61,11 @@ fn a_missing_dirty_cache_is_not_created_again() {
         let said = unchanged("the origin", &[&spec.origin], || refused("a new cache", &spec.arguments()));
         assert!(said.contains("--new-cache") && said.contains("may hold blocks"), "{said}");
         assert!(!spec.cache.exists(), "a cache was made");
-        // Another cache device is no better.
+        // Another cache device does not help.
         let other = Spec { cache: scratch.path("other"), ..spec.clone() };
         assert!(refused("another cache", &other.arguments()).contains("--new-cache"));
         assert!(!other.cache.exists(), "a cache was made");
-        // The right one serves under another name, too.
+        // The right device is also accepted under another name.
         let moved = Spec { cache: kept, ..spec.clone() };
         let daemon = moved.start();
         assert_eq!(daemon.connect().read(MIB, 4096), [7; 4096]);

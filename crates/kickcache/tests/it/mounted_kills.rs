@@ -1,5 +1,5 @@
-//! kill -9 of the daemon below a mounted file system, again and again. Another NBD client stands between: it waits for
-//! the daemon and sends again what was not answered (qemu-storage-daemon, reconnect-delay).
+//! Repeated kill -9 of the daemon below a mounted file system. Another NBD client is in between: it waits for the
+//! daemon and repeats requests without a reply (qemu-storage-daemon, reconnect-delay).
 //!
 //! `KICKCACHE_IT_KILLS` is the number of kills (4 without it).
 
@@ -48,7 +48,7 @@ impl Patient {
             }
             thread::sleep(Duration::from_millis(50));
         }
-        // Its export corrupts data when the loop device passes the page cache by (QEMU 7.2).
+        // Its export corrupts data if the loop device bypasses the page cache (QEMU 7.2).
         patient.device = Some(attach_loop(&patient.file, "off")?);
         Ok(patient)
     }
@@ -78,7 +78,7 @@ fn content(number: u64) -> Vec<u8> {
     rng.bytes(length)
 }
 
-/// Writes and syncs files until told to stop; gives how many there are.
+/// Writes and syncs files until `stop` is set; returns their number.
 fn write_files(at: &Path, stop: &AtomicBool) -> u64 {
     let mut number = 0;
     while !stop.load(Ordering::Relaxed) {

@@ -12,7 +12,7 @@ use crate::client::greet;
 use crate::daemon::{Daemon, guarded};
 use crate::scratch::Scratch;
 
-/// Writes are kept in a file of the server's own until they are flushed: it takes them along when it is killed.
+/// Unflushed writes are in a file of the server's own: if the server is killed, they are lost.
 const FORGETFUL: [&str; 1] = ["--filter=cache"];
 
 /// An nbdkit that serves a file.
@@ -51,7 +51,7 @@ impl Server {
         self.child.wait().unwrap();
     }
 
-    /// Stops it, and waits until it stands still: its threads may go on for a moment.
+    /// Stops it, and waits until it has stopped: its threads may continue for a moment.
     pub(crate) fn freeze(&self) {
         self.signal(Signal::STOP);
         waitpid(Some(Pid::from_child(&self.child)), WaitOptions::UNTRACED).unwrap();

@@ -1,4 +1,4 @@
-//! The commands for cache devices that nobody serves: check, dump, drain, detach.
+//! The commands for cache devices that are not served: check, dump, drain, detach.
 
 use std::fs;
 use std::os::unix::fs::FileExt;
@@ -258,7 +258,7 @@ fn a_changed_origin_is_refused_or_read_again() {
     tools::run(KICKCACHE, ["drain", "--cache", spec.cache.to_str().unwrap()]);
     fs::write(&spec.origin, vec![7; usize::try_from(ORIGIN_BYTES).unwrap()]).unwrap();
     let mut daemon = spec.start();
-    // Killed at once: what was forgotten must stay so.
+    // Killed at once: dropped blocks must stay dropped.
     spec.extra.pop();
     for _ in 0..2 {
         for block in 0..BLOCKS {
@@ -319,7 +319,7 @@ fn a_drain_without_a_daemon_writes_neighbours_together() {
     let daemon = disks.spec(&scratch, "write-back").start();
     disks.tell("fault origin write eio");
     let mut client = daemon.connect();
-    // Neighbours on the volume, apart from each other in the log.
+    // Adjacent on the volume, and apart in the log.
     for block in (0..COUNT).map(|number| number * 389 % COUNT) {
         client.write(block * 4096, &content(block, 1));
     }
@@ -330,7 +330,7 @@ fn a_drain_without_a_daemon_writes_neighbours_together() {
     let before = disks.position();
     let said = tools::run(KICKCACHE, ["drain", "--cache", spec.cache.to_str().unwrap()]);
     assert!(said.contains("4 MiB written back"), "{said}");
-    // Flushes and what the cache device notes are among them.
+    // These include flushes and the records of the cache device.
     let records = disks.position() - before;
     eprintln!("{COUNT} blocks: {records} writes and flushes of both devices");
     assert!(records < COUNT / 8, "{records} for {COUNT} blocks");

@@ -1,5 +1,5 @@
-//! An older copy of a cache device, as a snapshot that was restored or a file that was copied back: it is not served, and
-//! nothing on it is trusted.
+//! An older copy of a cache device, such as a restored snapshot or a file that was copied back: it is not served, and
+//! its data is not used.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -86,7 +86,7 @@ fn noted() -> u64 {
     record["starts"].as_u64().unwrap()
 }
 
-/// By those who only look.
+/// Commands that only read the device report it.
 fn is_told(cache: &Path, (found, noted): (u64, u64)) {
     let run = |arguments: &[&str]| {
         let output = tools::output(KICKCACHE, [arguments, &[text(cache)]].concat());
@@ -134,7 +134,7 @@ fn an_older_copy_is_refused_and_the_newer_one_continues() {
         let detach = ["detach", text(&spec.cache), VOLUME].map(OsString::from);
         let said = refused("a detach", &detach);
         assert!(said.contains("16 blocks of v are dirty") && said.contains("older copy"), "{said}");
-        // Removing its volume makes it no newer, and says nothing of the newer one.
+        // Removing its volume makes the copy no newer, and does not affect the newer device.
         let said = tools::run(KICKCACHE, ["detach", text(&spec.cache), VOLUME, "--lose-dirty"]);
         assert!(said.contains("older copy"), "{said}");
         assert!(refused("an older copy", &spec.arguments()).contains("older copy"));
@@ -157,7 +157,7 @@ fn an_older_copy_is_drained_by_order_and_formatted() {
     reads(&spec, 1);
 }
 
-/// A cache that is lost does not come back from a copy.
+/// After a cache is lost, a copy of it is refused.
 #[test]
 fn a_copy_of_a_device_formatted_since_is_refused() {
     need_kickcache!();
@@ -184,8 +184,8 @@ fn formatting_an_older_copy_leaves_the_newer_one_noted() {
     reads(&spec, 2);
 }
 
-/// The number on the device is raised first: a crash before it is noted, a lost note, and a start that failed refuse no
-/// device. Neither do programs that do not count.
+/// The number on the device is raised first: so a crash before the record, a lost record, or a failed start causes no
+/// refusal. Programs without the number cause none either.
 #[test]
 fn a_device_with_a_higher_number_or_none_is_taken() {
     need_kickcache!();
@@ -205,7 +205,7 @@ fn a_device_with_a_higher_number_or_none_is_taken() {
     reads(&spec, 1);
     let last = noted();
     assert_eq!(starts(&spec.cache), [last; 2]);
-    // As an earlier program leaves the superblock that changes it: what was copied before is older still.
+    // The superblock as an earlier program leaves it when it changes it: earlier copies are even older.
     let copy = scratch.path("copy");
     fs::copy(&spec.cache, &copy).unwrap();
     set_starts(&spec.cache, 0);

@@ -1,4 +1,4 @@
-//! A volume that cannot be served, beside one that can: the other one is served, and it is said why.
+//! A volume that cannot be served, together with one that can: the other volume is served, and the reason is reported.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -10,7 +10,7 @@ use crate::pair::{NAMES, Pair};
 use crate::scratch::{MIB, Scratch};
 use crate::{need_kickcache, tools};
 
-/// Dirty blocks of sevens for the origin of `one` on another cache device, which is noted.
+/// Dirty blocks of sevens for the origin of `one` on another cache device, which is recorded.
 fn dirty_elsewhere(scratch: &Scratch, pair: &Pair) -> PathBuf {
     let other = scratch.path("other");
     let daemon = Spec { mode: "write-back", ..pair.one_with(&other) }.start();
@@ -45,7 +45,7 @@ fn one_is_left(pair: &Pair, flags: &[&str], named: &[&str]) {
     ends(daemon);
 }
 
-/// The end of the daemon is one in order, and says it once more.
+/// The daemon ends normally, and reports the reason again.
 fn ends(daemon: Daemon) {
     let path = daemon.spec.dir.join("daemon.log");
     let before = fs::metadata(&path).unwrap().len();
@@ -54,7 +54,7 @@ fn ends(daemon: Daemon) {
     assert!(said.contains("volume one was not served: "), "{said}");
 }
 
-/// Both are served once the other cache device was drained as it was said.
+/// Both are served after the other cache device was drained as advised.
 fn both_after_drain(pair: &Pair, other: &str, flags: &[&str]) {
     tools::run(KICKCACHE, ["drain", "v", "--cache", other]);
     let daemon = pair.start(flags, &NAMES);
@@ -89,7 +89,7 @@ fn it_is_left_without_a_cache_device_too() {
     let other = other.to_str().unwrap();
     let named = [&format!("kickcache drain v --cache {other}"), "--lose-dirty"];
     one_is_left(&pair, &["--without-cache"], &named);
-    // And beside a cache device out of service.
+    // The same with a cache device out of service.
     let file = File::options().write(true).open(&pair.spec.cache).unwrap();
     file.write_all_at(&[0x5a; 100], 16_384 + 20).unwrap();
     one_is_left(&pair, &[], &named);
@@ -108,7 +108,8 @@ fn only_the_volume_dirty_on_the_unused_device_is_skipped() {
     daemon.stop();
     let drain = format!("kickcache drain one --cache {}", pair.spec.cache.display());
     one_is_left(&pair, &["--without-cache"], &["16 blocks of one are dirty", &drain, "--lose-dirty"]);
-    // Unreadable: nobody knows, but of the other one it is noted that its origin lacks nothing.
+    // The device is unreadable, so its content is unknown; the record of the other volume shows that its origin is
+    // complete.
     let kept = scratch.path("kept");
     fs::rename(&pair.spec.cache, &kept).unwrap();
     one_is_left(&pair, &["--without-cache"], &["cannot be read", "--lose-dirty"]);
@@ -132,7 +133,7 @@ fn a_cache_device_without_volumes_ends_no_start() {
     let other = dirty_elsewhere(&scratch, &pair);
     let drain = format!("kickcache drain v --cache {}", other.display());
     one_is_left(&pair, &[], &[&drain]);
-    // With nothing left to serve, the start ends with that sentence.
+    // If no volume can be served, the start ends with that sentence.
     pair.configure(&caches[0]);
     let said = refused("nothing to serve", &pair.arguments(&[]));
     assert!(said.contains(&drain), "{said}");

@@ -1,4 +1,4 @@
-//! A daemon that root starts, and that goes on as another user, who may open none of its devices.
+//! Root starts a daemon, which continues as another user without access to any of its devices.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
@@ -18,7 +18,7 @@ use crate::{need_kickcache, need_tools, skip, tools};
 const USER: &str = "65534:65534";
 const NUMBER: u32 = 65_534;
 
-/// Devices in a folder of root's, sockets and notes in one of the user's.
+/// Devices in a folder of root, sockets and records in a folder of the user.
 struct Place {
     spec: Spec,
     devices: Scratch,
@@ -42,7 +42,7 @@ impl Place {
         self.devices.path(name).to_str().unwrap().to_owned()
     }
 
-    /// Asks for a volume whose origin nobody named.
+    /// Requests a volume with an origin that was not named before.
     fn add_another(&self) -> String {
         self.devices.sparse("another", MIB);
         let (cache, origin) = (self.text("cache"), self.text("another"));
@@ -52,7 +52,7 @@ impl Place {
     }
 }
 
-/// What /proc says of a process.
+/// A field of /proc/PID/status.
 fn status(pid: u32, key: &str) -> Option<String> {
     let text = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'))?;
@@ -65,7 +65,7 @@ fn monitor_of(daemon: &Daemon) -> u32 {
     children.trim().parse().unwrap()
 }
 
-/// Waits for the end of a process; who reaps it is another matter.
+/// Waits for the end of a process, which may remain as a zombie.
 fn wait_for_end(pid: u32) {
     let began = Instant::now();
     while status(pid, "State").is_some_and(|state| !state.starts_with('Z')) {
@@ -111,7 +111,7 @@ fn the_daemon_has_no_rights_and_serves_the_named_devices() {
     daemon.stop();
     wait_for_end(monitor);
     assert_eq!(&fs::read(place.devices.path("origin")).unwrap()[4096..12288], [data.clone(), data].concat());
-    // Root's notes are the user's as well: the next daemon reads them.
+    // The user can access root's records as well: the next daemon reads them.
     tools::run(KICKCACHE, ["detach", &next, "v"]);
     place.spec.start().stop();
 }
@@ -175,7 +175,7 @@ fn a_cache_device_that_goes_out_of_service_is_noted() {
         Ok(mounted) => mounted,
         Err(why) => skip!("{why}"),
     };
-    // Anybody may write there otherwise.
+    // By default every user may write there.
     fs::set_permissions(place.devices.path("mount"), fs::Permissions::from_mode(0o755)).unwrap();
     place.spec.cache = thin_cache(&place.devices, &mounted);
     place.spec.extra.extend(["--admission", "always"].map(Into::into));
@@ -217,7 +217,7 @@ fn an_unsafe_or_useless_start_is_refused() {
     let state = place.text("state");
     let notes = refused(with(&["--user", USER, "--state", &state]));
     assert!(notes.contains("the user 65534:65534 cannot write notes to the state directory"), "{notes}");
-    // Who may change the file would say what root opens.
+    // A user who may change the file could choose the devices that root opens.
     let config = place.devices.path("k.toml");
     fs::write(
         &config,

@@ -1,4 +1,4 @@
-//! A cache device that went out of service: nothing that it holds is ever served again, or written over newer data.
+//! A cache device that was put out of service: its blocks are never served again, or written over newer data.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -18,7 +18,7 @@ const ORIGIN_BYTES: u64 = 64 * MIB;
 /// Longer writes may go around a cache device that is slow.
 const UNIT: u64 = 32 << 10;
 
-/// A file system that is too small for what it holds.
+/// A file system that is too small for its files.
 pub(crate) struct Mount {
     place: PathBuf,
     _device: Option<Loop>,
@@ -57,8 +57,7 @@ impl Drop for Mount {
     }
 }
 
-/// A formatted cache file without most of its blocks, on a file system that has no room for them: as a thin volume that
-/// runs full.
+/// A formatted sparse cache file on a file system without space for its blocks: as a thin volume that runs full.
 pub(crate) fn thin_cache(scratch: &Scratch, mount: &Mount) -> PathBuf {
     let (whole, thin) = (scratch.path("whole"), mount.place.join("cache"));
     tools::run(KICKCACHE, ["format", whole.to_str().unwrap(), "--size", "48M"]);
@@ -71,7 +70,7 @@ fn content(unit: u64, version: u64) -> Vec<u8> {
     Rng::new(unit << 32 | version).bytes(usize::try_from(UNIT).unwrap())
 }
 
-/// What each unit of the volume may hold: after an error two versions.
+/// The allowed versions of each unit of the volume: two after an error.
 struct Model(Vec<Vec<u64>>);
 
 impl Model {
@@ -89,7 +88,7 @@ impl Model {
         }
     }
 
-    /// Sectors that hold what they must not.
+    /// Sectors with forbidden content.
     fn stale(&self, read: &mut dyn FnMut(u64) -> Option<Vec<u8>>) -> usize {
         let mut stale = 0;
         for (unit, allowed) in (0_u64..).zip(&self.0) {
@@ -126,7 +125,7 @@ impl Model {
     }
 }
 
-/// Scattered writes until the cache device is out of service, and some beyond; again what was written first.
+/// Scattered writes until the cache device is out of service, and some more; then the first places again.
 fn go_out_of_service(daemon: &Daemon, model: &mut Model) {
     let mut client = daemon.connect();
     let mut rng = Rng::new(5);
@@ -139,9 +138,9 @@ fn go_out_of_service(daemon: &Daemon, model: &mut Model) {
             return;
         }
     }
-    // In modes that write nothing to the cache device, misses do.
+    // In modes that do not write to the cache device, fills do.
     for read in 0..4 * units {
-        // Not in a row: a long stream is not cached.
+        // Not in order: a long stream is not cached.
         client.read(read * 389 % units * UNIT, u32::try_from(UNIT).unwrap());
         if read % 50 == 0 && is_out(daemon) {
             break;
@@ -196,7 +195,7 @@ fn restart(spec: &Spec, model: &Model, was_out: bool) {
         None => {
             let said = fs::read_to_string(spec.dir.join("daemon.log")).unwrap();
             assert!(said.contains("--accept-older") && said.contains("--lose-dirty"), "{before}: {said}");
-            // What was written past the cache device stays on the origin when the rest is given up.
+            // Data that was written past the cache device stays on the origin after the other blocks are given up.
             let mut lost = spec.clone();
             lost.extra.push("--lose-dirty".into());
             lost.start().stop();
@@ -208,7 +207,7 @@ fn restart(spec: &Spec, model: &Model, was_out: bool) {
     }
 }
 
-/// The way back: another cache device, as nothing is on the old one alone.
+/// The way back: another cache device, because no data is on the old one only.
 fn again_in_service(spec: &Spec) {
     let check = tools::output(KICKCACHE, ["check".as_ref(), spec.cache.as_os_str()]);
     assert_eq!(check.status.code(), Some(7), "{}", String::from_utf8_lossy(&check.stderr));
@@ -243,7 +242,7 @@ reproduction! {
     bypass_on_tmpfs "bypass" tmpfs,
 }
 
-/// The marks cannot be written, and say after the restart that the device is in service: only the note knows better.
+/// The marks cannot be written, and declare the device in service after the restart: only the record shows the truth.
 #[test]
 fn a_device_without_a_mark_is_identified_by_its_record() {
     need_kickcache!();
@@ -269,7 +268,7 @@ fn a_device_without_a_mark_is_identified_by_its_record() {
     daemon.stop();
 }
 
-/// The daemon knows which blocks are newer on the origin, and says so when it ends.
+/// The daemon records which blocks are newer on the origin, and reports them when it ends.
 #[test]
 fn a_drain_after_the_stop_keeps_newer_writes() {
     need_kickcache!();
@@ -303,7 +302,7 @@ fn a_drain_after_the_stop_keeps_newer_writes() {
 
 const MARKS: [u64; 2] = [16_384, 540_672];
 
-/// A stopped write-back cache with ten dirty blocks, whose marks are destroyed: nobody can say that it is in service.
+/// A stopped write-back cache with ten dirty blocks and destroyed marks: its state is unknown.
 fn marked(scratch: &Scratch) -> Spec {
     let spec = Spec::new(scratch, &scratch.sparse("origin", 8 * MIB), "write-back", "8M");
     let daemon = spec.start();
@@ -350,7 +349,7 @@ fn a_device_with_one_mark_keeps_its_dirty_blocks() {
     }
     let said = refused("a device out of service", &spec.arguments());
     assert!(said.contains("10 dirty blocks (byte offset + length: 1048576 + 40960)"), "{said}");
-    // Written back, the origin has everything, and the device is left out from then on.
+    // After the writeback, the origin is complete, and the device is left out from then on.
     let (code, said) = run(&["drain", VOLUME, "--cache", cache, "--accept-older"]);
     assert_eq!(code, 0, "{said}");
     check_needless(cache);
@@ -393,11 +392,11 @@ fn out_of_service_dirty_blocks_are_lost_by_order() {
     assert_eq!(daemon.connect().read(MIB, 4096), [0; 4096]);
     daemon.stop();
     check_needless(spec.cache.to_str().unwrap());
-    // Nothing is asked a second time.
+    // No flag is required a second time.
     spec.start().stop();
 }
 
-/// What was written back, or given up, does not count as dirty any more.
+/// Blocks that were written back, or given up, do not count as dirty any more.
 fn check_needless(cache: &str) {
     let (code, said) = run(&["inspect", cache]);
     assert!(
@@ -414,7 +413,7 @@ fn check_needless(cache: &str) {
     );
     let (_, said) = run(&["check", cache, "--json"]);
     assert!(said.contains("\"dirty_blocks\": 0") && said.contains("\"needless_blocks\": 10"), "{said}");
-    // Damage to what nobody needs is no loss.
+    // Damage to unneeded blocks is no loss.
     let damaged = fs::read(cache).unwrap();
     let at = damaged.windows(4096).position(|block| block == [2; 4096]).unwrap();
     let file = File::options().write(true).open(cache).unwrap();
@@ -441,7 +440,7 @@ fn an_unreadable_out_of_service_device_is_identified_by_origin() {
     daemon.stop();
 }
 
-/// Two volumes on one cache device: only the one that needs the device is not served.
+/// Two volumes on one cache device: only the volume that needs the device is not served.
 #[test]
 fn a_complete_volume_is_served_next_to_an_incomplete_one() {
     need_kickcache!();
@@ -526,7 +525,7 @@ fn a_device_of_the_previous_version_keeps_all_its_blocks() {
     let file = File::options().write(true).open(&spec.cache).unwrap();
     MARKS.iter().for_each(|at| file.write_all_at(&[0; 4096], *at).unwrap());
     set_version(&spec.cache, 1);
-    // Those that only look change nothing.
+    // Commands that only read the device change no data.
     unchanged("looking", &[&spec.cache], || {
         assert_eq!(run(&["check", spec.cache.to_str().unwrap()]).0, 0);
     });

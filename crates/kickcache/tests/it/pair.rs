@@ -10,7 +10,7 @@ use crate::scratch::{MIB, Scratch};
 
 pub(crate) const NAMES: [&str; 2] = ["one", "two"];
 
-/// Their configuration file, and what stands beside it.
+/// Their configuration file, with its folder.
 pub(crate) struct Pair {
     dir: PathBuf,
     /// The cache device in the file, and the control socket. Its origin is that of `one`.
@@ -27,7 +27,7 @@ impl Pair {
         pair
     }
 
-    /// The part of the file that is about a volume.
+    /// The section of a volume in the file.
     pub(crate) fn volume(&self, name: &str) -> String {
         format!(
             "[[cache.volume]]\nname = \"{name}\"\nmode = \"{}\"\norigin = \"{}\"\nnbd = [\"unix:{}\"]\n",
@@ -76,7 +76,7 @@ impl Pair {
         Client::connect(&self.socket(name), name).unwrap()
     }
 
-    /// The origin of `one` alone, served as the volume `v` with a cache device of its own.
+    /// The origin of `one` only, served as the volume `v` with a cache device of its own.
     pub(crate) fn one_with(&self, cache: &Path) -> Spec {
         let extra = vec!["--new-cache".into()];
         Spec { cache: cache.into(), extra, ..self.spec.clone() }

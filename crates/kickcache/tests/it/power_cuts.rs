@@ -1,5 +1,5 @@
-//! The real daemon with its real driver on disks that remember every write: any power cut is played back, the daemon
-//! recovers what is left, and every acknowledged write must be there.
+//! The real daemon with its real driver on disks that record every write: any power cut is replayed, the daemon
+//! recovers, and every acknowledged write must be present.
 //!
 //! `KICKCACHE_IT_CUTS` is the number of power cuts a run (12 without it).
 
@@ -63,7 +63,7 @@ fn write_a_while(disks: &FaultyDisks, daemon: &Daemon, seed: u64) -> History {
     load.write_until(disks, daemon.connect(), |round| start.elapsed() >= TIME && round >= 20)
 }
 
-/// A daemon on what a cut left.
+/// A daemon on disks after a cut.
 pub(crate) fn start_on(
     scratch: &Scratch,
     mode: &'static str,
@@ -71,8 +71,8 @@ pub(crate) fn start_on(
 ) -> Option<Daemon> {
     let mut spec = Spec::new(scratch, origin, mode, "8M");
     spec.cache = cache.clone();
-    // It was a file of another name before the cut. The notes are those of the time of the cut: what another cut came to
-    // is not known.
+    // The file had another name before the cut. The records are those at the time of the cut; the results of other cuts
+    // are unknown.
     let state = scratch.path("state at the cut");
     let _ = fs::remove_dir_all(&state);
     fs::create_dir(&state).unwrap();
@@ -94,7 +94,7 @@ fn check_cut(
     let daemon = start_on(scratch, mode, &files).ok_or("the daemon refuses what is left")?;
     let found = read_all(&mut daemon.connect(), ORIGIN_BYTES)?;
     history.check_volume(&found, until)?;
-    // Once read, it stays so: after a kill, and on the origin after a drain.
+    // After a read, the content is fixed: after a kill, and on the origin after a drain.
     let daemon = daemon.kill().try_start().ok_or("the daemon refuses what it left itself")?;
     let again = read_all(&mut daemon.connect(), ORIGIN_BYTES)?;
     let differ = |other: &[u8], what: &str| match difference(&found, other) {
@@ -165,7 +165,7 @@ fn file_content(number: u64) -> Vec<u8> {
     rng.bytes(length)
 }
 
-/// Writes files, each synced, some deleted again; gives where in the log each was durable.
+/// Writes files, each synced, some deleted again; returns the place in the log at which each was durable.
 fn write_files(disks: &FaultyDisks, at: &Path) -> Vec<(u64, u64)> {
     let (start, mut synced) = (Instant::now(), Vec::new());
     for number in 0.. {

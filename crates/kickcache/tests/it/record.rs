@@ -19,7 +19,7 @@ use crate::scratch::{MIB, Scratch};
 use crate::tmpfs::Tmpfs;
 use crate::{need_kickcache, need_tools, skip, tools};
 
-/// Longest that a test waits for something that should be there at once.
+/// Longest that a test waits for an event that should happen at once.
 const SOON: Duration = Duration::from_secs(60);
 
 /// A command that records.
@@ -29,7 +29,7 @@ struct Recorder {
 }
 
 impl Recorder {
-    /// Begins to record; the daemon has noted that when this returns.
+    /// Begins to record; the daemon has started the recording when this returns.
     fn start(daemon: &Daemon, file: &Path, more: &[&str]) -> Recorder {
         let mut arguments: Vec<OsString> = ["record", VOLUME, "--json", "-o"].map(OsString::from).to_vec();
         arguments.extend([file.into(), "--control".into(), daemon.spec.control().into()]);
@@ -78,7 +78,7 @@ fn info(file: &Path) -> Value {
     serde_json::from_str::<Value>(&text).unwrap()[0].clone()
 }
 
-/// Converts a file, and gives what was said about it.
+/// Converts a file, and returns the command's messages.
 fn convert(from: &Path, to: &Path, more: &str) -> String {
     let mut arguments = words("trace convert");
     arguments.extend([from.into(), "-o".into(), to.into()]);
@@ -110,7 +110,7 @@ fn a_simulated_recording_gives_the_hit_ratio_of_the_daemon() {
     let told = recorder.stop();
     let (hits, misses) = (daemon.volume_count("hit_blocks"), daemon.volume_count("miss_blocks"));
     let status = daemon.status();
-    // What could not be kept, on a machine that is too busy for it, is missed again.
+    // If the machine is too busy to promote a block, the block misses again.
     let late = misses.saturating_sub(daemon.volume_count("promoted_blocks"));
     daemon.stop();
     let found = info(&scratch.path("r.kct"));
@@ -160,7 +160,7 @@ fn every_request_is_recorded_with_fua_and_no_promotion() {
     client.zero(131_072, 4096, 0);
     client.promote(0, 4096);
     recorder.stop();
-    // What comes later is not in it.
+    // Later requests are not in it.
     client.read(0, 4096);
     let said = convert(&scratch.path("r.kct"), &scratch.path("r.csv"), "--to csv");
     assert!(said.contains("6 records of kickcache as csv"), "{said}");
@@ -296,7 +296,7 @@ fn a_full_disk_ends_the_recording_and_disturbs_no_clients() {
     daemon.stop();
 }
 
-/// What fio did when it replayed a log: bytes read, bytes written, and milliseconds.
+/// The activity of fio when it replayed a log: bytes read, bytes written, and milliseconds.
 fn replay(log: &Path) -> [u64; 3] {
     let mut arguments = words("--name=r --ioengine=psync --output-format=json");
     arguments.push(format!("--read_iolog={}", log.display()).into());

@@ -23,7 +23,7 @@ pub(crate) struct Reloadable {
 }
 
 impl Reloadable {
-    /// A file with these volumes, each with the lines of its own.
+    /// A file with these volumes, each with its lines.
     pub(crate) fn new(volumes: &[(&str, &str)]) -> Reloadable {
         let scratch = Scratch::new();
         let spec = Spec::new(&scratch, &scratch.path("one"), "write-back", "16M");
@@ -84,13 +84,13 @@ impl Reloadable {
         self.spec.try_control(arguments)
     }
 
-    /// A command that must end with this code; gives what it said.
+    /// A command that must end with this code; returns its standard error.
     pub(crate) fn refusal(&self, arguments: &[&str], code: i32) -> String {
         self.spec.refusal(arguments, code)
     }
 }
 
-/// What `status` says of a volume.
+/// The status of a volume.
 pub(crate) fn volume_of(daemon: &Daemon, name: &str) -> Option<Value> {
     let status = daemon.status();
     let caches = status["caches"].as_array().unwrap();
@@ -131,7 +131,7 @@ fn a_reload_prints_and_applies_the_difference() {
         ("write-back".into(), "write-through".into())
     );
     assert_eq!(daemon.control(&["reload"]), "no difference\n");
-    // What a command changed is different from the file.
+    // A setting that a command changed differs from the file.
     daemon.control(&["mode", "one", "bypass"]);
     assert_eq!(daemon.control(&["reload"]), "one: mode bypass -> write-back\n");
     client.write(0, &[7; 4096]);

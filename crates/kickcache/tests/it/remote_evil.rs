@@ -1,4 +1,5 @@
-//! Servers of remote origins that die of a request, or hang in the handshake: requests and starts end in time all the same.
+//! Servers of remote origins that die when they receive a request, or hang in the handshake: requests and starts still
+//! end in time.
 
 use std::ffi::OsString;
 use std::fs;
@@ -54,7 +55,7 @@ fn a_request_that_kills_its_server_fails_in_time() {
         assert_eq!(victim.join().unwrap(), EIO);
         stop.store(true, Ordering::Relaxed);
     });
-    // 0, 50, 100, ... ms after each loss: 7 of them take 3.5 s; without pauses there are 50.
+    // Pauses of 0, 50, 100, ... ms after each loss: 7 pauses take 3.5 s; without pauses there would be 50 connections.
     let connections = server.accepted() - before;
     assert!((2..=16).contains(&connections), "{connections} connections: {}", daemon.log());
     let lines = daemon.log().lines().filter(|line| line.contains("is lost")).count();
@@ -75,17 +76,17 @@ fn an_outage_ends_in_time_while_a_handshake_hangs() {
     server.crash();
     assert_eq!(read(&mut client, 16 * MIB), EIO);
     wait_for(&daemon, "fail until it returns");
-    // Each handshake hangs for seconds, and another one follows it.
+    // Each handshake hangs for seconds, and the next one follows.
     let (before, reads) = (server.accepted(), 16);
     (0..reads).for_each(|block| assert_eq!(read(&mut client, 20 * MIB + block * 8192), EIO));
     assert!(server.accepted() - before < reads / 2, "reads wait for handshakes: {}", daemon.log());
     daemon.stop();
 }
 
-/// Volumes whose servers hang.
+/// Volumes with servers that hang.
 const MUTE: [&str; 5] = ["a", "b", "c", "d", "e"];
 
-/// Two volumes behind a cache device, three and `v` behind another one, each with a server that is given this time.
+/// Two volumes behind a cache device, three and `v` behind another one, each with a server and this timeout.
 fn configure(scratch: &Scratch, spec: &Spec, servers: &[EvilServer], timeout: &str) -> Vec<OsString> {
     let file = scratch.path("six.toml");
     let mut text = format!("control = \"{}\"\n", spec.control().display());
@@ -118,7 +119,7 @@ fn servers_that_hang_at_a_start_are_waited_for_side_by_side() {
     };
     start("4s", &[spec.socket()]).stop();
     servers[..5].iter().for_each(EvilServer::hang);
-    // None of them ends before the others have begun.
+    // No handshake ends before the others have begun.
     let before: Vec<u64> = servers.iter().map(EvilServer::accepted).collect();
     let mut daemon = start("1h", &[]);
     let began = Instant::now();
@@ -140,7 +141,7 @@ fn servers_that_hang_at_a_start_are_waited_for_side_by_side() {
     daemon.stop();
 }
 
-/// Has a block cached that a server must have, and has: zeroes.
+/// Caches a block that a server must have, and has: zeroes.
 fn fill(client: &mut Client) {
     client.write(SAMPLED, &[0; 4096]);
     client.flush();
@@ -162,7 +163,8 @@ fn servers_are_compared_with_the_cache_side_by_side() {
     }
     fill(&mut daemon.connect());
     daemon.stop();
-    // One that is asked before the others have answered waits for ever, and its volume is refused.
+    // If the daemon compared the servers one by one, the first would wait for ever at the barrier, and its volume would
+    // be refused.
     let all = Arc::new(Barrier::new(servers.len()));
     servers.iter().for_each(|server| server.answer_with(&all));
     let daemon = start();
@@ -206,7 +208,7 @@ fn a_signal_ends_an_offline_drain_during_its_connect() {
     let spec = daemon.kill();
     server.hang();
     let before = server.accepted();
-    // As shells start what goes to the background.
+    // As shells start background processes.
     let words = ["-c", "trap '' INT; exec \"$@\"", "sh", KICKCACHE, "drain", "--cache"].map(Into::into);
     let arguments = words.into_iter().chain([spec.cache.clone().into()]).collect();
     let mut child = guarded("sh", arguments).stderr(Stdio::null()).spawn().unwrap();

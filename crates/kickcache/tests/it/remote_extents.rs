@@ -80,7 +80,7 @@ fn holes_of_a_remote_origin_are_reported_if_uncached() {
     assert_eq!(difference(&copy, &disk), None);
 }
 
-/// Bytes that qemu-img calls data.
+/// Bytes that `qemu-img map` reports as data.
 fn qemu_data(daemon: &Daemon) -> u64 {
     let text = run("qemu-img", ["map", "--output=json", &daemon.uri()]);
     let extents: Vec<serde_json::Value> = serde_json::from_str(&text).unwrap();
@@ -153,7 +153,7 @@ fn a_stop_answers_requests_that_the_server_has_not() {
         waiting.join().unwrap().unwrap(),
         [StatusExtent { length: 4 * MIB, hole: false, zero: false }]
     );
-    // What the engine asked of it is waited for.
+    // The stop waits for the engine's requests to the server.
     server.signal(Signal::CONT);
     let status = daemon.wait();
     daemon.check_end(status);

@@ -1,4 +1,5 @@
-//! Origins that are exports of an NBD server, which is killed, comes back, is slow, poor, or another one.
+//! Origins that are exports of an NBD server that is killed, restarts, is slow, lacks features, or is replaced by
+//! another one.
 
 use std::fs::{self, File};
 use std::net::{TcpListener, TcpStream};
@@ -25,7 +26,7 @@ const BLOCKS: u64 = 2_048;
 const BLOCK: usize = 4_096;
 const BLOCK_LENGTH: u32 = 4_096;
 const BLOCK_BYTES: u64 = 4_096;
-/// `NBD_CMD_FLAG_FAST_ZERO`, and what it is refused with.
+/// `NBD_CMD_FLAG_FAST_ZERO`, and the error of its refusal.
 const FAST_ZERO: u16 = 1 << 4;
 const ENOTSUP: u32 = 95;
 
@@ -41,7 +42,7 @@ fn cell(block: u64, version: u64) -> Vec<u8> {
     bytes
 }
 
-/// What one client does until it is stopped; each read must give what it wrote last. Gives the version of each block.
+/// The work of one client until `stop` is set; each read must return its last write. Returns the version of each block.
 fn work(mut client: Client, stop: &AtomicBool, seed: u64) -> Vec<u64> {
     let mut rng = Rng::new(seed);
     let mut versions = vec![0; usize::try_from(BLOCKS).unwrap()];
@@ -75,12 +76,12 @@ fn check_disk(disk: &Path, versions: &[u64]) {
     }
 }
 
-/// Rounds of a test that kills a server: few, unless more are asked for.
+/// Rounds of a test that kills a server: few by default.
 fn rounds() -> u64 {
     std::env::var("KICKCACHE_IT_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(3)
 }
 
-/// The server is killed again and again while a client works, and takes along what it had not flushed.
+/// The server is killed again and again while a client works, and loses its unflushed data.
 fn outlive_servers(mode: &'static str) {
     need_kickcache!();
     need_tools!("nbdkit");

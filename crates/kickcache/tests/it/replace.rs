@@ -24,7 +24,7 @@ use crate::{faulty_disks, need_kickcache, need_tools, tools};
 const VOLUME_BYTES: u64 = 48 * MIB;
 const WRITERS: u64 = 4;
 
-/// Where the cache device is by now.
+/// The path of the cache device in the status.
 fn device(daemon: &Daemon) -> PathBuf {
     daemon.status()["caches"][0]["device"].as_str().unwrap().into()
 }
@@ -33,12 +33,12 @@ fn replace(daemon: &Daemon, with: &Path) -> String {
     daemon.control(&["replace", "--with", with.to_str().unwrap()])
 }
 
-/// `kickcache replace` must be refused; gives what it said.
+/// `kickcache replace` must be refused; returns its standard error.
 fn refusal(daemon: &Daemon, words: &[&str]) -> String {
     daemon.spec.refusal(&[&["replace"], words].concat(), 1)
 }
 
-/// Clients write, another device takes over, and somewhere in that the daemon is killed.
+/// Clients write, another device takes over, and the daemon is killed at some point.
 fn replace_and_kill(daemon: Daemon, ledgers: &mut [Ledger], with: &Path, rng: &mut Rng) -> Spec {
     let before = Duration::from_millis(rng.between(0, 400));
     let longest = [100_000, 400_000, 1_000_000][usize::try_from(rng.below(3)).unwrap()];
@@ -53,7 +53,7 @@ fn replace_and_kill(daemon: Daemon, ledgers: &mut [Ledger], with: &Path, rng: &m
     kill_under_writes(daemon, ledgers, begin_soon, |mut replace| _ = replace.wait())
 }
 
-/// The configuration names the first device all the time.
+/// The configuration always names the first device.
 #[test]
 fn acknowledged_writes_survive_kills_during_replace() {
     need_kickcache!();
@@ -74,7 +74,7 @@ fn acknowledged_writes_survive_kills_during_replace() {
     let daemon = spec.start();
     check(&daemon, &mut ledgers, rounds());
     eprintln!("{replaced} of {} devices had taken over before the kill", rounds());
-    // One that was interrupted goes on by itself.
+    // An interrupted replacement continues by itself.
     let start = Instant::now();
     while !daemon.status()["caches"][0]["replacing"].is_null() {
         assert!(start.elapsed() < Duration::from_secs(60), "the replacement never ends");
@@ -149,7 +149,7 @@ fn a_replaced_device_leads_to_its_successor_or_is_refused() {
     assert!(lost.as_str().unwrap().contains("it holds data"), "{lost}");
     let done: Value = serde_json::from_str(&daemon.control(&words[..5])).unwrap();
     assert_eq!((&dry, done["with"].as_str()), (&done, full.to_str()));
-    // A larger one can grow, by either name.
+    // A larger device can grow, under either name.
     daemon.control(&["grow", daemon.spec.cache.to_str().unwrap()]);
     assert_eq!(daemon.status()["caches"][0]["device_bytes"].as_u64().unwrap(), 17 * MIB);
     let mut spec = daemon.kill();
@@ -159,7 +159,7 @@ fn a_replaced_device_leads_to_its_successor_or_is_refused() {
     let daemon = spec.start();
     assert_eq!(device(&daemon), full);
     spec = daemon.kill();
-    // The old one alone is of no use any more.
+    // The old device alone is refused.
     let away = scratch.dir().join("away");
     std::fs::rename(&full, &away).unwrap();
     assert!(spec.try_start().is_none());
@@ -181,7 +181,7 @@ fn a_replacement_that_is_ordered_again_is_waited_for() {
         thread::sleep(Duration::from_millis(5));
     }
     kill_process(Pid::from_child(&first), Signal::INT).unwrap();
-    // It may have ended before.
+    // The replacement may have ended before.
     let code = end(first).0;
     assert!([Some(0), Some(130)].contains(&code), "{code:?}");
     let said = daemon.control(&order);
@@ -192,7 +192,7 @@ fn a_replacement_that_is_ordered_again_is_waited_for() {
     daemon.stop();
 }
 
-/// The copy says that it is the cache, with the same uuid; the number of the new one tells.
+/// The copy claims to be the cache, with the same uuid; the number of the new device shows that it is not.
 #[test]
 fn an_early_copy_of_the_replaced_device_is_refused() {
     need_kickcache!();
@@ -213,7 +213,7 @@ fn an_early_copy_of_the_replaced_device_is_refused() {
     daemon.stop();
 }
 
-/// As one below /dev/disk/by-id.
+/// As a link below /dev/disk/by-id.
 #[test]
 fn a_device_goes_by_the_name_that_it_was_given() {
     need_kickcache!();
@@ -241,7 +241,7 @@ fn begin(daemon: &Daemon, with: &Path) -> Child {
     replace.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
-/// Its end, and what it said on standard error.
+/// Its exit code and its standard error.
 fn end(replace: Child) -> (Option<i32>, String) {
     let output = replace.wait_with_output().unwrap();
     (output.status.code(), String::from_utf8(output.stderr).unwrap())
@@ -265,7 +265,7 @@ fn a_stop_ends_while_the_old_superblock_is_unwritable() {
     let mut daemon = disks.spec(&scratch, "write-back").start();
     let mut client = daemon.connect();
     client.write(0, &[3; 4096]);
-    // The first write says that another device is made.
+    // The first write records that a replacement is in progress.
     disks.tell("fault cache write eio 0+8192 after 1");
     let replacing = begin(&daemon, &scratch.dir().join("new"));
     wait_for(&daemon, "cannot be noted that one has taken over");
@@ -311,7 +311,7 @@ fn clients_do_not_wait_for_a_silent_new_device() {
     let said = refusal(&daemon, &["--with", scratch.dir().join("other").to_str().unwrap()]);
     assert!(said.contains("was cancelled, and the device has not responded yet"), "{said}");
     drop(client);
-    // A stop does not wait for it, either; what is in flight there keeps the process from its end.
+    // A stop does not wait for it either; the process cannot end while operations on the device are in flight.
     daemon.signal(Signal::TERM);
     wait_for(&daemon, "the server has stopped");
     disks.tell("clear");
@@ -322,7 +322,7 @@ fn clients_do_not_wait_for_a_silent_new_device() {
     daemon.stop();
 }
 
-/// That may take longer than anybody waits, and the daemon goes on.
+/// The preparation may take long, and the daemon serves meanwhile.
 #[test]
 fn the_preparation_of_a_new_device_is_shown_without_waiting() {
     need_kickcache!();
@@ -368,7 +368,7 @@ fn dirty_devices_need_force_and_unfinished_ones_are_missed() {
     let words = ["replace", "--with", with.to_str().unwrap(), "--force", "--dry-run"];
     let said = daemon.control(&words);
     assert!(said.contains("64 KiB of v ") && said.contains("would take over"), "{said}");
-    // One that is gone in the midst of it is told at the next start.
+    // A replacement that was interrupted by a kill is reported at the next start.
     let new = scratch.dir().join("new");
     std::os::unix::fs::symlink(disks.file("next"), &new).unwrap();
     disks.tell("fault next write hang 8388608+8388608");

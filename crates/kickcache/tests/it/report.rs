@@ -1,6 +1,6 @@
-//! The report in a real browser: nothing is wider than the screen, the script runs, and it prints.
+//! The report in a real browser: no element is wider than the screen, the script runs, and it prints.
 //!
-//! `KICKCACHE_REPORT_DIR` names a directory in which the page and its pictures are kept, to look at.
+//! `KICKCACHE_REPORT_DIR` names a directory in which the page and its pictures are kept for inspection.
 
 use std::path::{Path, PathBuf};
 
@@ -15,7 +15,7 @@ use crate::{need_kickcache, need_tools, tools};
 
 const SECONDS: u64 = 300;
 
-/// What a run is like: operations a second of each job at the start and in the end, and the part of them that hits.
+/// The shape of a run: operations per second of each job at the start and at the end, and the hit ratio.
 #[derive(Clone, Copy)]
 struct Shape {
     name: &'static str,
@@ -87,7 +87,7 @@ fn page() -> String {
     Report { title: "A cache in front of hard disks", introduction, runs: &runs }.html()
 }
 
-/// Shows a page in the browser; gives what it prints.
+/// Shows a page in the browser; returns its output.
 fn browse(profile: &Path, page: &Path, arguments: &[&str]) -> String {
     let own = ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--no-first-run"];
     let profile = format!("--user-data-dir={}", profile.display());
@@ -98,7 +98,7 @@ fn browse(profile: &Path, page: &Path, arguments: &[&str]) -> String {
     )
 }
 
-/// Writes down what only the browser knows, where `--dump-dom` shows it.
+/// Adds measurements of the browser to the document, so that `--dump-dom` prints them.
 const PROBE: &str = "<script>{
   const root = document.documentElement;
   const svg = [...document.querySelectorAll('svg.plot')].filter((svg) => svg.getBoundingClientRect().width > 0)[0];

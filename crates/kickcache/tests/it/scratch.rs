@@ -1,4 +1,4 @@
-//! A directory for one test, and what can be done with the files in it.
+//! A directory for one test, and operations on its files.
 
 use std::cell::RefCell;
 use std::fs::{self, File};
@@ -13,7 +13,7 @@ use crate::rng::Rng;
 pub(crate) const KIB: u64 = 1 << 10;
 pub(crate) const MIB: u64 = 1 << 20;
 
-/// A directory that goes away with the test.
+/// A directory that is removed with the test.
 pub(crate) struct Scratch(TempDir);
 
 thread_local! {
@@ -21,7 +21,7 @@ thread_local! {
     static STATE: RefCell<Option<PathBuf>> = const { RefCell::new(None) };
 }
 
-/// Where the programs of this test keep their notes, never where those of the system do.
+/// The state directory of the programs of this test, never that of the system.
 pub(crate) fn state_dir() -> PathBuf {
     let named = STATE.with_borrow(Clone::clone);
     named.unwrap_or_else(|| Path::new(env!("CARGO_TARGET_TMPDIR")).join("state"))

@@ -1,4 +1,4 @@
-//! What a daemon tells systemd.
+//! The daemon's messages to systemd.
 
 use std::fs;
 use std::os::unix::net::UnixDatagram;
@@ -12,11 +12,11 @@ use crate::daemon::{Daemon, Spec};
 use crate::scratch::{MIB, Scratch};
 use crate::{need_kickcache, need_tools};
 
-/// Stands in for systemd.
+/// A substitute for systemd.
 struct Listener(UnixDatagram);
 
 impl Listener {
-    /// Waits for what is told, until a line of it is `wanted`.
+    /// Waits for messages until a line is `wanted`.
     fn hear(&self, wanted: impl Fn(&str) -> bool) -> String {
         let (mut heard, mut bytes) = (String::new(), [0; 4096]);
         while !heard.lines().any(&wanted) {
@@ -52,7 +52,7 @@ fn systemd_hears_of_the_start_the_loops_and_the_stop() {
     daemon.check_end(status);
 }
 
-/// How much systemd thinks that a unit may do: 0 is nothing, 10 everything.
+/// The exposure of a unit according to systemd: 0 is the least, 10 the most.
 fn exposure(unit: &Path) -> f64 {
     let output = Command::new("systemd-analyze")
         .args(["security", "--offline=true", "--no-pager"])
@@ -78,7 +78,7 @@ fn the_units_permit_little_even_with_block_devices() {
         [("kickcache.service", "kickcache.service"), ("kickcache@.service", "kickcache@fast.service")]
     {
         let text = fs::read_to_string(contrib.join(name)).unwrap();
-        // systemd adds what a drop-in says to the unit, as it adds what a section says a second time.
+        // systemd merges a drop-in into the unit, as it merges a repeated section.
         let with_ublk = format!("{text}\n{ublk}");
         for text in [text, with_ublk] {
             let path = scratch.path(as_file);

@@ -1,4 +1,4 @@
-//! Signals: those that stop the daemon cleanly, also while writes are running, and those that change nothing.
+//! Signals that stop the daemon cleanly, also during writes, and signals that have no effect.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;

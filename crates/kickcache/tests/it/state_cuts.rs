@@ -21,7 +21,7 @@ use crate::state_disk::StateDisk;
 use crate::{disk, need_kickcache, skip, tools};
 
 const VOLUME_BYTES: u64 = 8 * MIB;
-/// Of the load; behind it are the first block after a change, and one that a check writes.
+/// Bytes of the load; after these are the first block after a change, and a block that a check writes.
 const LOAD_BYTES: u64 = 7 * MIB;
 const FIRST: u64 = LOAD_BYTES;
 const CHECKED: u64 = LOAD_BYTES + MIB / 2;
@@ -55,7 +55,7 @@ struct Change {
     volumes: &'static [&'static str],
     /// Cache devices that the configuration may name after it.
     names: &'static [&'static str],
-    /// Of the first cache device from before it.
+    /// Records of the first cache device from before the change.
     older_copy: OlderCopy,
 }
 
@@ -101,7 +101,7 @@ fn socket(scratch: &Scratch, volume: &str) -> PathBuf {
     scratch.path(&format!("{volume}.sock"))
 }
 
-/// Has the configuration name a cache device and volumes, each with its mode.
+/// Makes the configuration name a cache device and volumes, each with its mode.
 fn configure(scratch: &Scratch, cache: &str, volumes: &[(&str, &str)]) {
     let path = |name: &str| scratch.path(name).display().to_string();
     let (control, cache) = (path("control.sock"), path(cache));
@@ -114,7 +114,7 @@ fn configure(scratch: &Scratch, cache: &str, volumes: &[(&str, &str)]) {
     fs::write(scratch.path("config.toml"), text).unwrap();
 }
 
-/// A daemon by the configuration, if it serves this volume, or its log.
+/// Starts a daemon with the configuration; returns it if it serves this volume, else its log.
 fn try_start(scratch: &Scratch, state: &Path, volume: &str, moved: &[&str]) -> Result<Daemon, String> {
     let mut arguments = vec!["serve".into(), "--config".into(), scratch.path("config.toml").into()];
     arguments.extend(["--state".into(), state.into()]);
@@ -253,7 +253,7 @@ impl Recorded {
         })
     }
 
-    /// Whatever device the configuration names, it leads to the same data.
+    /// Every device that the configuration may name leads to the same data.
     fn check_names(&self, change: &Change, cut: Cut) -> Result<(), String> {
         for first in change.names {
             let state = self.replay(cut);
@@ -289,7 +289,7 @@ impl Recorded {
     fn check_names_of_volumes(&self, change: &Change) {
         self.replay(Cut { until: self.to, loss: Loss::All });
         let named = change.names.last().unwrap();
-        // The code of one that is left out is another one.
+        // The exit code differs for a device that is left out.
         let shown =
             tools::output(KICKCACHE, ["inspect", self.scratch.path(named).to_str().unwrap(), "--json"]);
         let shown: Value = serde_json::from_slice(&shown.stdout).unwrap();

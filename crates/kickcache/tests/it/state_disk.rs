@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::disk::attach_loop;
 use crate::tools;
 
-/// ext4 writes nothing of its own accord for a while: neither its journal, nor the contents of a file before its rename.
+/// For a while, ext4 writes nothing by itself: neither its journal, nor the contents of a file before its rename.
 const LAZY: &str = "noauto_da_alloc,commit=300";
 
 /// The mounted file system; unmounted when dropped.

@@ -1,4 +1,4 @@
-//! NBD over TLS, with the clients of others: who is served, and who is not.
+//! NBD over TLS, with other implementations of clients: which clients are served, and which are refused.
 
 use std::ffi::OsString;
 use std::fs::{self, Permissions};
@@ -149,7 +149,7 @@ fn clients_without_a_valid_certificate_are_refused() {
     assert!(!plain.status.success());
     assert!(String::from_utf8_lossy(&plain.stderr).contains("TLS"), "{plain:?}");
     let others = Authority::new(&scratch, "others").client("client", VALID, "vm1");
-    // It believes the server, and the server does not believe it.
+    // The client trusts the server, and the server does not trust the client.
     authority.install(&others);
     assert!(!is_served(&uri(&daemon, &others)));
     wait_for(&daemon, "its certificate is of no authority in ca-cert.pem");
@@ -169,7 +169,7 @@ fn a_server_is_not_believed_with_a_wrong_certificate() {
     let Folders { authority, client, .. } = folders(&scratch);
     let server = authority.server("late", EXPIRED, "localhost");
     let daemon = serve(&scratch, &server, &[&REQUIRE[..], &LOOPBACK].concat());
-    // Over a unix socket libnbd believes everybody.
+    // Over a unix socket, libnbd trusts every server.
     let port = port(&daemon);
     let at =
         |folder: &Path| format!("nbds://localhost:{port}/{VOLUME}?tls-certificates={}", folder.display());
@@ -246,7 +246,7 @@ fn certificates_are_replaced_while_clients_are_served() {
     assert!(!is_served(&uri(&daemon, &client)), "it trusts another authority");
     assert!(daemon.control(&["status", "--check"]).starts_with("good"));
     assert!(is_served(&uri(&daemon, &next.client("client", VALID, "vm1"))));
-    // One that is no file is not waited for.
+    // If the path is not a regular file, the daemon does not wait for it.
     fs::remove_file(server.join("server-key.pem")).unwrap();
     tools::run("mkfifo", [server.join("server-key.pem")]);
     wait_for(&daemon, "it is no regular file");
@@ -276,7 +276,7 @@ fn option(number: u32) -> Vec<u8> {
     [&b"IHAVEOPT"[..], &number.to_be_bytes(), &[0; 4]].concat()
 }
 
-/// What a client gets for some bytes until the connection ends.
+/// The daemon's reply to some bytes, until the connection ends.
 fn answer(daemon: &Daemon, bytes: &[u8]) -> Vec<u8> {
     let mut socket = UnixStream::connect(daemon.spec.socket()).unwrap();
     let mut greeting = [0; 18];

@@ -1,4 +1,4 @@
-//! A small file system in memory, for what happens when there is no room.
+//! A small file system in memory, for tests of a full disk.
 
 use std::fs;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ pub(crate) struct Tmpfs {
 }
 
 impl Tmpfs {
-    /// One of this many bytes, as mount(8) writes them.
+    /// A file system of this many bytes, in the notation of mount(8).
     pub(crate) fn new(scratch: &Scratch, size: &str) -> Result<Tmpfs, String> {
         let place = scratch.path("tmpfs");
         fs::create_dir(&place).unwrap();
@@ -24,7 +24,7 @@ impl Tmpfs {
         }
     }
 
-    /// Takes all the room that is left.
+    /// Uses all free space.
     pub(crate) fn fill(&self) {
         let mut size = 1 << 20;
         let mut content = Vec::new();
@@ -38,12 +38,12 @@ impl Tmpfs {
         let _ = fs::write(self.ballast(), content);
     }
 
-    /// Gives it back.
+    /// Frees it again.
     pub(crate) fn clear(&self) {
         fs::remove_file(self.ballast()).unwrap();
     }
 
-    /// Lets nobody write to it, or everybody again.
+    /// Makes it read-only for all users, or writable again.
     pub(crate) fn remount(&self, how: &str) {
         let how = format!("remount,{how}");
         tools::run("mount", ["-o", &how, self.place.to_str().unwrap()]);

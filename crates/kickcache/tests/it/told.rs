@@ -1,4 +1,4 @@
-//! What is told of devices that fail: the log, the status, commands that wait, and a start that refuses.
+//! Reports of failing devices: the log, the status, commands that wait, and a start that refuses.
 
 use std::process::{Command, Stdio};
 use std::thread;
@@ -16,7 +16,7 @@ const EIO: u32 = 5;
 const CACHE_BYTES: u64 = 8 * MIB;
 const ORIGIN_BYTES: u64 = 16 * MIB;
 
-/// Disks that fail on demand, and what a daemon on them would be told; leaves the test where there is no FUSE.
+/// Disks that fail on demand, and the specification of a daemon on these; skips the test if there is no FUSE.
 macro_rules! faulty {
     ($mode:literal) => {{
         need_kickcache!();
@@ -34,7 +34,7 @@ fn call(client: &mut Client, command: u16, block: u64) -> u32 {
     client.call(request, payload).unwrap().errno
 }
 
-/// Lines of the log with all of these. A client may have its answer a moment before the first one is written.
+/// Lines of the log with all of these. A client may receive its reply a moment before the first one is written.
 fn lines(daemon: &Daemon, with: &[&str]) -> usize {
     let count = || daemon.log().lines().filter(|line| with.iter().all(|what| line.contains(what))).count();
     let start = Instant::now();
@@ -166,7 +166,7 @@ fn a_start_names_the_awaited_device_and_gives_up() {
                 thread::sleep(Duration::from_millis(50));
             }
             let took = start.elapsed().as_secs();
-            // What waits in the kernel for FUSE cannot be ended before the answer.
+            // A process that waits in the kernel for FUSE cannot be ended before the answer.
             if part == "does not answer" || took >= most {
                 disks.tell("clear");
             }
@@ -178,7 +178,7 @@ fn a_start_names_the_awaited_device_and_gives_up() {
     let _: Spec = spec.start().stop();
 }
 
-/// Writes until the cache device, whose log takes no writes any more, is out of service.
+/// Writes until the cache device, whose log fails writes, is out of service.
 fn wear_out(daemon: &Daemon, disks: &FaultyDisks) {
     let mut client = daemon.connect();
     // Behind the superblocks and the service marks.

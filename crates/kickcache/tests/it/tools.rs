@@ -10,7 +10,7 @@ use crate::scratch::state_dir;
 /// Longest that one tool may take, in seconds.
 const TOOL_SECONDS_MAX: &str = "120";
 
-/// Says why a test cannot run here, and leaves the test.
+/// Prints why a test cannot run here, and skips the test.
 #[macro_export]
 macro_rules! skip {
     ($($why:tt)*) => {{
@@ -19,7 +19,7 @@ macro_rules! skip {
     }};
 }
 
-/// Leaves the test if one of the programs is not installed.
+/// Skips the test if a program is not installed.
 #[macro_export]
 macro_rules! need_tools {
     ($($tool:literal),+) => {
@@ -47,7 +47,7 @@ pub(crate) fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// Runs a tool to its end and gives what it printed.
+/// Runs a tool to its end and returns its output.
 pub(crate) fn output<I>(tool: &str, arguments: I) -> Output
 where
     I: IntoIterator,
@@ -59,7 +59,7 @@ where
     command.output().unwrap()
 }
 
-/// As [`output`], and the tool must succeed; gives its standard output.
+/// As [`output`], and the tool must succeed; returns its standard output.
 pub(crate) fn run<I>(tool: &str, arguments: I) -> String
 where
     I: IntoIterator,

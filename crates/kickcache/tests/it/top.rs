@@ -12,7 +12,7 @@ use crate::daemon::{KICKCACHE, Spec, guarded};
 use crate::scratch::{MIB, Scratch};
 use crate::{need_kickcache, need_tools};
 
-/// Reads until a text has come.
+/// Reads until a text has arrived.
 fn read_until(terminal: &mut impl Read, wanted: &str) -> String {
     let (mut seen, mut bytes) = (String::new(), [0; 4096]);
     while !seen.contains(wanted) {

@@ -1,5 +1,5 @@
-//! Commands that messages tell somebody to type do what they say, in a shell that knows nothing of the daemon's state
-//! directory; and one that was typed without it writes nothing over newer data.
+//! If a message contains a command, that command works in a shell that does not know the daemon's state directory; a
+//! command without the state directory overwrites no newer data.
 
 use std::ffi::OsString;
 use std::fs;
@@ -14,7 +14,7 @@ use crate::{faulty_disks, need_kickcache, tools};
 const BYTES: usize = 65536;
 const STATE: &str = "it's a $state";
 
-/// Notes are kept where no command looks by itself, in a place that a shell would take apart.
+/// The state directory is not the default one, and its name needs quoting in a shell.
 fn spec(scratch: &Scratch, mode: &'static str) -> Spec {
     let state = scratch.path(STATE);
     let extra = vec!["--admission".into(), "always".into(), "--state".into(), state.into()];
@@ -99,7 +99,7 @@ fn the_command_after_a_missing_dirty_cache_drains_it() {
     is_on_origin(&one, 1);
     reads(&two, 1);
     write(&two, 2);
-    // That one exists, and knows nothing of what the other has.
+    // Another cache device is present, without the blocks of the first one.
     let said = refused("another cache device", &one.arguments());
     type_command(&said, "drain");
     is_on_origin(&one, 2);
@@ -144,7 +144,7 @@ fn printed_flag(said: &str, name: &str) -> String {
     tools::run("sh", ["-c", &format!("printf %s {flag}")])
 }
 
-/// The one that is noted stands elsewhere, so that no drain can find it by its path.
+/// The recorded device has been moved, so that no drain can find it by its path.
 #[test]
 fn the_command_for_an_exchanged_cache_device_is_no_drain() {
     need_kickcache!();
@@ -159,7 +159,7 @@ fn the_command_for_an_exchanged_cache_device_is_no_drain() {
     tools::run(KICKCACHE, ["format", text(&spec.cache), "--size", "8M", "--state", text(&state)]);
     let said = refused("another one in its place", &spec.arguments());
     assert!(!said.contains("kickcache drain") && said.contains("is another one"), "{said}");
-    // Where it was moved to it is served.
+    // It is served at its new path.
     reads(&Spec { cache: moved.clone(), ..spec.clone() }, 1);
     fs::rename(&moved, scratch.path("away")).unwrap();
     let said = refused("another one in its place", &spec.arguments());
@@ -169,7 +169,7 @@ fn the_command_for_an_exchanged_cache_device_is_no_drain() {
     assert!(log.contains("WARN") && log.contains("gives up") && log.contains("may include dirty"), "{log}");
     daemon.connect().write(0, &[2; BYTES]);
     daemon.stop();
-    // The first one comes back, to the path of the one that is noted.
+    // The first device returns to the path of the recorded one.
     fs::rename(scratch.path("away"), &spec.cache).unwrap();
     let said = refused("the first one again", &spec.arguments());
     assert!(!said.contains("kickcache drain"), "{said}");
@@ -243,7 +243,7 @@ fn a_drain_without_records_overwrites_no_newer_data() {
             assert!(said.contains(part), "no `{part}`: {said}");
         }
     }
-    // Its host is gone, and its notes with it: then the device alone names the origin.
+    // Its host and the records are lost: then only the device names the origin.
     let said = unchanged("an origin without a record", &[&one.origin, &one.cache], || {
         refused("an origin without a record", &drain(&["--accept-older"]))
     });
@@ -317,7 +317,7 @@ fn the_command_for_a_changed_origin_detaches_it() {
     assert!(type_command(&said, "detach").contains("LOST"));
 }
 
-/// Its sources, without tests.
+/// The program's sources, without tests.
 fn sources(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
@@ -331,7 +331,7 @@ fn sources(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Commands that a source file has in its strings, help texts excepted, which are constants and comments.
+/// Commands in the strings of a source file, except in help texts, which are constants and comments.
 fn commands_in(source: &str) -> Vec<String> {
     const NAMES: [&str; 13] = [
         "serve", "format", "drain", "detach", "check", "status", "mode", "stop", "resize", "inspect", "dump",
@@ -349,7 +349,7 @@ fn commands_in(source: &str) -> Vec<String> {
                 rest.is_some_and(|rest| !rest.starts_with(|c: char| c.is_alphanumeric()))
             })
         };
-        // A command that is broken in two by the end of a line.
+        // A command that is split by the end of a line.
         let is_broken = line.ends_with("(kickcache \\") || line.ends_with("`kickcache \\");
         if !is_help && !is_comment && (is_broken || NAMES.iter().any(is_command)) {
             found.push(line.trim().to_owned());

@@ -1,4 +1,5 @@
-//! No life of a cache device goes unnoted: what an older copy of it holds would be served after one that did.
+//! Every start of a cache device is recorded: otherwise an older copy of the device could be served after an unrecorded
+//! start.
 
 use std::ffi::OsString;
 use std::fs;
@@ -103,7 +104,7 @@ fn it_is_no_trouble_of_one_of_two_cache_devices() {
     }
 }
 
-/// Else the volume would be gone from the cache device, and its origin still called dirty.
+/// Otherwise the volume would be removed from the cache device while its origin is still recorded as dirty.
 #[test]
 fn an_unrecordable_detach_changes_no_data() {
     need_kickcache!();

@@ -1,4 +1,4 @@
-//! Several connections hammer a small hot range: no read may give data older than an answer before it.
+//! Several connections use a small hot range intensively: no read may return data older than an earlier reply.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -18,12 +18,12 @@ const CONNECTIONS: u64 = 4;
 const WINDOW: usize = 6;
 const VOLUME_BYTES: u64 = 64 * MIB;
 const TIME: Duration = Duration::from_millis(3000);
-/// They go on beyond that until there were this many writes.
+/// The connections continue until there were this many writes.
 const WRITES_MIN: u64 = 1500;
 /// But not beyond this.
 const TIME_MAX: Duration = Duration::from_secs(30);
 
-/// What the connections do.
+/// The load of the connections.
 #[derive(Clone, Copy)]
 struct Load {
     cell_bytes: u64,
@@ -31,7 +31,7 @@ struct Load {
     hot_cells: u64,
     /// Longest request in cells.
     run_cells_max: u64,
-    /// One request in this many goes anywhere, and makes the cache reclaim.
+    /// One request in this many uses any place, and makes the cache reclaim.
     cold_one_in: u64,
 }
 
@@ -101,7 +101,7 @@ fn judge(events: &[Event]) {
     let reads = events.iter().filter(|event| event.kind == Kind::Read).count();
     assert!(reads > 1000 && events.len() - reads > 1000, "{reads} of {} events are reads", events.len());
     history::check(events).unwrap();
-    // One planted stale read must show, or the check above means nothing.
+    // The check must detect one planted stale read, or its success above means little.
     let mut events = events.to_vec();
     let hot = |event: &&Event| event.kind == Kind::Write && event.version > 500;
     let write = *events.iter().find(hot).unwrap();
@@ -112,7 +112,7 @@ fn judge(events: &[Event]) {
     history::check(&events).unwrap_err();
 }
 
-/// What a request in flight is.
+/// A request in flight.
 struct Pending {
     cells: Range<u64>,
     /// `None` for a read.

@@ -186,10 +186,10 @@ fn modes_change_while_writes_are_running() {
     check_file(&origin, &mut ledger, &spec);
 }
 
-/// The origin alone, served without what the cache knows, holds everything.
+/// The origin has all data, if it is served without the old cache device.
 fn check_file(origin: &Path, ledger: &mut Ledger, spec: &Spec) {
     let cache = spec.cache.with_extension("new");
-    // What was written through before the kill may be called dirty once more.
+    // Blocks that were written through before the kill may be marked dirty again.
     let extra = vec!["--new-cache".into()];
     let daemon = Spec { origin: origin.into(), cache, mode: "bypass", extra, ..spec.clone() }.start();
     ledger.check(&mut daemon.connect()).unwrap();
@@ -223,7 +223,7 @@ fn the_socket_may_come_from_systemd() {
     let spec = Spec::new(&scratch, &origin, "write-back", "16M");
     let mut arguments: Vec<OsString> =
         vec!["-l".into(), spec.socket().into(), "-E".into(), runtime_dir(&scratch)];
-    // It hands nothing on that it is not told to.
+    // It passes only the listed variables to the daemon.
     arguments.extend(["-E".into(), "KICKCACHE_STATE".into(), KICKCACHE.into()]);
     arguments.extend(without_nbd(&spec));
     let daemon = Daemon::start(guarded("systemd-socket-activate", arguments), spec.clone(), &[spec.socket()]);
@@ -248,7 +248,7 @@ fn libnbd_may_start_the_server_itself() {
     assert_eq!(tools::run("timeout", arguments).trim(), (16 * MIB).to_string());
 }
 
-/// Sockets that nobody named belong into the test's directory too.
+/// Sockets without a given name must be in the test's directory too.
 fn runtime_dir(scratch: &Scratch) -> OsString {
     let mut variable = OsString::from("XDG_RUNTIME_DIR=");
     variable.push(scratch.dir());

@@ -1,4 +1,4 @@
-//! What is given up for one volume or cache device is given up for no other one.
+//! If the loss of one volume or cache device is accepted, no other volume or cache device is affected.
 
 use std::fs;
 use std::path::PathBuf;
@@ -65,7 +65,7 @@ fn dirty_blocks_are_lost_of_the_volume_that_is_named() {
     need_kickcache!();
     let scratch = Scratch::new();
     let (pair, devices) = both_dirty(&scratch);
-    // What the cache device of `one` holds is older than its origin, maybe.
+    // The blocks on the cache device of `one` may be older than its origin.
     let daemon = Spec { mode: "write-through", ..pair.one_with(&scratch.path("other")) }.start();
     daemon.stop();
     fs::rename(&devices[1], scratch.path("gone")).unwrap();
@@ -79,7 +79,7 @@ fn dirty_blocks_are_lost_of_the_volume_that_is_named() {
     assert!(log.contains("volume two: --lose-dirty=two gives up"), "{log}");
     assert!(log.contains("volume one is not served") && log.contains("--lose-dirty=one"), "{log}");
     daemon.stop();
-    // They can still be had.
+    // They are still available.
     tools::run(KICKCACHE, ["drain", "one", "--cache", devices[0].to_str().unwrap(), "--accept-older"]);
     assert!(fs::read(pair.origin("one")).unwrap()[1 << 20..][..65536] == [7; 65536]);
 }

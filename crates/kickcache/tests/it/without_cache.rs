@@ -1,4 +1,4 @@
-//! Volumes served without their cache device: what is lost is refused, or said, and never comes back.
+//! Volumes served without their cache device: a loss is refused or reported, and lost blocks are never restored.
 
 use std::fs;
 use std::path::Path;
@@ -35,7 +35,7 @@ fn without_cache(spec: &Spec, more: &[&str]) -> Spec {
     spec
 }
 
-/// The daemon must refuse to serve, and leave both devices as they are; gives what it said.
+/// The daemon must refuse to serve, and leave both devices unchanged; returns its standard error.
 fn refusal(spec: &Spec) -> String {
     let read = || (fs::read(&spec.cache).ok(), fs::read(&spec.origin).unwrap());
     let before = read();
@@ -44,7 +44,7 @@ fn refusal(spec: &Spec) -> String {
     fs::read_to_string(spec.dir.join("daemon.log")).unwrap()
 }
 
-/// Everything goes to the origin at once, whatever the mode says.
+/// Every write is stored on the origin at once, in every mode.
 fn works_without_cache(daemon: Daemon) -> Spec {
     daemon.control(&["mode", VOLUME, "write-back"]);
     let mut client = daemon.connect();
@@ -64,7 +64,7 @@ fn works_without_cache(daemon: Daemon) -> Spec {
     spec
 }
 
-/// Every block reads as it stands on the origin.
+/// Every block reads as on the origin.
 fn check_against_origin(daemon: &Daemon, origin: &Path) {
     let expected = fs::read(origin).unwrap();
     assert!(daemon.connect().read(0, u32::try_from(SIZE).unwrap()) == expected, "old data is served");
@@ -85,7 +85,7 @@ fn dirty_blocks_are_lost_only_by_order_and_never_return() {
     assert!(said.contains("1048576 + 16384, 2097152 + 24576"), "{said}");
     assert_eq!(daemon.connect().read(2 * MIB, 4096), [0; BLOCK]);
     works_without_cache(daemon);
-    // The cache device was told: nothing old is on it.
+    // The cache device was updated: it has no outdated blocks.
     let daemon = spec.start();
     assert_eq!(daemon.volume_count("dirty_bytes"), 0);
     check_against_origin(&daemon, &spec.origin);
@@ -99,7 +99,7 @@ fn a_refused_start_loses_no_data() {
     let spec = used(&scratch);
     let said = refusal(&without_cache(&spec, &["--lose-dirty", "--nbd", "unix:/nowhere/v.sock"]));
     assert!(said.contains("/nowhere") && !said.contains("LOST"), "{said}");
-    // The state is not known either, so that the origin is a stranger: one that looks like a cache device.
+    // With another state directory the origin is unknown too, and here it looks like a cache device.
     let cache = fs::read(&spec.cache).unwrap();
     let mut origin = fs::read(&spec.origin).unwrap();
     origin[..BLOCK].copy_from_slice(&cache[..BLOCK]);

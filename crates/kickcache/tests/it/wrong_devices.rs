@@ -1,4 +1,4 @@
-//! Devices that somebody mixed up or mistyped: refused in words, and nothing is made or changed.
+//! Devices that the administrator mixed up or mistyped: refused with a sentence, and without any change.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -35,7 +35,7 @@ fn a_cache_device_is_no_origin() {
     let used = old_cache(&scratch);
     swapped(&used);
     let image = fs::read(&used.cache).unwrap();
-    // Either copy alone says it, too.
+    // A single superblock copy is enough to identify a cache device.
     for damaged in [None, Some(0), Some(512 << 10)] {
         let mut bytes = image.clone();
         if let Some(at) = damaged {
@@ -53,7 +53,7 @@ fn a_cache_device_is_no_origin() {
     forced.start().stop();
 }
 
-/// A thin disk on which nothing was written back reads as zeroes, and is somebody's disk all the same.
+/// A thin disk with only unwritten blocks reads as zeroes, but is a known origin.
 #[test]
 fn a_blank_origin_that_is_known_becomes_no_cache_device() {
     need_kickcache!();
@@ -149,7 +149,7 @@ fn a_replaced_origin_is_not_written_over() {
         assert!(said.contains("was replaced") && said.contains("16 dirty blocks"), "{said}");
         assert!(said.contains("--origin-moved=v") && said.contains("--lose-dirty=v"), "{said}");
     }
-    // The first one is back, and then a copy of it takes its place. A rename changes the ctime of a file.
+    // The first file is in its place again, and then a copy replaces it. A rename changes the ctime of a file.
     fs::rename(&was, &spec.origin).unwrap();
     let said = refused("an origin with another ctime", &spec.arguments());
     assert!(said.contains("changed while it was not served") && said.contains("--origin-moved=v"), "{said}");
@@ -201,7 +201,7 @@ fn loop_devices_that_exchange_names_are_refused() {
         let identity = format!("loop:0:{}", files[1].display());
         assert!(said.contains(&identity) && said.contains("--origin-moved"), "{said}");
     }
-    // By its identity the disk is found under its new name.
+    // The disk is found by its identity under its new name.
     tools::run(KICKCACHE, ["drain", "--cache", spec.cache.to_str().unwrap()]);
     assert!(fs::read(&files[0]).unwrap().starts_with(&[7; 65536]));
     let spec = Spec { origin: paths[1].clone(), ..spec };
@@ -235,7 +235,7 @@ fn clean_blocks_of_an_origin_that_was_changed_are_dropped() {
         let daemon = spec.start();
         assert!(daemon.log().contains("changed while it was not served"), "{end}: {}", daemon.log());
         assert_eq!(daemon.connect().read(0, 65536), bytes[..65536], "{end}");
-        // They stay dropped.
+        // Those blocks stay dropped.
         let daemon = daemon.kill().start();
         assert_eq!(daemon.connect().read(0, 65536), bytes[..65536], "{end}");
         daemon.stop();
@@ -363,7 +363,7 @@ fn a_cache_device_without_superblocks_is_kept_if_maybe_dirty() {
     }
 }
 
-/// One of the two copies is enough, and what was mended is told.
+/// One of the two copies is enough, and the repair is reported.
 #[test]
 fn a_damaged_superblock_copy_is_rewritten_and_reported_once() {
     need_kickcache!();
