@@ -1,4 +1,4 @@
-//! Does the cache metadata agree with itself? Recomputes everything from the slots.
+//! Checks the consistency of the cache metadata: recomputes all counts and the index from the slots.
 
 use crate::cache::segments::SegmentState;
 use crate::cache::slots::SlotState;

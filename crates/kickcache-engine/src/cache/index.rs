@@ -1,12 +1,14 @@
-//! Which location holds a block: a table of 4-byte locations with one tag byte each; the keys stand in the slots.
+//! The index from blocks to locations: a table of 4-byte locations with one tag byte each; the keys are in the slots.
 //!
-//! Buckets of 12 entries fill one cache line. A full bucket passes entries on to the next one and counts them, so
-//! that a look-up stops at the first bucket that passed nothing on. Removal leaves no tombstones and no gaps: the
-//! nearest entry that was passed on moves back into the place, or look-ups would grow longer for ever. A bit of the tag
-//! says which entries were passed on: the others need not be looked at, each of which is a key somewhere in memory.
+//! Buckets of 12 entries fill one cache line. A full bucket passes entries on to the next one and counts them, so that
+//! a look-up stops at the first bucket that passed no entry on. Removal leaves no tombstones and no gaps: the nearest
+//! entry that was passed on moves back into the free place, or look-ups would become longer and longer. A bit of the
+//! tag marks the entries that were passed on. Removal needs to examine only these entries; each costs an access to a
+//! key somewhere in memory.
 //!
 //! Invariants:
-//! * `passed` of a bucket is the number of entries whose home lies at or before it and whose place behind it.
+//! * `passed` of a bucket is the number of entries with their home in or before the bucket and their place after
+//!   it.
 //! * the tag of an entry has [`PASSED_ON`] exactly if its place is not in its home.
 //! * the upper half of an entry's hash is below [`Index::moved`] exactly if the larger table has it.
 
@@ -19,11 +21,11 @@ use crate::units::{BlockKey, Location};
 
 const WAYS: usize = 12;
 const EMPTY: u32 = u32::MAX;
-/// Buckets that are made at once when an index grows.
+/// Buckets that one step creates while an index grows.
 const MADE_AT_ONCE: usize = 4_096;
-/// Buckets whose entries are moved at once.
+/// Buckets that one step moves to the larger table.
 const MOVED_AT_ONCE: usize = 128;
-/// In the tag of an entry that stands behind its home.
+/// Set in the tag of an entry with its place after its home.
 const PASSED_ON: u8 = 0x80;
 
 #[derive(Clone, Debug)]
@@ -46,7 +48,7 @@ impl Bucket {
         zero_bytes(low) | zero_bytes(high) << 8
     }
 
-    /// The first way that holds nothing; the same about branches.
+    /// The first empty way; without branches, as above.
     fn empty_way(&self) -> Option<usize> {
         let ways = self.places.iter().enumerate();
         let empty = ways.fold(0, |bits: u32, (way, place)| bits | (u32::from(*place == EMPTY) << way));
@@ -75,9 +77,9 @@ pub(crate) struct Index {
     larger: Table,
     /// Buckets that the larger table is to have.
     wanted: usize,
-    /// Buckets of the table whose entries the larger one has.
+    /// Buckets of the table that were moved to the larger one.
     done: usize,
-    /// Upper halves of hashes from which on the table has the entries.
+    /// The lowest upper half of a hash of the entries that are still in the table.
     moved: u64,
 }
 
@@ -88,7 +90,7 @@ struct Table {
     len: u64,
 }
 
-/// Where an entry stands.
+/// The place of an entry.
 #[derive(Clone, Copy)]
 struct Place {
     bucket: usize,
@@ -133,7 +135,7 @@ impl Index {
         self.of(hash).warm(hash);
     }
 
-    /// Fetches the slot that holds a key, if its first bucket names it.
+    /// Fetches the slot of a key, if its first bucket has an entry with its tag.
     pub(crate) fn warm_slot(&self, key: BlockKey, slots: &Slots) {
         let hash = key.hash();
         self.of(hash).warm_slot(hash, slots);
@@ -144,8 +146,8 @@ impl Index {
         self.of(hash).find(key, hash, slots)
     }
 
-    /// Points an existing entry elsewhere; gives the old location. Call before the slot at `location` is filled or
-    /// after, but while the old slot still holds the key.
+    /// Changes the location of an existing entry; returns the old location. The caller may fill the slot at `location`
+    /// before or after, but the old slot must still have the key.
     pub(crate) fn replace(&mut self, key: BlockKey, location: Location, slots: &Slots) -> Option<Location> {
         let hash = key.hash();
         self.of_mut(hash).replace(key, hash, location, slots)
@@ -160,13 +162,13 @@ impl Index {
         self.of_mut(hash).insert(hash, location);
     }
 
-    /// Takes a key out; gives its location.
+    /// Removes a key; returns its location.
     pub(crate) fn remove(&mut self, key: BlockKey, slots: &Slots) -> Option<Location> {
         let hash = key.hash();
         self.of_mut(hash).remove(key, hash, slots)
     }
 
-    /// Begins to make room for `count` entries, more than before; `None` if there is no memory.
+    /// Begins to make space for `count` entries, more than before; `None` if there is not enough memory.
     pub(crate) fn begin_growth(&mut self, count: u32) -> Option<()> {
         assert!(self.larger.buckets.is_empty(), "X-3: the index grows already");
         let wanted = bucket_count(count);
@@ -176,7 +178,7 @@ impl Index {
         Some(())
     }
 
-    /// A part of the growth: some buckets are made, or taken over.
+    /// One step of the growth: creates some buckets, or moves the entries of some.
     pub(crate) fn grow(&mut self, slots: &Slots) -> Step {
         match self.grow_tables() {
             Step::More => Step::More,
@@ -207,7 +209,7 @@ impl Index {
         Step::Done
     }
 
-    /// The larger table takes over all entries whose home is this bucket.
+    /// Moves all entries with this home to the larger table.
     fn move_bucket(&mut self, bucket: usize, slots: &Slots) {
         self.table.warm_slots(bucket, slots);
         while let Some(place) = self.table.find_of_home(bucket, slots) {
@@ -216,7 +218,7 @@ impl Index {
             self.larger.insert(slots.key(location).hash(), location);
         }
         self.done = bucket + 1;
-        // The first hash whose home is behind it.
+        // The first hash with a later home.
         self.moved = ((self.done as u64) << 32).div_ceil(self.table.buckets.len() as u64);
     }
 }
@@ -248,7 +250,7 @@ impl Table {
         }
     }
 
-    /// Fetches the slots of all entries of a bucket, side by side.
+    /// Fetches the slots of all entries of a bucket in parallel.
     fn warm_slots(&self, bucket: usize, slots: &Slots) {
         let places = self.buckets[bucket].places.iter().filter(|place| **place != EMPTY);
         places.for_each(|place| slots.warm(Location::new(*place)));
@@ -350,7 +352,7 @@ impl Table {
         }
     }
 
-    /// Moves entries back that were passed on over a place that has become empty.
+    /// Moves passed-on entries back into a place that has become empty.
     fn close_gap(&mut self, mut bucket: usize, mut way: usize, slots: &Slots) {
         while self.buckets[bucket].passed > 0 {
             let Place { bucket: from, way: from_way } = self.nearest_passed_on(bucket, slots);
@@ -368,7 +370,7 @@ impl Table {
         }
     }
 
-    /// The first entry behind a bucket whose home lies at or before it (X-1: there is one).
+    /// The first entry after a bucket with its home in or before the bucket (X-1: there is one).
     fn nearest_passed_on(&self, bucket: usize, slots: &Slots) -> Place {
         let mut at = bucket;
         loop {
@@ -446,7 +448,7 @@ mod tests {
         }
     }
 
-    /// Buckets that a look-up of a key that is not there looks at.
+    /// Buckets that a look-up of a missing key reads.
     fn buckets_of_a_miss(index: &Index, key: BlockKey) -> usize {
         let mut at = index.table.home(key.hash());
         let mut count = 1;
@@ -464,7 +466,7 @@ mod tests {
         let mut index = Index::new(count);
         let live = u64::from(count) * 97 / 100;
         for number in 0..live * 8 {
-            // Keys leave in another order than they came in.
+            // Keys are removed in another order than they were added.
             if number >= live {
                 let old = number - live;
                 let old = (old / live * live) + old % live * 7_919 % live;
@@ -482,14 +484,14 @@ mod tests {
         assert!(total < 60_000, "{total} buckets for 10000 misses");
     }
 
-    /// What an index is to hold, and the places that nothing holds.
+    /// The expected content of an index, and the free places.
     struct Model {
         map: BTreeMap<u64, Location>,
         free: Vec<u32>,
     }
 
     impl Model {
-        /// Adds a number that is not there, if there is room, or takes one out.
+        /// Adds a number that is missing, if there is space, or removes one.
         fn step(
             &mut self,
             number: u64,
@@ -528,7 +530,7 @@ mod tests {
             }
         }
 
-        /// Begins to grow at some operation, and goes on with a bucket after each later one; then the room is used.
+        /// Begins to grow at some operation, and processes a bucket after each later one; then the new space is used.
         #[test]
         fn behaves_like_a_map_while_it_grows(
             operations in prop::collection::vec((0u64..90, any::<bool>()), 100..500),

@@ -3,7 +3,7 @@
 //! Invariants:
 //! * B-1: the index points at location L for key K exactly if slot L is not dead and holds K.
 //! * S-1 of the segments, and the counts by volume, agree with the slots.
-//! * F-1 of the searches: they are given each block that is inserted or moved.
+//! * F-1 of the searches: they receive each block that is inserted or moved.
 
 mod check;
 pub(crate) mod index;
@@ -28,12 +28,12 @@ pub(crate) struct VolumeBlocks {
     pub(crate) cached: u64,
     pub(crate) unflushed: u64,
     pub(crate) dirty: u64,
-    /// Of the dirty ones, those that nobody can have any more.
+    /// The dirty blocks that are damaged, so that no read can return them.
     pub(crate) damaged: u64,
 }
 
 impl VolumeBlocks {
-    /// Blocks that the origin lacks, or has not flushed.
+    /// Blocks that are dirty or unflushed.
     pub(crate) const fn not_clean(&self) -> u64 {
         self.dirty + self.unflushed
     }
@@ -47,7 +47,7 @@ impl VolumeBlocks {
     }
 }
 
-/// A block at a place, in one life of the segment there: it is never taken for what stands there later.
+/// A block at a location, in one generation of its segment: it never equals a later block at this location.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct BlockCopy {
     pub(crate) key: BlockKey,
@@ -55,17 +55,17 @@ pub(crate) struct BlockCopy {
     generation: Generation,
 }
 
-/// A block, and where it stands.
+/// A block and its location.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct CachedBlock {
     pub(crate) key: BlockKey,
     pub(crate) location: Location,
 }
 
-/// What a hit found.
+/// The properties of a hit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Touch {
-    /// The first since the block came in, or since its hits were taken back.
+    /// The first since the block was inserted, or since its hits were reset.
     pub(crate) is_first: bool,
     /// The first use of a prefetched block.
     pub(crate) is_first_of_prefetched: bool,
@@ -99,20 +99,20 @@ impl Cache {
         }
     }
 
-    /// That of a device that has not grown.
+    /// The generation of a device that has not grown.
     #[cfg(test)]
     pub(crate) fn new(geometry: Geometry) -> Cache {
         Cache::open(geometry, Generation::new(0))
     }
 
-    /// Begins to make room for what a larger device can hold; `None` if there is no memory.
+    /// Begins to make space for the blocks of a larger device; `None` if there is not enough memory.
     pub(crate) fn begin_growth(&mut self, geometry: &Geometry) -> Option<()> {
         self.segments.reserve(geometry.segment_count)?;
         self.slots.begin_growth(geometry.location_count())?;
         self.index.begin_growth(geometry.location_count())
     }
 
-    /// A part of that.
+    /// One step of the growth.
     pub(crate) fn grow(&mut self, geometry: &Geometry) -> Step {
         match self.slots.grow(geometry.location_count()) {
             Step::More => Step::More,
@@ -120,7 +120,7 @@ impl Cache {
         }
     }
 
-    /// From here on the device is as large as this; room was made.
+    /// From here on the device has this size; the space was made before.
     pub(crate) fn use_grown(&mut self, geometry: Geometry, unopened: Generation) {
         assert!(self.slots.count() == geometry.location_count(), "room was made for another size");
         self.searches.on_growth(geometry.segment_count - self.segments.count());
@@ -177,7 +177,7 @@ impl Cache {
         }
     }
 
-    /// A batch begins in a segment, the first one of its life or a later one.
+    /// A batch begins in a segment, the first in its generation or a later one.
     pub(crate) fn add_header(&mut self, segment: SegmentIndex) {
         self.segments.add_header(segment);
     }
@@ -212,18 +212,18 @@ impl Cache {
         self.find(key).map(|location| self.slots.state(location))
     }
 
-    /// Whether the block at `location` is still what the index names for its key.
+    /// Whether the index points to `location` for this key.
     pub(crate) fn is_current(&self, key: BlockKey, location: Location) -> bool {
         self.slots.state(location) != SlotState::Dead && self.slots.key(location) == key
     }
 
-    /// The copy of a block that stands at a location.
+    /// The copy of a block at a location.
     pub(crate) fn copy_at(&self, key: BlockKey, location: Location) -> BlockCopy {
         let generation = self.segments.get(self.segment_of(location)).generation;
         BlockCopy { key, location, generation }
     }
 
-    /// Whether a copy is still what the index names for its key.
+    /// Whether the index still points to a copy.
     pub(crate) fn is_alive(&self, copy: BlockCopy) -> bool {
         self.is_current(copy.key, copy.location) && self.copy_at(copy.key, copy.location) == copy
     }
@@ -245,7 +245,7 @@ impl Cache {
         old
     }
 
-    /// Puts a block in of which there is no copy: `find` has just said so.
+    /// Inserts a block that has no copy: the caller has just checked this with `find`.
     pub(crate) fn insert_new(
         &mut self,
         key: BlockKey,
@@ -281,7 +281,7 @@ impl Cache {
         self.count_damaged(older, 1);
     }
 
-    /// Makes a dead copy of which there is no successor the block again, dirty.
+    /// Makes a dead copy without a newer copy the current one again, dirty.
     pub(crate) fn restore(&mut self, key: BlockKey, location: Location) {
         assert!(
             self.slots.key(location) == key,
@@ -291,7 +291,7 @@ impl Cache {
         self.insert_new(key, location, checksum, SlotState::Dirty);
     }
 
-    /// Forgets a block; gives where it stood.
+    /// Drops a block; returns its location.
     pub(crate) fn remove(&mut self, key: BlockKey) -> Option<Location> {
         let location = self.index.remove(key, &self.slots)?;
         if mutant!(MetadataDrift) {
@@ -346,7 +346,7 @@ impl Cache {
         }
     }
 
-    /// Replaces the checksum of a block whose data is replaced in memory before it is written.
+    /// Replaces the checksum of a block if its data is replaced in memory before it is written.
     pub(crate) fn set_checksum(&mut self, location: Location, checksum: Checksum) {
         self.set_sound(location);
         self.slots.set_checksum(location, checksum);
@@ -375,7 +375,7 @@ impl Cache {
         self.slots.raise(location, SlotFlag::Prefetched);
     }
 
-    /// Writeback takes the block into its sweep, or a write takes it past writeback.
+    /// A sweep of writeback includes the block, or a write through the log stores it on the origin itself.
     pub(crate) fn enter_sweep(&mut self, location: Location) {
         self.slots.raise(location, SlotFlag::InSweep);
     }
@@ -392,7 +392,7 @@ impl Cache {
         self.slots.lower(location, SlotFlag::InWriteback);
     }
 
-    /// Marks a dirty block as one that nobody can have any more.
+    /// Marks a dirty block as damaged: no read can return it any more.
     pub(crate) fn set_damaged(&mut self, location: Location) {
         debug_assert!(!self.slots.is_damaged(location), "a block is damaged once");
         self.slots.raise(location, SlotFlag::Damaged);
@@ -417,10 +417,10 @@ impl Cache {
             .filter(|location| self.slots.state(*location) != SlotState::Dead)
     }
 
-    /// Makes sure that nothing refers to a segment that is about to begin its next life.
+    /// Checks that no structure refers to a segment before its next generation begins.
     ///
     /// # Panics
-    /// I-4: if something still refers to it.
+    /// I-4: if some structure still refers to it.
     pub(crate) fn check_empty(&self, segment: SegmentIndex) {
         let Segment { live, not_clean, pins, .. } = *self.segments.get(segment);
         assert!(live == 0 && not_clean == 0 && pins == 0, "I-4: segment {segment:?} is still in use");

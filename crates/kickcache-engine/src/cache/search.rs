@@ -1,11 +1,11 @@
-//! Searches for the cached blocks of an extent, in steps: over the blocks of the extent, or over the segments that hold blocks of
-//! the volume, whichever takes fewer steps.
+//! Searches for the cached blocks of an extent, in steps: over the blocks of the extent, or over the segments with
+//! blocks of the volume, whichever takes fewer steps.
 //!
-//! Searches over the segments of one volume share their rounds: each ends after as many segments as there are, from the segment on that
-//! is the next when it begins.
+//! Searches over the segments of one volume share their rounds: each search begins at the segment that is next at the
+//! time, and ends after as many segments as there are.
 //!
 //! Invariants:
-//! * F-1: when a search ends, it has found every cached block of its extent, also a block that reclaim moves meanwhile.
+//! * F-1: when a search ends, it has found every cached block of its extent, also a block that reclaim moved meanwhile.
 
 use crate::cache::searches::{BlockSearch, SegmentSearch};
 use crate::cache::slots::SlotState;
@@ -17,14 +17,14 @@ use crate::units::{BlockIndex, BlockKey, ByteExtent, SegmentIndex, VolumeId};
 /// Steps of a look-up in the index, which waits for memory. One step is to look at the next slot of a segment.
 const LOOKUP_STEPS: u32 = 8;
 
-/// What a search comes to next.
+/// The next result of a search.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Found {
-    /// A block that a search is for.
+    /// A block that a search has found.
     Block(RequestSlot, CachedBlock),
     /// A search ended.
     End(RequestSlot),
-    /// Nothing: there are no more searches, or no more steps.
+    /// No result: there are no more searches, or no more steps.
     Nothing,
 }
 
@@ -42,13 +42,13 @@ impl Cache {
             found.by_block.push_back(BlockSearch { id, blocks, next });
             return;
         }
-        // The one that is looked at counts once it is looked at from its first block on.
+        // The current segment counts only if the search examines it from its first block on.
         let left = count + u32::from(found.offset > 0);
         let at = found.by_segment.partition_point(|search| search.blocks.start < blocks.start);
         found.by_segment.insert(at, SegmentSearch { id, blocks, left });
     }
 
-    /// What the searches for blocks of a volume come to next, with this many steps left.
+    /// The next result of the searches for blocks of a volume, with this many steps left.
     pub(crate) fn search(&mut self, volume: VolumeId, steps: &mut u32) -> Found {
         let is_empty = self.volume(volume).cached == 0;
         let Cache { geometry, index, slots, segments, searches, .. } = self;
@@ -110,12 +110,12 @@ impl Cache {
         Found::Nothing
     }
 
-    /// The volume whose searches are next.
+    /// The volume with the next searches.
     pub(crate) fn next_searched_volume(&mut self) -> Option<VolumeId> {
         self.searches.next_volume()
     }
 
-    /// Whether a search goes on.
+    /// Whether a search is in progress.
     pub(crate) fn is_searching(&self) -> bool {
         !self.searches.is_empty()
     }
@@ -172,7 +172,7 @@ mod tests {
         cache.insert(key, location, Checksum::new(0), SlotState::Clean);
     }
 
-    /// Removes what the searches find; gives the blocks in the order of their numbers, and the steps that it took.
+    /// Removes the blocks that the searches find; returns them in the order of their numbers, and the number of steps.
     fn remove_all(cache: &mut Cache, volume: VolumeId) -> (Vec<u64>, u32) {
         let (mut left, mut blocks) = (u32::MAX, Vec::new());
         loop {
@@ -241,7 +241,7 @@ mod tests {
         assert!(
             matches!(cache.search(VOLUME, &mut steps), Found::Block(ID, block) if block.key == key(VOLUME, 0))
         );
-        // Before, behind and where the search is.
+        // Before, after and at the position of the search.
         for (block, segment) in [(5, 0), (6, 100), (7, 4), (0, 1)] {
             put(&mut cache, key(VOLUME, block), (segment, 9));
         }
@@ -289,7 +289,7 @@ mod tests {
         cache.begin_search(ID, VOLUME, extent(3, 1 << 20));
         assert!(matches!(cache.search(VOLUME, &mut steps), Found::Block(..)));
         while cache.search(VOLUME, &mut steps) != Found::Nothing {}
-        // This one begins behind the segment of its block.
+        // This search begins after the segment of its block.
         cache.begin_search(RequestSlot(8), VOLUME, extent(1 << 30, 1 << 20));
         cache.begin_growth(&grown).unwrap();
         while cache.grow(&grown) == crate::step::Step::More {}

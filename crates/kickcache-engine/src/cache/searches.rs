@@ -1,4 +1,4 @@
-//! The searches for cached blocks that are under way; `search` goes on with them.
+//! The searches for cached blocks in progress; `search` advances them.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -31,10 +31,10 @@ pub(super) struct VolumeSearches {
     pub(super) by_block: VecDeque<BlockSearch>,
     /// In the order of their extents.
     pub(super) by_segment: Vec<SegmentSearch>,
-    /// The segment that is looked at, and the next block of it.
+    /// The current segment, and the next block in it.
     pub(super) segment: u32,
     pub(super) offset: u32,
-    /// No block of the volume was seen in that segment, from its first block on.
+    /// The search has seen no block of the volume in that segment so far, from its first block on.
     pub(super) is_unused: bool,
     /// Blocks that were put into the extents since their searches began.
     pub(super) late: Vec<BlockKey>,
@@ -70,26 +70,26 @@ impl VolumeSearches {
         all.map(|blocks| blocks.end - blocks.start).sum()
     }
 
-    /// The search over segments that is for a block.
+    /// The search over segments for an extent with this block.
     pub(super) fn segment_search_for(&self, block: BlockIndex) -> Option<RequestSlot> {
         let after = self.by_segment.partition_point(|search| search.blocks.start <= block.get());
         let search = self.by_segment[..after].last()?;
         search.blocks.contains(&block.get()).then_some(search.id)
     }
 
-    /// The search that is for a block.
+    /// The search for an extent with this block.
     pub(super) fn search_for(&self, block: BlockIndex) -> Option<RequestSlot> {
         let found = self.by_block.iter().find(|search| search.blocks.contains(&block.get()));
         found.map(|search| search.id).or_else(|| self.segment_search_for(block))
     }
 
-    /// Ends one of the searches: nothing of the volume is cached.
+    /// Ends one of the searches: the volume has no cached blocks.
     pub(super) fn end_any(&mut self) -> Option<RequestSlot> {
         let by_block = self.by_block.pop_front().map(|search| search.id);
         by_block.or_else(|| self.by_segment.pop().map(|search| search.id))
     }
 
-    /// Goes on to the next of `count` segments; gives the one that is done if it holds no block of the volume.
+    /// Advances to the next of `count` segments; returns the current one if it contains no block of the volume.
     pub(super) fn end_segment(&mut self, count: u32) -> Option<SegmentIndex> {
         let unused = self.is_unused.then_some(SegmentIndex::new(self.segment));
         self.segment = if self.segment + 1 < count { self.segment + 1 } else { 0 };
@@ -106,7 +106,7 @@ impl Searches {
         self.0.iter_mut().find(|found| found.volume == volume)
     }
 
-    /// Those of a volume that has another search from now on.
+    /// The searches of a volume, to which the caller adds one.
     pub(super) fn begin(&mut self, volume: VolumeId) -> &mut VolumeSearches {
         let at = self.0.iter().position(|found| found.volume == volume).unwrap_or_else(|| {
             self.0.push(VolumeSearches::new(volume));
@@ -120,7 +120,7 @@ impl Searches {
         self.0.retain(|found| found.volume != volume);
     }
 
-    /// The volume whose turn it is, which is the last one from then on.
+    /// The volume that is due; it becomes the last one.
     pub(crate) fn next_volume(&mut self) -> Option<VolumeId> {
         let volume = self.0.first()?.volume;
         self.0.rotate_left(1);
@@ -131,7 +131,7 @@ impl Searches {
         self.0.is_empty()
     }
 
-    /// A block was put in or moved.
+    /// A block was inserted or moved.
     #[inline]
     pub(super) fn note_placed(&mut self, key: BlockKey) {
         if !self.is_empty() {

@@ -1,9 +1,9 @@
-//! What stands at each location: key, state, hits and checksum, 11 bytes a location.
+//! The slots: for each location its key, state, hits and checksum, 11 bytes a location.
 //!
-//! A dead slot keeps its key and checksum until the segment is reused, so that a reader that began before the
-//! block moved can still verify what it read.
+//! A dead slot keeps its key and checksum until the segment is reused, so that a reader that began before the block
+//! moved can still verify its data.
 //!
-//! The slots of what a cache device has grown by stand in stretches of their own, so that none is ever copied.
+//! When a cache device grows, the new slots are stored in separate stretches, so that no slot is ever copied.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -28,7 +28,7 @@ pub(crate) const HITS_MAX: u8 = 3;
 /// State of the block at a location.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum SlotState {
-    /// No block, or one that is superseded.
+    /// No block, or a superseded one.
     Dead,
     /// The origin holds the same and has flushed it.
     Clean,
@@ -57,22 +57,22 @@ impl SlotState {
         }
     }
 
-    /// Whether losing this copy would lose an acknowledged write, or leave the origin's copy unproven.
+    /// Whether losing this copy would lose an acknowledged write, or a copy that the origin has not flushed.
     pub(crate) const fn is_not_clean(self) -> bool {
         matches!(self, SlotState::Unflushed | SlotState::Dirty)
     }
 }
 
-/// What else is said of the block at a location.
+/// Other properties of the block at a location.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum SlotFlag {
-    /// It was read ahead, and nobody has asked for it.
+    /// It was read ahead, and no client has requested it.
     Prefetched,
-    /// A sweep of writeback has it, or what is to be written soon.
+    /// A sweep of writeback includes it, or a write through the log stores it on the origin itself.
     InSweep,
-    /// It is on its way to the origin.
+    /// Its writeback is in flight.
     InWriteback,
-    /// It is dirty, and nobody can have it any more.
+    /// It is dirty and damaged: no read can return it any more.
     Damaged,
 }
 
@@ -91,11 +91,11 @@ impl SlotFlag {
 #[derive(Debug)]
 pub(crate) struct Slots {
     bytes: Vec<[u8; SLOT_BYTES]>,
-    /// What the device has grown by, each time.
+    /// The slots of each growth of the device.
     grown: Vec<Stretch>,
 }
 
-/// The slots of what a cache device has grown by.
+/// The slots of one growth of a cache device.
 #[derive(Debug)]
 struct Stretch {
     /// The first location.
@@ -109,7 +109,7 @@ impl Stretch {
     }
 }
 
-/// Slots that are made at once when a cache device grows.
+/// Slots that one step creates while a cache device grows.
 const MADE_AT_ONCE: usize = 32_768;
 
 const fn empty_slot() -> [u8; SLOT_BYTES] {
@@ -119,7 +119,7 @@ const fn empty_slot() -> [u8; SLOT_BYTES] {
 }
 
 impl Slots {
-    /// All dead. The memory is touched at once, so that its size shows from the start.
+    /// All dead. The constructor touches the memory at once, so that its size is visible from the start.
     pub(crate) fn new(count: u32) -> Slots {
         Slots { bytes: vec![empty_slot(); count as usize], grown: Vec::new() }
     }
@@ -183,7 +183,7 @@ impl Slots {
         &mut self.slot_mut(location)[6]
     }
 
-    /// Fetches a slot. A plain load, since safe Rust has no prefetch: enough of them run at once.
+    /// Fetches a slot. A plain load, since safe Rust has no prefetch: the processor runs several loads in parallel.
     pub(crate) fn warm(&self, location: Location) {
         core::hint::black_box(self.slot(location)[6]);
     }
@@ -222,7 +222,7 @@ impl Slots {
         self.slot(location)[6] & DAMAGED != 0
     }
 
-    /// Puts a block in place, with no hits and no marks.
+    /// Stores a block in a slot, with no hits and no marks.
     pub(crate) fn fill(&mut self, location: Location, key: BlockKey, checksum: Checksum, state: SlotState) {
         let key = key.bits().to_le_bytes();
         let sum = checksum.get().to_le_bytes();
