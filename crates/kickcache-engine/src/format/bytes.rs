@@ -69,7 +69,7 @@ impl Writer {
         self.put(&[a, b, c, d, e, f]);
     }
 
-    /// Moves on to byte `at`; what is skipped stays zero.
+    /// Moves on to byte `at`; the skipped bytes stay zero.
     pub fn skip_to(&mut self, at: usize) {
         self.at = at;
     }
@@ -90,7 +90,7 @@ pub struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Checks magic number and checksum of exactly these bytes; the reader stands behind them.
+    /// Checks magic number and checksum of exactly these bytes; the reader continues after them.
     pub fn open(magic: [u8; 8], bytes: &'a [u8]) -> Option<Reader<'a>> {
         let mut reader = Reader { bytes };
         if reader.take(8)? != magic {

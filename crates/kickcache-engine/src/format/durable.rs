@@ -1,4 +1,4 @@
-//! What a daemon knew to be durable when it wrote a structure of the log.
+//! The batches and journal blocks that were durable when a daemon wrote a structure of the log.
 
 use crate::format::durable_blocks::DurableBlocks;
 use crate::format::durable_range::DurableRange;
@@ -14,7 +14,7 @@ pub struct Durable {
 }
 
 impl Durable {
-    /// Nothing is said.
+    /// No declaration.
     pub const NOTHING: Durable = Durable {
         batches: DurableRange { first: Sequence::new(0), last: Sequence::new(0) },
         journal: DurableBlocks { first: 0, end: 0 },

@@ -1,27 +1,27 @@
-//! Which blocks of the journal a daemon knew to be durable when it wrote a structure of the log: the witness that tells a
-//! block that has rotted from one that a power cut tore.
+//! The blocks of the journal that were durable when a daemon wrote a structure of the log. This declaration
+//! distinguishes a rotten block from one that a power cut tore.
 
 use crate::format::bytes::{Reader, Writer};
 
-/// Most blocks that are told: 24 bits.
+/// Most blocks that a declaration covers: 24 bits.
 const COUNT_MAX: u64 = (1 << 24) - 1;
 
-/// Numbers of journal blocks, from one of a daemon's life up to but without another. Nothing, if the two are equal.
+/// Numbers of journal blocks of one life of a daemon, from `first` up to and without `end`. Empty if the two are equal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DurableBlocks {
     /// The first.
     pub first: u64,
-    /// The one behind the last.
+    /// The number after the last.
     pub end: u64,
 }
 
 impl DurableBlocks {
-    /// Whether the block of this number is one of them.
+    /// Whether the range contains the block of this number.
     pub fn contains(&self, number: u64) -> bool {
         self.first <= number && number < self.end
     }
 
-    /// Whether it says nothing.
+    /// Whether it declares no block.
     pub fn is_empty(&self) -> bool {
         self.first >= self.end
     }
@@ -30,20 +30,20 @@ impl DurableBlocks {
         u32::try_from(self.end.saturating_sub(self.first).min(COUNT_MAX)).expect("24 bits")
     }
 
-    /// Appends their count in 3 bytes and the number behind the last in 8.
+    /// Appends the number of blocks in 3 bytes and `end` in 8.
     pub(crate) fn put(&self, writer: &mut Writer) {
         writer.put_u24(self.count());
         writer.put_u64(if self.is_empty() { 0 } else { self.end });
     }
 
-    /// Reads what [`put`](Self::put) appended.
+    /// Reads a range that [`put`](Self::put) appended.
     pub(crate) fn take(reader: &mut Reader<'_>) -> Option<DurableBlocks> {
         let count = reader.take_u24()?;
         let end = reader.take_sequence()?.get();
         Some(DurableBlocks { first: end.checked_sub(u64::from(count))?, end })
     }
 
-    /// Appends how many blocks stand between the last of them and block `number`, in 3 bytes, and their count in 4.
+    /// Appends the number of blocks between the last one and block `number` in 3 bytes, and the number of blocks in 4.
     pub(crate) fn put_before(&self, number: u64, writer: &mut Writer) {
         let told = number.checked_sub(self.end).filter(|between| *between <= COUNT_MAX && !self.is_empty());
         let between = u32::try_from(told.unwrap_or(0)).expect("24 bits");
@@ -51,7 +51,7 @@ impl DurableBlocks {
         writer.put_u32(told.map_or(0, |_| self.count()));
     }
 
-    /// Reads what [`put_before`](Self::put_before) appended.
+    /// Reads a range that [`put_before`](Self::put_before) appended.
     pub(crate) fn take_before(number: u64, reader: &mut Reader<'_>) -> Option<DurableBlocks> {
         let between = u64::from(reader.take_u24()?);
         let count = u64::from(reader.take_u32()?);

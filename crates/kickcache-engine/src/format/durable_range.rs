@@ -1,20 +1,22 @@
-//! What a daemon knew to be durable when it wrote a structure of the log: the witness that tells rot from a torn write.
+//! The batches that were durable when a daemon wrote a structure of the log. This declaration distinguishes rot from a
+//! torn write.
 
 use crate::format::bytes::{Reader, Writer};
 use crate::units::Sequence;
 
-/// Sequence numbers from the first of a daemon's life to one up to which it knew every batch to be durable, both included.
-/// Nothing, if the last is below the first; also two zeroes say nothing, as no batch has that number.
+/// Sequence numbers from the first one of a daemon's life to the last one before which all batches are known to be
+/// durable, both included. If `last` is below `first`, the range is empty; two zeroes are an empty range too, because
+/// no batch has that number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DurableRange {
-    /// The first number that the daemon gave out.
+    /// The first number that the daemon assigned.
     pub first: Sequence,
-    /// Every batch from there up to this number was written well, and then flushed.
+    /// Every batch from `first` up to this number was written with success, and then flushed.
     pub last: Sequence,
 }
 
 impl DurableRange {
-    /// Whether the batch of this number is one of them.
+    /// Whether the range contains the batch of this number.
     pub fn contains(&self, sequence: Sequence) -> bool {
         self.first <= sequence && sequence <= self.last
     }

@@ -1,4 +1,4 @@
-//! Where things lie on the cache device.
+//! The layout of the cache device.
 #![expect(clippy::arithmetic_side_effects, reason = "sizes are checked against 15 TiB first")]
 
 use alloc::format;
@@ -16,14 +16,16 @@ pub const DEVICE_SIZE_MAX: u64 = 15 << 40;
 pub const SEGMENT_SIZE_MAX: u64 = 4 << 20;
 /// Smallest segment.
 pub const SEGMENT_SIZE_MIN: u64 = 64 << 10;
-/// Segments of devices that are large enough for it are no smaller: their summaries would take too much of them.
+/// Segments are at least this long on devices that are large enough: summaries of shorter segments would take too much
+/// of the device.
 const SEGMENT_SIZE_LEAST: u64 = 512 << 10;
-/// Devices from this size on have segments of a 1024th. Below, a guest's duel over stale data asks the HDD 16.6 to 17.0 times for 1,000 reads
-/// then, and 13.5 times with segments of a 256th.
+/// Devices from this size on have segments of 1/1024. On smaller devices, a guest's duel over stale data reads the HDD
+/// 16.6 to 17.0 times for 1,000 reads with such segments, and 13.5 times with segments of 1/256.
 const THOUSANDTH_FROM: u64 = 512 << 20;
 /// Smallest journal.
 pub const JOURNAL_SIZE_MIN: u64 = 256 << 10;
-/// Largest journal of a device up to 64 GiB, as recovery reads it whole; larger devices have one of 1/1024.
+/// Largest journal of a device up to 64 GiB, because recovery reads the whole journal; larger devices have a journal of
+/// 1/1024.
 pub const JOURNAL_SIZE_MAX: u64 = 64 << 20;
 
 /// The layout of a cache device: superblock area, journal, segments.
@@ -66,13 +68,13 @@ impl Geometry {
         layout.with_size(device_size)
     }
 
-    /// Segments that the device has room for.
+    /// Segments that fit on the device.
     fn count_segments(&self) -> u32 {
         let left = self.device_size - SUPERBLOCK_AREA - self.journal_size;
         u32::try_from(left / self.segment_size).expect("at most 15 TiB in segments of 64 KiB")
     }
 
-    /// The layout with another size of the device, whose journal and segments stay as long as they are.
+    /// The layout for another size of the device; journal and segments keep their length.
     pub(crate) fn with_size(&self, device_size: u64) -> Geometry {
         let layout = Geometry { device_size, ..*self };
         Geometry { segment_count: layout.count_segments(), ..layout }
@@ -139,7 +141,7 @@ impl Geometry {
         self.segment_count * self.blocks_per_segment()
     }
 
-    /// Where journal and segments are: all but superblocks and service marks.
+    /// The extent of journal and segments: all except superblocks and service marks.
     pub const fn log(&self) -> ByteExtent {
         let segments = self.segment_count as u64 * self.segment_size;
         ByteExtent { start: SUPERBLOCK_AREA, length: self.journal_size + segments }
@@ -175,7 +177,7 @@ fn segment_size_of(device_size: u64) -> u64 {
     if device_size < THOUSANDTH_FROM { a_256th(device_size) } else { a_thousandth(device_size) }
 }
 
-/// What devices have that were formatted before 2026-11-27, and on that day.
+/// The segment sizes of devices that were formatted before 2026-11-27, and on that day.
 fn segment_sizes_before(device_size: u64) -> [u64; 2] {
     [a_256th(device_size), a_thousandth(device_size)]
 }

@@ -1,7 +1,7 @@
-//! A cache device that has grown: it keeps the segments and the journal that it was formatted with, and has as many segments as fit.
+//! A cache device that has grown: it keeps the length of its segments and its journal, and has as many segments as fit.
 //!
-//! A checkpoint describes all segments, so the journal bounds how far a device can grow: two checkpoints, what is kept spare, and an
-//! eighth of the journal for records must fit into the half that is free when a checkpoint begins.
+//! A checkpoint describes all segments, so the journal bounds how far a device can grow: two checkpoints, the spare
+//! blocks, and an eighth of the journal for records must fit into the half that is free when a checkpoint begins.
 #![expect(clippy::arithmetic_side_effects, reason = "a checked geometry has at most 15 TiB")]
 
 use alloc::format;
@@ -13,8 +13,8 @@ use crate::format::journal::segments_per_chunk;
 use crate::format::summary::Summary;
 use crate::units::Generation;
 
-/// New segments begin this many generations behind the highest that was found where a device grows into: a power cut may have torn
-/// what would have shown a higher one.
+/// New segments begin this many generations after the highest one that was found in the new part of the device: a power
+/// cut may have torn a structure with a higher one.
 pub const GENERATION_GAP: u32 = 65_536;
 
 /// The layout after a device has grown to `device_size` bytes.
@@ -55,8 +55,9 @@ pub fn size_max(geometry: &Geometry) -> u64 {
     size.clamp(geometry.device_size, DEVICE_SIZE_MAX.max(geometry.device_size))
 }
 
-/// The generation of what stands of this device itself in a segment that it grows into, by the first block of the segment and by its
-/// summary: it may have been larger before, as a copy of it that is older than its last growth was brought back.
+/// The generation of a segment in the new part of a device, if it contains structures of this device, from the first
+/// block of the segment and from its summary. Such structures exist if the device was larger before: a copy of it that
+/// is older than its last growth was restored.
 pub fn generation_found(
     geometry: &Geometry,
     uuid: [u8; 16],
@@ -67,7 +68,7 @@ pub fn generation_found(
     header.map(|header| header.generation).max(summary.map(|summary| summary.generation))
 }
 
-/// What stands in a segment.
+/// The content of a segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FoundSegment<'a> {
     /// The first block.

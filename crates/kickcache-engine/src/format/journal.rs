@@ -1,4 +1,4 @@
-//! Journal blocks: records of what left the cache, and the chunks of a checkpoint.
+//! Journal blocks: records of changes of the cache, and the chunks of a checkpoint.
 
 use alloc::vec::Vec;
 
@@ -24,21 +24,21 @@ const KIND_CHUNK: u8 = 2;
 /// Records that a journal block holds.
 pub const RECORD_COUNT_MAX: usize = (BLOCK_BYTES - BODY_AT) / RECORD_BYTES;
 
-/// What a record says. It holds for everything with a lower sequence number than its own.
+/// The content of a record. It applies to all structures with a lower sequence number than its own.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fact {
     /// Every copy of the block is void.
     Gone(BlockKey),
     /// The newest copy of the block is clean.
     Clean(BlockKey),
-    /// The segment begins this generation; what it held before is void.
+    /// The segment begins this generation; its earlier content is void.
     Opened(SegmentIndex, Generation),
     /// Every copy of every block of the volume is void.
     Dropped(VolumeId),
 }
 
 impl Fact {
-    /// The block that it speaks about, if it is one.
+    /// The block of the fact, if it is about a block.
     pub(crate) const fn key(&self) -> Option<BlockKey> {
         match self {
             Fact::Gone(key) | Fact::Clean(key) => Some(*key),
@@ -52,14 +52,14 @@ impl Fact {
 pub struct Record {
     /// Its place in the global order.
     pub sequence: Sequence,
-    /// What it says.
+    /// The fact.
     pub fact: Fact,
 }
 
 /// How a checkpoint found a segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SegmentKind {
-    /// Nothing in it counts.
+    /// Its content does not count.
     Free,
     /// It may hold batches of its generation.
     InUse,
@@ -67,17 +67,17 @@ pub enum SegmentKind {
     Retired,
 }
 
-/// A segment in a checkpoint: of its blocks, which live, and which of these must be kept.
+/// A segment in a checkpoint: which of its blocks live, and which of these must be kept.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SegmentImage {
     /// How often the segment was opened.
     pub generation: Generation,
-    /// What it was used for.
+    /// Its use.
     pub kind: SegmentKind,
     /// The queue that it belonged to.
     pub queue: Queue,
-    /// How many of its blocks, from the first on, were written and durable when the chunk was: whatever lives there has an entry.
-    /// 0, as before 2026-11-25: not told.
+    /// The number of its blocks, from the first on, that were written and durable when the chunk was written: each live
+    /// block among these has an entry. 0 if this is unknown, as before 2026-11-25.
     pub written: u32,
     /// One bit a block, lowest bit first.
     pub live: Vec<u8>,
@@ -94,14 +94,14 @@ pub struct Chunk {
     pub number: u32,
     /// Of how many.
     pub count: u32,
-    /// Number of the journal block at which the checkpoint began; what stands before it is not needed any more. `None`, as
-    /// before 2026-11-24: not told.
+    /// Number of the journal block at which the checkpoint began; earlier blocks are not needed any more. `None` if
+    /// this is unknown, as before 2026-11-24.
     pub begun: Option<u64>,
     /// The segments from `number` times [`segments_per_chunk`] on.
     pub segments: Vec<SegmentImage>,
 }
 
-/// What a journal block holds.
+/// The content of a journal block.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum JournalBody {
     /// Records, in the order in which they were made.
@@ -115,9 +115,9 @@ pub enum JournalBody {
 pub struct JournalBlock {
     /// The cache that it belongs to.
     pub uuid: [u8; 16],
-    /// Counts journal blocks for ever; the block stands at this number modulo the ring's size.
+    /// Counts journal blocks for ever; the place of the block is this number modulo the ring's size.
     pub ring: u64,
-    /// What was durable when it was submitted.
+    /// The structures that were durable when the block was submitted.
     pub durable: Durable,
     /// The records or the chunk.
     pub body: JournalBody,
@@ -188,14 +188,14 @@ impl SegmentImage {
         has_bit(&self.kept, place)
     }
 
-    /// A block that lives, was durable, and has no entry: whatever said what it is has been overwritten.
+    /// A live and durable block that has no entry: the structure that named it has been overwritten.
     pub fn find_lost(&self, has_entry: impl Fn(u32) -> bool) -> Option<u32> {
         let is_lost = |place: &u32| self.is_live(*place) && !has_entry(*place);
         (0..self.written).find(is_lost)
     }
 
-    /// Whether a batch of it was durable in which something lives, also where that is not told: all places live that were not
-    /// taken when the chunk was, and no header does.
+    /// Whether a batch with live blocks was durable, also if `written` is unknown: at the time of the chunk all unused
+    /// places count as live, and a header does not.
     pub fn has_batches(&self) -> bool {
         self.kind != SegmentKind::Free && !self.is_live(0) && self.live.iter().any(|bits| *bits != 0)
     }
@@ -255,7 +255,7 @@ impl Chunk {
         let begun = if since == 0 { None } else { Some(ring.checked_sub(u64::from(since.checked_sub(1)?))?) };
         let first = number.checked_mul(segments_per_chunk(geometry))?;
         let end = first.checked_add(length)?;
-        // One from before the device has grown has fewer.
+        // A chunk from before the growth of the device has fewer segments.
         if count > chunk_count(geometry) || number >= count || end > geometry.segment_count {
             return None;
         }

@@ -1,8 +1,8 @@
-//! The service mark: a block beside each superblock copy that says whether the cache device is in service.
+//! The service mark: a block after each superblock copy that records whether the cache device is in service.
 //!
-//! A device that went out of service holds older data than its origins. It is marked before the first write that goes
-//! past it is acknowledged, and is never trusted again: only a device on which *both* marks are whole and say that it is
-//! in service counts as such.
+//! A device that was put out of service has older data than its origins. It is marked before the first write that
+//! bypasses it is acknowledged, and is never trusted again: only a device with *both* marks undamaged and in the state
+//! "in service" counts as such.
 
 use alloc::vec::Vec;
 
@@ -10,7 +10,7 @@ use crate::format::bytes::{Reader, Writer};
 use crate::format::superblock::{SUPERBLOCK_OFFSETS, SUPERBLOCK_SIZE};
 use crate::units::{BLOCK_BYTES, VolumeSet};
 
-/// Byte offsets of the marks: each behind a superblock copy.
+/// Byte offsets of the marks: each after a superblock copy.
 pub const MARK_OFFSETS: [u64; 2] =
     [SUPERBLOCK_OFFSETS[0] + SUPERBLOCK_SIZE as u64, SUPERBLOCK_OFFSETS[1] + SUPERBLOCK_SIZE as u64];
 /// Bytes of a mark.
@@ -24,17 +24,17 @@ const OUT_OF_SERVICE: u8 = 2;
 /// Whether a cache device is in service.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ServiceMark {
-    /// It is.
+    /// It is in service.
     InService,
-    /// It is not, for ever.
+    /// It is out of service, for ever.
     OutOfService {
-        /// Volumes that may have dirty blocks which are on this device alone. Of all others the origin has everything.
+        /// Volumes that may have dirty blocks on this device only. The origins of all other volumes are complete.
         incomplete: VolumeSet,
     },
 }
 
 impl ServiceMark {
-    /// The bytes of one copy, always [`MARK_BYTES`] of them.
+    /// The bytes of one copy, always [`MARK_BYTES`] long.
     pub fn encode(self, uuid: [u8; 16]) -> Vec<u8> {
         let mut writer = Writer::new(MARK_MAGIC, MARK_BYTES);
         writer.put(&uuid);
@@ -48,8 +48,8 @@ impl ServiceMark {
         writer.finish()
     }
 
-    /// What both copies of the marks of a cache device say together. A copy that is damaged, or is another device's, may
-    /// have said anything; of two that say "out of service" the one that names fewer volumes is the newer one.
+    /// Combines both copies of the mark of a cache device. A copy that is damaged, or belongs to another device, may
+    /// have had any content; of two copies with "out of service", the one that names fewer volumes is newer.
     pub fn decode(copies: [&[u8]; 2], uuid: [u8; 16]) -> ServiceMark {
         let found = copies.map(|copy| decode_copy(copy, uuid));
         if found == [Some(ServiceMark::InService); 2] {
@@ -63,8 +63,8 @@ impl ServiceMark {
     }
 }
 
-/// Whether these bytes are one copy of a mark that says "in service", of whatever device: with nothing else on a device, it is what
-/// remains of a format that did not come to its end.
+/// Whether these bytes are one copy of a mark with "in service", of any device: if the device has no other structures,
+/// the mark is left over from an interrupted format.
 pub fn is_in_service_mark(bytes: &[u8]) -> bool {
     parse_copy(bytes).is_some_and(|copy| copy.mark == ServiceMark::InService)
 }

@@ -1,7 +1,7 @@
-//! Bytes on the cache device and the structs they stand for; `docs/reference/format.md` is the one telling of the layout.
+//! Bytes on the cache device and their structs; `docs/reference/format.md` is the reference for the layout.
 //!
-//! Numbers are little-endian. Every structure starts with a magic number and a CRC32C over all of its bytes, the
-//! checksum's own four taken as zero. Decoders take bytes from strangers: they never panic and never trust a length.
+//! Numbers are little-endian. Every structure starts with a magic number and a CRC32C over all of its bytes, with the
+//! four bytes of the checksum as zero. Decoders read untrusted bytes: they never panic and never trust a length.
 #![deny(clippy::indexing_slicing, clippy::arithmetic_side_effects)]
 
 pub mod batch;

@@ -1,4 +1,4 @@
-//! Which of two devices is the cache, by what their superblocks say.
+//! Determines which of two devices is the cache, from their superblocks.
 
 use crate::format::superblock::Superblock;
 use crate::format::takeover::Takeover;
@@ -6,17 +6,17 @@ use crate::format::takeover::Takeover;
 /// Which of two devices of one cache is served.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Succession {
-    /// The old one: the new one is worth nothing yet.
+    /// The old one: the new one is not complete.
     Old,
     /// The new one.
     New,
-    /// The new one, and it does not know it yet: the old one says so.
+    /// The new one, although its superblock is not complete: the old one records the takeover.
     NewToComplete,
     /// They are not the two devices of one replacement.
     Unrelated,
 }
 
-/// Which of two devices is the cache, by what their superblocks say.
+/// Determines which of two devices is the cache, from their superblocks.
 pub fn succession(old: &Superblock, new: &Superblock) -> Succession {
     if old.uuid != new.uuid {
         return Succession::Unrelated;

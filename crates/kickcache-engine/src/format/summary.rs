@@ -25,7 +25,7 @@ const DIRTY: u8 = 2;
 pub struct SummaryEntry {
     /// Which block.
     pub key: BlockKey,
-    /// As its batch header said.
+    /// As in its batch header.
     pub dirty: bool,
     /// CRC32C of the data.
     pub checksum: Checksum,
@@ -33,7 +33,7 @@ pub struct SummaryEntry {
     pub sequence: Sequence,
 }
 
-/// What a segment holds, block by block; `None` for headers, void entries and blocks never written.
+/// The content of a segment, block by block; `None` for headers, void entries and blocks never written.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Summary {
     /// The cache that it belongs to.
@@ -44,7 +44,7 @@ pub struct Summary {
     pub generation: Generation,
     /// The queue that the segment belonged to.
     pub queue: Queue,
-    /// What was durable when it was written.
+    /// The structures that were durable when it was written.
     pub durable: Durable,
     /// Block by block from the segment's first.
     pub entries: Vec<Option<SummaryEntry>>,
@@ -81,7 +81,7 @@ impl Summary {
         for entry in &self.entries {
             put_entry(&mut writer, entry.as_ref(), base);
         }
-        // No entries stand there: a summary describes fewer blocks than its segment has.
+        // There are no entries here: a summary describes fewer blocks than its segment has.
         writer.skip_to(length.saturating_sub(DURABLE_BYTES));
         self.durable.batches.put(&mut writer);
         writer.finish()

@@ -1,4 +1,4 @@
-//! The superblock: what the device is, its layout, and the volumes that it serves. Two copies; the newest wins.
+//! The superblock: identity of the device, its layout, and its volumes. Two copies; the newest wins.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -38,7 +38,7 @@ const TAKEOVER_AT: usize = 12_288;
 const _: () = assert!(VOLUMES_AT + VOLUME_COUNT_MAX * VOLUME_BYTES <= TAKEOVER_AT);
 const _: () = assert!(16 + 64 + 512 <= VOLUME_BYTES);
 
-/// A volume as the cache device knows it.
+/// A volume in the superblock.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct VolumeRecord {
     /// Its id in keys and headers.
@@ -47,11 +47,11 @@ pub struct VolumeRecord {
     pub name: String,
     /// Bytes of the origin when it was served last.
     pub origin_size: u64,
-    /// What the driver recognises the origin by.
+    /// The identity by which the driver recognises the origin.
     pub origin_identity: String,
 }
 
-/// What a superblock says.
+/// The content of a superblock.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Superblock {
     /// Format version that the device has; [`Superblock::encode`] writes [`FORMAT_VERSION`], [`FORMAT_VERSION_GROWN`] if the
@@ -61,11 +61,11 @@ pub struct Superblock {
     pub uuid: [u8; 16],
     /// Grows with every change; the copy with the larger epoch wins.
     pub epoch: u64,
-    /// Number of the start: 1 when the device is formatted, and one more whenever it is going to be served. 0 on devices that
-    /// only programs served which do not count.
+    /// Number of the start: 1 when the device is formatted, and one more for each start. 0 on devices that were served
+    /// only by programs without this count.
     pub starts: u64,
-    /// Journal blocks that were durable when the device was stopped last: if nothing is left of them, and of what came after,
-    /// the journal is lost. Nothing, as before 2026-11-25: not told.
+    /// Journal blocks that were durable at the last stop: if none of these blocks and no later block is left, the
+    /// journal is lost. Empty if this is unknown, as before 2026-11-25.
     pub journal: DurableBlocks,
     /// The layout.
     pub geometry: Geometry,
@@ -74,7 +74,7 @@ pub struct Superblock {
     pub unopened: Generation,
     /// The volumes.
     pub volumes: Vec<VolumeRecord>,
-    /// Whether it takes over from another device, or another one from it.
+    /// Whether it takes over from another device, or another device takes over from it.
     pub takeover: Takeover,
 }
 
@@ -97,12 +97,12 @@ impl Superblock {
         })
     }
 
-    /// Reads the newest valid copy; `copies` are the bytes at [`SUPERBLOCK_OFFSETS`], `device_size` what the
-    /// device has today.
+    /// Reads the newest valid copy; `copies` are the bytes at [`SUPERBLOCK_OFFSETS`], `device_size` is the present size
+    /// of the device.
     ///
     /// # Errors
-    /// No valid copy, another version, a layout that does not fit the device, two copies that contradict each
-    /// other, or a device that was replaced, or is to replace another one and has not got all for that.
+    /// No valid copy, another version, a layout that does not fit the device, two copies that contradict each other, a
+    /// device that was replaced, or an incomplete successor.
     pub fn decode(copies: [&[u8]; 2], device_size: u64) -> Result<Superblock, Error> {
         let superblock = Superblock::decode_any(copies, device_size)?;
         match superblock.takeover {
@@ -112,10 +112,10 @@ impl Superblock {
         }
     }
 
-    /// The same, also of a device that must not be served.
+    /// The same, also for a device that must not be served.
     ///
     /// # Errors
-    /// As [`Superblock::decode`], but for a device that was replaced or is to replace another one.
+    /// As [`Superblock::decode`], except for a device that was replaced or an incomplete successor.
     pub fn decode_any(copies: [&[u8]; 2], device_size: u64) -> Result<Superblock, Error> {
         let chosen = match copies.map(decode_copy) {
             [Ok(first), Ok(second)] => newest(first, second)?,
@@ -141,7 +141,7 @@ impl Superblock {
         Ok(chosen)
     }
 
-    /// The bytes of one copy, always [`SUPERBLOCK_SIZE`] of them.
+    /// The bytes of one copy, always [`SUPERBLOCK_SIZE`] long.
     pub fn encode(&self) -> Vec<u8> {
         let mut writer = Writer::new(SUPERBLOCK_MAGIC, SUPERBLOCK_SIZE);
         writer.put_u32(self.written_version());
@@ -177,8 +177,8 @@ impl Superblock {
         }
     }
 
-    /// Notes that the device was extended. Of what stands of its own where it grows into, this is the highest generation that
-    /// [`growth::generation_found`] has found.
+    /// Records an extension of the device. `found` is the highest generation of its own structures in the new part,
+    /// from [`growth::generation_found`].
     ///
     /// # Errors
     /// [`Error::Growth`].
@@ -200,14 +200,14 @@ impl Superblock {
         Ok(())
     }
 
-    /// What the device says that took over from the one with this superblock.
+    /// The superblock of the device that takes over from the one with this superblock.
     #[must_use]
     pub fn succeeded(&self) -> Superblock {
         let starts = self.starts.saturating_add(1);
         Superblock { starts, ..self.with_takeover(Takeover::None) }
     }
 
-    /// The same with something else to say of another device.
+    /// The same superblock with another takeover state.
     #[must_use]
     pub fn with_takeover(&self, takeover: Takeover) -> Superblock {
         let mut superblock = Superblock { takeover, ..self.clone() };
@@ -271,10 +271,10 @@ impl Superblock {
         }
     }
 
-    /// Notes that the origin of a volume was extended.
+    /// Records that the origin of a volume was extended.
     ///
     /// # Errors
-    /// [`Error::Volume`] if there is no such volume, or the size is impossible or less than what is noted.
+    /// [`Error::Volume`] if there is no such volume, or the size is impossible or less than the recorded one.
     pub fn grow_volume(&mut self, name: &str, origin_size: u64) -> Result<(), Error> {
         let refuse = |what: String| Err(Error::Volume { name: name.to_string(), what });
         let Some(record) = self.volumes.iter_mut().find(|volume| volume.name == name) else {

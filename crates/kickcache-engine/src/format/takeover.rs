@@ -1,4 +1,4 @@
-//! One cache device takes over from another: what either says of the other in its superblock.
+//! The takeover of one cache device by another: the state that the superblock of each records.
 
 use alloc::string::{String, ToString};
 
@@ -18,21 +18,21 @@ const REPLACED: u8 = 3;
 pub struct Other {
     /// Of this replacement: drawn for it, the same on both devices.
     pub uuid: [u8; 16],
-    /// Where the other device was.
+    /// The path of the other device.
     pub path: String,
 }
 
-/// What a superblock says of a replacement.
+/// The state of a replacement in a superblock.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum Takeover {
-    /// Nothing.
+    /// No replacement.
     #[default]
     None,
-    /// The other device is to take over, and this one is the cache until it says that it was replaced.
+    /// The other device is to take over; this device is the cache until its superblock records that it was replaced.
     Begun(Other),
-    /// This device is to take over from the other one, and has not got all that it needs for that.
+    /// This device is to take over from the other one, and its copy is not complete.
     Incomplete(Other),
-    /// The other device has all, and is the cache.
+    /// The other device is complete, and is the cache.
     Replaced(Other),
 }
 

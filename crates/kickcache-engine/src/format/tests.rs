@@ -117,7 +117,7 @@ fn chunk() -> JournalBlock {
 #[test]
 fn an_image_has_its_required_parts() {
     let JournalBody::Chunk(Chunk { segments, .. }) = chunk().body else { panic!("a chunk") };
-    // The blocks 0 to 8 live, and nine are written.
+    // The blocks 0 to 8 are live, and nine are written.
     let image = &segments[0];
     assert_eq!(image.find_lost(|_| true), None);
     assert_eq!(image.find_lost(|place| place != 8), Some(8));
@@ -130,7 +130,8 @@ fn an_image_has_its_required_parts() {
     assert!(!SegmentImage { kind: SegmentKind::Free, ..taken }.has_batches());
 }
 
-/// Cut short anywhere or with any bit flipped, a structure must not decode; whole, it must come back equal.
+/// If it is truncated at any byte or any bit is flipped, a structure must not decode; undamaged, it must decode to the
+/// same value.
 fn check_decoder<T: PartialEq + core::fmt::Debug>(
     bytes: &[u8],
     value: &T,
@@ -176,7 +177,7 @@ fn superblock_survives_the_trip_and_either_copy_will_do() {
     check_decoder(&bytes, &superblock(), |bytes| Superblock::decode([bytes, &zeroes], 8 << 20).ok());
 }
 
-/// Programs from before 2026-11-24 left zeroes where these say which blocks of the journal were durable.
+/// Programs from before 2026-11-24 left zeroes in the place of the range of durable journal blocks.
 #[test]
 fn structures_without_a_journal_position_are_read() {
     let with_zeroes = |mut bytes: Vec<u8>, places: Range<usize>| {
@@ -199,7 +200,7 @@ fn structures_without_a_journal_position_are_read() {
     assert!(matches!(chunk.body, JournalBody::Chunk(Chunk { begun: None, .. })));
 }
 
-/// The bytes of programs that do not count, as they stood here before 2026-11-23.
+/// The bytes of programs without this count, from before 2026-11-23.
 #[test]
 fn a_superblock_without_a_start_number_is_read() {
     let uncounted = Superblock { starts: 0, journal: DurableBlocks::default(), ..superblock() };
@@ -282,7 +283,7 @@ fn a_superblock_of_a_grown_device_has_its_own_version() {
     assert_eq!(Superblock::decode([&bytes, &bytes], 16 << 20), Ok(grown.clone()));
     assert_eq!(grown.geometry.segment_count, 236);
     assert!(Superblock::decode([&bytes, &bytes], 8 << 20).is_err(), "it has shrunk since");
-    // A power cut between the copies leaves one of them.
+    // A power cut between the copies leaves a single new one.
     let old = Superblock { epoch: 0, ..superblock() }.encode();
     assert_eq!(Superblock::decode([&bytes, &old], 16 << 20), Ok(grown.clone()));
     assert_eq!(Superblock::decode([&[0; 16_384], &old], 16 << 20).unwrap().geometry, geometry());
@@ -320,7 +321,7 @@ fn older_programs_refuse_a_device_that_must_not_serve() {
     // A power cut between the copies: the newer one counts.
     let (new, old) = (Superblock { epoch: 2, ..replaced_superblock() }.encode(), superblock().encode());
     assert!(matches!(Superblock::decode([&old, &new], 8 << 20), Err(Error::Replaced { .. })));
-    // Where nothing has happened yet, older programs serve it, and so do we.
+    // If the copy has not begun yet, older programs serve the device, and so does this one.
     let begun = superblock().with_takeover(Takeover::Begun(other("/dev/new")));
     let bytes = begun.encode();
     assert_eq!(bytes[12], 2);
@@ -395,7 +396,7 @@ fn title(name: &str, bytes: &[u8]) -> String {
     format!("{name}: {} bytes, crc {:08x}", bytes.len(), crc32c(bytes).get())
 }
 
-/// Sixteen bytes a line behind their offset; lines of zeroes are left out.
+/// Sixteen bytes a line after their offset; lines of zeroes are omitted.
 fn dump(bytes: &[u8]) -> String {
     let rows = (0usize..).step_by(16).zip(bytes.chunks(16));
     let lines: Vec<_> = rows

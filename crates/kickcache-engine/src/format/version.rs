@@ -1,10 +1,10 @@
-//! The version of what stands on a cache device.
+//! The version of the structures on a cache device.
 
 /// Format version of a device that has the size that it was formatted with.
 pub const FORMAT_VERSION: u32 = 2;
-/// Format version of a device that has grown since it was formatted; programs that know less refuse it.
+/// Format version of a device that has grown since it was formatted; older programs refuse it.
 pub const FORMAT_VERSION_GROWN: u32 = 3;
-/// Format version of a device that was replaced, or is to replace another one and has not got all for that.
+/// Format version of a device that was replaced, or of an incomplete successor.
 pub const FORMAT_VERSION_REPLACED: u32 = 4;
 /// Newest format version that this code reads.
 pub const FORMAT_VERSION_NEWEST: u32 = FORMAT_VERSION_REPLACED;
