@@ -1,4 +1,5 @@
-//! Fills in flight: what misses read from an origin, for whom, and what of it may be promoted.
+//! Fills in flight: the extents that misses read from an origin, the requests that wait for them, and the blocks that
+//! may be promoted.
 
 use alloc::vec::Vec;
 
@@ -27,7 +28,7 @@ impl BlockSet {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct FillWaiter {
     pub(crate) request: RequestSlot,
-    /// Bytes of the volume that it wants.
+    /// Bytes of the volume that it requested.
     pub(crate) extent: ByteExtent,
     /// Whether the bytes go into its memory (a read) or only into the cache (a promote).
     pub(crate) wants_data: bool,
@@ -40,9 +41,9 @@ pub(crate) struct Fill {
     /// Whole blocks of the volume.
     pub(crate) extent: ByteExtent,
     pub(crate) pages: Vec<PageIndex>,
-    /// Blocks that somebody asked for; the others are prefetched.
+    /// Blocks that a client requested; the others are read-ahead.
     pub(crate) wanted: BlockSet,
-    /// Blocks that were changed since the fill began: not to be promoted, nor given to later requests.
+    /// Blocks that were changed since the fill began: they must not be promoted, nor returned to later requests.
     pub(crate) stale: BlockSet,
     /// Blocks that go to the main queue.
     pub(crate) main: BlockSet,
@@ -92,12 +93,12 @@ impl Fills {
         self.table.is_empty()
     }
 
-    /// Whether a fill will bring the block as it is.
+    /// Whether a fill reads the block in its current version.
     pub(crate) fn covers(&self, volume: VolumeId, block: BlockIndex) -> bool {
         self.table.iter().any(|(_, fill)| fill.will_bring(volume, block))
     }
 
-    /// The fill that will bring the block as it is.
+    /// The fill that reads the block in its current version.
     pub(crate) fn covering(&mut self, volume: VolumeId, block: BlockIndex) -> Option<&mut Fill> {
         self.table.iter_mut().map(|(_, fill)| fill).find(|fill| fill.will_bring(volume, block))
     }
@@ -157,7 +158,7 @@ mod tests {
     fn a_fill_covers_its_blocks_until_they_change() {
         let mut fills = fills();
         assert_eq!(covered(&fills), [8, 9, 10, 11]);
-        // A byte of block 9 and the first one of block 10.
+        // A byte of block 9 and the first byte of block 10.
         fills.invalidate(VOLUME, ByteExtent { start: 10 * BLOCK_SIZE - 1, length: 2 });
         assert_eq!(covered(&fills), [8, 11]);
         assert!(fills.covering(VOLUME, BlockIndex::new(9)).is_none());

@@ -1,4 +1,4 @@
-//! What recovery found of the journal.
+//! The blocks of the journal that recovery found.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec;
@@ -13,7 +13,7 @@ use crate::format::journal::{
 use crate::queue::Queue;
 use crate::units::{Generation, SegmentIndex, Sequence};
 
-/// What the journal holds that is needed.
+/// The part of the journal that is needed.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct JournalSpan {
     /// Number of the oldest block that is needed.
@@ -22,7 +22,7 @@ pub(crate) struct JournalSpan {
     pub(crate) next: u64,
     /// A block of the ring that cannot be read and may hold more that is needed.
     pub(crate) hidden: Option<u64>,
-    /// Numbers of blocks that are not there, between those that are needed.
+    /// Numbers of missing blocks between needed ones.
     missing: Vec<Range<u64>>,
 }
 
@@ -38,7 +38,7 @@ struct FoundChunk {
     segments: Vec<SegmentImage>,
 }
 
-/// Which chunk of which checkpoint.
+/// Identifies a chunk of a checkpoint.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct ChunkKey {
     /// The checkpoint's start.
@@ -53,15 +53,15 @@ pub(crate) struct FoundRecord {
     pub(crate) record: Record,
 }
 
-/// What the journal tells.
+/// The result of the journal.
 pub(crate) struct JournalDigest {
-    /// The segments as the newest whole checkpoint and the records tell them.
+    /// The segments according to the newest complete checkpoint and the records.
     pub(crate) images: Vec<Option<SegmentImage>>,
-    /// Which of its blocks are needed.
+    /// The part of its blocks that is needed.
     pub(crate) span: JournalSpan,
 }
 
-/// What recovery found of the journal.
+/// The blocks of the journal that recovery found.
 #[derive(Debug, Default)]
 pub(crate) struct FoundJournal {
     /// Chunks of checkpoints, by start and number.
@@ -72,12 +72,12 @@ pub(crate) struct FoundJournal {
     blocks: Vec<u64>,
     /// Blocks of the ring that the cache device cannot read, counted from its first.
     pub(crate) unreadable: BTreeSet<u64>,
-    /// Blocks that were durable, as far as anything found tells: of each first number the largest end.
+    /// Blocks that were durable, according to all structures found: the largest end for each first number.
     durable: BTreeMap<u64, u64>,
 }
 
 impl FoundJournal {
-    /// Takes a block; gives the newest sequence number in it.
+    /// Adds a block; returns the newest sequence number in it.
     pub(crate) fn take(&mut self, number: u64, body: JournalBody) -> Sequence {
         self.blocks.push(number);
         match body {
@@ -94,7 +94,7 @@ impl FoundJournal {
         }
     }
 
-    /// Notes which blocks were durable.
+    /// Records which blocks were durable.
     pub(crate) fn note_durable(&mut self, blocks: DurableBlocks) {
         if !blocks.is_empty() {
             let end = self.durable.entry(blocks.first).or_insert(blocks.end);
@@ -102,7 +102,7 @@ impl FoundJournal {
         }
     }
 
-    /// A segment that was opened, and that a device of this layout does not have.
+    /// A segment that was opened, and that does not exist on a device of this layout.
     pub(crate) fn find_foreign(&self, geometry: &Geometry) -> Option<SegmentIndex> {
         self.records.iter().find_map(|found| match found.record.fact {
             Fact::Opened(segment, _) if segment.get() >= geometry.segment_count => Some(segment),
@@ -110,7 +110,7 @@ impl FoundJournal {
         })
     }
 
-    /// Whether there is none.
+    /// Whether no block was found.
     pub(crate) fn is_empty(&self) -> bool {
         self.blocks.is_empty()
     }
@@ -120,13 +120,13 @@ impl FoundJournal {
         &self.records
     }
 
-    /// What all of it tells.
+    /// The combined result of all blocks.
     pub(crate) fn digest(&mut self, geometry: &Geometry) -> JournalDigest {
         let start = self.newest_whole();
         let mut images = vec![None; geometry.segment_count as usize];
         let mut tail: Option<u64> = None;
         let mut begun = None;
-        // Parts of a checkpoint that was not finished are not in the way: crashes in a row would fill the ring with them.
+        // Parts of an unfinished checkpoint do not count as needed: crashes in a row would fill the ring with them.
         let mut newest = self.records.iter().map(|found| found.block).max();
         let chunks = start.map(|start| self.chunks.range(chunks_of(start)));
         for (key, chunk) in chunks.into_iter().flatten() {
@@ -158,7 +158,7 @@ impl FoundJournal {
         JournalDigest { images, span: JournalSpan { tail, next, hidden, missing } }
     }
 
-    /// The newest checkpoint of which every chunk was found.
+    /// The newest checkpoint with all its chunks.
     fn newest_whole(&self) -> Option<Sequence> {
         let mut starts: Vec<Sequence> = self.chunks.keys().map(|key| key.start).collect();
         starts.dedup();
@@ -170,18 +170,18 @@ impl FoundJournal {
         starts.into_iter().rev().find(is_whole)
     }
 
-    /// The number behind the last block found that is older than block `tail`.
+    /// The number after the last block found that is older than block `tail`.
     fn behind_last_before(&self, tail: u64) -> u64 {
         let older = self.blocks.partition_point(|number| *number < tail);
         older.checked_sub(1).and_then(|last| self.blocks.get(last)).map_or(0, |last| last + 1)
     }
 
-    /// A block of the ring that the cache device cannot read and that may hold what recovery needs, which is known to
-    /// begin at the block numbered `tail`. Unlike one that was torn it may have been whole, and durable.
+    /// An unreadable block of the ring that may contain records or chunks that recovery needs. The needed part begins
+    /// at the block numbered `tail`. Unlike a torn block, an unreadable one may have been complete and durable.
     ///
-    /// Records and checkpoints are written in the order of their numbers, and nothing builds on a record before those
-    /// in front of it are durable. So what stands in front of a block that is older than `tail` is not needed, and what
-    /// is behind the newest one is durable only if everything in between is.
+    /// Records and checkpoints are written in the order of their numbers, and no structure depends on a record before
+    /// all earlier records are durable. So blocks before a found block that is older than `tail` are not needed, and a
+    /// block after the newest one is durable only if all blocks in between are.
     fn find_hidden(&self, tail: u64, begun: Option<u64>, ring_blocks: u64) -> Option<u64> {
         if self.unreadable.is_empty() || mutant!(UnreadableRecordsIgnored) {
             return None;
@@ -210,7 +210,7 @@ impl FoundJournal {
         missing
     }
 
-    /// Number of a block that is needed, was durable, and is not there: it is no torn write.
+    /// Number of a block that is needed, was durable, and is missing: a torn write cannot explain this.
     pub(crate) fn find_lost(&self, span: &JournalSpan) -> Option<u64> {
         if mutant!(LostRecordsIgnored) {
             return None;
@@ -235,7 +235,7 @@ fn chunks_of(start: Sequence) -> Range<ChunkKey> {
     ChunkKey { start, part: 0 }..ChunkKey { start: start.next(), part: 0 }
 }
 
-/// A segment was opened: whatever stands in it may live.
+/// A segment was opened: all its blocks may be live.
 pub(crate) fn note_opened(
     images: &mut [Option<SegmentImage>],
     segment: SegmentIndex,
@@ -314,7 +314,7 @@ mod tests {
         let blocks = || [0, 1, 3, 4].map(|number| (number, gone(10 + number)));
         assert_eq!(lost(&mut found(blocks()), 0..2), None);
         assert_eq!(lost(&mut found(blocks()), 0..3), Some(2));
-        // The next daemon began behind the hole that a power cut tore.
+        // The next daemon began after the gap that a power cut tore.
         assert_eq!(lost(&mut found(blocks()), 3..5), None);
     }
 
@@ -334,7 +334,7 @@ mod tests {
         assert_eq!(lost(&mut journal, 0..5 + count + 1), None);
         let span = found(blocks()).digest(&geometry()).span;
         assert_eq!((span.tail, span.next), (5, 5 + count + 1));
-        // Without a part of it, all from the start is needed.
+        // If a part of the checkpoint is missing, all blocks from the start are needed.
         let journal = blocks().filter(|(number, _)| *number != 5);
         assert_eq!(lost(&mut found(journal), 0..5 + count + 1), Some(0));
     }
@@ -357,7 +357,7 @@ mod tests {
         assert_eq!((digest.span.tail, digest.images.len()), (5, larger.segment_count as usize));
         let known = digest.images.iter().filter(|image| image.is_some()).count();
         assert_eq!(known, small.segment_count as usize, "those that came later were never opened");
-        // A larger one of which a part is missing is none.
+        // A larger checkpoint with a missing part does not count.
         let newer = checkpoint_of(&larger, 30, 9).into_iter().skip(1);
         assert_eq!(found(old().into_iter().chain(newer)).digest(&larger).span.tail, 5);
     }

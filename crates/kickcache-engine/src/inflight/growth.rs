@@ -3,7 +3,7 @@
 use crate::format::geometry::Geometry;
 use crate::units::Generation;
 
-/// A cache device on its way to more segments.
+/// A growth of the cache device in progress.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Growth {
     /// The layout that it is to have.
@@ -15,10 +15,10 @@ pub(crate) struct Growth {
     pub(crate) stage: Stage,
 }
 
-/// How far it is.
+/// The stage of the growth.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Stage {
-    /// The journal must have room for checkpoints of that many segments, whenever the next recovery is.
+    /// The journal must have space for checkpoints of that many segments, whenever the next recovery is.
     Room,
     /// The metadata of the cache gets larger tables.
     Tables,

@@ -1,4 +1,4 @@
-//! How far it is on record that the cache device went out of service: in both service marks, or with the host.
+//! The progress of the record that the cache device is out of service: in both service marks, or on the host.
 
 use alloc::vec::Vec;
 
@@ -11,21 +11,21 @@ use crate::units::VolumeSet;
 /// One place that keeps the record, or fails to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Keeper {
-    /// What is on its way there.
+    /// The record that is being written there.
     pub(crate) in_flight: Option<VolumeSet>,
-    /// What it keeps.
+    /// The record that it has.
     pub(crate) keeps: Option<VolumeSet>,
     /// The last try failed.
     pub(crate) has_failed: bool,
 }
 
 impl Keeper {
-    /// Whether it should be told.
+    /// Whether the record must be written there.
     pub(crate) fn wants(&self, incomplete: VolumeSet) -> bool {
         self.in_flight.is_none() && !self.has_failed && self.keeps != Some(incomplete)
     }
 
-    /// What was on its way is there, or is not.
+    /// The write of the record has ended.
     pub(crate) fn end(&mut self, result: Result<(), DeviceError>) {
         let told = self.in_flight.take();
         if result.is_ok() {
@@ -38,37 +38,37 @@ impl Keeper {
 /// The record that a cache device is out of service.
 #[derive(Debug, Default)]
 pub(crate) struct Marking {
-    /// The device was left out by order: whoever said so knows.
+    /// The device was left out by order, and the host has the record already.
     pub(crate) is_known: bool,
-    /// The volumes whose origins may lack something that is on the cache device; `None` while it is in service.
+    /// The volumes that may have dirty blocks on the cache device only; `None` while it is in service.
     pub(crate) incomplete: Option<VolumeSet>,
     /// The marks on the cache device.
     pub(crate) copies: [Keeper; 2],
-    /// The host's own memory.
+    /// The host's own record.
     pub(crate) host: Keeper,
-    /// When the host is asked although no mark has failed.
+    /// When the host gets the record although no mark has failed.
     pub(crate) patience_until: Option<Instant>,
-    /// When keepers that failed are asked again.
+    /// When failed keepers are tried again.
     pub(crate) retry_at: Option<Instant>,
-    /// Requests that go past the cache device once it is on record.
+    /// Requests that bypass the cache device once the record is made.
     pub(crate) waiting: Vec<RequestSlot>,
 }
 
 impl Marking {
-    /// Whether no restart will take the cache device for one in service.
+    /// Whether no restart will treat the cache device as in service.
     pub(crate) fn is_recorded(&self) -> bool {
         let both = self.copies.iter().all(|copy| copy.keeps.is_some());
         self.is_known || both || self.host.keeps.is_some()
     }
 
-    /// Whether nothing on its way can put it on record.
+    /// Whether no write in flight can complete the record.
     pub(crate) fn is_hopeless(&self) -> bool {
         let marks_may = self.copies.iter().all(|copy| copy.keeps.is_some() || !copy.has_failed);
         let marks_may = marks_may && self.patience_until.is_some();
         !self.is_recorded() && !marks_may && self.host.has_failed
     }
 
-    /// Where the record is, while the cache device is out of service.
+    /// The place of the record, while the cache device is out of service.
     pub(crate) fn record(&self) -> Record {
         match () {
             () if self.is_known => Record::ByOrder,

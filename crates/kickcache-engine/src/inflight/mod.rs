@@ -1,4 +1,4 @@
-//! What is in flight: requests, submissions, origin accesses, fills, writebacks, and long jobs.
+//! Operations in flight: requests, submissions, origin accesses, fills, writebacks, and long jobs.
 
 pub(crate) mod blocks;
 pub(crate) mod fills;

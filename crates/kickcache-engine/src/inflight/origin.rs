@@ -1,11 +1,12 @@
-//! Accesses to one origin, in the order in which they were asked for where they overlap.
+//! Accesses to one origin; overlapping accesses are executed in the order of their submission.
 //!
-//! A client's write whose bytes a later one writes again, with no other access to them in between, is not submitted: the later one
-//! stands for it, as if the origin had taken both with nothing in between. So a block that clients write all the time costs the origin
-//! one write at a time, however many wait.
+//! If a later client's write covers all bytes of an earlier one, with no other access to these bytes in between, the
+//! earlier one is not submitted: the later one replaces it, as if the origin had executed both in direct succession. So
+//! if clients write a block all the time, the origin executes one write at a time, independent of the number of waiting
+//! writes.
 //!
 //! Invariants:
-//! * I-6: two accesses to overlapping extents, one of them a write, are never in flight together.
+//! * I-6: a write and another access to an overlapping extent are never in flight together.
 
 use alloc::vec::Vec;
 
@@ -22,7 +23,7 @@ pub(crate) enum OriginAccess {
     Write,
 }
 
-/// On whose behalf.
+/// The origin of the access: a client, or writeback.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Priority {
     /// A client waits for it.
@@ -31,7 +32,7 @@ pub(crate) enum Priority {
     Background,
 }
 
-/// What a caller asks for.
+/// An access as requested by a caller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct AccessRequest {
     pub(crate) extent: ByteExtent,
@@ -45,15 +46,15 @@ struct Entry {
     request: AccessRequest,
     /// Earlier entries that it must wait for.
     blockers: u32,
-    /// What to submit once its turn comes; `None` until it is ready, and when it is in flight.
+    /// The submission of the entry; `None` until it is ready, and while it is in flight.
     prepared: Option<Prepared>,
     in_flight: bool,
-    /// Nothing stands for it, nor it for anything.
+    /// It is not combined with other writes.
     is_apart: bool,
 }
 
 impl Entry {
-    /// Whether it is a write that is ready, and that a later one may stand for, or that may stand for earlier ones.
+    /// Whether it is a ready write that may be combined with other writes.
     fn goes_with_others(&self) -> bool {
         !self.is_apart && self.prepared.as_ref().is_some_and(Prepared::is_client_write)
     }
@@ -88,7 +89,7 @@ impl OriginQueue {
         self.entries.is_empty()
     }
 
-    /// Takes a place in the order; nothing is submitted before [`OriginQueue::set_ready`].
+    /// Adds an access to the order; it is not submitted before [`OriginQueue::set_ready`].
     pub(crate) fn enqueue(&mut self, request: AccessRequest) -> Ticket {
         let ticket = Ticket(self.next);
         self.next += 1;
@@ -106,14 +107,14 @@ impl OriginQueue {
         ticket
     }
 
-    /// The last read of the extent: it waits behind all accesses before it.
+    /// The last read of the extent: it waits for all earlier accesses.
     pub(crate) fn last_read(&self, extent: ByteExtent) -> Option<Ticket> {
         let reads = self.entries.iter().filter(|entry| entry.request.access == OriginAccess::Read);
         reads.filter(|read| read.request.extent.overlaps(extent)).map(|read| read.ticket).max()
     }
 
-    /// What of `window` lies around `wanted` without a write in between, whole blocks as they are: a read of it waits for no write but
-    /// those that `wanted` waits for.
+    /// The part of `window` around `wanted` without queued writes, in whole blocks: a read of this part waits for the
+    /// same writes as a read of `wanted`.
     pub(crate) fn undisturbed(&self, wanted: ByteExtent, window: ByteExtent) -> ByteExtent {
         let (mut start, mut end) = (window.start, window.end());
         let writes = self.entries.iter().map(|entry| entry.request);
@@ -141,13 +142,13 @@ impl OriginQueue {
         self.entries.iter().position(|entry| entry.ticket == ticket).expect("a ticket is released once")
     }
 
-    /// The access may be submitted when its turn comes.
+    /// The access may be submitted as soon as no earlier access blocks it.
     pub(crate) fn set_ready(&mut self, ticket: Ticket, operation: DeviceOperation, purpose: Purpose) {
         let at = self.position(ticket);
         self.entries[at].prepared = Some(Prepared { purpose, operation });
     }
 
-    /// The next access whose turn has come, if any; it is in flight from then on.
+    /// Takes the next access that no earlier access blocks, if there is one; it is in flight from then on.
     pub(crate) fn take_startable(&mut self) -> Option<Prepared> {
         if self.in_flight >= ORIGIN_DEPTH_MAX {
             return None;
@@ -166,7 +167,8 @@ impl OriginQueue {
         Some(next)
     }
 
-    /// The client's write that has all bytes of the one at this place, and waits for nothing but for it and those that it overtook.
+    /// A later client's write that contains all bytes of the one at this place, and waits only for it and the writes
+    /// that it replaced.
     fn successor(&self, at: usize, overtaken: u32) -> Option<usize> {
         let extent = self.entries[at].request.extent;
         let is_it = |later: &Entry| {
@@ -177,7 +179,8 @@ impl OriginQueue {
         (at + 1..self.entries.len()).find(|later| is_it(&self.entries[*later]))
     }
 
-    /// What stood for the access, or was in flight for it and others, failed: it will be ready again, and go alone.
+    /// The write that replaced this access failed, or the write in flight for it and others: it will be ready again,
+    /// and is submitted alone.
     pub(crate) fn set_apart(&mut self, ticket: Ticket) {
         let at = self.position(ticket);
         let entry = &mut self.entries[at];
@@ -185,7 +188,7 @@ impl OriginQueue {
         self.in_flight -= usize::from(core::mem::take(&mut entry.in_flight));
     }
 
-    /// The access ended, or is given up before it was submitted.
+    /// The access ended, or was abandoned before its submission.
     pub(crate) fn release(&mut self, ticket: Ticket) {
         let at = self.position(ticket);
         let gone = self.entries.remove(at);
@@ -313,7 +316,7 @@ mod tests {
         queue.set_ready(ticket, operation, purpose);
     }
 
-    /// The write that is submitted next: its request, those that it stands for, and how durable it is.
+    /// The write that is submitted next: its request, the requests that it replaces, and its durability.
     fn next(queue: &mut OriginQueue) -> Option<(u32, Vec<u32>, Durability)> {
         let Prepared { purpose, operation } = queue.take_startable()?;
         let Purpose::RequestWrite { request, stands_for } = purpose else { panic!("{purpose:?}") };

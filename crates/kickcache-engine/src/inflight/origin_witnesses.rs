@@ -1,22 +1,22 @@
-//! The blocks that an origin was given last and has durably: what an older state of it lacks.
+//! The blocks that an origin has stored last and durably: an older state of the origin lacks these.
 //!
 //! Invariants:
-//! * I-3: a block that needs a flush of the origin counts when one ended that was submitted after the origin's write of it had
-//!   ended; a restart of the origin forgets those that still wait.
+//! * I-3: a block that needs a flush of the origin counts when a flush has ended that was submitted after the end of
+//!   the write of the block; a restart of the origin drops the blocks that still wait.
 
 use alloc::vec::Vec;
 use core::mem;
 
 use crate::units::BlockIndex;
 
-/// Blocks of each kind that are remembered.
+/// Blocks that are kept of each kind.
 const KEPT: usize = 256;
 
 /// The last blocks of one kind.
 #[derive(Debug, Default)]
 struct Last {
     blocks: Vec<BlockIndex>,
-    /// Where the next one goes, once there is no more room.
+    /// The place of the next block, once the list is full.
     next: usize,
 }
 
@@ -36,13 +36,13 @@ impl Last {
     }
 }
 
-/// The blocks that one origin was given last.
+/// The blocks that one origin has stored last.
 #[derive(Debug, Default)]
 pub(crate) struct OriginWitnesses {
     durable: Last,
-    /// Those that the flush in flight makes durable.
+    /// Blocks that the flush in flight makes durable.
     flushing: Last,
-    /// Those that the next one makes durable.
+    /// Blocks that the next flush makes durable.
     waiting: Last,
 }
 
@@ -68,13 +68,13 @@ impl OriginWitnesses {
         flushed.oldest_first().for_each(|block| self.durable.add(block));
     }
 
-    /// What was not flushed may be gone.
+    /// A restart of the origin may have lost unflushed blocks.
     pub(crate) fn forget_unflushed(&mut self) {
         self.flushing = Last::default();
         self.waiting = Last::default();
     }
 
-    /// Those that it has durably, the newest first; one may come twice.
+    /// The durable blocks, the newest first; a block may occur twice.
     pub(crate) fn newest_first(&self) -> impl Iterator<Item = BlockIndex> + '_ {
         self.durable.oldest_first().rev()
     }

@@ -1,27 +1,27 @@
-//! Whether devices complete anything.
+//! Tracks whether devices complete submissions.
 
 use crate::config::VOLUME_COUNT_MAX;
 use crate::device::Device;
 use crate::time::Instant;
 
-/// What a device has in flight, and since when it completed nothing.
+/// The submissions that a device has in flight, and the time since which it has completed none.
 #[derive(Clone, Copy, Default, Debug)]
 struct Pulse {
     in_flight: u32,
     since: Instant,
 }
 
-/// Whose pulse it is: the cache device's, an origin's, or that of the host's memory, which is never silent.
+/// The cache device, an origin, or the host's memory, which never counts as silent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct PulseId(u8);
 
 impl PulseId {
-    /// The cache device's.
+    /// The id of the cache device.
     pub(crate) const CACHE: PulseId = PulseId(0);
-    /// The host's memory's.
+    /// The id of the host's memory.
     const MEMORY: PulseId = PulseId(31);
 
-    /// That of a device; of the host's memory without one.
+    /// The id of a device; that of the host's memory without one.
     #[inline]
     pub(crate) const fn of(device: Option<Device>) -> PulseId {
         match device {
@@ -31,7 +31,7 @@ impl PulseId {
         }
     }
 
-    /// Its place in the table; without a check, as each hit comes here twice.
+    /// Its place in the table, without a bounds check, because each hit uses it twice.
     const fn index(self) -> usize {
         self.0 as usize % PULSES
     }
@@ -46,7 +46,7 @@ const _: () = assert!(VOLUME_COUNT_MAX + 2 <= PULSES);
 pub(crate) struct Pulses([Pulse; PULSES]);
 
 impl Pulses {
-    /// A device was asked for something.
+    /// A submission to a device.
     #[inline]
     pub(crate) fn begin(&mut self, now: Instant, id: PulseId) {
         let pulse = &mut self.0[id.index()];
@@ -56,7 +56,7 @@ impl Pulses {
         pulse.in_flight += 1;
     }
 
-    /// It completed something, well or not.
+    /// A completion of a device, with or without an error.
     #[inline]
     pub(crate) fn end(&mut self, now: Instant, id: PulseId) {
         let pulse = &mut self.0[id.index()];
@@ -64,7 +64,7 @@ impl Pulses {
         pulse.since = now;
     }
 
-    /// Since when a device owes something and has completed nothing.
+    /// The time since which a device with submissions in flight has completed none.
     pub(crate) fn silent_since(&self, device: Device) -> Option<Instant> {
         let pulse = self.0[PulseId::of(Some(device)).index()];
         (pulse.in_flight > 0).then_some(pulse.since)

@@ -1,4 +1,4 @@
-//! What a submission is for.
+//! The purpose of a submission.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -9,7 +9,7 @@ use crate::request::Durability;
 use crate::time::Instant;
 use crate::units::{BlockIndex, BlockKey, ByteExtent, Location, PageIndex, SegmentIndex, Sequence, VolumeId};
 
-/// A submission on its way: what a device shall do, and what for.
+/// A submission that is ready: its operation and its purpose.
 #[derive(Debug)]
 pub(crate) struct Prepared {
     pub(crate) purpose: Purpose,
@@ -25,8 +25,8 @@ impl Prepared {
         )
     }
 
-    /// A client's write that follows at once and has all bytes of this one, in place of both: as durable as either must be, and its
-    /// end is the end of both.
+    /// A client's write that follows directly and contains all bytes of this one replaces both: it is as durable as
+    /// either must be, and its end is the end of both.
     pub(crate) fn overtaken_by(self, mut later: Prepared) -> Prepared {
         if let (
             Purpose::RequestWrite { request, stands_for: mut before },
@@ -49,11 +49,11 @@ impl Prepared {
     }
 }
 
-/// Whole blocks that stand together on the cache device.
+/// Whole blocks that are adjacent on the cache device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct HitRun {
     pub(crate) first: BlockKey,
-    /// Where the first one stands.
+    /// The location of the first one.
     pub(crate) location: Location,
     pub(crate) count: u32,
 }
@@ -81,21 +81,21 @@ pub(crate) struct OriginRead {
     pub(crate) extent: ByteExtent,
 }
 
-/// A block of what is read for writebacks.
+/// A part of a cache read for writebacks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum WritebackPart {
     /// The block of this number of a writeback.
     Block { writeback: WritebackSlot, number: u32 },
-    /// What stands between two of them.
+    /// A block between two of these, which is read and not used.
     Between(PageIndex),
 }
 
-/// What a completion is for.
+/// The purpose of a submission, which its completion needs.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Purpose {
     /// Whole blocks for a read, straight into its memory; begun at a time of the cache device.
     Hit { request: RequestSlot, run: HitRun, begun: Instant },
-    /// A block of which a read wants a part.
+    /// A block for a read that needs a part.
     HitPart { request: RequestSlot, block: PagedBlock, extent: ByteExtent },
     /// Clean blocks that the cache has too, read from the origin.
     Shared { request: RequestSlot, part: OriginRead },
@@ -109,7 +109,7 @@ pub(crate) enum Purpose {
     MergeOrigin { request: RequestSlot, rest: OriginRest },
     /// A partial block, completed.
     Merged { request: RequestSlot, block: BlockIndex, page: PageIndex },
-    /// The origin's part of a write, and of those that it stands for, oldest first ([`Prepared::overtaken_by`]).
+    /// The origin's part of a write, and of the writes that it replaces, oldest first ([`Prepared::overtaken_by`]).
     RequestWrite { request: RequestSlot, stands_for: Vec<RequestSlot> },
     /// The origin's part of a discard.
     Discard { request: RequestSlot },
@@ -119,25 +119,25 @@ pub(crate) enum Purpose {
     Journal { block: u64, sequences: Vec<Sequence> },
     /// A summary.
     Summary { segment: SegmentIndex },
-    /// A discard of a segment that holds nothing.
+    /// A discard of an empty segment.
     SegmentDiscard { segment: SegmentIndex },
     /// A flush of the cache device.
     CacheFlush,
     /// A flush of an origin.
     OriginFlush { volume: VolumeId },
-    /// Dirty blocks on their way to the origin: a read from the cache of what stands together there.
+    /// A read of adjacent dirty blocks from the cache device, for their writebacks.
     WritebackRead { parts: Vec<WritebackPart> },
     /// The write to the origin.
     WritebackWrite { writeback: WritebackSlot },
-    /// Live blocks of a segment that reclaim carries on.
+    /// Live blocks of a segment that reclaim moves.
     Reinsert { first: Location, pages: Vec<PageIndex> },
-    /// The superblock, to see whether a cache device reads anything.
+    /// The superblock, to test whether a cache device is readable at all.
     Probe,
     /// A chunk of a checkpoint, in this block of the journal.
     Checkpoint { block: u64 },
     /// A service mark.
     Mark { copy: u8 },
-    /// The host takes note that the cache device is out of service.
+    /// The host records that the cache device is out of service.
     Note,
     /// A step of recovery.
     Recovery(RecoveryRead),
@@ -157,10 +157,10 @@ impl Purpose {
     }
 }
 
-/// What recovery reads.
+/// The part that recovery reads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum RecoveryRead {
-    /// Before anything: what a dead process left behind becomes durable.
+    /// Before all reads: makes the writes of a dead process durable.
     Flush,
     /// A stretch of the journal.
     Journal(ByteExtent),
@@ -168,11 +168,11 @@ pub(crate) enum RecoveryRead {
     Summary(SegmentIndex),
     /// A whole segment, for its headers and data.
     Scan(SegmentIndex),
-    /// The first block of a segment that holds nothing.
+    /// The first block of an empty segment.
     First(SegmentIndex),
-    /// A block of what could not be read together.
+    /// A single block of an extent, after the read of the extent failed.
     Block(u32),
-    /// A summary that a dead process did not come to write.
+    /// A summary that a dead process did not write.
     Seal(SegmentIndex),
     /// Zeroes over a torn journal block.
     Erase,

@@ -1,4 +1,4 @@
-//! What recovery knows so far.
+//! The intermediate state of recovery.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec;
@@ -17,16 +17,16 @@ use crate::inflight::found_journal::{FoundJournal, JournalDigest, JournalSpan};
 use crate::inflight::reread::Rereads;
 use crate::units::{BLOCK_BYTES, Generation, SegmentIndex, Sequence};
 
-/// Why a block of data is not what its header says.
+/// Why a block of data does not match its header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Damage {
-    /// Its checksum is another: it was torn, or has rotted.
+    /// Its checksum differs: it was torn, or has rotted.
     Checksum,
     /// The cache device cannot read it.
     Unreadable,
 }
 
-/// An entry of a segment without a summary whose data is not whole.
+/// An entry with damaged data, of a segment without a summary.
 #[derive(Clone, Debug)]
 pub(crate) struct DamagedEntry {
     pub(crate) segment: SegmentIndex,
@@ -36,15 +36,15 @@ pub(crate) struct DamagedEntry {
     pub(crate) damage: Damage,
 }
 
-/// What recovery knows so far.
+/// The intermediate state of recovery.
 #[derive(Debug, Default)]
 pub(crate) struct Recovery {
     pub(crate) reads_in_flight: u32,
     /// Next byte of the journal to read.
     pub(crate) journal_at: u64,
-    /// What was found of the journal.
+    /// The blocks of the journal found so far.
     pub(crate) journal: FoundJournal,
-    /// What of it is needed.
+    /// The part of the journal that is needed.
     pub(crate) span: JournalSpan,
     /// Torn journal blocks, by byte offset on the cache device.
     pub(crate) torn: Vec<u64>,
@@ -52,13 +52,13 @@ pub(crate) struct Recovery {
     pub(crate) erasing: u32,
     /// A write that erases a torn journal block failed.
     pub(crate) has_failed_erasing: bool,
-    /// What could not be read together.
+    /// Extents that are read again block by block, after a failed read.
     pub(crate) rereads: Rereads,
     /// The newest sequence number seen.
     pub(crate) newest: Sequence,
-    /// What was durable, by the first sequence number of each life, as far as anything found tells.
+    /// The durable batches, by the first sequence number of each life, according to all structures found.
     pub(crate) durable: BTreeMap<Sequence, DurableRange>,
-    /// The segments as the newest whole checkpoint and the records tell them.
+    /// The segments according to the newest complete checkpoint and the records.
     pub(crate) images: Vec<Option<SegmentImage>>,
     /// Next segment to read.
     pub(crate) next_segment: u32,
@@ -66,36 +66,37 @@ pub(crate) struct Recovery {
     pub(crate) sequences: Vec<Sequence>,
     /// Segments without a summary, which get one at the end.
     pub(crate) unsealed: Vec<Summary>,
-    /// What is not whole in segments without a summary.
+    /// Damaged entries in segments without a summary.
     pub(crate) damaged: Vec<DamagedEntry>,
     /// Segments that hold batches, with the newest sequence number in each.
     pub(crate) sealed: Vec<(Sequence, SegmentIndex)>,
-    /// Gaps between the batches of segments, each with the number of the batch behind it: a header there was torn, or has
-    /// rotted.
+    /// Gaps between the batches of segments, each with the number of the batch after it: a header in the gap was torn,
+    /// or has rotted.
     pub(crate) gaps: Vec<(SegmentIndex, Sequence)>,
-    /// The first segment found in which something is lost that was durable.
+    /// The first segment found that has lost durable data.
     pub(crate) overwritten: Option<SegmentIndex>,
-    /// A segment in which a header may stand that the cache device cannot read.
+    /// A segment in which an unreadable block may be a header.
     pub(crate) hidden: Option<SegmentIndex>,
-    /// Segments whose first block is still to be looked at; `None` before it is known which these are.
+    /// Segments with a first block that is still to be read; `None` before these are determined.
     pub(crate) first_blocks: Option<Vec<SegmentIndex>>,
-    /// The first of these that the cache device cannot read.
+    /// The first of these segments with an unreadable first block.
     pub(crate) unreadable_first: Option<SegmentIndex>,
-    /// The first segment that was opened and of which the journal does not say so.
+    /// The first opened segment without a record of its opening in the journal.
     pub(crate) unknown: Option<SegmentIndex>,
-    /// Why it cannot go on.
+    /// The reason why it cannot continue.
     pub(crate) failed: Option<Error>,
 }
 
 impl Recovery {
-    /// The segments as the newest whole checkpoint and the records tell them, and what of the journal is needed.
+    /// Determines the segments according to the newest complete checkpoint and the records, and the needed part of the
+    /// journal.
     pub(crate) fn digest_journal(&mut self, geometry: &Geometry) {
         let JournalDigest { images, span } = self.journal.digest(geometry);
         (self.images, self.span) = (images, span);
         self.sequences = vec![Sequence::new(0); geometry.location_count() as usize];
     }
 
-    /// Notes what was durable; of each life the most that anything tells.
+    /// Records which structures were durable; for each life the largest range.
     pub(crate) fn note_durable(&mut self, durable: Durable) {
         let Durable { batches, journal } = durable;
         let known = self.durable.entry(batches.first).or_insert(batches);
@@ -103,13 +104,13 @@ impl Recovery {
         self.journal.note_durable(journal);
     }
 
-    /// Whether what has this number was durable, as far as anything tells.
+    /// Whether the batch of this number was durable, according to all structures found.
     pub(crate) fn was_durable(&self, sequence: Sequence) -> bool {
         let life = self.durable.range(..=sequence).next_back();
         life.is_some_and(|(_, durable)| durable.contains(sequence))
     }
 
-    /// Notes whether what the checkpoint says of a segment is there; of these blocks there is an entry.
+    /// Records a loss if the checkpoint lists a block of a segment as durable, and no entry for it was found.
     pub(crate) fn note_found(&mut self, segment: SegmentIndex, has_entry: impl Fn(u32) -> bool) {
         let Some(image) = &self.images[segment.get() as usize] else { return };
         if image.find_lost(has_entry).is_some() && !mutant!(OverwrittenIgnored) {
@@ -117,7 +118,7 @@ impl Recovery {
         }
     }
 
-    /// Notes that nothing is there of a segment.
+    /// Records that a segment has no batches.
     pub(crate) fn note_empty(&mut self, segment: SegmentIndex) {
         let image = self.images[segment.get() as usize].as_ref();
         if image.is_some_and(SegmentImage::has_batches) && !mutant!(OverwrittenIgnored) {
@@ -129,18 +130,19 @@ impl Recovery {
         self.overwritten = Some(self.overwritten.map_or(segment, |first| first.min(segment)));
     }
 
-    /// Notes that the first block of a segment cannot be read: it may be the one that says of a lost journal that it is lost.
+    /// Records that the first block of a segment is unreadable: this block may be the only proof that the journal is
+    /// lost.
     pub(crate) fn note_unreadable_first(&mut self, segment: SegmentIndex) {
         self.unreadable_first = Some(self.unreadable_first.map_or(segment, |first| first.min(segment)));
     }
 
-    /// Whether a checkpoint says that a block was durable.
+    /// Whether a checkpoint declares a block durable.
     pub(crate) fn was_written(&self, segment: SegmentIndex, place: u32) -> bool {
         let image = self.images[segment.get() as usize].as_ref();
         image.is_some_and(|image| place < image.written && image.is_live(place))
     }
 
-    /// Takes the batches of a segment: what is whole into its summary.
+    /// Processes the batches of a segment: undamaged blocks are added to its summary.
     pub(crate) fn take_batches(&mut self, geometry: &Geometry, scan: &Scan<'_>, summary: &mut Summary) {
         let blocks: Vec<&[u8]> = scan.bytes.chunks_exact(BLOCK_BYTES).collect();
         for header in scan.batches {
@@ -164,8 +166,8 @@ impl Recovery {
         self.note_gaps(geometry, summary.segment, scan);
     }
 
-    /// Notes the gaps between the batches of a segment in which something may live, and whether a block cannot be read
-    /// between them or behind the last that may be the header of something that lives.
+    /// Records the gaps between the batches of a segment that may contain live blocks. Also records whether an
+    /// unreadable block, between the batches or after the last one, may be the header of a live block.
     fn note_gaps(&mut self, geometry: &Geometry, segment: SegmentIndex, scan: &Scan<'_>) {
         let Some(image) = &self.images[segment.get() as usize] else { return };
         let mut end = 0;
@@ -183,44 +185,44 @@ impl Recovery {
         }
     }
 
-    /// How often a segment was opened, as far as the journal tells.
+    /// How often a segment was opened, according to the journal.
     pub(crate) fn generation(&self, segment: SegmentIndex) -> Option<Generation> {
         let image = self.images.get(segment.get() as usize).and_then(Option::as_ref);
         image.map(|image| image.generation)
     }
 
-    /// Number of the next journal block: no number that was lost is used again, either.
+    /// Number of the next journal block: numbers of lost blocks are not reused either.
     pub(crate) fn next_block(&self) -> u64 {
         self.span.next.max(self.journal.durable_end())
     }
 
-    /// Whether the ring has room for a checkpoint behind what is needed of it.
+    /// Whether the ring has space for a checkpoint after its needed part.
     pub(crate) fn fits_ring(&self, geometry: &Geometry) -> bool {
         self.next_block() - self.span.tail + u64::from(chunk_count(geometry)) <= geometry.journal_blocks()
     }
 
-    /// A segment in which a header has rotted. Batches of a segment stand back to back and in order, so that one was
-    /// durable that stands before one that was.
+    /// A segment with a rotten header. Batches of a segment are adjacent and in order, so that a batch before a durable
+    /// batch was durable too.
     pub(crate) fn find_rotted_header(&self) -> Option<SegmentIndex> {
         let gap = self.gaps.iter().find(|(_, behind)| self.was_durable(*behind));
         gap.map(|(segment, _)| *segment)
     }
 }
 
-/// What was found in a segment without a summary.
+/// The content of a segment without a summary.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Scan<'a> {
-    /// Its blocks in front of the summary; zeroes for those that the cache device cannot read.
+    /// Its blocks before the summary; zeroes for unreadable ones.
     pub(crate) bytes: &'a [u8],
     /// Its batches.
     pub(crate) batches: &'a [BatchHeader],
-    /// Its blocks that the cache device cannot read.
+    /// Its unreadable blocks.
     pub(crate) unreadable: &'a BTreeSet<u32>,
 }
 
 impl Scan<'_> {
-    /// Whether in front of the last of these places, behind whatever was found before the first, a block cannot be read
-    /// that may be a header: something may live behind it.
+    /// Whether one of these places, except the last, is an unreadable block that may be a header: live blocks may
+    /// follow it.
     fn may_hide(&self, places: RangeInclusive<u32>, image: &SegmentImage) -> bool {
         let (from, to) = (*places.start(), *places.end());
         if from >= to || mutant!(UnreadableHeaderIgnored) {

@@ -1,4 +1,4 @@
-//! The requests in flight, each with what it waits for.
+//! The requests in flight, each with the operations that it waits for.
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -10,10 +10,10 @@ use crate::inflight::writing::Writing;
 use crate::request::{Errno, Operation, ReadFrom, Reply, Request, RequestId};
 use crate::units::{ByteExtent, Location, VolumeId};
 
-/// What a request does at the moment.
+/// The stage of a request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Stage {
-    /// Reads, flushes: only counts what is pending.
+    /// Reads, flushes: only counts pending operations.
     Simple,
     /// A write or write-zeroes.
     Write(Box<Writing>),
@@ -21,12 +21,12 @@ pub(crate) enum Stage {
     Cursor(Cursor),
 }
 
-/// How far a long job has come.
+/// The progress of a long job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Cursor {
     /// The next byte of the volume.
     pub(crate) next: u64,
-    /// The origin access of the part under way.
+    /// The origin access of the current part.
     pub(crate) ticket: Option<Ticket>,
 }
 
@@ -37,42 +37,43 @@ pub(crate) struct Pending {
     pub(crate) volume: VolumeId,
     pub(crate) operation: Operation,
     pub(crate) extent: ByteExtent,
-    /// Things that must end before the request can go on.
+    /// Operations that must end before the request can continue.
     pub(crate) pending_count: u32,
     pub(crate) error: Option<Errno>,
     pub(crate) read_from: ReadFrom,
     pub(crate) origin_part: OriginPart,
-    /// Forgotten copies that were not clean, pinned until the record is durable.
+    /// Dropped copies that were not clean, pinned until the record is durable.
     pub(crate) forgotten: Vec<Location>,
     pub(crate) stage: Stage,
 }
 
-/// What the origin has of a write that is not answered yet, and of which the log has no copy.
+/// The part of an unacknowledged write that only the origin has, without a copy in the log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum OriginPart {
-    /// Nothing, or what is durable.
+    /// None, or a durable part.
     None,
-    /// A part that its next flush makes durable.
+    /// A part that the origin's next flush makes durable.
     Volatile,
-    /// A part that it let go of: a flush failed. Clients that wait for flushes were told, and this one must not hear that all
-    /// is well afterwards.
+    /// A part that the origin may have dropped, because a flush failed. Clients that waited for flushes received the
+    /// error, and this client must not receive a success afterwards.
     LetGo,
 }
 
 impl Pending {
-    /// Something that it waited for failed; the first error is the client's.
+    /// An operation that the request waited for failed; the client receives the first error.
     pub(crate) fn fail(&mut self, errno: Errno) {
         self.error.get_or_insert(errno);
     }
 
-    /// The origin ended a part of it that its next flush makes durable. What it let go of before stays that.
+    /// The origin completed a part of the request that its next flush makes durable. A part that it may have dropped
+    /// before stays in that state.
     pub(crate) fn note_volatile(&mut self) {
         if self.origin_part == OriginPart::None || mutant!(LetGoTakenBack) {
             self.origin_part = OriginPart::Volatile;
         }
     }
 
-    /// How it ends.
+    /// Its result.
     pub(crate) fn result(&self) -> Result<(), Errno> {
         match (self.error, self.origin_part) {
             (Some(errno), _) => Err(errno),
@@ -84,7 +85,7 @@ impl Pending {
     /// The write state.
     ///
     /// # Panics
-    /// If the request is not a write: only the write path asks.
+    /// If the request is not a write: only the write path calls this.
     pub(crate) fn writing(&mut self) -> &mut Writing {
         let Stage::Write(writing) = &mut self.stage else { panic!("not a write: {:?}", self.operation) };
         writing
@@ -95,9 +96,10 @@ impl Pending {
 #[derive(Debug)]
 pub(crate) struct Requests {
     table: Slab<Pending>,
-    /// Writes through the log that have not ended at the origin, or are yet to be undone.
+    /// Writes through the log that have not ended at the origin, or have an effect in the log that is still to be
+    /// undone.
     pub(crate) through_count: u32,
-    /// For those that ended.
+    /// Replies to ended requests.
     replies: VecDeque<Reply>,
 }
 
@@ -121,7 +123,7 @@ impl Requests {
         }))
     }
 
-    /// A flush of an origin failed: what it has of writes under way may be gone.
+    /// A flush of an origin failed: it may have dropped the unflushed parts of writes in flight.
     pub(crate) fn let_go(&mut self, volume: VolumeId) {
         let is_volatile =
             |pending: &&mut Pending| pending.volume == volume && pending.origin_part == OriginPart::Volatile;
@@ -140,7 +142,7 @@ impl Requests {
         self.table.get_mut(slot.0).expect("a request in flight")
     }
 
-    /// One thing more that a request waits for.
+    /// Adds an operation that a request waits for.
     pub(crate) fn add_pending(&mut self, slot: RequestSlot) {
         self.get_mut(slot).pending_count += 1;
     }

@@ -1,4 +1,4 @@
-//! Stretches of the cache device that recovery could not read in one go: each is read again, block by block.
+//! Extents of the cache device that recovery could not read at once: each is read again, block by block.
 
 use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec;
@@ -8,7 +8,7 @@ use core::fmt;
 use crate::config::FAILED_READS_MAX;
 use crate::units::{BLOCK_BYTES, BLOCK_SIZE, ByteExtent, SegmentIndex};
 
-/// What a stretch is.
+/// The kind of an extent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Part {
     /// Blocks of the journal.
@@ -26,18 +26,18 @@ impl fmt::Display for Part {
     }
 }
 
-/// A stretch with as much of it as the cache device reads.
+/// An extent with the bytes that the cache device can read.
 #[derive(Debug)]
 pub(crate) struct Stretch {
     pub(crate) part: Part,
     pub(crate) extent: ByteExtent,
-    /// Zeroes where nothing can be read.
+    /// Zeroes for unreadable blocks.
     pub(crate) bytes: Vec<u8>,
-    /// Its blocks that cannot be read.
+    /// Its unreadable blocks.
     pub(crate) unreadable: BTreeSet<u32>,
     /// The next block to read.
     next: u32,
-    /// Blocks whose read has not ended.
+    /// Blocks with a read in flight or due.
     left: u32,
 }
 
@@ -56,34 +56,34 @@ impl Stretch {
 /// A block to be read alone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct LoneBlock {
-    /// Which block of the stretch.
+    /// The number of the block in the extent.
     pub(crate) number: u32,
-    /// Where it stands.
+    /// The place of the block.
     pub(crate) extent: ByteExtent,
 }
 
-/// The stretches that are read again, one after the other.
+/// The extents that are read again, one after the other.
 #[derive(Debug, Default)]
 pub(crate) struct Rereads {
     waiting: VecDeque<(Part, ByteExtent)>,
     current: Option<Stretch>,
-    /// Reads that failed, of whatever length.
+    /// Failed reads of any length.
     failed: u32,
 }
 
 impl Rereads {
-    /// Counts a read that failed; `false` if that is one too many for a device of which only a spot is bad.
+    /// Counts a failed read; `false` if there are too many for a device with only a few bad blocks.
     pub(crate) fn count_failed(&mut self) -> bool {
         self.failed += 1;
         self.failed <= FAILED_READS_MAX
     }
 
-    /// A stretch could not be read in one go.
+    /// An extent could not be read at once.
     pub(crate) fn add(&mut self, part: Part, extent: ByteExtent) {
         self.waiting.push_back((part, extent));
     }
 
-    /// The next block to be read alone; the next stretch begins when the one before has ended.
+    /// The next block to be read alone; the next extent begins when the previous one has ended.
     pub(crate) fn next_block(&mut self) -> Option<LoneBlock> {
         if self.current.is_none() {
             let (part, extent) = self.waiting.pop_front()?;
@@ -98,12 +98,12 @@ impl Rereads {
         })
     }
 
-    /// What the current stretch is.
+    /// The kind of the current extent.
     pub(crate) fn part(&self) -> Option<Part> {
         self.current.as_ref().map(|stretch| stretch.part)
     }
 
-    /// The read of a block alone has ended: with its bytes, or with nothing. Gives the stretch if it was the last.
+    /// The read of a single block has ended, with its bytes or with an error. Returns the extent after its last block.
     pub(crate) fn end_block(&mut self, number: u32, bytes: Option<&[u8]>) -> Option<Stretch> {
         let stretch = self.current.as_mut().expect("blocks are read of a stretch");
         match bytes {

@@ -12,11 +12,11 @@ const REST: Duration = Duration::from_micros(30);
 /// The treatment of the blocks that a search finds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Treatment {
-    /// They are forgotten.
+    /// They are dropped.
     Forget,
-    /// Those that are clean are forgotten.
+    /// Clean blocks are dropped.
     ForgetClean,
-    /// Those that wait for the origin's flush are dirty again.
+    /// Unflushed blocks become dirty again.
     MakeDirty,
 }
 
@@ -31,13 +31,13 @@ pub(crate) struct Search {
     pub(crate) written_back: u64,
 }
 
-/// The searches of requests that are under way.
+/// The searches of requests in progress.
 #[derive(Debug)]
 pub(crate) struct Searching {
     searches: Vec<Search>,
     /// Steps of a slice of work.
     slice: u32,
-    /// Steps that are left of the slice under way.
+    /// Steps that are left in the current slice.
     pub(crate) left: u32,
     /// When the next slice begins.
     pub(crate) next_slice: Instant,
@@ -50,7 +50,7 @@ impl Searching {
         Searching { searches: Vec::new(), slice, left: slice, next_slice: Instant::ZERO }
     }
 
-    /// Begins the next slice if it is time for it: however many events a turn has, it has one.
+    /// Begins the next slice if it is due: each turn has one slice, independent of the number of its events.
     pub(crate) fn begin_slice(&mut self, now: Instant) {
         if now >= self.next_slice {
             (self.left, self.next_slice) = (self.slice, now.plus(REST));

@@ -1,4 +1,4 @@
-//! The submissions: those that the driver is to take, and those in flight, each with what its completion is for.
+//! The submissions: the pending ones for the driver, and those in flight, each with the purpose of its completion.
 
 use alloc::collections::VecDeque;
 
@@ -11,7 +11,7 @@ use crate::time::Instant;
 #[derive(Debug)]
 struct Entry {
     generation: u32,
-    /// Whom it waits for.
+    /// The device that it waits for.
     pulse: PulseId,
     purpose: Purpose,
 }
@@ -22,7 +22,7 @@ pub(crate) struct Submissions {
     table: Slab<Entry>,
     generation: u32,
     pulses: Pulses,
-    /// Those that the driver has not taken.
+    /// Submissions that the driver has not polled.
     outbox: VecDeque<Submission>,
 }
 
@@ -31,7 +31,7 @@ impl Submissions {
         Submissions { table: Slab::new(), generation: 0, pulses: Pulses::default(), outbox: VecDeque::new() }
     }
 
-    /// One more for the driver.
+    /// Adds a submission for the driver.
     #[inline]
     pub(crate) fn add(&mut self, now: Instant, pulse: PulseId, purpose: Purpose, operation: DeviceOperation) {
         self.pulses.begin(now, pulse);
@@ -41,7 +41,7 @@ impl Submissions {
         self.outbox.push_back(Submission { id, operation });
     }
 
-    /// One that has no completion, so that no purpose is kept.
+    /// Adds a submission without a completion, and so without a purpose.
     pub(crate) fn add_unanswered(&mut self, operation: DeviceOperation) {
         self.outbox.push_back(Submission { id: SubmissionId::from_u64(u64::MAX), operation });
     }
@@ -56,10 +56,10 @@ impl Submissions {
         self.outbox.is_empty()
     }
 
-    /// Takes a completion; gives what it is for.
+    /// Processes a completion; returns its purpose.
     ///
     /// # Panics
-    /// If the driver completes something twice, or something that it was never given.
+    /// If the driver completes a submission twice, or an unknown one.
     pub(crate) fn end(&mut self, now: Instant, id: SubmissionId) -> Purpose {
         let number = u32::try_from(id.as_u64() & u64::from(u32::MAX)).expect("masked to 32 bits");
         let entry = self.table.remove(number).expect("a submission completes once");
@@ -68,12 +68,12 @@ impl Submissions {
         entry.purpose
     }
 
-    /// Since when a device owes something and has completed nothing.
+    /// The time since which a device with submissions in flight has completed none.
     pub(crate) fn silent_since(&self, device: Device) -> Option<Instant> {
         self.pulses.silent_since(device)
     }
 
-    /// Whether no completion is owed.
+    /// Whether no submission is in flight.
     pub(crate) fn is_empty(&self) -> bool {
         self.table.is_empty()
     }

@@ -1,4 +1,4 @@
-//! The writes through the log to an origin that it has not ended: what they put into the log, and where that is.
+//! The writes through the log that the origin has not completed: their blocks in the log.
 
 use crate::cache::{BlockCopy, Cache};
 use crate::ids::Ticket;
@@ -7,7 +7,7 @@ use crate::inflight::writing::{IfRefused, Writing, Written};
 use crate::task::Task;
 use crate::units::{BlockKey, Location, VolumeId};
 
-/// The write that goes through the log, if the request is one.
+/// The write of the request, if it is a write through the log.
 fn through_write(pending: &Pending) -> Option<&Writing> {
     match &pending.stage {
         Stage::Write(writing) if writing.is_through_log() => Some(writing),
@@ -16,8 +16,8 @@ fn through_write(pending: &Pending) -> Option<&Writing> {
 }
 
 impl Requests {
-    /// Whether a write through the log that is not acknowledged put a copy there, and has its place among the accesses
-    /// to the origin, which has what was acknowledged before: what is read behind that place is not older than that.
+    /// Whether an unacknowledged write through the log has stored this copy, and is queued at the origin. The origin
+    /// has all earlier acknowledged data, so that a read queued after this write returns data that is not older.
     pub(crate) fn is_on_its_way(&self, cache: &Cache, volume: VolumeId, location: Location) -> bool {
         self.iter().any(|pending| match &pending.stage {
             Stage::Write(writing) if pending.volume == volume => {
@@ -31,7 +31,8 @@ impl Requests {
         })
     }
 
-    /// What becomes of a copy if the origin refuses it, if a write through the log put it there that waits for the origin.
+    /// The fate of a copy if the origin refuses it. Returns `None` unless a write through the log stored it and waits
+    /// for the origin.
     pub(crate) fn written_through(&self, cache: &Cache, copy: BlockCopy) -> Option<IfRefused> {
         if !cache.slots().is_in_sweep(copy.location) {
             return None;
@@ -40,7 +41,7 @@ impl Requests {
         written.find(|written| written.copy == copy).map(|written| written.if_refused)
     }
 
-    /// Something waits until the origin ended the write through the log that put a copy there; `false` if there is none.
+    /// Adds a waiter for the end of the write through the log that stored a copy; `false` if there is none.
     pub(crate) fn await_origin(&mut self, cache: &Cache, copy: BlockCopy, task: Task) -> bool {
         if !cache.slots().is_in_sweep(copy.location) {
             return false;
@@ -55,8 +56,8 @@ impl Requests {
         true
     }
 
-    /// Reclaim carried a block to another place. If a write through the log put it there, and waits for the origin, its
-    /// copy is the new one: it is no more writeback's than before.
+    /// Reclaim moved a block to another place. If a write through the log stored it, and waits for the origin, the new
+    /// copy replaces the old one in the write, and writeback still does not handle it.
     pub(crate) fn follow_copy(&mut self, cache: &mut Cache, before: BlockCopy, place: Location) {
         if !cache.slots().is_in_sweep(before.location) {
             return;
@@ -64,7 +65,8 @@ impl Requests {
         let now = cache.copy_at(before.key, place);
         for pending in self.iter_mut() {
             let Stage::Write(writing) = &mut pending.stage else { continue };
-            // A write that is acknowledged by the log alone leaves its blocks to writeback, and nobody would give this back.
+            // A write that the log alone acknowledges leaves its blocks to writeback, and no code would remove them
+            // from the sweep later.
             let is_through = writing.is_through_log();
             for written in writing.written.iter_mut().filter(|written| written.copy == before) {
                 written.copy = now;
@@ -75,7 +77,8 @@ impl Requests {
         }
     }
 
-    /// Whether any of the writes through the log that put a block there, and would have it forgotten, has such a place at the origin.
+    /// Whether a write through the log that stored a block, and would drop it if the origin refuses, has a place at the
+    /// origin that satisfies `is_it`.
     pub(crate) fn is_any_through(&self, key: BlockKey, is_it: impl Fn(Ticket) -> bool) -> bool {
         self.iter().filter_map(through_write).any(|writing| {
             let mut own = writing.written.iter().filter(|written| written.if_refused == IfRefused::Forgotten);
@@ -83,9 +86,9 @@ impl Requests {
         })
     }
 
-    /// The origin took a write of a block that later ones put into the log once more, or a client reads it there. Should it refuse
-    /// those, what they wrote stays, as over any block that the origin has not flushed, so that reads need not wait for them; but not if a read waits
-    /// behind them already, which would get what was there before.
+    /// The origin executed a write of a block that later writes have stored in the log again, or a client reads the
+    /// block there. If the origin refuses the later writes, their data stays in the log, as over any unflushed block,
+    /// so that reads need not wait for them. Exception: a read that waits after them would return the earlier data.
     pub(crate) fn keep_if_refused(&mut self, key: BlockKey, is_read_behind: impl Fn(Ticket) -> bool) {
         for pending in self.iter_mut() {
             let Stage::Write(writing) = &mut pending.stage else { continue };
@@ -126,7 +129,7 @@ mod tests {
     const KEY: BlockKey = BlockKey::new(VOLUME, BlockIndex::new(0));
     const PLACE: Location = Location::new(9);
 
-    /// A write that put its block to [`PLACE`], and goes this way.
+    /// A write that stored its block at [`PLACE`], with this route.
     fn logged(route: Route) -> (Requests, Cache, RequestSlot) {
         let mut cache = Cache::new(Superblock::new([1; 16], 16 << 20).unwrap().geometry);
         cache.insert(KEY, PLACE, Checksum::new(0), SlotState::Dirty);
@@ -179,7 +182,7 @@ mod tests {
         let (mut requests, mut cache, slot) = logged(Route::LogThrough);
         let (before, next) = (cache.copy_at(KEY, PLACE), Location::new(20));
         cache.insert(KEY, next, Checksum::new(0), SlotState::Dirty);
-        // The place of the older copy says nothing any more.
+        // The place of the older copy has no meaning any more.
         cache.enter_sweep(PLACE);
         requests.follow_copy(&mut cache, before, next);
         let now = cache.copy_at(KEY, next);

@@ -1,4 +1,4 @@
-//! What is known of reads from the cache device that failed: the device itself, blocks that are read alone, and damaged ones.
+//! State about failed reads of the cache device: the device itself, blocks that are read alone, and damaged blocks.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 
@@ -6,9 +6,9 @@ use crate::cache::BlockCopy;
 use crate::time::{Duration, Instant};
 use crate::units::BlockKey;
 
-/// Between two tries of a block, or of a device that reads nothing.
+/// Between two tries of a block, or of a device that is not readable.
 pub(crate) const PAUSE: Duration = Duration::from_millis(1_000);
-/// A cache device of which no read has ended well since one failed.
+/// A cache device that has completed no read with success since a failed one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Failing {
     pub(crate) since: Instant,
@@ -23,16 +23,16 @@ pub(crate) struct Failures {
     pub(crate) last: Instant,
 }
 
-/// What is known of reads from the cache device that failed.
+/// State about failed reads of the cache device.
 #[derive(Debug, Default)]
 pub(crate) struct Unreadable {
     pub(crate) failing: Option<Failing>,
-    /// A read ended well last.
+    /// When a read succeeded last.
     pub(crate) answered: Instant,
     /// Probes so far: they go to one copy of the superblock and the other in turn.
     pub(crate) probes: usize,
     pub(crate) is_probing: bool,
-    /// Blocks of which a read failed, alone or with others: each is read alone.
+    /// Blocks in failed reads, alone or with other blocks: each is read alone.
     pub(crate) doubtful: BTreeMap<BlockCopy, Failures>,
     /// The newest failed read of a doubtful block.
     pub(crate) last_failure: Instant,
@@ -46,7 +46,7 @@ impl Unreadable {
         self.failing.is_none() && self.doubtful.is_empty()
     }
 
-    /// Until when the engine's own reads rest, if the cache device reads nothing.
+    /// The end of the pause in the engine's own reads, if the cache device is not readable.
     pub(crate) fn rest_until(&self) -> Option<Instant> {
         self.failing.map(|failing| failing.probe_at)
     }

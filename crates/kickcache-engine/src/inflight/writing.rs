@@ -1,4 +1,4 @@
-//! A write in flight: its route, how far it has come, and what it has on its way.
+//! A write in flight: its route, its progress, and its operations in flight.
 
 use alloc::vec::Vec;
 
@@ -11,7 +11,7 @@ use crate::task::Task;
 use crate::time::Instant;
 use crate::units::{BLOCK_SIZE, BlockIndex, ByteExtent, Checksum, PageIndex};
 
-/// Where the data of a write comes from.
+/// The source of the data of a write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum WriteData {
     /// The request's memory.
@@ -20,7 +20,7 @@ pub(crate) enum WriteData {
     Zeroes,
 }
 
-/// A partial block on its way to becoming a whole one.
+/// A partial block that was completed to a whole one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Merged {
     pub(crate) block: BlockIndex,
@@ -28,109 +28,109 @@ pub(crate) struct Merged {
     pub(crate) checksum: Checksum,
 }
 
-/// Which way a write goes.
+/// The route of a write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Route {
     /// Into the log alone.
     Log,
     /// Into the log, then to the origin.
     LogThrough,
-    /// To the origin alone, after what is cached of it is *gone*.
+    /// To the origin only, after the cached blocks of the extent are *gone*.
     Around,
-    /// To the origin alone, durably; then what the log holds of it that the origin lacked is *gone*.
+    /// To the origin only, durably; then the older dirty and unflushed blocks of the log are *gone*.
     Supersede,
-    /// To the origin alone, partial blocks merged: the cache device is out of service.
+    /// To the origin only, partial blocks merged: the cache device is out of service.
     Through,
 }
 
 impl Route {
-    /// Whether the origin has the write as it is, and the log nothing of it.
+    /// Whether the origin receives the write unchanged, and the log stores no part.
     pub(crate) const fn passes_log(self) -> bool {
         matches!(self, Route::Around | Route::Supersede)
     }
 }
 
-/// A block that a write put into the log.
+/// A block that a write stored in the log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Written {
     pub(crate) copy: BlockCopy,
-    /// What becomes of it if the origin refuses the write.
+    /// Its fate if the origin refuses the write.
     pub(crate) if_refused: IfRefused,
 }
 
-/// What becomes of a block in the log if the origin refuses its write.
+/// The fate of a block in the log if the origin refuses its write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum IfRefused {
-    /// It stays: the log had something before that the origin lacked.
+    /// It stays: the log had a dirty block there before.
     StaysDirty,
-    /// It stays: the log had something before that the origin has, but had not flushed; or a client has read it.
+    /// It stays: the log had an unflushed block there before, or a client has read the new one.
     StaysUnflushed,
-    /// It is forgotten, durably, before the client is told.
+    /// It is dropped, durably, before the client receives the error.
     Forgotten,
 }
 
-/// How much of a write the log took.
+/// The part of a write that the log has taken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Taken {
-    /// All of it, so far.
+    /// All blocks so far.
     All,
-    /// It could not take all of it: the origin must.
+    /// The log could not take all blocks: the origin must have the write.
     Part,
 }
 
-/// A write on its way into the log.
+/// A write into the log in progress.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Logging {
-    /// Whether it goes on to the origin.
+    /// Its route, which may continue to the origin.
     pub(crate) route: Route,
     /// Its place in the origin's queue, once all of its blocks are in the log.
     pub(crate) ticket: Option<Ticket>,
-    /// What the log took.
+    /// The part that the log has taken.
     pub(crate) taken: Taken,
 }
 
 /// A write that the origin has, or that waits for it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct OriginTurn {
-    /// How it came there.
+    /// Its route to the origin.
     pub(crate) route: Route,
     /// Its place in the origin's queue.
     pub(crate) ticket: Ticket,
 }
 
-/// How far a write has come, and what it has on its way.
+/// The phase of a write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum WritePhase {
-    /// Nothing is done yet.
+    /// No step is done yet.
     Arrived,
     /// Partial blocks are completed.
     Merging {
-        /// Where it goes then.
+        /// The route after that.
         route: Route,
     },
     /// Its blocks join the log, or wait for their batches to land.
     Logging(Logging),
     /// The origin writes it.
     AtOrigin(OriginTurn),
-    /// The origin refused it: what it put into the log is forgotten.
+    /// The origin refused it: its blocks in the log are dropped.
     Undoing {
         /// It keeps its place in the origin's queue until then.
         ticket: Ticket,
     },
-    /// The origin has it durably: what the log has that is older is forgotten.
+    /// The origin has it durably: older blocks in the log are dropped.
     Superseding {
         /// It keeps its place in the origin's queue until then.
         ticket: Ticket,
     },
-    /// All is done but the reply.
+    /// Only the reply is left.
     Ended,
 }
 
-/// A long write that a device is busy with.
+/// A long write, for the count of the device's time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Metered {
     pub(crate) source: offload::ServedBy,
-    /// When it set out, by the cache device's time.
+    /// When it began, by the cache device's time.
     pub(crate) begun: Instant,
 }
 
@@ -141,7 +141,7 @@ pub(crate) struct Writing {
     pub(crate) source: WriteData,
     pub(crate) durability: Durability,
     pub(crate) unmap: Unmap,
-    /// The part of the request that is under way; the whole of it but for long ones.
+    /// The part of the request that is in progress; the whole request, except for long ones.
     pub(crate) extent: ByteExtent,
     /// Checksums of the whole blocks of the request's payload.
     pub(crate) checksums: Vec<Checksum>,
@@ -150,9 +150,9 @@ pub(crate) struct Writing {
     pub(crate) written: Vec<Written>,
     /// Batches that had failed when it made the log durable.
     pub(crate) failed_batches: u32,
-    /// What waits until the origin ended it.
+    /// Tasks for the time after the origin completed it.
     pub(crate) afterwards: Vec<Task>,
-    /// The device that a long write is counted for while it is under way.
+    /// The device for which a long write in progress is counted.
     pub(crate) metered: Option<Metered>,
 }
 
@@ -179,7 +179,8 @@ impl Writing {
         })
     }
 
-    /// Whether it goes through the log to the origin, and is on its way there, or what it put into the log is yet to be forgotten.
+    /// Whether the write uses the log and then the origin, and is not complete there, or its blocks in the log are
+    /// still to be dropped.
     pub(crate) fn is_through_log(&self) -> bool {
         match self.phase {
             WritePhase::Logging(Logging { route, .. }) | WritePhase::AtOrigin(OriginTurn { route, .. }) => {
@@ -204,23 +205,23 @@ impl Writing {
         }
     }
 
-    /// How it came to the origin, and its place in the origin's queue.
+    /// Its route to the origin, and its place in the origin's queue.
     ///
     /// # Panics
-    /// If it is not there.
+    /// If it is not at the origin.
     pub(crate) fn at_origin(&self) -> OriginTurn {
         let WritePhase::AtOrigin(turn) = self.phase else { panic!("not at the origin: {:?}", self.phase) };
         turn
     }
 
-    /// The log cannot take all of it.
+    /// The log cannot take all blocks.
     pub(crate) fn note_part(&mut self) {
         if let WritePhase::Logging(logging) = &mut self.phase {
             logging.taken = Taken::Part;
         }
     }
 
-    /// The copies in the log that would not be there but for this write.
+    /// The copies in the log that exist only because of this write.
     pub(crate) fn own_copies(&self) -> Vec<BlockCopy> {
         let is_own = |written: &&Written| match written.if_refused {
             IfRefused::Forgotten => true,
@@ -235,7 +236,7 @@ impl Writing {
         self.merged.iter().find(|merged| merged.block == block)
     }
 
-    /// Blocks that the part under way covers only partly: none, one or two.
+    /// Blocks that the current part covers only partly: none, one or two.
     pub(crate) fn partial_blocks(&self) -> impl Iterator<Item = BlockIndex> + use<> {
         let extent = self.extent;
         let first = BlockIndex::containing(extent.start);
