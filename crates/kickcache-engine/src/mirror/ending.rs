@@ -1,13 +1,13 @@
-//! What the end of a submission on one of two devices means.
+//! The meaning of the end of a submission on one of two devices.
 
 use crate::device::{DeviceError, SubmissionId};
 
-/// What the end of a submission means to the engine.
+/// The meaning of the end of a submission for the engine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ending {
-    /// It is one of the engine's, as it ended.
+    /// It is the end of a submission of the engine, with this result.
     Passed,
-    /// Nothing yet.
+    /// The other device has still to complete it.
     Awaited,
     /// A submission of the engine has ended so.
     Ended(SubmissionId, Result<(), DeviceError>),

@@ -8,12 +8,12 @@ use crate::mirror::ending::Ending;
 use crate::mirror::side::Side;
 use crate::units::ByteExtent;
 
-/// One that has not ended.
+/// An operation that has not ended.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Flight {
-    /// Where it writes; nowhere if it is a flush.
+    /// The extent of a write; `None` for a flush.
     extent: Option<ByteExtent>,
-    /// A new device that cannot discard does no harm.
+    /// An error of a discard on the new device is harmless.
     is_discard: bool,
     on_old: Progress,
     on_new: Progress,
@@ -26,23 +26,23 @@ enum Progress {
     Over,
 }
 
-/// What the new device is not waited for any more.
+/// The operations of the new device for which the engine does not wait any more.
 #[derive(Default, Debug)]
 pub(super) struct Released {
-    /// In flight there.
+    /// Operations in flight there.
     pub(super) twins: Vec<SubmissionId>,
-    /// Of those that had ended on the old device.
+    /// Ends of operations that had completed on the old device.
     pub(super) endings: Vec<Ending>,
 }
 
-/// All that have not ended.
+/// All operations in flight.
 #[derive(Default, Debug)]
 pub(super) struct Flights {
     table: BTreeMap<SubmissionId, Flight>,
 }
 
 impl Flight {
-    /// On the old device alone.
+    /// On the old device only.
     pub(super) fn alone(extent: ByteExtent, operation: &DeviceOperation) -> Flight {
         Flight { on_new: Progress::Over, ..Flight::of_both(Some(extent), operation) }
     }
@@ -60,13 +60,13 @@ impl Flight {
 }
 
 impl Flights {
-    /// One more.
+    /// Adds an operation.
     pub(super) fn begin(&mut self, id: SubmissionId, flight: Flight) {
         let before = self.table.insert(id, flight);
         assert!(before.is_none(), "a submission begins once");
     }
 
-    /// Takes the end of one on a device.
+    /// Processes the end of an operation on a device.
     pub(super) fn end(&mut self, id: SubmissionId, side: Side, result: Result<(), DeviceError>) -> Ending {
         let Some(flight) = self.table.get_mut(&id) else { return Ending::Passed };
         match side {
@@ -82,7 +82,8 @@ impl Flights {
         Ending::Ended(id, result)
     }
 
-    /// Waits no longer for the new device. Gives those that were in flight there, and how those end that waited for nothing else.
+    /// Ends the wait for the new device. Returns the operations that were in flight there, and the ends of operations
+    /// that waited only for these.
     pub(super) fn release_twins(&mut self) -> Released {
         let mut released = Released::default();
         for (id, flight) in &mut self.table {
@@ -98,27 +99,27 @@ impl Flights {
         released
     }
 
-    /// Whether it is one of these.
+    /// Whether this operation is in flight.
     pub(super) fn has(&self, id: SubmissionId) -> bool {
         self.table.contains_key(&id)
     }
 
-    /// Whether one discards.
+    /// Whether an operation is a discard.
     pub(super) fn is_discard(&self, id: SubmissionId) -> bool {
         self.table.get(&id).is_some_and(|flight| flight.is_discard)
     }
 
-    /// Whether any writes into an extent.
+    /// Whether any operation writes into an extent.
     pub(super) fn touch(&self, extent: ByteExtent) -> bool {
         self.table.values().filter_map(|flight| flight.extent).any(|other| extent.overlaps(other))
     }
 
-    /// Whether any is on the new device.
+    /// Whether any operation is in flight on the new device.
     pub(super) fn has_twins(&self) -> bool {
         self.table.values().any(|flight| flight.on_new == Progress::UnderWay)
     }
 
-    /// Whether there are none.
+    /// Whether no operation is in flight.
     pub(super) fn is_empty(&self) -> bool {
         self.table.is_empty()
     }

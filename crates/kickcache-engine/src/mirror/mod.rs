@@ -1,14 +1,16 @@
-//! A cache device that is to take over from another one, while an engine uses that: what the engine submits goes to both devices, as
+//! Copies the cache device of a running engine to a successor: the engine's writes are submitted to both devices, as
 //! far as the old one has been copied.
 //!
-//! It stands between an engine and its driver, and neither knows: submissions go in and come out with the side that they are for,
-//! and so do their ends. The host copies, flushes, and writes superblocks; when, it is told here.
+//! The mirror is between an engine and its driver, which do not notice it: submissions and their ends pass through it,
+//! and it adds the side to each submission. The host copies, flushes, and writes superblocks at the times that the
+//! mirror determines.
 //!
 //! Invariants:
-//! * M-1: what has been copied is on both devices once nothing is in flight: a write that touches it goes to both, and ends when
-//!   both have ended.
-//! * M-2: a part is copied while no write is in flight there; one that would be waits.
-//! * M-3: once the old device may say that it was replaced, what fails on either has failed.
+//! * M-1: the copied part is the same on both devices once no write is in flight: a write to it is submitted to both,
+//!   and ends when both have ended.
+//! * M-2: a part is copied while no write is in flight there; new writes to it wait.
+//! * M-3: once the superblock of the old device may record the takeover, an error of either device is an error for the
+//!   engine.
 
 pub mod ending;
 mod flight;
@@ -25,55 +27,55 @@ use crate::mirror::flight::{Flight, Flights, Released};
 use crate::mirror::side::Side;
 use crate::units::ByteExtent;
 
-/// Bytes that are copied at once: writes into them wait for as long as that takes.
+/// Bytes of one copy step: writes to them wait until it is done.
 pub const COPY_BYTES: u64 = 1 << 20;
-/// Marks what goes to the new device: the engine numbers less than this many submissions at a time.
+/// Marks submissions to the new device: the ids of the engine's submissions are below this.
 const TWIN: u64 = 1 << 31;
 
-/// A submission, and for which device.
+/// A submission, and its device.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Routed {
-    /// Which of the two.
+    /// The device.
     pub side: Side,
-    /// What to do.
+    /// The operation.
     pub submission: Submission,
 }
 
-/// How far it is.
+/// The stage of the mirror.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Stage {
-    /// The old device is copied, or was.
+    /// The old device is being copied, or the copy is complete.
     Copying,
-    /// The old device may say that it was replaced.
+    /// The superblock of the old device may record the takeover.
     Sealed,
-    /// What the engine wants of its cache device waits until nothing is in flight there.
+    /// The engine's submissions to its cache device wait until no earlier one is in flight there.
     Parting,
-    /// The new device is let go of.
+    /// The new device is abandoned.
     GivenUp,
 }
 
-/// What is copied at the moment.
+/// The part that is being copied.
 #[derive(Clone, Copy, Debug)]
 struct Part {
     extent: ByteExtent,
-    /// The host was told.
+    /// The host has begun to copy it.
     is_begun: bool,
 }
 
-/// Two devices that become one copy of the other.
+/// A pair of a device and its successor.
 #[derive(Debug)]
 pub struct Mirror {
     stage: Stage,
-    /// Everything before this has been copied, or is the host's.
+    /// All bytes before this have been copied, or are written by the host.
     copied: u64,
     extent: ByteExtent,
     part: Option<Part>,
-    /// Writes that were in flight before this began, so that nobody knows where.
+    /// Writes that were in flight before the mirror began, at unknown places.
     unknown: BTreeSet<SubmissionId>,
     flights: Flights,
-    /// In flight on a new device that nobody waits for.
+    /// Operations in flight on an abandoned device, which have ended for the engine.
     deserted: BTreeSet<SubmissionId>,
-    /// What has ended on the new device.
+    /// The number of operations that have ended on the new device.
     new_ends: u64,
     held: VecDeque<Submission>,
     outbox: VecDeque<Routed>,
@@ -82,7 +84,8 @@ pub struct Mirror {
 }
 
 impl Mirror {
-    /// Begins with nothing copied; `in_flight` are the submissions for the cache device that the driver has already.
+    /// Begins without any copied part; `in_flight` are the submissions for the cache device that the driver has
+    /// already.
     pub fn new(extent: ByteExtent, in_flight: impl IntoIterator<Item = SubmissionId>) -> Mirror {
         Mirror {
             stage: Stage::Copying,
@@ -99,7 +102,7 @@ impl Mirror {
         }
     }
 
-    /// Takes a submission of the engine.
+    /// Processes a submission of the engine.
     pub fn handle_submission(&mut self, submission: Submission) {
         if submission.operation.device() != Some(Device::Cache) {
             return self.route(Side::Old, submission);
@@ -128,7 +131,7 @@ impl Mirror {
         self.outbox.pop_front()
     }
 
-    /// Takes the end of a submission.
+    /// Processes the end of a submission.
     pub fn handle_end(&mut self, id: SubmissionId, result: Result<(), DeviceError>) -> Ending {
         let side = if id.as_u64() & TWIN == 0 { Side::Old } else { Side::New };
         let id = old_id(id);
@@ -157,7 +160,8 @@ impl Mirror {
         self.flights.end(id, side, if counts { result } else { Ok(()) })
     }
 
-    /// The next part to be copied, and flushed by whoever seals this later. The next one comes when this one was.
+    /// The next part for the host to copy; the host flushes the new device before [`Mirror::seal`]. Returns a new part
+    /// only after the previous one was copied.
     pub fn poll_copy(&mut self) -> Option<ByteExtent> {
         if self.stage != Stage::Copying || self.is_copied() {
             return None;
@@ -177,7 +181,7 @@ impl Mirror {
     /// The part was copied.
     ///
     /// # Panics
-    /// If none was asked for.
+    /// If no part was requested.
     pub fn handle_copied(&mut self) {
         let part = self.part.take().expect("a part is copied once it was asked for");
         self.copied = part.extent.end();
@@ -194,33 +198,34 @@ impl Mirror {
         self.extent.length
     }
 
-    /// Whether all has been copied.
+    /// Whether the whole extent has been copied.
     pub fn is_copied(&self) -> bool {
         self.copied == self.extent.end()
     }
 
-    /// How the new device has failed, if it has; once sealed, either of them, since [`Mirror::take_failure`].
+    /// The first error of the new device; after sealing, of either device since [`Mirror::take_failure`].
     pub fn failure(&self) -> Option<DeviceError> {
         self.failure
     }
 
-    /// Whether either device has failed since it was sealed, or since the last call. A flush that failed may have let go of what the
-    /// host had written: superblocks are written and flushed again until nothing has failed meanwhile.
+    /// Returns an error of either device since sealing, or since the last call. A failed flush may have dropped
+    /// superblocks that the host has written: the host writes and flushes them again until no error happens meanwhile.
     pub fn take_failure(&mut self) -> Option<DeviceError> {
         self.failure.take()
     }
 
-    /// From here on, what fails on the new device has failed. Everything has been copied, and was flushed then.
+    /// From here on, an error of the new device is an error for the engine. The whole extent was copied and then
+    /// flushed.
     ///
     /// # Panics
-    /// M-3: if that is not so.
+    /// M-3: if the copy is incomplete, or the new device has failed.
     pub fn seal(&mut self) {
         assert!(self.stage == Stage::Copying && self.is_copied(), "M-3: not all has been copied");
         assert!(self.failure.is_none(), "M-3: the new device has failed");
         self.stage = Stage::Sealed;
     }
 
-    /// The new device is the cache: nothing more is asked of the old one.
+    /// The new device becomes the cache: no more operations are submitted to the old one.
     ///
     /// # Panics
     /// M-3: if it was not sealed.
@@ -229,16 +234,16 @@ impl Mirror {
         self.stage = Stage::Parting;
     }
 
-    /// Once nothing is in flight on either device: what waited, for the new one alone.
+    /// Once no operation is in flight on either device: the waiting submissions, for the new device only.
     pub fn into_held(self) -> impl Iterator<Item = Submission> {
         debug_assert!(self.stage == Stage::Parting && self.flights.is_empty());
         self.held.into_iter()
     }
 
-    /// Lets go of the new device.
+    /// Abandons the new device.
     ///
     /// # Panics
-    /// M-3: if the old one may say that it was replaced.
+    /// M-3: if the superblock of the old device may record the takeover.
     pub fn give_up(&mut self) {
         assert!(self.stage == Stage::Copying || self.stage == Stage::GivenUp, "M-3: there is no way back");
         self.stage = Stage::GivenUp;
@@ -246,14 +251,14 @@ impl Mirror {
         self.release();
     }
 
-    /// Lets go of the new device, which does not answer, and waits no longer for what is in flight there; what was not sent yet is not.
-    /// Gives what has ended so.
+    /// Abandons a new device that does not respond, and does not wait for its operations in flight; submissions that
+    /// the driver has not polled are removed. Returns the ends of operations that waited only for the new device.
     ///
-    /// That may be read from memory that the engine uses for something else by then: the new device is not to be used before
-    /// [`Mirror::is_quiet`], and the memory must not go away.
+    /// The device may still read the memory of its operations, which the engine may reuse: so the new device must not
+    /// be used before [`Mirror::is_quiet`], and the memory must stay allocated.
     ///
     /// # Panics
-    /// M-3: if the old one may say that it was replaced.
+    /// M-3: if the superblock of the old device may record the takeover.
     pub fn desert(&mut self) -> Vec<Ending> {
         self.give_up();
         let Released { twins, endings } = self.flights.release_twins();
@@ -265,17 +270,18 @@ impl Mirror {
         if mutant!(SilentSuccessorAwaited) { Vec::new() } else { endings }
     }
 
-    /// How much has ended on the new device, if something waits there.
+    /// The number of ended operations of the new device, if the engine waits for it.
     pub fn waits_for_new(&self) -> Option<u64> {
         self.flights.has_twins().then_some(self.new_ends)
     }
 
-    /// Whether something waits for the part that is being copied.
+    /// Whether a submission waits for the part that is being copied.
     pub fn waits_for_part(&self) -> bool {
         self.stage == Stage::Copying && !self.held.is_empty()
     }
 
-    /// Whether nothing is in flight that only this knows, so that it can go once it was given up.
+    /// Whether the mirror has no operation in flight on the new device, so that it can be removed after
+    /// [`Mirror::give_up`].
     pub fn is_quiet(&self) -> bool {
         self.outbox.is_empty() && !self.flights.has_twins() && self.deserted.is_empty()
     }
@@ -305,7 +311,7 @@ impl Mirror {
         self.outbox.push_back(Routed { side, submission });
     }
 
-    /// What waited for a part goes on.
+    /// Submits the operations that waited for a part.
     fn release(&mut self) {
         for submission in core::mem::take(&mut self.held) {
             self.handle_submission(submission);
@@ -313,12 +319,12 @@ impl Mirror {
     }
 }
 
-/// What a submission is called on the old device.
+/// The id of a submission on the old device.
 const fn old_id(id: SubmissionId) -> SubmissionId {
     SubmissionId::from_u64(id.as_u64() & !TWIN)
 }
 
-/// Where an operation changes the cache device.
+/// The extent of the cache device that an operation changes.
 fn written(operation: &DeviceOperation) -> Option<ByteExtent> {
     match operation {
         DeviceOperation::Write { offset, pieces, .. } => {

@@ -3,8 +3,8 @@
 /// A device of the two.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Side {
-    /// The cache device, or whatever else the submission names.
+    /// The cache device, or the other device of the submission.
     Old,
-    /// The device that is to take over.
+    /// The successor.
     New,
 }

@@ -76,7 +76,7 @@ fn a_part_is_copied_while_it_has_no_writes() {
     mirror.handle_submission(write(1, 2 * MIB - 4096));
     assert_eq!(sides(&mut mirror), [Side::Old]);
     assert_eq!(mirror.poll_copy(), None, "M-2");
-    // The part is to be copied next: others wait, so that it comes to that.
+    // The part is to be copied next: later writes wait, so that the copy can begin.
     mirror.handle_submission(write(2, MIB));
     mirror.handle_submission(write(3, 2 * MIB));
     assert_eq!(sides(&mut mirror), [Side::Old]);
@@ -164,13 +164,13 @@ fn a_silent_new_device_is_dropped_with_its_late_completions() {
     assert_eq!(mirror.waits_for_new(), Some(0));
     assert_eq!(mirror.desert(), [Ending::Ended(id(1), Ok(()))]);
     assert!(!mirror.is_quiet() && mirror.waits_for_new().is_none());
-    // The old one counts alone, errors too; what goes on goes there.
+    // Only the old device counts, with its errors; later submissions use it only.
     assert_eq!(
         end_with(&mut mirror, 2, Side::Old, Err(DeviceError::Io)),
         Ending::Ended(id(2), Err(DeviceError::Io))
     );
     assert_eq!(end(&mut mirror, 3, Side::Old), Ending::Ended(id(3), Ok(())));
-    // The engine uses the number again, and the late ends are not of that one.
+    // The engine reuses the id, and the late end does not belong to the new submission.
     mirror.handle_submission(write(1, MIB));
     assert_eq!(sides(&mut mirror), [Side::Old]);
     for number in [1, 2, 3] {
