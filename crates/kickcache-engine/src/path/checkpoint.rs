@@ -1,9 +1,10 @@
-//! A checkpoint: which blocks of each segment live, written chunk by chunk into the journal while work goes on.
+//! A checkpoint lists the live blocks of each segment; it is written chunk by chunk into the journal while requests
+//! continue.
 //!
-//! A chunk is written only when everything that happened before it was taken is durable: what it calls dead is then
-//! superseded or *gone* durably. A location that is dead stays dead until its segment is opened again, so that chunks
-//! taken at different times fit together. A location that lives, and whose batch was submitted, is durable by then as well: if
-//! recovery finds nothing there, something has overwritten it.
+//! A chunk is written only when all earlier changes are durable: a block that the chunk calls dead is then superseded
+//! or *gone* durably. A dead location stays dead until its segment is opened again, so that chunks from different times
+//! are consistent. A live location whose batch was submitted is durable by then as well: if recovery finds no entry for
+//! it, the entry was overwritten.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -22,7 +23,7 @@ use crate::units::SegmentIndex;
 /// Chunks per group at most.
 const GROUP_MAX: u32 = 32;
 
-/// Begins a checkpoint if it is time for one.
+/// Begins a checkpoint if it is due.
 pub(crate) fn begin(state: &mut State) {
     if state.device.checkpoint.is_some()
         || state.device.is_out_of_service()
@@ -33,7 +34,7 @@ pub(crate) fn begin(state: &mut State) {
     start(state, Position::Between);
 }
 
-/// Begins the checkpoint of an engine that writes no more batches: segments in line for use hold nothing.
+/// Begins the checkpoint of an engine that writes no more batches: segments that are prepared for use have no blocks.
 pub(crate) fn begin_last(state: &mut State) {
     if state.device.checkpoint.is_none() && !state.device.is_out_of_service() {
         start(state, Position::Last);
@@ -58,7 +59,7 @@ fn start(state: &mut State, position: Position) {
     snap(state);
 }
 
-/// Takes the next group of chunks; they are written once what they say is durable.
+/// Takes the next group of chunks; they are written once all changes before them are durable.
 fn snap(state: &mut State) {
     let Some(checkpoint) = &state.device.checkpoint else { return };
     let geometry = checkpoint.geometry;
@@ -87,8 +88,8 @@ fn snap(state: &mut State) {
     state.agenda.push_back(Task::Barrier(DurableWaiter::Checkpoint));
 }
 
-/// A segment as it is. Places that may still be written count as live: their batches will tell. A block of a batch that was not
-/// submitted may die before it is: what was written ends in front of it.
+/// The image of a segment. Places that may still be written count as live: their batches decide. A block of a batch
+/// that was not submitted may die before the batch is submitted: so `written` ends before such a batch.
 fn image(state: &State, segment: SegmentIndex, position: Position) -> SegmentImage {
     let geometry = state.cache.geometry();
     let found: &Segment = state.cache.segments().get(segment);
@@ -131,7 +132,7 @@ fn image(state: &State, segment: SegmentIndex, position: Position) -> SegmentIma
     SegmentImage { generation: found.generation, kind, queue: found.queue, written, live, kept }
 }
 
-/// What the chunks say is durable, or the last chunks are.
+/// The changes before the chunks are durable, or the last chunks are.
 pub(crate) fn on_durable(state: &mut State) {
     let Some(checkpoint) = &mut state.device.checkpoint else { return };
     if checkpoint.finishing {
@@ -177,7 +178,7 @@ pub(crate) fn on_not_durable(state: &mut State) {
     state.device.give_up_checkpoint();
 }
 
-/// A chunk came back.
+/// The write of a chunk has ended.
 pub(crate) fn on_written(state: &mut State, block: u64, result: Result<(), DeviceError>) {
     state.device.order.end_journal_block(block, result);
     state.device.order.land_unnumbered();
@@ -186,7 +187,7 @@ pub(crate) fn on_written(state: &mut State, block: u64, result: Result<(), Devic
         state.take_out_of_service();
     }
     if state.device.is_out_of_service() {
-        // No flush will make it whole.
+        // A later flush cannot make the checkpoint complete.
         state.device.checkpoint = None;
         return;
     }

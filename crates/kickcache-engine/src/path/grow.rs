@@ -1,10 +1,10 @@
-//! The cache device grows: more segments, which hold nothing.
+//! The cache device grows: it gets more, empty segments.
 //!
-//! First the journal has room for the larger checkpoints, and the tables grow, step by step, so that requests wait for none of it.
-//! Then the host makes the new superblock durable, in both copies. Only then is a new segment used (G-1): a superblock that does not
-//! know it would make the next recovery lose what it holds. A crash before leaves all as it was. One after finds segments that
-//! nothing in the journal speaks of; what stands there has generations up to the one that the superblock names, and counts for
-//! nothing.
+//! First the engine makes space in the journal for the larger checkpoints, and the tables grow, step by step, so that
+//! requests do not wait. Then the host makes the new superblock durable, in both copies. Only then does the engine use
+//! a new segment (G-1): if the superblock did not include the segment, the next recovery would lose its blocks. A crash
+//! before leaves the old state. A crash after leaves segments without records in the journal; older structures in these
+//! have generations up to the one in the superblock, and do not count.
 
 use alloc::format;
 use alloc::string::ToString;
@@ -16,7 +16,7 @@ use crate::state::State;
 use crate::step::Step;
 use crate::task::Task;
 
-/// Begins to prepare for what a superblock says that is not written yet.
+/// Begins to prepare for a superblock that is not written yet.
 pub(crate) fn begin(state: &mut State, superblock: &Superblock) -> Result<(), Error> {
     let refuse = |what| Err(Error::Growth { what });
     let (geometry, unopened) = (superblock.geometry, superblock.unopened);
@@ -46,7 +46,7 @@ pub(crate) fn begin(state: &mut State, superblock: &Superblock) -> Result<(), Er
     Ok(())
 }
 
-/// Whether there is something to do at once.
+/// Whether a step can be done at once.
 pub(crate) fn is_due(state: &State) -> bool {
     state.growth.is_some_and(|growth| match growth.stage {
         Stage::Room => state.device.journal.has_room(),
@@ -83,7 +83,7 @@ pub(crate) fn go_on(state: &mut State) {
 /// The tables begin to grow.
 ///
 /// # Panics
-/// G-2: if the journal has no room for the checkpoints of the larger device.
+/// G-2: if the journal has no space for the checkpoints of the larger device.
 fn begin_tables(state: &State) -> Stage {
     assert!(state.device.journal.has_room(), "G-2: the journal is full");
     Stage::Tables
@@ -92,7 +92,7 @@ fn begin_tables(state: &State) -> Stage {
 /// The superblock is durable: the new segments are free.
 ///
 /// # Panics
-/// G-1: if nothing is ready.
+/// G-1: if the growth is not prepared.
 pub(crate) fn finish(state: &mut State) {
     if state.growth.is_none() && mutant!(GrowthNotAwaited) {
         return;

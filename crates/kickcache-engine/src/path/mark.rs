@@ -1,9 +1,9 @@
-//! A cache device that went out of service is marked so that no restart takes it for one in service.
+//! Marks a cache device that was put out of service, so that no restart treats it as in service.
 //!
 //! Invariants:
-//! * M-1: a write, discard or write-zeroes that goes past a cache device out of service, and that its log does not know
-//!   of, is submitted to the origin only when the record is durable: in both service marks, or in the host's own memory.
-//! * M-2: a volume is called complete only after a flush of its origin that began, out of service, when none of its
+//! * M-1: if a write, discard or write-zeroes bypasses a cache device out of service without a trace in its log, it is
+//!   submitted to the origin only when the record is durable: in both service marks, or on the host.
+//! * M-2: a volume is declared complete only after a flush of its origin that began, out of service, when none of its
 //!   blocks was dirty any more.
 
 use alloc::vec::Vec;
@@ -20,12 +20,12 @@ use crate::task::Task;
 use crate::time::{Duration, Instant, earlier};
 use crate::units::{VolumeId, VolumeSet};
 
-/// Time between two tries while nothing is on record.
+/// Time between two tries while no record exists.
 const RETRY: Duration = Duration::from_millis(2_000);
-/// The same for what is on record already, and could name fewer volumes.
+/// The same for an existing record that could name fewer volumes.
 const RETRY_RECORDED: Duration = Duration::from_millis(30_000);
 
-/// Brings the record up to date.
+/// Updates the record.
 pub(crate) fn go_on(state: &mut State) {
     let Some(incomplete) = state.marking.incomplete else { return };
     expire(state);
@@ -36,7 +36,7 @@ pub(crate) fn go_on(state: &mut State) {
     release(state);
 }
 
-/// Lets the times pass that are over.
+/// Clears deadlines that have passed.
 fn expire(state: &mut State) {
     let now = state.now;
     let marking = &mut state.marking;
@@ -67,7 +67,7 @@ fn write_marks(state: &mut State, incomplete: VolumeSet) {
     }
 }
 
-/// The host is asked when the marks fail or take too long; once it keeps the record it is kept up to date.
+/// The host gets the record if the marks fail or take too long; once it has the record, it is updated too.
 fn ask_host(state: &mut State, incomplete: VolumeSet) {
     let marking = &state.marking;
     let marks_fail = marking.copies.iter().any(|copy| copy.has_failed);
@@ -79,7 +79,7 @@ fn ask_host(state: &mut State, incomplete: VolumeSet) {
     }
 }
 
-/// Lets those go on that wait for the record, or fails them if there will be none for now.
+/// Continues the requests that wait for the record, or fails them if the record is impossible for now.
 fn release(state: &mut State) {
     let marking = &mut state.marking;
     if marking.keepers().any(|keeper| keeper.has_failed) {
@@ -99,27 +99,27 @@ fn release(state: &mut State) {
     state.agenda.extend(waiting.into_iter().map(task));
 }
 
-/// A mark was written, or not.
+/// The write of a mark has ended.
 pub(crate) fn on_written(state: &mut State, copy: u8, result: Result<(), DeviceError>) {
     state.device.counters.errors += u64::from(result.is_err());
     state.marking.copies[usize::from(copy)].end(result);
     go_on(state);
 }
 
-/// The host has taken note, or has not.
+/// The host has made the record, or failed to.
 pub(crate) fn on_noted(state: &mut State, result: Result<(), DeviceError>) {
     state.marking.host.end(result);
     go_on(state);
 }
 
-/// When the record should be looked at again.
+/// When the record should be checked again.
 pub(crate) fn poll_timeout(state: &State) -> Option<Instant> {
     state.marking.incomplete?;
     earlier(state.marking.patience_until, state.marking.retry_at)
 }
 
 impl State {
-    /// The cache device just went out of service: what must be on record.
+    /// The cache device was just put out of service: determines the volumes for the record.
     pub(crate) fn begin_marking(&mut self) {
         let all = VolumeSet::ALL.iter();
         let has_not_clean = |volume: &VolumeId| {
@@ -131,14 +131,15 @@ impl State {
         self.agenda.push_back(Task::Mark);
     }
 
-    /// Lets a request go past the cache device, by a task, once it is on record that the device is out of service.
+    /// A request bypasses the cache device, by a task, once the record exists that the device is out of service.
     pub(crate) fn wait_marked(&mut self, slot: RequestSlot) {
         self.marking.waiting.push(slot);
         self.agenda.push_back(Task::Mark);
     }
 
-    /// No block of a volume is dirty. If the record calls the volume incomplete, a flush of its origin proves the contrary, also if the
-    /// origin was written nothing since: the dirty blocks may have been writes that failed.
+    /// No block of a volume is dirty. If the record declares the volume incomplete, a flush of its origin proves the
+    /// contrary. The flush is needed even if the origin was not written since: the dirty blocks may have been writes
+    /// that failed.
     pub(crate) fn prove_complete(&mut self, volume: VolumeId) {
         let is_incomplete = self.marking.incomplete.is_some_and(|set| set.contains(volume));
         if is_incomplete && let Some(found) = self.volumes.find_mut(volume) {
@@ -147,8 +148,8 @@ impl State {
         }
     }
 
-    /// A flush of a volume's origin ended well, and nothing of the volume is dirty: if the flush began so, the origin has
-    /// everything (M-2); else the next one will say so.
+    /// A flush of a volume's origin succeeded, and the volume has no dirty block. If this was so when the flush began,
+    /// the origin is complete (M-2); otherwise the next flush will prove it.
     pub(crate) fn review_complete(&mut self, volume: VolumeId, covered: Covered) {
         if !self.marking.incomplete.is_some_and(|set| set.contains(volume)) {
             return;
@@ -188,7 +189,7 @@ mod tests {
         scene
     }
 
-    /// Ends the rest of writeback.
+    /// Ends the pause of writeback.
     fn let_flush(scene: &mut Scene) {
         scene.engine.state.volumes.get_mut(VolumeId::new(0)).backoff_until = scene.now;
     }

@@ -1,4 +1,4 @@
-//! A partial block of a write becomes a whole one: the rest is read, the request's bytes are laid over it.
+//! Completes a partial block of a write to a whole one: reads the rest, and copies the request's bytes over it.
 //!
 //! Meanwhile other writes to the request's extent wait, so that none of them is undone.
 
@@ -15,7 +15,8 @@ use crate::state::State;
 use crate::task::Task;
 use crate::units::{BLOCK_LENGTH, BLOCK_SIZE, BlockIndex, BlockKey, Location, PageIndex};
 
-/// Begins to complete the partial blocks of a write, whose extent is locked; `false` if there is no memory now.
+/// Begins to complete the partial blocks of a write, which has locked its extent; `false` if there is not enough memory
+/// now.
 pub(crate) fn begin(state: &mut State, slot: RequestSlot) -> bool {
     let pending = state.requests.get_mut(slot);
     let volume = pending.volume;
@@ -31,7 +32,7 @@ pub(crate) fn begin(state: &mut State, slot: RequestSlot) -> bool {
     true
 }
 
-/// Brings a block as it is into the page.
+/// Reads the present block into the page.
 fn read_rest(state: &mut State, slot: RequestSlot, key: BlockKey, page: PageIndex) {
     let found = state.cache.find(key);
     let is_usable = |location: &Location| {
@@ -89,7 +90,7 @@ fn read_from_origin(state: &mut State, slot: RequestSlot, key: BlockKey, page: P
     state.volumes.get_mut(volume).queue.set_ready(ticket, operation, purpose);
 }
 
-/// The rest came from the cache device.
+/// The read of the rest from the cache device has ended.
 pub(crate) fn on_cached(
     state: &mut State,
     slot: RequestSlot,
@@ -138,7 +139,7 @@ pub(crate) fn again(state: &mut State, slot: RequestSlot, key: BlockKey, page: P
     read_rest(state, slot, key, page);
 }
 
-/// The rest came from the origin.
+/// The read of the rest from the origin has ended.
 pub(crate) fn on_origin(
     state: &mut State,
     slot: RequestSlot,
@@ -156,7 +157,7 @@ pub(crate) fn on_origin(
     overlay(state, slot, block, page);
 }
 
-/// Lays the request's bytes over the page.
+/// Copies the request's bytes over the page.
 fn overlay(state: &mut State, slot: RequestSlot, block: BlockIndex, page: PageIndex) {
     let pending = state.requests.get_mut(slot);
     let (id, start) = (pending.id, pending.extent.start);
@@ -224,7 +225,7 @@ mod tests {
         }
     }
 
-    /// An origin that refuses what is on its way to it lacks what was acknowledged before.
+    /// If an origin refuses a write in flight, it may lack an earlier acknowledged write.
     #[test]
     fn an_out_of_service_block_is_completed_from_the_log() {
         for (written, expected) in [(true, "cache read 4096"), (false, "origin read 8192+4096")] {

@@ -1,5 +1,5 @@
-//! Doers, one journey a file or folder. A path names another one only if that is below it, as a read names its fill; what it
-//! leaves for any other is a task on the state's agenda.
+//! The paths of requests and background work, one file or folder each. A path calls another one only if that is below
+//! it, as a read calls its fill; all other work for another path is a task on the state's agenda.
 
 pub(crate) mod checkpoint;
 pub(crate) mod discard;

@@ -14,7 +14,7 @@ pub(super) fn read_directly(state: &mut State, slot: RequestSlot, part: ByteExte
     read_into_request(state, slot, part, |part| Purpose::Direct { request: slot, part });
 }
 
-/// Reads from the origin what the cache has too.
+/// Reads blocks from the origin that the cache has too.
 #[inline(never)]
 pub(super) fn read_shared(state: &mut State, slot: RequestSlot, extent: ByteExtent) {
     let volume = state.requests.get(slot).volume;
@@ -22,7 +22,7 @@ pub(super) fn read_shared(state: &mut State, slot: RequestSlot, extent: ByteExte
     read_into_request(state, slot, extent, |part| Purpose::Shared { request: slot, part });
 }
 
-/// Reads from the origin into the request's memory, in its turn.
+/// Reads from the origin into the request's memory, after earlier conflicting accesses.
 fn read_into_request(
     state: &mut State,
     slot: RequestSlot,

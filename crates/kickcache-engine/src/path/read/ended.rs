@@ -1,4 +1,4 @@
-//! What comes back for a read, and a block that did not come back as it was written.
+//! Completions of a read's submissions, and the treatment of blocks with errors or wrong checksums.
 
 use crate::cache::CachedBlock;
 use crate::cache::slots::SlotState;
@@ -13,7 +13,7 @@ use crate::state::State;
 use crate::task::Task;
 use crate::units::{BlockKey, ByteExtent, Checksum};
 
-/// A run of hits came from the cache device.
+/// The read of a run of hits from the cache device has ended.
 pub(crate) fn on_hit(
     state: &mut State,
     slot: RequestSlot,
@@ -33,7 +33,7 @@ pub(crate) fn on_hit(
         }
         let is_dirty = state.cache.slots().state(place) == SlotState::Dirty;
         if read.is_none() && count > 1 && is_dirty && state.cache.is_current(key, place) {
-            // One block of many that cannot be read is no error of the others.
+            // One unreadable block of many is no error of the others.
             hit::submit_run(state, slot, key, place, 1);
         } else {
             heal(
@@ -49,7 +49,7 @@ pub(crate) fn on_hit(
     state.end_pending(slot);
 }
 
-/// A block of which a part is wanted came from the cache device.
+/// The read of a block from the cache device has ended; the request needs a part.
 pub(crate) fn on_hit_part(
     state: &mut State,
     slot: RequestSlot,
@@ -73,22 +73,22 @@ pub(crate) fn on_hit_part(
     state.end_pending(slot);
 }
 
-/// What is wrong with a block that was read from the cache device.
+/// The fault of a block that was read from the cache device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum CacheFault {
-    /// The device answered with an error.
+    /// The device returned an error.
     Unreadable,
-    /// It gave other bytes than those that were written.
+    /// It returned other bytes than the written ones.
     OtherBytes,
 }
 
-/// Of a read that gave a wrong checksum, or none.
+/// The fault of a read with a wrong checksum, or none.
 fn fault_of(read: Option<Checksum>) -> CacheFault {
     if read.is_some() { CacheFault::OtherBytes } else { CacheFault::Unreadable }
 }
 
-/// A block could not be read from the cache device, or not as it was written (I-8). A device that answers with an error
-/// may do better the next time; other bytes than those that were written will not become the right ones.
+/// A block is unreadable on the cache device, or has other bytes than the written ones (I-8). If the device returned an
+/// error, a later read may succeed; other bytes will never become the right ones.
 #[cold]
 fn heal(state: &mut State, slot: RequestSlot, block: CachedBlock, part: ByteExtent, fault: CacheFault) {
     let CachedBlock { key, location } = block;
@@ -108,7 +108,7 @@ fn heal(state: &mut State, slot: RequestSlot, block: CachedBlock, part: ByteExte
             state.requests.get_mut(slot).fail(Errno::Io);
         }
         SlotState::Unflushed if state.volumes.get(key.volume()).may_forget() => {
-            // A server that restarts before it was read would give something older.
+            // If a server restarts before the block was read, it would return older data.
             state.requests.add_pending(slot);
             state.volumes.get_mut(key.volume()).flush.wait_for_blocks(Task::ReadAgain(slot, part));
         }
@@ -125,7 +125,8 @@ fn heal(state: &mut State, slot: RequestSlot, block: CachedBlock, part: ByteExte
     }
 }
 
-/// Whether a write through the log is taking the block to the origin, which may serve it then: the read waits for that.
+/// Whether a write through the log is storing the block on the origin, which may serve it then: the read waits for
+/// that.
 fn waits_for_origin(state: &mut State, slot: RequestSlot, block: CachedBlock, part: ByteExtent) -> bool {
     let copy = state.cache.copy_at(block.key, block.location);
     let waits = state.requests.await_origin(&state.cache, copy, Task::ReadAgain(slot, part));
@@ -135,13 +136,13 @@ fn waits_for_origin(state: &mut State, slot: RequestSlot, block: CachedBlock, pa
     waits
 }
 
-/// A block that waited for the origin, or its flush, may be there by now, or is dirty.
+/// Looks up a block again that waited for the origin, or its flush: it may be there now, or is dirty.
 pub(crate) fn again(state: &mut State, slot: RequestSlot, part: ByteExtent) {
     serve::serve(state, slot, part);
     state.end_pending(slot);
 }
 
-/// A read ended that the cache could have served; after an error it does.
+/// A read from the origin of blocks that the cache has too has ended; after an error the cache serves it.
 pub(crate) fn on_shared(
     state: &mut State,
     slot: RequestSlot,
@@ -176,7 +177,7 @@ pub(crate) fn on_direct(
     state.end_pending_with(slot, result.map(|_| ()).map_err(|_| Errno::Io));
 }
 
-/// A fill that was widened failed: each waiter reads just its own part, instead of waiting for the fill.
+/// A fill that was widened failed: each waiter reads only its own part, instead of waiting for the fill.
 pub(crate) fn retry(state: &mut State, slot: RequestSlot, part: ByteExtent) {
     miss::read_origin(state, slot, part, miss::Keep::Nothing);
     state.end_pending(slot);
@@ -189,7 +190,7 @@ mod tests {
     use crate::request::{Durability, Operation};
     use crate::scene::Scene;
 
-    /// A block that was written back and not flushed, and whose copy cannot be read; a client asks for it.
+    /// A client reads a block that was written back and not flushed, and its cached copy is unreadable.
     fn asked_for_an_unreadable_copy(part: (u64, u64)) -> Scene {
         let mut scene = Scene::with_origin(OriginKind::Remote, Mode::WriteBack);
         scene.write(8192, 4096).0.unwrap();
@@ -238,7 +239,7 @@ mod tests {
         assert_eq!(scene.read(8192, 4096).1.last().unwrap(), "origin read 8192+4096");
     }
 
-    /// What the log has beside an origin that is about to have it as well costs a client no error.
+    /// If the origin is about to have a block as well, an unreadable copy in the log causes no error for a client.
     #[test]
     fn an_unreadable_copy_is_looked_up_again_after_its_writeback() {
         let mut scene = Scene::new(Mode::WriteThrough);

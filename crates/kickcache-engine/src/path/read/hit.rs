@@ -13,7 +13,7 @@ use crate::state::State;
 use crate::task::Task;
 use crate::units::{BLOCK_LENGTH, BLOCK_SIZE, BlockIndex, BlockKey, ByteExtent, Location};
 
-/// Serves the blocks that stand together from `location` on; gives where the rest of the request begins.
+/// Serves the adjacent blocks from `location` on; returns the start of the rest of the request.
 pub(super) fn serve_hit(
     state: &mut State,
     slot: RequestSlot,
@@ -57,7 +57,7 @@ pub(super) fn serve_hit(
     run.end()
 }
 
-/// Whether the origin is to serve blocks that stand together from `location` on: only what it has, flushed.
+/// Whether the origin should serve the adjacent blocks from `location` on: only blocks that it has flushed.
 fn is_shared(state: &State, key: BlockKey, location: Location, run: ByteExtent) -> bool {
     let volume = state.volumes.get(key.volume());
     if !state.is_offloaded(key.volume(), run.length) || run.end() > volume.size {
@@ -90,7 +90,7 @@ fn touch(state: &mut State, key: BlockKey, location: Location) {
     }
 }
 
-/// Whether the block before this one is cached, and was asked for.
+/// Whether the block before this one is cached, and a client requested it.
 fn follows_what_was_asked_for(state: &State, key: BlockKey) -> bool {
     let before =
         key.block().get().checked_sub(1).map(|block| BlockKey::new(key.volume(), BlockIndex::new(block)));
@@ -98,7 +98,7 @@ fn follows_what_was_asked_for(state: &State, key: BlockKey) -> bool {
     location.is_some_and(|location| !state.cache.slots().is_prefetched(location))
 }
 
-/// Copies a part of a block that stands in memory.
+/// Copies a part of a block in memory.
 pub(super) fn copy_block(state: &mut State, slot: RequestSlot, block: Memory, part: ByteExtent) {
     let skip = u32::try_from(part.start % BLOCK_SIZE).expect("below 4096");
     let from = match block {
@@ -110,7 +110,7 @@ pub(super) fn copy_block(state: &mut State, slot: RequestSlot, block: Memory, pa
     state.submit_memory(DeviceOperation::Copy { from, to, length, checksums: Checksums::Skip });
 }
 
-/// How many whole blocks of the request stand one behind the other on the device.
+/// The number of whole blocks of the request that are adjacent on the device.
 fn run_length(state: &State, key: BlockKey, location: Location, rest: ByteExtent) -> u32 {
     let whole = u32::try_from(rest.length / BLOCK_SIZE).expect("requests have at most 32 MiB");
     let segment = state.cache.segment_of(location);
@@ -144,7 +144,7 @@ pub(super) fn submit_run(
     state.submit_hit(purpose, offset, Piece { memory, length: count * BLOCK_LENGTH });
 }
 
-/// Reads a whole block of which the request wants a part.
+/// Reads a whole block because the request needs a part.
 #[inline(never)]
 fn submit_part(state: &mut State, slot: RequestSlot, key: BlockKey, location: Location, part: ByteExtent) {
     let Some(page) = state.pool.take_one() else {
@@ -210,7 +210,7 @@ mod tests {
         assert_eq!(used(&scene), Asked { hits: 0, misses: 1 });
         scene.read(4096, 4096).0.unwrap();
         assert_eq!(used(&scene), Asked { hits: 1, misses: 1 });
-        // Not one block after the other.
+        // Every second block, so that the reads are not a sequence.
         (16..32).step_by(2).for_each(|number| scene.read(number * 4096, 4096).0.unwrap());
         assert_eq!(used(&scene), Asked { hits: 8, misses: 2 });
     }

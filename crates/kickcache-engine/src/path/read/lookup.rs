@@ -1,4 +1,4 @@
-//! Where the blocks of a read are, and where its bytes go.
+//! The places of the blocks of a read, and the destination of its bytes.
 
 use crate::cache::slots::SlotState;
 use crate::device::Memory;
@@ -9,14 +9,14 @@ use crate::units::{BlockIndex, BlockKey, ByteExtent, Location, SECTOR_SIZE};
 /// Most whole blocks of one read.
 pub(super) const RUN_MAX: u32 = 256;
 
-/// Where a request's bytes for a place on its volume lie.
+/// The place in a request's memory for a byte of its volume.
 pub(super) fn payload(state: &State, slot: RequestSlot, at: u64) -> Memory {
     let pending = state.requests.get(slot);
     let offset = u32::try_from(at - pending.extent.start).expect("requests have at most 32 MiB");
     Memory::Request { id: pending.id, offset }
 }
 
-/// Fetches the places in memory that reads will look at first.
+/// Fetches the places in memory that reads use first.
 pub(crate) fn warm(state: &State, reads: &[RequestSlot]) {
     state.cache.warm(reads.iter().map(|slot| {
         let pending = state.requests.get(*slot);
@@ -24,7 +24,7 @@ pub(crate) fn warm(state: &State, reads: &[RequestSlot]) {
     }));
 }
 
-/// Where a block stands, if it may be served from there.
+/// The location of a block, if it may be served from there.
 #[inline]
 pub(super) fn find(state: &State, key: BlockKey) -> Option<Location> {
     let location = state.cache.find(key)?;

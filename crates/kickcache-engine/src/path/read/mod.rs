@@ -1,7 +1,7 @@
 //! A read: hits straight from the cache device, misses from the origin.
 //!
 //! Invariants:
-//! * I-8: a block is handed out only if its checksum is right; a clean one that is not is read from the origin.
+//! * I-8: a read returns a block only if its checksum is right; a clean block with a wrong one is read from the origin.
 
 mod direct;
 mod ended;
@@ -32,7 +32,7 @@ pub(crate) fn begin(state: &mut State, slot: RequestSlot) {
     state.end_pending(slot);
 }
 
-/// Brings the next stretch of an extent into the cache, if any is left: no more than there are pages for.
+/// Fills the next stretch of an extent, if any is left: no more blocks than there are pages.
 pub(crate) fn promote(state: &mut State, slot: RequestSlot) {
     let volume = state.requests.get(slot).volume;
     let pages = state.pool.free_for(volume) as u64;

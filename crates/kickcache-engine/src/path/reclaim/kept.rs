@@ -1,24 +1,24 @@
-//! What reclaim carries on though nobody uses it: blocks of volumes that have no more of the cache than their minimum.
+//! Unused blocks that reclaim still moves: blocks of volumes whose share of the cache is at most their minimum.
 
 use crate::policy::reserves::Reserves;
 use crate::policy::retention::Reason;
 use crate::state::State;
 use crate::units::{Location, SegmentIndex, VolumeId};
 
-/// A segment is worth emptying if at most so much of it is kept, in percent.
+/// A segment is worth emptying if at most this share of it is kept, in percent.
 const KEPT_PERCENT_MAX: u32 = 75;
 
 /// The blocks of a segment that stay for their volume's minimum.
 #[derive(Clone, Copy)]
 pub(super) struct Kept {
     reserves: Option<Reserves>,
-    /// What this volume has there is stale, and in the way of what it asks for: not even its minimum keeps it.
+    /// A volume with stale blocks that displace the blocks it requests now: its minimum does not keep these.
     stale: Option<VolumeId>,
 }
 
 impl Kept {
-    /// Of a segment that is emptied for this reason. Minimums give way where clients wait and nothing else gives them room:
-    /// there, and where the log has no room to spare for what is carried on and clean.
+    /// Chooses for a segment that is emptied for this reason. If clients wait and no other segment gives them space
+    /// (`Reason::Room`), minimums do not count: the log has no space for moved clean blocks then.
     pub(super) fn choose(state: &State, reason: Reason) -> Kept {
         let reserves = if reason == Reason::Room { None } else { state.reserves() };
         let stale = if reason == Reason::Stale { state.reclaim.shift.volume() } else { None };
@@ -35,7 +35,7 @@ impl Kept {
         self.reserves.as_ref().is_some_and(is_reserved)
     }
 
-    /// Whether emptying a segment gives room, and does not only copy what stays.
+    /// Whether emptying a segment frees space, instead of mostly copying kept blocks.
     pub(super) fn leaves_enough(&self, state: &State, segment: SegmentIndex) -> bool {
         let most = state.cache.geometry().batch_blocks() * KEPT_PERCENT_MAX / 100;
         self.reserves.is_none() || self.count(state, segment) <= most
@@ -56,7 +56,8 @@ mod tests {
     const VOLUME: VolumeId = VolumeId::new(0);
     const PIECE: u64 = 64 << 10;
 
-    /// How much of 4 MiB that a volume read once it still has after a neighbour read 64 MiB, in pieces of 64 KiB.
+    /// The share of 4 MiB, read once by a volume, that is still cached after another volume read 64 MiB, in pieces of
+    /// 64 KiB.
     fn left_beside_a_scan(min: Option<Room>) -> usize {
         let mut scene = Scene::new(Mode::WriteThrough);
         scene.settings(VOLUME).room_min = min;

@@ -1,4 +1,4 @@
-//! What recovery finds, taken into the index: segments with their blocks, and then the records.
+//! Adds the results of recovery to the index: segments with their blocks, and then the records.
 
 use alloc::vec::Vec;
 
@@ -11,10 +11,10 @@ use crate::format::superblock::GENERATION_WORN_OUT;
 use crate::state::State;
 use crate::units::{BlockKey, Location, SegmentIndex, Sequence};
 
-/// Keys that are looked up side by side.
+/// Keys that are looked up in parallel.
 pub(crate) const WARM_COUNT: usize = 16;
 
-/// Takes a segment's blocks into the index, where they are younger than what stands there.
+/// Adds a segment's blocks to the index, if they are newer than its present entries.
 pub(crate) fn load_segment(state: &mut State, summary: &Summary) {
     let segment = summary.segment;
     let first = state.cache.geometry().first_location(segment);
@@ -42,7 +42,7 @@ pub(crate) fn load_segment(state: &mut State, summary: &Summary) {
     recovery.sealed.push((newest, segment));
 }
 
-/// Whether a volume may have such a block: bytes of a stranger could name any.
+/// Whether a volume may have such a block: untrusted bytes could name any.
 pub(crate) fn is_possible(state: &State, key: BlockKey) -> bool {
     let served = state.volumes.find(key.volume());
     usize::from(key.volume().get()) < VOLUME_COUNT_MAX
@@ -116,7 +116,7 @@ pub(crate) fn apply_image(state: &mut State, segment: SegmentIndex, image: Optio
     let Some(image) = image else { return };
     let found = *state.cache.segments().get(segment);
     let is_loaded = found.state == SegmentState::Sealed;
-    // No segment is opened so often: this number was made up, and would run over.
+    // No segment is opened so often: this number was made up, and would overflow.
     let is_worn_out = image.generation.get() > GENERATION_WORN_OUT;
     if image.kind == SegmentKind::Retired || is_worn_out {
         if is_loaded {
@@ -139,7 +139,7 @@ mod tests {
 
     const KEY: BlockKey = BlockKey::new(VolumeId::new(0), BlockIndex::new(7));
 
-    /// A state in recovery whose journal says that all of a segment is in use, and which blocks live and are kept.
+    /// A state in recovery; its journal records a segment as fully in use, with these live and kept blocks.
     fn recovering(live: u8, kept: u8) -> State {
         let superblock = Superblock::new([1; 16], 16 << 20).unwrap();
         let mut state = State::new(Instant::ZERO, &superblock, EngineSettings::default());

@@ -24,7 +24,7 @@ impl AtOrigin {
     }
 }
 
-/// The blocks of a write through the log: the origin holds them now, or writeback will try again.
+/// The blocks of a write through the log: the origin has them now, or writeback will try again.
 pub(super) fn note_at_origin(state: &mut State, slot: RequestSlot, at_origin: AtOrigin) {
     let writing = state.requests.get_mut(slot).writing();
     state.agenda.extend(writing.afterwards.drain(..));
@@ -46,7 +46,7 @@ pub(super) fn note_at_origin(state: &mut State, slot: RequestSlot, at_origin: At
     }
 }
 
-/// What a write had forgotten is so durably, or is brought back, as that cannot be; its place is free.
+/// The blocks that a write dropped are durably dropped, or restored if the record failed; its place is free.
 pub(super) fn end_forgetting(
     state: &mut State,
     slot: RequestSlot,

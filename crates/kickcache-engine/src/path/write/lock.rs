@@ -1,15 +1,15 @@
-//! Other writes to an extent are held back while one completes partial blocks of it, or waits for room.
+//! Locks an extent against other writes while one completes partial blocks there, or waits for space.
 
 use crate::ids::RequestSlot;
 use crate::state::State;
 use crate::waiters::{LockReason, WriteLock};
 
-/// Holds other writes to the extent back: partial blocks are being completed, or the write waits for room.
+/// Makes other writes to the extent wait: partial blocks are being completed, or the write waits for space.
 pub(super) fn lock(state: &mut State, slot: RequestSlot) {
     lock_for(state, slot, LockReason::Prepared);
 }
 
-/// Holds other writes to the extent back, and writeback: the origin takes what is newer than the log's blocks of it.
+/// Makes other writes to the extent wait, and writeback: the origin receives newer data than the log's blocks there.
 pub(super) fn lock_replaced(state: &mut State, slot: RequestSlot) {
     lock_for(state, slot, LockReason::Replaced);
 }

@@ -1,11 +1,13 @@
 //! A write, or write-zeroes: into the log, through it to the origin, or around it.
 //!
 //! Invariants:
-//! * I-1: a write through the log goes to the origin only after its batch landed, durably if an older copy of a block
-//!   could come back; a write around the log only after *gone* is durable for what the cache held.
-//! * A block that only the log has stays there until the origin has what supersedes it, durably, and then becomes *gone*,
-//!   durably, before the client is told: after a power cut it is the one or the other, and never what the origin had before.
-//! * I-2: a write is acknowledged only after its batch landed, or the origin ended it.
+//! * I-1: a write through the log is submitted to the origin only after its batch landed, durably if a power cut could
+//!   restore an older copy of a block; a write around the log only after the *gone* records of its cached blocks are
+//!   durable.
+//! * A dirty block stays in the log until the origin has the superseding write durably, and then becomes *gone*,
+//!   durably, before the client receives the reply: after a power cut a read returns one of the two, and never the
+//!   earlier data of the origin.
+//! * I-2: a write is acknowledged only after its batch landed, or the origin completed it.
 
 mod finish;
 mod lock;
@@ -63,8 +65,8 @@ pub(crate) fn begin(state: &mut State, slot: RequestSlot) {
     }
 }
 
-/// There is no memory to complete partial blocks: the write begins again when there is, as do those that its lock
-/// stopped. None of them is woken before: two that want memory would wake each other for ever.
+/// There is not enough memory to complete partial blocks: the write begins again when there is, and so do the writes
+/// that waited for its lock. These are not woken before: two writes that need memory would wake each other for ever.
 pub(crate) fn postpone(state: &mut State, slot: RequestSlot) {
     state.requests.get_mut(slot).writing().phase = WritePhase::Arrived;
     state.waiters.unlock(slot);
@@ -72,7 +74,8 @@ pub(crate) fn postpone(state: &mut State, slot: RequestSlot) {
     state.waiters.stall(slot);
 }
 
-/// The longest part of write-zeroes: while the cache device is out of service, each block of a part is looked up in one turn.
+/// The longest part of write-zeroes: while the cache device is out of service, each block of a part is looked up in one
+/// turn.
 fn zeroes_max(state: &State, volume: VolumeId) -> u64 {
     let is_out = state.device.is_out_of_service() && state.cache.volume(volume).cached > 0;
     if is_out { state.logged_zeroes_max() } else { u64::MAX }
@@ -106,7 +109,7 @@ fn take_route(state: &mut State, slot: RequestSlot, route: Route) {
     }
 }
 
-/// Nothing is pending: the write goes on to its next step.
+/// No operation is pending: the write continues with its next step.
 pub(crate) fn on_nothing_pending(state: &mut State, slot: RequestSlot) {
     let pending = state.requests.get_mut(slot);
     let has_failed = pending.error.is_some();

@@ -1,7 +1,8 @@
-//! A long write that goes to the origin though the log has blocks of it that the origin lacks.
+//! A long write to the origin that supersedes dirty blocks in the log.
 //!
-//! They stay, durable, until the origin has the write durably, and nothing else brings them there meanwhile. What is clean is *gone*
-//! first: else a power cut could leave it older than the origin. No block of the extent becomes clean on the way.
+//! The dirty blocks stay, durable, until the origin has the write durably, and writeback does not store them there
+//! meanwhile. Clean blocks are *gone* first: otherwise a power cut could leave them older than the origin. No block of
+//! the extent becomes clean in between.
 
 use crate::ids::{RequestSlot, Ticket};
 use crate::inflight::searching::Treatment;
@@ -13,8 +14,8 @@ use crate::state::State;
 use crate::task::Task;
 use crate::units::ByteExtent;
 
-/// The origin has the write durably. It keeps its place until nothing of the log is older: what is read behind it and cached is what
-/// it wrote.
+/// The origin has the write durably. The write keeps its place until the log has no older block: later reads of the
+/// origin, and the fills of these, return the new data.
 pub(super) fn begin_superseding(state: &mut State, slot: RequestSlot, ticket: Ticket) {
     let writing = state.requests.get_mut(slot).writing();
     writing.phase = WritePhase::Superseding { ticket };
@@ -22,7 +23,7 @@ pub(super) fn begin_superseding(state: &mut State, slot: RequestSlot, ticket: Ti
     state.search(slot, extent, Treatment::Forget);
 }
 
-/// The log holds no block of the extent any more: the reply follows when that is durable.
+/// The log has no block of the extent any more: the reply follows when that is durable.
 pub(super) fn on_forgotten(state: &mut State, slot: RequestSlot) {
     if mutant!(SupersedingNotAwaited) {
         state.agenda.push_back(Task::Durable(DurableWaiter::Around(slot)));
@@ -31,7 +32,7 @@ pub(super) fn on_forgotten(state: &mut State, slot: RequestSlot) {
     state.wait_gone(DurableWaiter::Around(slot));
 }
 
-/// What was superseded is forgotten durably, or that cannot be: a restart may find it again or not.
+/// The superseded blocks are durably dropped, or the record failed: then a restart may restore them or not.
 pub(super) fn end_superseding(
     state: &mut State,
     slot: RequestSlot,
@@ -42,15 +43,15 @@ pub(super) fn end_superseding(
     let (now, volume) = (state.now, state.requests.get(slot).volume);
     let found = state.volumes.get_mut(volume);
     if found.draining {
-        // Nothing may be left to write back: the origin's flush ends the drain.
+        // There may be no block left for writeback: the origin's flush ends the drain.
         found.flush.on_write(now);
     }
     lock::unlock(state, slot);
     state.end_pending_with(slot, result);
 }
 
-/// The origin refused a write of an extent, and may have parts of it: what it had from the log there is dirty again, whatever a
-/// flush says.
+/// The origin refused a write of an extent, and may have stored parts: blocks that were written back there are dirty
+/// again, independent of later flushes.
 pub(super) fn keep_refused(state: &mut State, slot: RequestSlot, extent: ByteExtent) {
     let volume = state.requests.get(slot).volume;
     state.volumes.get_mut(volume).flush.let_go(extent);
@@ -79,13 +80,13 @@ mod tests {
     const LENGTH: u64 = 128 << 10;
     const WRITE: Operation = Operation::Write(Durability::Volatile);
 
-    /// The next request of a client that may go to the origin goes there.
+    /// The next request of a client that may use the origin does so.
     fn prefer_origin(scene: &mut Scene) {
         let offload = Offload::new(OriginOffload::Forced);
         scene.engine.state.volumes.get_mut(VolumeId::new(0)).offload = offload;
     }
 
-    /// An extent of which the log has what the origin lacks, durably, and which the next long write passes by.
+    /// An extent with durable dirty blocks in the log, which the next long write bypasses.
     fn dirty() -> Scene {
         let mut scene = Scene::new(Mode::WriteBack);
         scene.write(0, LENGTH).0.unwrap();

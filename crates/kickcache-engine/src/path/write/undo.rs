@@ -1,4 +1,5 @@
-//! A write through the log that the origin refused: what it put into the log is forgotten before the client is told.
+//! A write through the log that the origin refused: its blocks in the log are dropped before the client receives the
+//! error.
 
 use crate::cache::slots::SlotState;
 use crate::ids::{RequestSlot, Ticket};
@@ -8,16 +9,17 @@ use crate::path::write::finish;
 use crate::request::Errno;
 use crate::state::State;
 
-/// The origin refused a write that stands in the log. Its client will be told that it failed: the log must not fill with
-/// such blocks, nor may they come back after a restart. What was dirty before stays, with the new content.
+/// The origin refused a write that is in the log. Its client will receive an error: the log must not fill with such
+/// blocks, and a restart must not restore them. Blocks that were dirty before stay, with the new content.
 pub(super) fn begin_undoing(state: &mut State, slot: RequestSlot, ticket: Ticket) {
     state.requests.get_mut(slot).writing().phase = WritePhase::Undoing { ticket };
     undo(state, slot);
 }
 
-/// Forgets what a refused write put into the log; the client is told when that is durable. The write keeps its place
-/// until then: what is read behind it and cached must not be taken for what it wrote, should the records be lost. While the
-/// journal has no room for them, the copies are the write's as before: nobody reads them, and writeback leaves them alone.
+/// Drops the blocks of a refused write; the client receives the error when that is durable. The write keeps its place
+/// in the origin's queue until then: if the records are lost, a restart may restore the refused data, and reads queued
+/// after it must not have cached other data. While the journal has no space for the records, the copies still belong to
+/// the write: reads do not use them, and writeback skips them.
 pub(super) fn undo(state: &mut State, slot: RequestSlot) {
     if state.device.is_journal_full() {
         state.stall(slot);
@@ -38,7 +40,7 @@ pub(super) fn undo(state: &mut State, slot: RequestSlot) {
     state.wait_gone(DurableWaiter::Around(slot));
 }
 
-/// What a refused write put into the log is forgotten durably, or that cannot be.
+/// The blocks of a refused write are durably dropped, or the record failed.
 pub(super) fn end_undoing(state: &mut State, slot: RequestSlot, ticket: Ticket, result: Result<(), Errno>) {
     state.requests.through_count -= 1;
     finish::end_forgetting(state, slot, ticket, result);
