@@ -1,7 +1,7 @@
-//! A device without data: for replays and benches, where only what the engine decides counts.
+//! A device without data, for replays and benches that measure only the engine's decisions.
 //!
-//! Every block has the checksum zero, and the cache device reads as zeroes wherever it is read, as a blank one does: what
-//! was written to it is not kept.
+//! Every block has the checksum zero, and the cache device always reads as zeroes, as a blank one does: it does not
+//! store writes.
 
 use crate::cache_engine::CacheEngine;
 use crate::device::{Checksums, Completion, Data, DeviceOperation};
@@ -18,7 +18,7 @@ pub fn checksums(count: usize) -> &'static [Checksum] {
     &CHECKSUMS[..count]
 }
 
-/// What comes back when an operation ended well; `None` if the engine waits for no completion of it.
+/// The data of the completion of a successful operation; `None` if the engine expects no completion for it.
 pub fn data_of(operation: &DeviceOperation) -> Option<Data<'static>> {
     let (count, bytes): (usize, &[u8]) = match operation {
         DeviceOperation::Copy { checksums, .. } | DeviceOperation::Zero { checksums, .. } => {
@@ -44,7 +44,7 @@ pub fn data_of(operation: &DeviceOperation) -> Option<Data<'static>> {
     Some(Data { checksums: checksums(count), bytes })
 }
 
-/// Ends everything that an engine submits, at once and well, until it submits no more.
+/// Completes all submissions of an engine at once and with success, until there are no more.
 pub fn run(engine: &mut impl CacheEngine, now: Instant) {
     while let Some(submission) = engine.poll_submission() {
         if let Some(data) = data_of(&submission.operation) {

@@ -1,4 +1,4 @@
-//! The cache device as it is written: the log, the journal, the order of both and how far it is durable; and whether it is in
+//! The cache device as it is written: the log, the journal, the order and durability of both; and whether it is in
 //! service.
 
 use alloc::vec::Vec;
@@ -27,11 +27,12 @@ pub(crate) struct CacheDevice {
     pub(crate) journal: Journal,
     pub(crate) order: Order,
     pub(crate) checkpoint: Option<Checkpoint>,
-    /// Blocks became clean for which the journal had no room, since the last checkpoint began: only another one will say so.
+    /// Blocks became clean without space for their records in the journal, since the last checkpoint began: only the
+    /// next checkpoint records them.
     pub(crate) has_untold_clean: bool,
-    /// Of segments that are full, and whose batches are not all durable.
+    /// Summaries of full segments with batches that are not durable.
     summaries: Vec<Summary>,
-    /// The newest record that says a block is *gone*.
+    /// The number of the newest *gone* record.
     newest_gone: Sequence,
     /// Batches that failed.
     failed_batches: u32,
@@ -61,25 +62,25 @@ impl CacheDevice {
         self.health == CacheHealth::OutOfService
     }
 
-    /// What is known to be durable by now, for what is written next.
+    /// The batches and journal blocks that are known to be durable, for the next structure that is written.
     pub(crate) fn durable(&self) -> Durable {
         let mut journal = self.order.durable_blocks();
         journal.end = journal.end.min(self.journal.kept_end());
         Durable { batches: self.order.durable_range(), journal }
     }
 
-    /// Whether what makes records must wait for a checkpoint.
+    /// Whether operations that create records must wait for a checkpoint.
     pub(crate) fn is_journal_full(&self) -> bool {
         !self.journal.has_room() && !self.is_out_of_service()
     }
 
-    /// Whether a kill would make blocks dirty that are clean, whatever records are written.
+    /// Whether a kill would make clean blocks dirty, because no record or checkpoint lists them as clean.
     pub(crate) fn is_clean_untold(&self) -> bool {
         let is_on_its_way = self.checkpoint.as_ref().is_some_and(|checkpoint| checkpoint.tells_clean);
         (self.has_untold_clean || is_on_its_way) && !self.is_out_of_service()
     }
 
-    /// The checkpoint ends without being one.
+    /// Abandons the checkpoint.
     pub(crate) fn give_up_checkpoint(&mut self) {
         let told = self.checkpoint.take().is_some_and(|checkpoint| checkpoint.tells_clean);
         self.has_untold_clean |= told;
@@ -111,7 +112,7 @@ impl CacheDevice {
         Some(Prepared { purpose: Purpose::Journal { block: write.number, sequences }, operation })
     }
 
-    /// A journal block came back, and the records in it.
+    /// The write of a journal block with its records has ended.
     pub(crate) fn end_records(
         &mut self,
         block: u64,
@@ -123,19 +124,19 @@ impl CacheDevice {
         self.counters.errors += u64::from(result.is_err());
     }
 
-    /// Something was forgotten: the newest number is that of its record, if it has one.
+    /// A block was dropped: the newest number is that of its record, if it has one.
     pub(crate) fn note_gone(&mut self) {
         if !mutant!(GoneNotCounted) {
             self.newest_gone = self.order.newest();
         }
     }
 
-    /// The newest record that says a block is *gone*.
+    /// The number of the newest *gone* record.
     pub(crate) fn newest_gone(&self) -> Sequence {
         self.newest_gone
     }
 
-    /// A batch failed. A checkpoint whose chunks were snapped before takes them anew.
+    /// A batch failed. A checkpoint with earlier chunks takes these again.
     pub(crate) fn note_failed_batch(&mut self) {
         self.counters.errors += 1;
         self.failed_batches += 1;
@@ -149,7 +150,7 @@ impl CacheDevice {
         self.failed_batches
     }
 
-    /// Whether this many batches failed that it is to take nothing new.
+    /// Whether so many batches have failed that the device must not receive new data.
     pub(crate) fn fails_too_often(&self) -> bool {
         self.failed_batches >= CACHE_WRITE_ERRORS_MAX
     }
@@ -159,8 +160,8 @@ impl CacheDevice {
         self.summaries.push(summary);
     }
 
-    /// Takes the summaries of segments whose batches are durable: recovery trusts a summary without looking at the data, so
-    /// that it must not outlive a batch that a power cut took.
+    /// Takes the summaries of segments with durable batches only. Recovery trusts a summary without checking the data,
+    /// so that a summary must not survive a power cut that loses a batch.
     pub(crate) fn take_durable_summaries(&mut self, segments: &Segments) -> Vec<Summary> {
         if self.is_out_of_service() {
             return Vec::new();

@@ -1,4 +1,4 @@
-//! What drives an engine, or something in its place: a daemon's loop, a simulation, a test.
+//! The interface for the user of an engine, or of a substitute: a daemon's loop, a simulation, a test.
 
 use alloc::string::ToString;
 use alloc::vec::Vec;
@@ -16,8 +16,8 @@ use crate::stats::{CacheHealth, GrowthPhase, Record, Status, Wear, WearHistory};
 use crate::time::{Duration, Instant};
 use crate::units::{BlockIndex, BlockKey, Location, VolumeId};
 
-/// The boundary of an engine, as [`Engine`] has it; each method is that of the same name there. What has a default is what
-/// something without a cache answers.
+/// The interface of [`Engine`]; each method corresponds to the engine's method of the same name. The defaults are those
+/// of an engine without a cache.
 pub trait CacheEngine {
     /// See [`Engine::phase`].
     fn phase(&self) -> Phase;
@@ -101,7 +101,7 @@ pub trait CacheEngine {
     fn use_grown(&mut self, _now: Instant) {}
     /// See [`Engine::leave_out`].
     fn leave_out(&mut self, _now: Instant) {}
-    /// Another engine is in the place of this one, which has nothing in flight.
+    /// Another engine replaces this one, which has nothing in flight.
     fn give_way(&mut self, _to: Engine) {}
     /// See [`Engine::pause_caching`].
     fn pause_caching(&mut self, _volume: VolumeId, _until: Instant) {}

@@ -94,7 +94,7 @@ pub enum Checksums {
     Skip,
 }
 
-/// What a device, or the driver's memory, shall do.
+/// An operation of a device, or of the driver's memory.
 ///
 /// Offsets and lengths on devices are multiples of 512 bytes; on the cache device of 4096.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -137,7 +137,7 @@ pub enum DeviceOperation {
         /// Extent on the cache device, in multiples of 4096.
         extent: ByteExtent,
     },
-    /// Makes everything that completed before this submission durable.
+    /// Makes all writes durable that completed before this submission.
     Flush {
         /// On which device.
         device: Device,
@@ -160,14 +160,14 @@ pub enum DeviceOperation {
         /// Durable: as if followed by a flush.
         durability: Durability,
     },
-    /// Remembers durably, and not on the cache device, that the cache device is out of service for ever: its own marks
-    /// could not be written, or not soon enough. An earlier note about the same device is replaced.
+    /// Records durably, on the host and not on the cache device, that the cache device is out of service for ever: its
+    /// own marks could not be written, or not soon enough. An earlier record about the same device is replaced.
     NoteOutOfService {
-        /// Volumes that may have dirty blocks which are on the cache device alone.
+        /// Volumes that may have dirty blocks on the cache device only.
         incomplete: VolumeSet,
     },
-    /// Copies memory at once, in the order of polling. There is a completion only if `checksums` says Compute: it
-    /// carries the checksum of the whole 4096-byte page that the copy touched (`to` is then a pool page).
+    /// Copies memory at once, in the order of polling. There is a completion only if `checksums` is Compute: it carries
+    /// the checksum of the whole 4096-byte page that the copy changed (`to` is then a pool page).
     Copy {
         /// Source.
         from: Memory,
@@ -190,7 +190,7 @@ pub enum DeviceOperation {
 }
 
 impl DeviceOperation {
-    /// The device that works on it, if one does. The host's note stands in for the cache device.
+    /// The device of the operation, if there is one. The host's record counts for the cache device.
     pub fn device(&self) -> Option<Device> {
         match self {
             DeviceOperation::Read { device, .. }
@@ -206,21 +206,21 @@ impl DeviceOperation {
     }
 }
 
-/// Something the driver must do; each is answered by one [`Completion`] (but see [`DeviceOperation::Copy`]).
+/// An operation for the driver; each is answered by one [`Completion`] (but see [`DeviceOperation::Copy`]).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Submission {
-    /// Comes back in the completion.
+    /// Returned in the completion.
     pub id: SubmissionId,
-    /// What to do.
+    /// The operation.
     pub operation: DeviceOperation,
 }
 
 /// How a device failed.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum DeviceError {
-    /// An I/O error (EIO and everything without a better name).
+    /// An I/O error (EIO and all errors without a better name).
     Io,
-    /// The device is gone (ENODEV, ENXIO).
+    /// The device is missing (ENODEV, ENXIO).
     Gone,
     /// No space left (a file-backed device on a full file system).
     NoSpace,
@@ -228,16 +228,16 @@ pub enum DeviceError {
     Unsupported,
 }
 
-/// What a successful completion carries.
+/// The data of a successful completion.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Data<'a> {
-    /// The checksums that were asked for.
+    /// The requested checksums.
     pub checksums: &'a [Checksum],
     /// The bytes of a [`DeviceOperation::ReadMetadata`].
     pub bytes: &'a [u8],
 }
 
-/// The end of a submission: all of it was done, or nothing is known about what was done.
+/// The end of a submission: if it failed, any part may have taken effect.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Completion<'a> {
     /// Which submission.

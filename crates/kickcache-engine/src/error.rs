@@ -4,13 +4,13 @@ use alloc::string::String;
 
 use crate::format::version::FORMAT_VERSION_OLDEST;
 
-/// An error of the engine: a sentence that says what was found, what was expected and what to do.
+/// An error of the engine: a sentence with the condition found, the condition expected, and the remedy.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Error {
     /// The device does not start with a superblock of ours.
     #[error("this is not a kickcache cache device: no valid superblock at offset 0 or 512 KiB ({found})")]
     NoSuperblock {
-        /// What stands there instead.
+        /// The content found instead.
         found: String,
     },
     /// A superblock of another format version.
@@ -27,7 +27,7 @@ pub enum Error {
     /// The superblock is ours but contradicts itself or the device.
     #[error("the superblock cannot be used: {what}")]
     Superblock {
-        /// What is wrong.
+        /// The contradiction.
         what: String,
     },
     /// The device is too small or too large for a cache.
@@ -40,7 +40,7 @@ pub enum Error {
         /// Largest.
         maximum: u64,
     },
-    /// The cache device cannot grow so.
+    /// The cache device cannot grow in this way.
     #[error("the cache device cannot grow: {what}")]
     Growth {
         /// Why.
@@ -51,16 +51,16 @@ pub enum Error {
         "this cache device was replaced by {path}, which has what is cached since, dirty blocks, too; give that one, or bring it back"
     )]
     Replaced {
-        /// Where that one was.
+        /// The path of that device at the time.
         path: String,
     },
-    /// The device is to take over from another one, and is worth nothing yet.
+    /// The device is to take over from another one, and its copy is not complete.
     #[error(
         "this cache device was to replace the one that was at {path} then, and is not complete, so that nothing on it counts; give that one, \
          which has everything"
     )]
     Incomplete {
-        /// Where that one was.
+        /// The path of that device at the time.
         path: String,
     },
     /// A volume's settings are impossible.
@@ -68,7 +68,7 @@ pub enum Error {
     Volume {
         /// Name of the volume.
         name: String,
-        /// What is wrong.
+        /// The error in the settings.
         what: String,
     },
     /// The log could not be read back.
@@ -77,10 +77,10 @@ pub enum Error {
          the device and start again, or go on without it (the same `kickcache serve ...` with --without-cache)"
     )]
     Recovery {
-        /// What failed.
+        /// The operation that failed.
         what: String,
     },
-    /// A part of the log that was durable is not whole.
+    /// A part of the log that was durable is damaged.
     #[error(
         "the log of the cache device is damaged: {what} was whole once and is not any more, so that blocks could come \
          back as they were before"
@@ -89,7 +89,7 @@ pub enum Error {
         /// Which part.
         what: String,
     },
-    /// A part of the log that may say which blocks there are cannot be read, while others can.
+    /// A part of the log that may list blocks is unreadable, while other parts are readable.
     #[error(
         "the cache device cannot read {what}, and what it says is not known, so that blocks could come back as they were \
          before; nothing is changed"

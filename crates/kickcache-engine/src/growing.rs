@@ -9,11 +9,12 @@ use crate::stats::GrowthPhase;
 use crate::time::Instant;
 
 impl Engine {
-    /// Begins to prepare for a cache device that was extended, as `superblock` says, which is not written yet: the host writes it when
-    /// [`Engine::growth`] says that all is prepared, and then tells [`Engine::use_grown`].
+    /// Begins to prepare for a cache device that was extended. `superblock` is the new superblock, which is not written
+    /// yet: the host writes it when [`Engine::growth`] reports that the engine is prepared, and then calls
+    /// [`Engine::use_grown`].
     ///
     /// # Errors
-    /// [`Error::Growth`] if the device is out of service, grows already, or there is no memory.
+    /// [`Error::Growth`] if the device is out of service, grows already, or there is not enough memory.
     ///
     /// # Panics
     /// If the engine does not run, or the superblock is not that of this device with more segments.
@@ -26,7 +27,7 @@ impl Engine {
         Ok(())
     }
 
-    /// How far that is.
+    /// The progress of the growth.
     pub fn growth(&self) -> GrowthPhase {
         match &self.state.growth {
             None => GrowthPhase::None,
@@ -35,10 +36,10 @@ impl Engine {
         }
     }
 
-    /// The superblock that says so is durable, in both copies: the new segments are used from here on.
+    /// The new superblock is durable, in both copies: the engine uses the new segments from here on.
     ///
     /// # Panics
-    /// If nothing is prepared.
+    /// If no growth is prepared.
     pub fn use_grown(&mut self, now: Instant) {
         self.state.now = now;
         self.is_stirred = true;

@@ -1,5 +1,5 @@
-//! The names of what is in flight: places in tables, and tickets. They name nothing above themselves, so that tables may name
-//! each other's entries.
+//! Identifiers of operations in flight: places in tables, and tickets. This module depends on no other table, so that
+//! tables may refer to each other's entries.
 
 /// Number of a request in the table.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

@@ -29,7 +29,7 @@ pub(crate) struct RecordsWrite {
     pub(crate) sequences: Vec<Sequence>,
 }
 
-/// The ring and what gathers for it.
+/// The ring, and the records that gather for it.
 #[derive(Debug)]
 pub(crate) struct Journal {
     uuid: [u8; 16],
@@ -47,7 +47,7 @@ impl Journal {
         Journal { uuid, geometry, gathering: Vec::new(), next, tail, kept_end: next }
     }
 
-    /// Checkpoints may be those of a larger device from here on. What the journal is itself stays as it is.
+    /// Checkpoints may be those of a larger device from here on. The size of the journal stays the same.
     pub(crate) fn grow(&mut self, geometry: Geometry) {
         debug_assert!(geometry.journal() == self.geometry.journal(), "a journal does not grow");
         self.geometry = geometry;
@@ -71,19 +71,19 @@ impl Journal {
         u64::from(chunk_count(&self.geometry))
     }
 
-    /// Whether it is time for a checkpoint.
+    /// Whether a checkpoint is due.
     pub(crate) fn wants_checkpoint(&self) -> bool {
         self.used() > self.geometry.journal_blocks() / 2
     }
 
-    /// Whether work that makes many records may go on: room for two checkpoints and a few blocks stays free.
+    /// Whether work that makes many records may continue: space for two checkpoints and a few blocks stays free.
     pub(crate) fn has_room(&self) -> bool {
         let gathered = self.gathering.len().div_ceil(RECORD_COUNT_MAX) as u64;
         let spare = journal_spare(&self.geometry);
         self.used() + gathered + 2 * self.checkpoint_blocks() + spare < self.geometry.journal_blocks()
     }
 
-    /// Takes the records that have gathered: nobody will write them.
+    /// Removes the records that have gathered: they will not be written.
     pub(crate) fn give_up(&mut self) -> Vec<Record> {
         core::mem::take(&mut self.gathering)
     }
@@ -94,10 +94,10 @@ impl Journal {
         self.gathering.len()
     }
 
-    /// The next block of the records that have gathered.
+    /// The next block with records that have gathered.
     ///
     /// # Panics
-    /// J-1: if the ring is full; [`Journal::has_room`] is asked long before.
+    /// J-1: if the ring is full; callers check [`Journal::has_room`] long before.
     pub(crate) fn take_records(&mut self, durable: Durable) -> RecordsWrite {
         let count = self.gathering.len().min(RECORD_COUNT_MAX);
         let records: Vec<Record> = self.gathering.drain(..count).collect();
@@ -122,7 +122,7 @@ impl Journal {
         JournalWrite { number, offset, bytes: block.encode() }
     }
 
-    /// Leaves out numbers of blocks until it is full.
+    /// Skips numbers of blocks until it is full.
     #[cfg(test)]
     pub(crate) fn fill(&mut self) {
         while self.has_room() {
@@ -135,8 +135,8 @@ impl Journal {
         self.tail..self.next
     }
 
-    /// No later life writes blocks of a lower number than this: it goes on behind the newest block of records, or of a
-    /// finished checkpoint.
+    /// Later lives write no blocks with a lower number than this: they continue after the newest block of records, or
+    /// of a finished checkpoint.
     pub(crate) fn kept_end(&self) -> u64 {
         self.kept_end
     }

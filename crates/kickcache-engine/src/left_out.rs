@@ -1,12 +1,12 @@
-//! A cache device is left out while its volumes are served: whoever drives the engine drains them, has it taken out of service, and
-//! has another engine in its place once [`Engine::record`] says where that is on record.
+//! A cache device is left out while its volumes are served: the host drains the volumes, calls [`Engine::leave_out`],
+//! and replaces the engine once [`Engine::record`] returns a place of the record.
 
 use crate::engine::Engine;
 use crate::time::Instant;
 
 impl Engine {
-    /// Takes the cache device out of service by order, as if it had failed too often: that is put on record before anything goes past
-    /// it that its log does not know of. What is dirty there is written back as far as it can be read.
+    /// Puts the cache device out of service by order, as if it had failed too often: the record is made before any
+    /// write bypasses the device without a trace in its log. Dirty blocks are written back as far as they are readable.
     pub fn leave_out(&mut self, now: Instant) {
         self.state.now = now;
         self.is_stirred = true;

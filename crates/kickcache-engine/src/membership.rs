@@ -1,8 +1,8 @@
-//! Volumes that come and go while the others are served.
+//! Volumes that are added and removed while others are served.
 //!
-//! A volume goes in steps: when nothing of it is in flight ([`Engine::is_idle`]) its blocks are forgotten
-//! ([`Engine::forget_some`]), and that is made durable ([`Engine::seal_forgotten`], [`Engine::is_forgotten`]): only then its number may
-//! be another volume's ([`Engine::remove_volume`]).
+//! A volume is removed in steps: when it has no operation in flight ([`Engine::is_idle`]) its blocks are dropped
+//! ([`Engine::forget_some`]), and that is made durable ([`Engine::seal_forgotten`], [`Engine::is_forgotten`]). Only
+//! then may its number be reused for another volume ([`Engine::remove_volume`]).
 
 use crate::cache::slots::SlotState;
 use crate::config::VolumeSettings;
@@ -15,13 +15,13 @@ use crate::time::Instant;
 use crate::units::{Location, VolumeId};
 use crate::volume::Volume;
 
-/// Slots that one step looks at, and blocks that it forgets at most: well below a millisecond.
+/// Most slots that one step examines, and most blocks that it drops: well below a millisecond.
 const SLOTS_MAX: u32 = 1 << 16;
 const BLOCKS_MAX: u32 = 1 << 9;
 
 impl Engine {
-    /// From here on a volume is served that has `size` bytes. What the cache device holds of it counts: whoever adds it has made
-    /// sure of its origin.
+    /// From here on a volume of `size` bytes is served. Its blocks on the cache device count: the caller has verified
+    /// the origin.
     ///
     /// # Panics
     /// If it is served already, or the settings are impossible.
@@ -34,12 +34,12 @@ impl Engine {
         self.state.pool.set_volumes(self.state.volumes.known());
     }
 
-    /// Blocks of a volume that its origin may lack, or has not flushed; also if the volume is not served.
+    /// Blocks of a volume that are dirty or unflushed; also if the volume is not served.
     pub fn not_clean_blocks(&self, volume: VolumeId) -> u64 {
         self.state.cache.volume(volume).not_clean()
     }
 
-    /// Whether nothing of a volume is in flight.
+    /// Whether a volume has no operation in flight.
     pub fn has_ended(&self, volume: VolumeId) -> bool {
         let state = &self.state;
         let found = state.volumes.get(volume);
@@ -47,21 +47,21 @@ impl Engine {
         is_quiet && state.writebacks.count_for(volume) == 0 && !found.flush.is_in_flight()
     }
 
-    /// Whether nothing of a volume is in flight and its origin has flushed all that it was given. What it has on the cache device
-    /// may be dirty all the same.
+    /// Whether a volume has no operation in flight and its origin has flushed all its writes. The volume may still have
+    /// dirty blocks on the cache device.
     pub fn is_idle(&self, volume: VolumeId) -> bool {
         self.has_ended(volume) && !self.state.volumes.get(volume).flush.is_unsettled()
     }
 
-    /// Has the origin of a volume flushed soon, so that it is idle.
+    /// Requests an early flush of the origin of a volume, so that the volume becomes idle.
     pub fn flush_soon(&mut self, now: Instant, volume: VolumeId) {
         self.state.now = now;
         self.is_stirred = true;
         self.state.volumes.get_mut(volume).flush.want();
     }
 
-    /// Forgets blocks of a volume that is idle, **dirty ones too**, a step at a time from a place of the cache device on; gives
-    /// the place where the next step begins, which is the first one again when the device is through. Done when
+    /// Drops blocks of an idle volume, **dirty ones too**, one step at a time from a place of the cache device on;
+    /// returns the place of the next step, which is the first place again after the end of the device. Done when
     /// [`Engine::cached_blocks`] is 0.
     pub fn forget_some(&mut self, now: Instant, volume: VolumeId, from: Location) -> Location {
         self.state.now = now;
@@ -106,7 +106,7 @@ impl Engine {
         self.state.agenda.push_back(Task::Barrier(DurableWaiter::Forgotten(volume)));
     }
 
-    /// Whether it is durable that a volume has no blocks, or never will be, as the cache device is out of service.
+    /// Whether it is durable that a volume has no blocks, or never will be, because the cache device is out of service.
     pub fn is_forgotten(&self, volume: VolumeId) -> bool {
         self.state.volumes.get(volume).is_forgotten
     }
@@ -114,7 +114,7 @@ impl Engine {
     /// From here on a volume is neither served nor known.
     ///
     /// # Panics
-    /// If something of it is left.
+    /// If it has blocks left.
     pub fn remove_volume(&mut self, volume: VolumeId) {
         assert!(self.has_ended(volume) && self.is_forgotten(volume), "nothing of the volume is left");
         assert_eq!(self.cached_blocks(volume), 0, "nothing of the volume is left");
@@ -133,7 +133,7 @@ mod tests {
     const VOLUME: VolumeId = VolumeId::new(0);
     const OTHER: VolumeId = VolumeId::new(1);
 
-    /// Lets the volume go, dirty or not.
+    /// Removes the volume, dirty or not.
     fn let_go(scene: &mut Scene) {
         scene.engine.flush_soon(scene.now, VOLUME);
         scene.run();

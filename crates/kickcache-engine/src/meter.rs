@@ -1,4 +1,4 @@
-//! What the policy that offloads work to an origin is told, and asked.
+//! Measurements for the policy that offloads work to an origin, and its decisions.
 
 use crate::ids::RequestSlot;
 use crate::inflight::writing::{Metered, Route, WriteData};
@@ -10,7 +10,7 @@ use crate::stats::VolumeCounters;
 use crate::time::Instant;
 use crate::units::{BLOCK_SIZE, ByteExtent, VolumeId};
 
-/// Shorter writes share batches in the log, which no device takes sooner.
+/// Shorter writes share batches in the log, which no device completes sooner.
 const LONG_WRITE: u64 = 64 << 10;
 
 impl State {
@@ -18,30 +18,30 @@ impl State {
         Clock { now: self.now, device: self.device_time }
     }
 
-    /// Whether the origin is to serve a hit of this many bytes.
+    /// Whether the origin should serve a hit of this many bytes.
     pub(crate) fn is_offloaded(&self, volume: VolumeId, bytes: u64) -> bool {
         self.volumes.get(volume).offload.choose(self.now, Kind::Read, bytes) == ServedBy::Origin
     }
 
-    /// Whether a long write is done sooner at the origin than in the log.
+    /// Whether the origin completes a long write sooner than the log.
     pub(crate) fn is_origin_sooner(&self, volume: VolumeId, bytes: u64) -> bool {
         bytes >= LONG_WRITE
             && self.volumes.get(volume).offload.choose(self.now, Kind::Write, bytes) == ServedBy::Origin
     }
 
-    /// Whether the cache device is to take nothing that a read of this many bytes missed.
+    /// Whether the cache device is so busy that misses of this many bytes should not be filled.
     pub(crate) fn is_cache_behind(&self, volume: VolumeId, bytes: u64) -> bool {
         self.volumes.get(volume).offload.is_cache_behind(self.now, bytes)
     }
 
-    /// The cache device begins to read blocks; gives when that is, by its own time.
+    /// The cache device begins to read blocks; returns the time, by its own clock.
     pub(crate) fn begin_metered_hit(&mut self, volume: VolumeId, count: u32) -> Instant {
         let clock = self.clock();
         self.volumes.get_mut(volume).offload.begin(clock, u64::from(count) * BLOCK_SIZE);
         clock.device
     }
 
-    /// It has.
+    /// The read has ended.
     #[inline]
     pub(crate) fn end_metered_hit(&mut self, volume: VolumeId, begun: Instant, count: u32) {
         let clock = self.clock();
@@ -51,13 +51,13 @@ impl State {
         }
     }
 
-    /// The origin is asked for an extent; its end is told by [`State::end_metered_read`].
+    /// The origin begins to read an extent; the caller reports the end with [`State::end_metered_read`].
     pub(crate) fn begin_metered_read(&mut self, volume: VolumeId, extent: ByteExtent) {
         let now = self.now;
         self.volumes.get_mut(volume).offload.begin_origin_read(now, extent);
     }
 
-    /// It answered.
+    /// The read has ended.
     pub(crate) fn end_metered_read(&mut self, volume: VolumeId, extent: ByteExtent) {
         let now = self.now;
         self.volumes.get_mut(volume).offload.origin.end_read(now, extent);
@@ -69,25 +69,25 @@ impl State {
         self.volumes.get_mut(volume).offload.begin_writeback_read(clock, count as u64 * BLOCK_SIZE);
     }
 
-    /// It has.
+    /// The read has ended.
     pub(crate) fn end_metered_writeback_read(&mut self, volume: VolumeId, count: usize) {
         let clock = self.clock();
         self.volumes.get_mut(volume).offload.end_writeback_read(clock, count as u64 * BLOCK_SIZE);
     }
 
-    /// The origin is given a writeback.
+    /// The origin begins a writeback.
     pub(crate) fn begin_metered_writeback(&mut self, volume: VolumeId, bytes: u64) {
         let now = self.now;
         self.volumes.get_mut(volume).offload.origin.begin_writeback(now, bytes);
     }
 
-    /// It answered.
+    /// The writeback has ended.
     pub(crate) fn end_metered_writeback(&mut self, volume: VolumeId, bytes: u64) {
         let now = self.now;
         self.volumes.get_mut(volume).offload.origin.end_writeback(now, bytes);
     }
 
-    /// A write sets out on its route.
+    /// A write begins on its route.
     pub(crate) fn meter_write(&mut self, slot: RequestSlot, route: Route) {
         let clock = self.clock();
         let pending = self.requests.get_mut(slot);
@@ -110,7 +110,7 @@ impl State {
         }
     }
 
-    /// A write has come to the end of its route, or begins again.
+    /// A write has ended on its route, or begins again.
     pub(crate) fn end_metered(&mut self, slot: RequestSlot) {
         let clock = self.clock();
         let pending = self.requests.get_mut(slot);
@@ -130,7 +130,7 @@ impl State {
     }
 }
 
-/// What a volume's clients asked for so far.
+/// The total of the requests of a volume's clients so far.
 const fn served(counters: &VolumeCounters) -> Served {
     let requests = counters.reads + counters.writes;
     Served { requests, work: work_of(requests, counters.read_bytes + counters.write_bytes), by_cache: 0 }

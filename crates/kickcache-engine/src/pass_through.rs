@@ -1,5 +1,5 @@
-//! Something in the place of an engine that has no cache: every request is one submission to the origin of its volume, and is
-//! answered when that ends. For tests of what drives engines.
+//! A replacement for an engine, without a cache: every request is one submission to the origin of its volume, and is
+//! answered when that ends. For tests of drivers of engines.
 
 use alloc::collections::{BTreeMap, VecDeque};
 
@@ -22,19 +22,19 @@ pub struct PassThrough {
 }
 
 impl PassThrough {
-    /// Nothing is in flight.
+    /// An engine without requests in flight.
     pub fn new() -> PassThrough {
         PassThrough::default()
     }
 
-    /// Hands over an operation whose end is that of a request.
+    /// Submits an operation; its end is the end of the request.
     pub fn submit(&mut self, request: RequestId, operation: DeviceOperation) {
         self.last += 1;
         self.in_flight.insert(self.last, request);
         self.outbox.push_back(Submission { id: SubmissionId::from_u64(self.last), operation });
     }
 
-    /// Hands over an operation in memory that has no completion.
+    /// Submits a memory operation without a completion.
     pub fn submit_memory(&mut self, operation: DeviceOperation) {
         self.outbox.push_back(Submission { id: SubmissionId::from_u64(u64::MAX), operation });
     }
@@ -45,7 +45,7 @@ impl PassThrough {
     }
 }
 
-/// What the origin is asked for a request; `None` if there is nothing to ask.
+/// The origin operation of a request; `None` if none is needed.
 pub fn operation_of(request: &Request<'_>) -> Option<DeviceOperation> {
     let (device, extent) = (Device::Origin(request.volume), request.extent);
     let pieces = || {

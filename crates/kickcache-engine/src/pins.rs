@@ -1,5 +1,5 @@
-//! Segments are pinned while something refers to what stands in them (I-4): reads, writebacks, and copies that were
-//! superseded by one that has not landed. Should that one be lost, the older copy is the block again.
+//! Pins segments while an operation refers to their blocks (I-4): reads, writebacks, and superseded copies while the
+//! superseding one has not landed. If that one is lost, the older copy becomes the current one again.
 
 use crate::cache::segments::SegmentState;
 use crate::ids::BatchSlot;
@@ -26,24 +26,24 @@ impl State {
         }
     }
 
-    /// A block that the origin holds waits for the origin's flush.
+    /// A block that the origin has waits for the origin's flush.
     pub(crate) fn await_flush(&mut self, key: BlockKey, location: Location) {
         let (now, copy) = (self.now, self.cache.copy_at(key, location));
         self.volumes.get_mut(key.volume()).flush.add(copy, now);
     }
 
-    /// A place, if what stands there must stay until what supersedes it landed.
+    /// Returns the location if the copy there must stay until the superseding one has landed.
     pub(crate) fn older_copy(&self, found: Option<Location>) -> Option<Location> {
         found.filter(|location| self.cache.slots().state(*location).is_not_clean())
     }
 
-    /// The copies that a batch superseded need no pin any more: it landed, or others have them pinned.
+    /// The copies that a batch superseded need no pin any more: the batch landed, or other batches have pinned them.
     pub(crate) fn release_older(&mut self, batch: &Batch) {
         batch.entries.iter().filter_map(|entry| entry.older).for_each(|older| self.unpin(older));
     }
 
-    /// A superseded copy was lost before it landed: what superseded it holds the one before, if there is one. Gives the
-    /// batch that must land in the place of the lost one.
+    /// A superseded copy was lost before it landed: the superseding one inherits the copy before it, if there is one.
+    /// Returns the batch that must land instead of the lost one.
     pub(crate) fn pass_on_older(&mut self, lost: Location, older: Option<Location>) -> Option<BatchSlot> {
         let heir = self.device.log.pass_on(lost, older)?;
         older.into_iter().for_each(|older| self.pin(older));
@@ -51,8 +51,8 @@ impl State {
         Some(heir)
     }
 
-    /// A dirty block was forgotten, and a restart may find it again or not: until then nobody may read what the origin
-    /// has in its place.
+    /// A dirty block was dropped, and the record failed, so that a restart may restore it or not: until then reads must
+    /// not return the older data of the origin.
     pub(crate) fn bring_back(&mut self, key: BlockKey, location: Location) {
         if self.cache.find(key).is_none() {
             self.cache.restore(key, location);
@@ -60,12 +60,12 @@ impl State {
         }
     }
 
-    /// The newest copy of a block is lost, and the one before is the block again.
+    /// The newest copy of a block is lost, and the previous one becomes the current one again.
     pub(crate) fn revive(&mut self, key: BlockKey, older: Location) {
         self.cache.revive(key, older);
         self.cache.enter_sweep(older);
         if self.requests.written_through(&self.cache, self.cache.copy_at(key, older)).is_none() {
-            // Whoever put it there is done with it, and would not give it back to writeback.
+            // The write that stored it has ended, and would not remove it from the sweep.
             self.cache.leave_sweep(older);
         }
         let segment = self.cache.segment_of(older);

@@ -1,10 +1,10 @@
-//! Caps on bytes and requests a second, and how much of them is used.
+//! Caps on bytes and requests a second, and their use.
 
 use core::num::NonZeroU64;
 
 use crate::time::{Duration, Instant};
 
-/// This many a second at most; `None` is no cap.
+/// At most this many a second; `None` is no cap.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct RateCap {
     /// Bytes a second.
@@ -14,13 +14,13 @@ pub struct RateCap {
 }
 
 impl RateCap {
-    /// Whether nothing is capped.
+    /// Whether no cap is set.
     pub const fn is_off(&self) -> bool {
         self.bytes.is_none() && self.requests.is_none()
     }
 }
 
-/// What of a cap is used: a token bucket, kept as the time at which all that was taken is paid for.
+/// The used part of a cap: a token bucket, stored as the time at which the used tokens are paid for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct RateUse {
     bytes_paid: Instant,
@@ -28,13 +28,14 @@ pub struct RateUse {
 }
 
 impl RateUse {
-    /// From when on more may be taken; a full bucket holds `burst`.
+    /// When more may be used; a full bucket has `burst`.
     pub fn ready_at(&self, burst: Duration) -> Instant {
         let paid = self.bytes_paid.max(self.requests_paid);
         Instant::from_nanos(paid.as_nanos().saturating_sub(burst.as_nanos()))
     }
 
-    /// Takes a request of this many bytes, which may be more than a full bucket: what follows waits for it.
+    /// Uses tokens for a request of this many bytes, which may be more than a full bucket: later requests wait for
+    /// them.
     pub fn take(&mut self, now: Instant, cap: &RateCap, bytes: u64) {
         if let Some(rate) = cap.bytes {
             self.bytes_paid = self.bytes_paid.max(now).plus(price(bytes, rate));
@@ -45,7 +46,7 @@ impl RateUse {
     }
 }
 
-/// How long a rate takes for so much.
+/// The time that a rate needs for this amount.
 fn price(count: u64, rate: NonZeroU64) -> Duration {
     let nanos = u128::from(count) * 1_000_000_000 / u128::from(rate.get());
     Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
@@ -61,7 +62,8 @@ mod tests {
         RateCap { bytes: NonZeroU64::new(bytes), requests: NonZeroU64::new(requests) }
     }
 
-    /// How many requests of a length pass in this many milliseconds from a time on, asked for every one of them.
+    /// The number of requests of a length that pass within this many milliseconds from a time on, if the bucket is
+    /// checked every millisecond.
     fn passed(used: &mut RateUse, from: u64, millis: u64, length: u64, cap: &RateCap) -> u64 {
         let mut count = 0;
         for now in (from..from + millis).map(|at| Instant::from_nanos(at * 1_000_000)) {

@@ -1,4 +1,5 @@
-//! What becomes of a block that a write through the log put there if the origin refuses that: it is forgotten, unless somebody has read it.
+//! Decides whether a block of a write through the log stays if the origin refuses the write: it is dropped, unless a
+//! client has read it.
 
 use crate::ids::Ticket;
 use crate::inflight::blocks::block_extent;
@@ -7,13 +8,13 @@ use crate::state::State;
 use crate::time::Duration;
 use crate::units::{BlockKey, Location};
 
-/// For so long after a refused write nothing is kept because it was read: an origin may refuse some writes and take others.
+/// After a refused write, reads do not keep blocks for this time: an origin may refuse some writes and accept others.
 const REFUSAL_REST: Duration = Duration::from_millis(1_000);
 
 impl State {
-    /// Whether nobody may read a block that stands in the log: a write through the log put it there, it is forgotten if the origin
-    /// refuses that, and it cannot be kept then. Who wants it asks the origin, behind that write: it must not see what may never
-    /// have been.
+    /// Whether reads must not use a block in the log: a write through the log stored it, it is dropped if the origin
+    /// refuses the write, and it cannot be kept in that case. Such a read uses the origin, queued after the write: it
+    /// must not return data of a write that may fail.
     #[inline]
     pub(crate) fn may_vanish(&self, key: BlockKey, location: Location) -> bool {
         self.requests.through_count > 0 && self.must_vanish(key, location) && !mutant!(RefusedRead)
@@ -29,22 +30,22 @@ impl State {
             == Some(IfRefused::Forgotten)
     }
 
-    /// Whether what writes through the log put there of a block may stay if the origin refuses them. Not if a read waits behind them,
-    /// which would get what was there before; nor if the origin refused one a moment ago: the log must not fill with what it does
-    /// not take.
+    /// Whether the data of writes through the log may stay in a block if the origin refuses them. It may not if a read
+    /// is queued after them, because this read would return the earlier data; nor if the origin refused a write a
+    /// moment ago, because the log must not fill with blocks that the origin does not accept.
     fn can_be_kept(&self, key: BlockKey) -> bool {
         let refused_at = self.volumes.get(key.volume()).refused_at;
         refused_at.is_none_or(|at| self.now.since(at) >= REFUSAL_REST)
             && !self.requests.is_any_through(key, self.is_read_behind(key))
     }
 
-    /// Whether a read of the block waits behind a place at the origin.
+    /// Whether a read of the block is queued after a place at the origin.
     fn is_read_behind(&self, key: BlockKey) -> impl Fn(Ticket) -> bool + use<> {
         let last = self.volumes.get(key.volume()).queue.last_read(block_extent(key.block()));
         move |ticket| last.is_some_and(|read| read > ticket)
     }
 
-    /// A client reads a block that stands in the log: from here on it stays there, whatever the origin makes of its write.
+    /// A client reads a block in the log: from here on it stays there, even if the origin refuses its write.
     #[inline]
     pub(crate) fn keep_what_is_read(&mut self, key: BlockKey, location: Location) {
         if self.requests.through_count > 0 && !mutant!(RefusedRead) {
@@ -59,7 +60,7 @@ impl State {
         }
     }
 
-    /// The origin took a write of a block that later ones put into the log once more, or a client reads it.
+    /// The origin executed a write of a block that later writes have stored in the log again, or a client reads it.
     pub(crate) fn keep_if_refused(&mut self, key: BlockKey) {
         let is_read_behind = self.is_read_behind(key);
         self.requests.keep_if_refused(key, is_read_behind);

@@ -28,16 +28,16 @@ pub enum Durability {
     Durable,
 }
 
-/// Whether the device may give the space of zeroed data back.
+/// Whether the device may release the space of zeroed data.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Unmap {
-    /// A hole is welcome.
+    /// A hole is allowed.
     Allow,
     /// The space stays allocated (NBD's NO_HOLE).
     Forbid,
 }
 
-/// What a request wants.
+/// The operation of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Operation {
     /// Fill the request's memory from the volume.
@@ -55,7 +55,7 @@ pub enum Operation {
         /// As for a write.
         durability: Durability,
     },
-    /// Bring the extent into the cache; no payload (NBD's CACHE).
+    /// Fill the extent into the cache; no payload (NBD's CACHE).
     Promote,
 }
 
@@ -73,12 +73,12 @@ pub struct Request<'a> {
     pub operation: Operation,
     /// Where on the volume.
     pub extent: ByteExtent,
-    /// For a write: the checksum of each whole block of the volume that the extent covers, in order. Empty for
-    /// everything else.
+    /// For a write: the checksum of each whole block of the volume that the extent covers, in order. Empty for other
+    /// operations.
     pub checksums: &'a [Checksum],
 }
 
-/// Errors a guest can see: an errno and nothing else.
+/// Errors that a guest can see: an errno only.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Errno {
     /// The device failed, or dirty data is damaged.
@@ -91,7 +91,7 @@ pub enum Errno {
     NotSupported,
     /// A write to a read-only volume.
     NotPermitted,
-    /// The server is going down.
+    /// The server is stopping.
     Shutdown,
 }
 
@@ -102,15 +102,15 @@ pub struct Reply {
     pub id: RequestId,
     /// How it ended; for a read, success means that the request's memory holds the data.
     pub result: Result<(), Errno>,
-    /// For a read, who had the data.
+    /// For a read, the device that had the data.
     pub read_from: ReadFrom,
 }
 
-/// Who had the data of a read.
+/// The device that had the data of a read.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum ReadFrom {
-    /// The cache had all of it.
+    /// The cache had all of the data.
     Cache,
-    /// The origin was asked for a part of it at least, whether or not that part is cached.
+    /// At least a part was read from the origin, whether or not this part is cached.
     Origin,
 }

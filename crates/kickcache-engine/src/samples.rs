@@ -1,4 +1,5 @@
-//! A few clean blocks with their checksums, by which an origin is recognised: it holds the same, durably (I-3).
+//! A few clean blocks with their checksums, by which the daemon recognises an origin: the origin has the same data,
+//! durably (I-3).
 
 use alloc::vec::Vec;
 
@@ -6,26 +7,26 @@ use crate::cache::slots::SlotState;
 use crate::engine::Engine;
 use crate::units::{BlockIndex, BlockKey, Checksum, Location, SegmentIndex, VolumeId};
 
-/// Slots that one call looks at: a few milliseconds.
+/// Slots that one call examines: a few milliseconds.
 const SLOTS_MAX: u64 = 1 << 20;
 
-/// A block that the origin holds as the cache does.
+/// A block with the same data on the origin and in the cache.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Sample {
-    /// Which one.
+    /// The block.
     pub block: BlockIndex,
     /// CRC32C of its data.
     pub checksum: Checksum,
 }
 
 impl Engine {
-    /// Some clean blocks of a volume, `count` at most: for half of them those that the origin was given last, which an older state
-    /// of it lacks; then some from all over the cache device. Fewer if there are not that many, or they are rare among those of
-    /// other volumes. They hold until the origin gets a write that is submitted later.
+    /// Some clean blocks of a volume, `count` at most. Half are blocks that the origin has stored last, which an older
+    /// state of it lacks; the others are from all over the cache device. Fewer if there are not that many, or they are
+    /// rare among those of other volumes. They are valid until the origin receives a write that is submitted later.
     pub fn clean_samples(&self, volume: VolumeId, count: u32) -> Vec<Sample> {
         let state = &self.state;
         if state.device.is_out_of_service() || count == 0 {
-            // Writes go past it then, and leave clean copies standing.
+            // Writes bypass it then, and outdated clean copies remain.
             return Vec::new();
         }
         let mut samples = self.last_given(volume, count / 2);
@@ -37,7 +38,7 @@ impl Engine {
         samples
     }
 
-    /// Clean ones among the blocks that the origin was given last and has durably.
+    /// Clean blocks among the blocks that the origin has stored last and durably.
     fn last_given(&self, volume: VolumeId, count: u32) -> Vec<Sample> {
         let state = &self.state;
         let Some(found) = state.volumes.find(volume) else { return Vec::new() };
@@ -137,7 +138,7 @@ mod tests {
         assert!(!blocks(&scene, 16).contains(&400), "the origin lacks it now");
     }
 
-    /// What an origin acknowledged as durable needs no flush to count.
+    /// A write that an origin acknowledged as durable needs no flush to count.
     #[test]
     fn write_around_samples_written_and_read_origin_blocks() {
         let mut scene = Scene::with_origin(OriginKind::Remote, Mode::WriteAround);

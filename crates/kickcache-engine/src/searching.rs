@@ -17,9 +17,9 @@ use crate::task::Task;
 use crate::time::Instant;
 use crate::units::{BlockKey, ByteExtent, Location, VolumeId};
 
-/// Locations of the cache devices on which tests look at every slot when a search ends.
+/// Locations of the cache devices on which tests examine every slot when a search ends.
 const CHECKED_MAX: u32 = 1 << 15;
-/// Steps that it takes to forget a block.
+/// Steps that dropping a block counts as.
 const FORGET_STEPS: u32 = 32;
 
 impl State {
@@ -36,7 +36,8 @@ impl State {
         self.go_on_searching();
     }
 
-    /// Goes on with the searches until they ended or a slice of work is done. While the journal has no room they wait.
+    /// Continues the searches until they have ended or a slice of work is done. While the journal has no space they
+    /// wait.
     pub(crate) fn go_on_searching(&mut self) {
         self.searching.begin_slice(self.now);
         while self.searching.left > 0
@@ -50,7 +51,7 @@ impl State {
         }
     }
 
-    /// Goes on with the searches in a volume.
+    /// Continues the searches in a volume.
     fn search_in(&mut self, volume: VolumeId) {
         while !self.device.is_journal_full() {
             match self.cache.search(volume, &mut self.searching.left) {
@@ -91,8 +92,8 @@ impl State {
         }
     }
 
-    /// F-1: no block is left that the search was for. Writeback that ended during a search for unflushed blocks may have left some: the
-    /// origin has them after the refused write.
+    /// F-1: the search has left no block. If writeback ended during a search for unflushed blocks, it may have left
+    /// some: the origin stored these after the refused write.
     fn check_searched(&self, Search { volume, extent, treatment, written_back, .. }: Search) {
         let is_written_back = self.volumes.get(volume).counters.writeback_blocks > written_back;
         if treatment == Treatment::MakeDirty && is_written_back {
@@ -103,7 +104,8 @@ impl State {
         assert_eq!(left, None, "F-1: a block was not found");
     }
 
-    /// Forgets a block for a request. A copy that is not clean stays pinned until that is durable, as it may come back.
+    /// Drops a block for a request. A copy that is not clean stays pinned until the record is durable, because it may
+    /// be restored.
     pub(crate) fn forget_for(&mut self, slot: RequestSlot, key: BlockKey, location: Location) {
         if self.cache.slots().state(location).is_not_clean() {
             self.pin(location);
@@ -112,7 +114,7 @@ impl State {
         self.forget(key);
     }
 
-    /// The blocks that a request has forgotten are gone durably, or come back if the record failed.
+    /// The blocks that a request dropped are durably dropped, or are restored if the record failed.
     pub(crate) fn end_forgotten(&mut self, slot: RequestSlot, result: Result<(), Errno>) {
         let forgotten: Vec<Location> = core::mem::take(&mut self.requests.get_mut(slot).forgotten);
         for location in forgotten {

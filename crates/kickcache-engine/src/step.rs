@@ -1,6 +1,6 @@
-//! A step of something that is done in many.
+//! The result of one step of a long operation.
 
-/// Whether there is more to do.
+/// Whether more steps are needed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Step {
     More,

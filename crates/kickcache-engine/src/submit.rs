@@ -1,4 +1,4 @@
-//! Submissions leave through here, and are counted.
+//! All submissions are made here, and counted.
 
 use crate::device::{Checksums, Device, DeviceOperation, Piece, Pieces};
 use crate::inflight::pulse::PulseId;
@@ -12,7 +12,8 @@ impl State {
         self.submissions.add(self.now, PulseId::of(operation.device()), purpose, operation);
     }
 
-    /// The same for a read of cached blocks of this many bytes: the way of each hit, on which nothing is asked that is known.
+    /// The same for a read of cached blocks of this many bytes. Each hit uses it, so it skips checks with a known
+    /// result.
     #[inline]
     pub(crate) fn submit_hit(&mut self, purpose: Purpose, offset: u64, memory: Piece) {
         self.count_read(Device::Cache, u64::from(memory.length));
@@ -72,7 +73,7 @@ impl State {
         }
     }
 
-    /// Does something to the driver's memory at once; nobody waits for it.
+    /// Executes an operation on the driver's memory at once, without a completion.
     pub(crate) fn submit_memory(&mut self, operation: DeviceOperation) {
         // Without checksums there is no completion.
         self.submissions.add_unanswered(operation);

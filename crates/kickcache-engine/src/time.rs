@@ -1,4 +1,4 @@
-//! Points in time and spans, both in nanoseconds; where zero lies is the driver's choice.
+//! Points in time and spans, both in nanoseconds; the driver chooses the zero.
 
 /// A point in time, in nanoseconds since the driver's own zero.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]

@@ -1,6 +1,7 @@
-//! What tools ask of an engine that serves nobody: every block with its place, and forgetting some of them.
+//! The interface of offline tools to an engine that serves no client: every block with its place, and functions that
+//! drop some blocks.
 //!
-//! Nothing here is for serving: it walks whole tables.
+//! These functions walk whole tables, so a server must not use them.
 
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -14,25 +15,25 @@ use crate::queue::Queue;
 use crate::task::Task;
 use crate::units::{BlockIndex, BlockKey, Checksum, Generation, Location, SegmentIndex, VolumeId};
 
-/// A block that the cache holds.
+/// A cached block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CachedBlock {
-    /// Where it stands on the cache device.
+    /// Its location on the cache device.
     pub location: Location,
-    /// Whose it is.
+    /// Its volume.
     pub volume: VolumeId,
-    /// Which one.
+    /// Its number.
     pub block: BlockIndex,
     /// CRC32C of its data.
     pub checksum: Checksum,
-    /// Whether the origin may not have it.
+    /// Whether the origin may have older data.
     pub is_dirty: bool,
 }
 
-/// A segment as the cache metadata tells it.
+/// A segment in the cache metadata.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SegmentStatus {
-    /// What it is used for.
+    /// Its use.
     pub usage: SegmentUsage,
     /// How often it was opened.
     pub generation: Generation,
@@ -42,10 +43,10 @@ pub struct SegmentStatus {
     pub live_blocks: u32,
 }
 
-/// What a segment is used for.
+/// The use of a segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SegmentUsage {
-    /// Nothing in it counts.
+    /// Its content does not count.
     Free,
     /// It holds blocks, or will.
     InUse,
@@ -56,18 +57,18 @@ pub enum SegmentUsage {
 /// How an attempt to demote a block ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Demotion {
-    /// The cache has forgotten it; the record is on its way.
+    /// The cache has dropped it; the record is not durable yet.
     Done,
     /// It is not cached.
     Absent,
     /// It is dirty and stays.
     Dirty,
-    /// The journal has no room for the record yet: let the engine work, then try again.
+    /// The journal has no space for the record yet: let the engine work, then try again.
     Wait,
 }
 
 impl Engine {
-    /// A segment as the cache metadata tells it.
+    /// A segment in the cache metadata.
     pub fn segment_status(&self, segment: SegmentIndex) -> SegmentStatus {
         let found = self.state.cache.segments().get(segment);
         let usage = match found.state {
@@ -83,7 +84,7 @@ impl Engine {
         SegmentStatus { usage, generation: found.generation, queue: found.queue, live_blocks: found.live }
     }
 
-    /// The blocks that the cache holds in a segment, in order of location.
+    /// The cached blocks of a segment, in order of location.
     pub fn blocks_in(&self, segment: SegmentIndex) -> impl Iterator<Item = CachedBlock> {
         let slots = self.state.cache.slots();
         self.state.cache.live_in(segment).map(move |location| {
@@ -98,7 +99,7 @@ impl Engine {
         })
     }
 
-    /// Blocks of a volume that the cache holds, also if the volume is not served.
+    /// Cached blocks of a volume, also if the volume is not served.
     pub fn cached_blocks(&self, volume: VolumeId) -> u64 {
         self.state.cache.volume(volume).cached
     }
@@ -108,7 +109,7 @@ impl Engine {
         self.state.device.journal.span()
     }
 
-    /// Demotes a clean block: reads of it go to the origin from here on.
+    /// Demotes a clean block: later reads use the origin.
     pub fn demote(&mut self, volume: VolumeId, block: BlockIndex) -> Demotion {
         self.is_stirred = true;
         let key = BlockKey::new(volume, block);
@@ -126,8 +127,8 @@ impl Engine {
         }
     }
 
-    /// Forgets every block of a volume, **dirty ones too**, by one record. For a volume without requests or
-    /// writebacks in flight: one that is not served, or before its first request. See [`Engine::is_all_durable`].
+    /// Drops every block of a volume, **dirty ones too**, by one record. For a volume without requests or writebacks in
+    /// flight: one that is not served, or before its first request. See [`Engine::is_all_durable`].
     pub fn drop_volume(&mut self, volume: VolumeId) {
         self.is_stirred = true;
         let slots = self.state.cache.slots();
@@ -146,8 +147,8 @@ impl Engine {
         self.state.agenda.push_back(Task::Barrier(DurableWaiter::Nobody));
     }
 
-    /// Names blocks of which the origin has newer data than a cache device out of service: they are forgotten, **dirty ones
-    /// too**, before anything is written back. Only during recovery.
+    /// Names blocks with newer data on the origin than on a cache device out of service: they are dropped, **dirty ones
+    /// too**, before writeback begins. Only during recovery.
     ///
     /// # Panics
     /// Once recovery is over.
@@ -156,7 +157,7 @@ impl Engine {
         self.state.overtaken = blocks;
     }
 
-    /// Whether everything that was recorded is durable, or never will be.
+    /// Whether all records are durable, or never will be.
     pub fn is_all_durable(&self) -> bool {
         self.state.device.order.is_durable(self.state.device.order.newest())
             || self.state.device.is_out_of_service()

@@ -1,6 +1,7 @@
-//! Constants of the policies that a study varies: the policies ask only with the feature `tuning`.
+//! Constants of the policies that a study varies: the policies read the varied values only with the feature `tuning`.
 
-/// A constant, or with the feature `tuning` what a study made of it. Unit tests compile this, too, as nothing else in the gate does.
+/// A constant, or with the feature `tuning` the value that a study set. Unit tests compile this variant too, because no
+/// other part of the gate does.
 #[cfg(any(test, feature = "tuning"))]
 macro_rules! tuned {
     ($name:ident, $constant:expr) => {
@@ -8,7 +9,7 @@ macro_rules! tuned {
     };
 }
 
-/// A constant, or with the feature `tuning` what a study made of it.
+/// A constant, or with the feature `tuning` the value that a study set.
 #[cfg(not(any(test, feature = "tuning")))]
 macro_rules! tuned {
     ($name:ident, $constant:expr) => {
@@ -18,7 +19,7 @@ macro_rules! tuned {
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-/// Whether the policies ask what a study made of their constants.
+/// Whether the policies use the values that a study set.
 pub const IS_ON: bool = cfg!(feature = "tuning");
 
 macro_rules! tunables {
@@ -30,10 +31,10 @@ macro_rules! tunables {
         }
 
         impl Tunable {
-            /// All of them.
+            /// All constants.
             pub const ALL: &[Tunable] = &[$(Tunable::$name),*];
 
-            /// What it says.
+            /// Its description.
             pub const fn meaning(self) -> &'static str {
                 match self {
                     $(Tunable::$name => concat!($($doc),*).trim_ascii(),)*
@@ -97,7 +98,7 @@ tunables! {
 }
 
 impl Tunable {
-    /// The most that it can be: of a segment something must leave.
+    /// The maximum of the value: not all of a segment may be kept.
     const fn most(self) -> u64 {
         let is_of_a_segment = matches!(
             self,
@@ -112,24 +113,24 @@ impl Tunable {
         if is_of_a_segment { 95 } else { u64::MAX }
     }
 
-    /// What it is at that many percent, once the policies have asked for it.
+    /// Its value at this percentage, once the policies have read it.
     pub fn at(self, percent: usize) -> u64 {
         part(CONSTANT[self as usize].load(Ordering::Relaxed) as u64, percent as u64, self.most())
     }
 }
 
 const COUNT: usize = Tunable::ALL.len();
-/// What each constant is, as it was asked for.
+/// The value of each constant, from its last use.
 static CONSTANT: [AtomicUsize; COUNT] = [const { AtomicUsize::new(0) }; COUNT];
-/// What it is multiplied with, in percent.
+/// The factor of each constant, in percent.
 static PERCENT: [AtomicUsize; COUNT] = [const { AtomicUsize::new(100) }; COUNT];
 
-/// Makes a constant that many percent of what it is, in every engine of this process, if [`IS_ON`].
+/// Sets a constant to this percentage of its value, in every engine of this process, if [`IS_ON`].
 pub fn tune(tunable: Tunable, percent: usize) {
     PERCENT[tunable as usize].store(percent, Ordering::SeqCst);
 }
 
-/// What a constant is now: rounded, at least 1.
+/// The present value of a constant: rounded, at least 1.
 #[cfg(any(test, feature = "tuning"))]
 pub(crate) fn value_of<T: TryFrom<u64> + Copy>(tunable: Tunable, constant: T) -> T
 where

@@ -1,4 +1,4 @@
-//! Addresses, lengths and ids: one newtype each, conversions named after what they give.
+//! Addresses, lengths and ids: one newtype each, conversions named after their result.
 
 /// Bytes in a sector, the smallest addressable unit of a device.
 pub const SECTOR_SIZE: u64 = 512;
@@ -46,7 +46,7 @@ number! {
     Location(u32)
 }
 number! {
-    /// The global order of batches and journal records; never reused, 0 is "nothing yet".
+    /// The global order of batches and journal records; never reused, 0 is "none yet".
     Sequence(u64)
 }
 number! {
@@ -100,7 +100,7 @@ impl Sequence {
     }
 }
 
-/// Sequence numbers and numbers of journal blocks stay below this: a device that says otherwise is damaged.
+/// Sequence numbers and numbers of journal blocks stay below this: a device with a higher number is damaged.
 pub const SEQUENCE_LIMIT: u64 = 1 << 62;
 
 /// Largest block number that a key can hold: 2^40 blocks, 4 PiB.
@@ -155,7 +155,7 @@ impl BlockKey {
 pub struct VolumeSet(u16);
 
 impl VolumeSet {
-    /// All that there can be.
+    /// All possible volumes.
     pub const ALL: VolumeSet = VolumeSet(u16::MAX);
 
     /// The set from its 16 bits, the lowest for the volume 0.
@@ -172,12 +172,12 @@ impl VolumeSet {
         1 << (volume.0 % 16)
     }
 
-    /// Whether a volume is one of them.
+    /// Whether the set contains a volume.
     pub const fn contains(self, volume: VolumeId) -> bool {
         self.0 & VolumeSet::bit(volume) != 0
     }
 
-    /// Whether there is none.
+    /// Whether the set is empty.
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
@@ -187,12 +187,12 @@ impl VolumeSet {
         self.0 |= VolumeSet::bit(volume);
     }
 
-    /// Takes a volume out.
+    /// Removes a volume.
     pub fn remove(&mut self, volume: VolumeId) {
         self.0 &= !VolumeSet::bit(volume);
     }
 
-    /// Those that are in both.
+    /// The volumes in both sets.
     #[must_use]
     pub const fn intersection(self, other: VolumeSet) -> VolumeSet {
         VolumeSet(self.0 & other.0)
@@ -229,7 +229,7 @@ pub struct ByteExtent {
 }
 
 impl ByteExtent {
-    /// The first byte behind the extent.
+    /// The first byte after the extent.
     ///
     /// # Panics
     /// On overflow: extents are checked against the device's size at the border.
@@ -242,7 +242,7 @@ impl ByteExtent {
         self.start < other.end() && other.start < self.end()
     }
 
-    /// Whether `other` lies within this extent.
+    /// Whether `other` is within this extent.
     pub const fn contains(self, other: ByteExtent) -> bool {
         self.start <= other.start && other.end() <= self.end()
     }

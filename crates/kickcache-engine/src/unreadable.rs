@@ -1,6 +1,6 @@
-//! Blocks that the cache device cannot read. An error alone is no damage: a device that is gone for a while does better
-//! later, and until it reads anything again it is asked for nothing but its superblock. A dirty block that fails again and
-//! again while the device reads others is damaged, and its segment is used no more.
+//! Blocks that the cache device cannot read. An error alone is no damage: a device may be missing for a while and
+//! return later. Until it can read again, the engine reads only its superblock. If a dirty block fails again and again
+//! while the device reads others, it is damaged, and its segment is not used again.
 
 use alloc::vec::Vec;
 
@@ -17,7 +17,7 @@ use crate::task::Task;
 use crate::time::{Duration, Instant};
 use crate::units::{BlockKey, ByteExtent, Location};
 
-/// How long clients wait for room while the cache device reads nothing, before it is taken out of service.
+/// How long clients may wait for space while the cache device is not readable, before it is put out of service.
 const SILENCE_MAX: Duration = Duration::from_millis(30_000);
 
 impl State {
@@ -37,7 +37,7 @@ impl State {
         }
     }
 
-    /// Asks a cache device that reads nothing for its superblock, if it is time.
+    /// Reads the superblock of a cache device that is not readable, if a probe is due.
     pub(crate) fn probe_if_due(&mut self) {
         let now = self.now;
         let is_wanted = !self.is_ending || self.waiters.want_room();
@@ -62,7 +62,7 @@ impl State {
         self.submit(Purpose::Probe, DeviceOperation::ReadMetadata { extent });
     }
 
-    /// It answered.
+    /// The device completed a read.
     pub(crate) fn on_probed(&mut self, result: Result<(), DeviceError>) {
         self.device.counters.errors += u64::from(result.is_err());
         self.unreadable.is_probing = false;
@@ -77,13 +77,13 @@ impl State {
         self.unreadable.rest_until().filter(|_| is_wanted)
     }
 
-    /// Whether clients have waited for room for too long that only reads from the cache device could make.
+    /// Whether clients have waited too long for space that only reads from the cache device could free.
     pub(crate) fn is_unreadable(&self) -> bool {
         let is_long = |failing: Failing| self.now >= failing.since.plus(SILENCE_MAX);
         self.unreadable.failing.is_some_and(is_long)
     }
 
-    /// Whether a block may be read by the engine itself: not while the cache device reads nothing, or soon after a read of
+    /// Whether the engine itself may read a block: not while the cache device is not readable, or soon after a read of
     /// the block failed.
     pub(crate) fn may_be_tried(&self, copy: BlockCopy) -> bool {
         if mutant!(UnreadableTriedAtOnce) {
@@ -105,8 +105,8 @@ impl State {
         }
     }
 
-    /// A block could not be read together with others: it is read alone from here on. `false` if it is one too many to be
-    /// remembered.
+    /// A block could not be read together with others: it is read alone from here on. `false` if the list of such
+    /// blocks is full.
     pub(crate) fn doubt(&mut self, copy: BlockCopy) -> bool {
         if mutant!(UnreadableTriedAtOnce) || !self.cache.is_alive(copy) || self.is_doubtful(copy) {
             return true;
@@ -122,8 +122,8 @@ impl State {
         has_room
     }
 
-    /// A block could not be read alone: a dirty one that fails too often is damaged. `false` if it is one too many to be
-    /// remembered.
+    /// A block could not be read alone: a dirty one that fails too often is damaged. `false` if the list of such blocks
+    /// is full.
     pub(crate) fn on_unreadable(&mut self, copy: BlockCopy) -> bool {
         if !self.doubt(copy) {
             return false;
@@ -133,7 +133,7 @@ impl State {
         if failures.count > 0 && now < failures.last.plus(PAUSE) {
             return true;
         }
-        // What fails together with everything else says nothing of the block.
+        // A failure while all reads fail does not count against the block.
         if failures.count == 0 || answered > failures.last {
             failures.count += 1;
         }
@@ -148,7 +148,7 @@ impl State {
         true
     }
 
-    /// The medium fails there: what is left in the segment stays, and nothing new comes.
+    /// The medium has failed there: the remaining blocks of the segment stay, and it receives no new ones.
     fn set_aside(&mut self, location: Location) {
         let segment = self.cache.segment_of(location);
         if self.cache.segments().get(segment).state == SegmentState::Sealed {
@@ -157,7 +157,7 @@ impl State {
         self.agenda.push_back(Task::Reclaim);
     }
 
-    /// A dirty block is not what was written, or cannot be read: it is handed out to nobody, and stays.
+    /// A dirty block has other bytes than the written ones, or is unreadable: its reads fail, and it stays.
     pub(crate) fn mark_damaged(&mut self, key: BlockKey, location: Location) {
         if self.cache.slots().is_damaged(location) {
             return;

@@ -1,4 +1,4 @@
-//! The volumes of the cache device, and which of them are served.
+//! The volumes of the cache device, and the served ones among them.
 
 use alloc::boxed::Box;
 
@@ -10,14 +10,14 @@ use crate::volume::Volume;
 #[derive(Debug)]
 pub(crate) struct Volumes {
     table: [Option<Box<Volume>>; VOLUME_COUNT_MAX],
-    /// All of them, served or not.
+    /// All volumes, served or not.
     known: VolumeSet,
-    /// Those that are served.
+    /// The served volumes.
     served: VolumeSet,
 }
 
 impl Volumes {
-    /// None of them is served yet.
+    /// No volume is served yet.
     pub(crate) fn new(known: VolumeSet) -> Volumes {
         Volumes { table: [const { None }; VOLUME_COUNT_MAX], known, served: VolumeSet::default() }
     }
@@ -30,19 +30,19 @@ impl Volumes {
         self.table[at] = Some(Box::new(volume));
     }
 
-    /// The cache device has this volume no longer.
+    /// The volume is removed from the cache device.
     pub(crate) fn remove(&mut self, volume: VolumeId) {
         self.known.remove(volume);
         self.served.remove(volume);
         self.table[usize::from(volume.get())] = None;
     }
 
-    /// All of the cache device, served or not.
+    /// All volumes of the cache device, served or not.
     pub(crate) fn known(&self) -> VolumeSet {
         self.known
     }
 
-    /// Those that are served, ascending.
+    /// The served volumes, ascending.
     pub(crate) fn ids(&self) -> impl Iterator<Item = VolumeId> + use<> {
         self.served.iter()
     }

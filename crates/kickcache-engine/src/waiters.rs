@@ -1,4 +1,4 @@
-//! Requests that wait for something that other requests have: room in the log, pages, an extent.
+//! Requests that wait for a resource of other requests: space in the log, pages, an extent.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -9,9 +9,9 @@ use crate::units::{ByteExtent, VolumeId};
 /// Why other writes to an extent wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum LockReason {
-    /// A write completes partial blocks, or waits for room.
+    /// A write completes partial blocks, or waits for space.
     Prepared,
-    /// The origin takes a write of which the log has older blocks: nothing else may bring them there.
+    /// The origin receives a write over older blocks in the log: writeback must not store these there.
     Replaced,
 }
 
@@ -24,67 +24,67 @@ pub(crate) struct WriteLock {
     pub(crate) reason: LockReason,
 }
 
-/// Requests that wait for what others have.
+/// Requests that wait for a resource of other requests.
 #[derive(Debug, Default)]
 pub(crate) struct Waiters {
     /// Writes that wait for a segment, in order.
     for_room: VecDeque<RequestSlot>,
-    /// Requests that wait for pages, journal room or a lock.
+    /// Requests that wait for pages, journal space or a lock.
     stalled: VecDeque<RequestSlot>,
     locks: Vec<WriteLock>,
 }
 
 impl Waiters {
-    /// A write waits for room in the log, behind those that do already.
+    /// A write waits for space in the log, after the writes that wait already.
     pub(crate) fn wait_for_room(&mut self, slot: RequestSlot) {
         self.for_room.push_back(slot);
     }
 
-    /// Whether writes wait for room in the log.
+    /// Whether writes wait for space in the log.
     pub(crate) fn want_room(&self) -> bool {
         !self.for_room.is_empty()
     }
 
-    /// The write whose turn it is when there is room.
+    /// The write that is next when there is space.
     pub(crate) fn first_for_room(&self) -> Option<RequestSlot> {
         self.for_room.front().copied()
     }
 
-    /// The first one waits for room no more.
+    /// The first write does not wait for space any more.
     pub(crate) fn end_first_for_room(&mut self) {
         self.for_room.pop_front();
     }
 
-    /// A request begins again when pages, room in the journal or a lock are free.
+    /// A request begins again when pages, space in the journal or a lock are free.
     pub(crate) fn stall(&mut self, slot: RequestSlot) {
         self.stalled.push_back(slot);
     }
 
-    /// Those that are to begin again, in order.
+    /// The requests that are to begin again, in order.
     pub(crate) fn take_stalled(&mut self) -> impl Iterator<Item = RequestSlot> {
         self.stalled.drain(..)
     }
 
-    /// Holds other writes to an extent back; a write has one lock.
+    /// Makes other writes to an extent wait; a write has one lock.
     pub(crate) fn lock(&mut self, lock: WriteLock) {
         if !self.locks.iter().any(|other| other.holder == lock.holder) {
             self.locks.push(lock);
         }
     }
 
-    /// Gives a write's lock back, and tells whether it had one.
+    /// Releases a write's lock; returns whether it had one.
     pub(crate) fn unlock(&mut self, holder: RequestSlot) -> bool {
         let before = self.locks.len();
         self.locks.retain(|lock| lock.holder != holder);
         self.locks.len() != before
     }
 
-    /// Whether a write holds back others to an extent.
+    /// Whether a write blocks other writes to an extent.
     pub(crate) fn is_locked(&self, volume: VolumeId, extent: ByteExtent) -> bool {
         self.locks_on(volume, extent).next().is_some()
     }
 
-    /// Whether the origin takes a write to it of which the log has older blocks.
+    /// Whether the origin receives a write to the extent over older blocks in the log.
     pub(crate) fn is_replaced(&self, volume: VolumeId, extent: ByteExtent) -> bool {
         self.locks_on(volume, extent).any(|lock| lock.reason == LockReason::Replaced)
     }

@@ -1,27 +1,27 @@
-//! How much of what is written in the order of its numbers is durable: batches by sequence number, journal blocks by their
-//! place in the ring.
+//! The durable part of a numbered series of writes: batches by sequence number, journal blocks by their place in the
+//! ring.
 //!
 //! Invariants:
-//! * W-1: it says of nothing that it is durable whose write or flush failed, nor of what has a higher number.
+//! * W-1: a number does not count as durable if its write or flush failed, nor does any higher number.
 
 use alloc::collections::BTreeSet;
 
-/// Up to which number everything is durable.
+/// The number up to which all writes are durable.
 #[derive(Debug)]
 pub(crate) struct Watermark {
-    /// The number behind the newest that was submitted.
+    /// The number after the newest that was submitted.
     next: u64,
     in_flight: BTreeSet<u64>,
-    /// Everything below this is covered by the flush in flight.
+    /// Writes below this number are covered by the flush in flight.
     flushing: u64,
-    /// Everything below this was written and flushed.
+    /// Writes below this number were completed and flushed.
     durable: u64,
-    /// The lowest that may not be durable, whatever flush covers it: its write or its flush failed.
+    /// The lowest number that may not be durable, even after later flushes: its write or its flush failed.
     doubtful: Option<u64>,
 }
 
 impl Watermark {
-    /// Nothing is submitted; the first number will be `next`.
+    /// No write is submitted; the first number will be `next`.
     pub(crate) fn new(next: u64) -> Watermark {
         Watermark { next, in_flight: BTreeSet::new(), flushing: next, durable: next, doubtful: None }
     }
@@ -33,7 +33,7 @@ impl Watermark {
         self.in_flight.insert(number);
     }
 
-    /// A write came back; does nothing for numbers of others.
+    /// A write ended; numbers of other series have no effect.
     pub(crate) fn end(&mut self, number: u64) {
         self.in_flight.remove(&number);
     }
@@ -53,17 +53,17 @@ impl Watermark {
         self.flushing = self.in_flight.first().copied().unwrap_or(self.next);
     }
 
-    /// It ended well.
+    /// The flush succeeded.
     pub(crate) fn end_flush(&mut self) {
         self.durable = self.durable.max(self.flushing);
     }
 
-    /// It failed.
+    /// The flush failed.
     pub(crate) fn fail_flush(&mut self) {
         self.doubt(self.durable);
     }
 
-    /// Everything below this number is durable.
+    /// All writes below this number are durable.
     pub(crate) fn durable_end(&self) -> u64 {
         self.doubtful.map_or(self.durable, |doubtful| self.durable.min(doubtful))
     }

@@ -1,4 +1,4 @@
-//! Batches in memory: blocks that are written together, and who waits for them.
+//! Batches in memory: blocks that are written together, and the requests that wait for them.
 
 use alloc::vec::Vec;
 
@@ -13,12 +13,12 @@ use crate::units::{BlockKey, Checksum, Location, PageIndex, SegmentIndex, Sequen
 /// A block of a batch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Entry {
-    /// `None` once it died.
+    /// `None` once the block is dead.
     pub(crate) key: Option<BlockKey>,
     pub(crate) memory: Memory,
     pub(crate) checksum: Checksum,
     pub(crate) dirty: bool,
-    /// A page that is given back when the batch landed.
+    /// A page that is released when the batch has landed.
     pub(crate) page: Option<PageIndex>,
     /// The superseded copy, which must stay until this one landed: its segment is pinned, as by a read.
     pub(crate) older: Option<Location>,
@@ -29,20 +29,21 @@ pub(crate) struct Entry {
 pub(crate) struct Batch {
     pub(crate) queue: Queue,
     pub(crate) segment: SegmentIndex,
-    /// Block of the segment where the header stands.
+    /// The block of the segment for the header.
     pub(crate) start: u32,
     pub(crate) entries: Vec<Entry>,
     pub(crate) waiters: Vec<RequestSlot>,
-    /// Reads of blocks that clients write, which nobody may see before: they go on when it landed, or failed.
+    /// Reads of blocks that clients write, which must not return before the batch is stored: they continue when it has
+    /// landed, or failed.
     pub(crate) reads: Vec<Task>,
     pub(crate) durability: Durability,
     pub(super) begun: Instant,
-    /// Given when the batch is submitted.
+    /// Assigned when the batch is submitted.
     pub(crate) sequence: Option<Sequence>,
 }
 
 impl Batch {
-    /// Takes over what a new entry asks of its batch; whether a waiter was added.
+    /// Adopts the requirements of a new entry; returns whether a waiter was added.
     pub(super) fn join(&mut self, append: &Append) -> bool {
         if append.durability == Durability::Durable {
             self.durability = Durability::Durable;
@@ -57,7 +58,7 @@ impl Batch {
     }
 }
 
-/// What a caller wants to append.
+/// An entry to append, with its requirements.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Append {
     pub(crate) queue: Queue,
