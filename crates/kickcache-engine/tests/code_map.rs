@@ -40,7 +40,7 @@ fn missing_and_removed_modules_are_both_found() {
     );
 }
 
-/// The modules that stand in the tables, by crate. A heading of level three begins with the names of crates.
+/// The modules in the tables, by crate. A heading of level three begins with the names of crates.
 fn told(text: &str) -> Map {
     let mut map = Map::new();
     let mut current = None;

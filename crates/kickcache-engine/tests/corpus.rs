@@ -1,5 +1,4 @@
-//! Replays the corpora of the fuzz targets of the on-disk format (`fuzz/`), whole and cut short, and random input beside
-//! them.
+//! Replays the corpora of the fuzz targets of the on-disk format (`fuzz/`), whole and truncated, and random input too.
 
 #![expect(clippy::unwrap_used, reason = "helpers of a test may fail by a panic")]
 

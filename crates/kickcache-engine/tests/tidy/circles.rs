@@ -1,4 +1,4 @@
-//! No circle of files: what two files need stands in a third one below both.
+//! No circle of files: code that two files need is in a third one below both.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use crate::module_graph::{Arrows, arrows, root_files};
 use crate::source::{Source, source};
 use crate::workspace::{expect_nothing, sources};
 
-/// The files that need one another, directly or by way of others: each set of them once, in order.
+/// The files that need one another, directly or through others: each set once, in order.
 fn circles(arrows: &Arrows) -> Vec<BTreeSet<&str>> {
     let reached: Vec<(&str, BTreeSet<&str>)> =
         arrows.keys().map(|file| (file.as_str(), reachable(arrows, file))).collect();
@@ -22,7 +22,7 @@ fn circles(arrows: &Arrows) -> Vec<BTreeSet<&str>> {
     found
 }
 
-/// The files that a file needs, directly or by way of others.
+/// The files that a file needs, directly or through others.
 fn reachable<'a>(arrows: &'a Arrows, file: &'a str) -> BTreeSet<&'a str> {
     let mut found = BTreeSet::new();
     let mut open = vec![file];
@@ -33,7 +33,7 @@ fn reachable<'a>(arrows: &'a Arrows, file: &'a str) -> BTreeSet<&'a str> {
     found
 }
 
-/// A circle for people: a line for each arrow of it, and what to do.
+/// A description of a circle: a line for each arrow, and the remedy.
 fn describe(arrows: &Arrows, circle: &BTreeSet<&str>) -> String {
     let mut lines = vec![format!("{} files need one another:", circle.len())];
     for file in circle {

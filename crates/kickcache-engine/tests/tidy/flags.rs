@@ -1,10 +1,10 @@
-//! No `bool` parameters: at the call nobody sees what `true` means. An enum says it.
+//! No `bool` parameters: the call does not show the meaning of `true`. An enum does.
 
 use crate::source::{Source, source};
 use crate::tokens::{Token, product_tokens};
 use crate::workspace::expect_none;
 
-/// Traits of others' crates, whose signatures are not ours.
+/// Traits of other crates, whose signatures cannot be changed here.
 const FOREIGN_TRAITS: [&str; 1] = ["Visitor"];
 
 /// The functions that take a `bool`, each with the parameter.
@@ -31,7 +31,7 @@ fn is_foreign(head: &[Token]) -> bool {
     before_for.any(|token| FOREIGN_TRAITS.iter().any(|name| token.is_word(name)))
 }
 
-/// What stands behind the braces that come next.
+/// The tokens after the next braces.
 fn after_block(tokens: &[Token]) -> &[Token] {
     let mut depth = 0;
     for (index, token) in tokens.iter().enumerate() {
@@ -43,7 +43,7 @@ fn after_block(tokens: &[Token]) -> &[Token] {
     &[]
 }
 
-/// The parameters of the type `bool` of a function, whose name the tokens begin with.
+/// The parameters of type `bool` of a function; the tokens begin with its name.
 fn bool_parameters(function: &[Token]) -> Vec<String> {
     let mut angle = 0;
     let open = function.iter().position(|token| {

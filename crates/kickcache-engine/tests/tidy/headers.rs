@@ -1,4 +1,4 @@
-//! Every file says what it is for.
+//! Every file states its purpose.
 
 use crate::source::{Source, source};
 use crate::workspace::expect_none;

@@ -5,7 +5,7 @@ use crate::workspace::expect_none;
 
 /// Lines of a file, its tests not counted.
 const FILE_LINES_MAX: usize = 500;
-/// What the header of a longer file says, followed by the reason.
+/// The beginning of the sentence in the header of a longer file; the reason follows.
 const LONG_FILE_REASON: &str = "Over 500 lines because ";
 /// Lines of a function from its name to its closing brace.
 const FUNCTION_LINES_MAX: usize = 70;

@@ -1,6 +1,7 @@
-//! The house rules that neither rustfmt nor clippy knows: lengths, words, who may name whom, circles, dead files, titles.
+//! The house rules that neither rustfmt nor clippy checks: lengths, words, import directions, circles, dead files,
+//! titles.
 //!
-//! Each finding is one line, `path:line: what; what to do`. An exception is a row in one of the rules' tables, with its
+//! Each finding is one line, `path:line: finding; remedy`. An exception is a row in one of the rules' tables, with its
 //! reason.
 
 #![expect(clippy::unwrap_used, reason = "helpers of a test may fail by a panic")]

@@ -1,4 +1,4 @@
-//! Which files of a crate name what other files of it define.
+//! The dependencies between the files of a crate: which file uses names of which other file.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,14 +14,14 @@ struct Module {
     paths: Paths,
 }
 
-/// What a path leads to.
+/// The target of a path.
 struct Target {
     module: ModulePath,
-    /// What it names in there; nothing if it names the module.
+    /// The names in that module; empty if the path names the module.
     names: Vec<String>,
 }
 
-/// The arrows of a crate: for each file the files that it needs, and what of them.
+/// The arrows of a crate: for each file the files that it needs, with the names it uses.
 pub(crate) type Arrows = BTreeMap<String, BTreeMap<String, BTreeSet<String>>>;
 
 /// The files of one crate as modules.
@@ -29,7 +29,7 @@ struct Crate {
     modules: BTreeMap<ModulePath, Module>,
 }
 
-/// The arrows between the files of a crate whose root file stands in a folder; tests are left out.
+/// The arrows between the files of a crate with its root file in this folder; tests are left out.
 pub(crate) fn arrows(sources: &[Source], root_file: &str) -> Arrows {
     let found = Crate::new(sources, root_file);
     let mut arrows = Arrows::new();
@@ -67,12 +67,12 @@ impl Crate {
         Crate { modules: sources.iter().filter(belongs).map(module).collect() }
     }
 
-    /// What the imports and paths of a module lead to, within the crate.
+    /// The targets of the imports and paths of a module, within the crate.
     fn targets(&self, path: &ModulePath, module: &Module) -> Vec<Target> {
         let imports = module.paths.imports.iter().filter(|import| import.reach == Reach::Private);
         let imported = imports.map(|import| {
             let mut target = self.resolve(path, &import.path)?;
-            // All of a module is something of it, a module alone is but a name to go on from.
+            // A glob import counts as a use; a module alone is only the beginning of other paths.
             target.names.extend((import.name == "*").then(|| "*".to_owned()));
             Some(target)
         });
@@ -84,7 +84,7 @@ impl Crate {
         self.follow(from, named, 0)
     }
 
-    /// Goes along a path, through modules and what they export again; `None` if it leads out of the crate.
+    /// Follows a path through modules and re-exports; `None` if it leads out of the crate.
     fn follow(&self, from: &ModulePath, named: &NamedPath, turns: usize) -> Option<Target> {
         const TURNS_MAX: usize = 8;
         let [first, rest @ ..] = named.segments.as_slice() else { return None };

@@ -1,11 +1,11 @@
-//! Who must not name whom, and what stands in its rooms only.
+//! Forbidden names by folder, and code that only some folders may contain.
 
 use std::collections::BTreeSet;
 
 use crate::source::{Source, source};
 use crate::workspace::{expect_none, expect_nothing, sources};
 
-/// Who must not name whom: files below the first, the names, and why.
+/// Forbidden names: files below the first path, the names, and the reason.
 const NEVERS: [(&str, &[&str], &str); 5] = [
     ("crates/kickcache-engine/src/", &["std::"], "the engine names nothing above it"),
     (
@@ -37,7 +37,7 @@ const NEVERS: [(&str, &[&str], &str); 5] = [
     ),
 ];
 
-/// Where the front ends are, a room each; a crate of the same name is a front end's protocol.
+/// The folders of front ends, one each; a crate of the same name is a front end's protocol.
 const FRONTENDS: &str = "crates/kickcache-daemon/src/serve/frontend/";
 const EVENT_LOOP: &str = "crates/kickcache-daemon/src/serve/event_loop/";
 
@@ -46,7 +46,7 @@ const PATHS: &str = "crates/kickcache-engine/src/path/";
 /// Paths, each with one below it that it may name.
 const PATHS_BELOW: [(&str, &str); 1] = [("read", "fill")];
 
-/// Where `unsafe` may stand.
+/// The folders that may contain `unsafe`.
 const UNSAFE_ROOMS: [&str; 4] = [
     "crates/kickcache-daemon/src/driver/",
     "crates/kickcache-daemon/src/serve/frontend/ublk/",
@@ -59,24 +59,24 @@ const STDOUT_ROOMS: [&str; 15] = [
     "crates/kickcache/examples/",
     "crates/kickcache/src/cli/",
     "crates/kickcache/src/bin/",
-    // Start programs; two read what they print.
+    // Start programs; two read the output of these.
     "crates/kickcache/src/fio/child.rs",
     "crates/kickcache/src/bench/program.rs",
     "crates/kickcache/src/judge/process.rs",
     "crates/kickcache-daemon/src/serve/frontend/ublk/starter.rs",
     // Detects that standard output is closed, and writes nothing.
     "crates/kickcache/src/closed_output.rs",
-    // Speaks to cargo.
+    // Prints instructions for cargo.
     "crates/kickcache/build.rs",
     "crates/kickcache-faultsim/src/bin/",
     "crates/kickcache-model/examples/",
     "crates/kickcache-report/examples/",
-    // Reads what git prints.
+    // Reads the output of git.
     "crates/kickcache-faultsim/src/seeds.rs",
     "crates/kickcache-faultsim/src/trace.rs",
 ];
 
-/// Whether a name stands in the text, not as a part of a longer one.
+/// Whether a name occurs in the text, not as a part of a longer one.
 fn has_name(text: &str, name: &str) -> bool {
     let is_inner = |c: char| c.is_alphanumeric() || c == '_';
     text.match_indices(name).any(|(at, _)| {
@@ -96,7 +96,7 @@ fn forbidden_names(source: &Source) -> Vec<String> {
     found
 }
 
-/// The rooms of front ends.
+/// The folders of front ends.
 fn frontends(sources: &[Source]) -> BTreeSet<&str> {
     let below = sources.iter().filter_map(|source| source.path.strip_prefix(FRONTENDS));
     below.filter_map(|path| path.split_once('/')).map(|(room, _)| room).collect()
@@ -153,7 +153,7 @@ fn journey(path: &str) -> Option<&str> {
     (name != "mod").then_some(name)
 }
 
-/// Other paths that a path names, but for those below it.
+/// Other paths that a path names, except those below it.
 fn foreign_paths(source: &Source) -> Vec<String> {
     let Some(own) = journey(&source.path) else { return Vec::new() };
     let is_allowed = |other: &str| other == own || PATHS_BELOW.contains(&(own, other));

@@ -2,10 +2,10 @@
 
 use crate::tokens::{Token, product_tokens};
 
-/// A path with `::`, and where it stands.
+/// A path with `::`, and its place.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct NamedPath {
-    /// The modules in the file, one in the other, that it stands in.
+    /// The inline modules around it, from the outermost one.
     pub(crate) within: Vec<String>,
     pub(crate) segments: Vec<String>,
 }
@@ -14,17 +14,17 @@ pub(crate) struct NamedPath {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Import {
     pub(crate) path: NamedPath,
-    /// The name that it has here; `*` for all of a module.
+    /// The name that it has here; `*` for all names of a module.
     pub(crate) name: String,
     pub(crate) reach: Reach,
 }
 
-/// Who sees an import.
+/// The visibility of an import.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Reach {
-    /// The module that it stands in.
+    /// Its own module.
     Private,
-    /// Others as well: it is exported again.
+    /// Other modules as well: it is exported again.
     Exported,
 }
 
@@ -47,7 +47,7 @@ impl Paths {
     }
 }
 
-/// A module that stands in the file itself.
+/// An inline module.
 struct InnerModule {
     name: String,
     /// Braces around its contents.
@@ -115,7 +115,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A word, and those that follow it behind `::`.
+    /// A word, and the words that follow it after `::`.
     fn read_path(&mut self) {
         let segments = self.segments();
         let before = self.at.checked_sub(segments.len() * 2);

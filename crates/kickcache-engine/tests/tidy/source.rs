@@ -21,12 +21,12 @@ impl Source {
         self.path.contains("/tests/") || self.path.ends_with("/tests.rs") || self.path.contains("/benches/")
     }
 
-    /// A test module beside code says by its place what it is for.
+    /// A test module next to code needs no header: its place shows its purpose.
     pub(crate) fn is_test_module(&self) -> bool {
         self.is_test() && self.path.contains("/src/")
     }
 
-    /// The lines before the tests at the end of the file; none if all of it is tests.
+    /// The lines before the tests at the end of the file; none if the whole file is tests.
     pub(crate) fn product_lines(&self) -> Vec<(usize, &str)> {
         let lines: Vec<_> = self.lines().collect();
         let starts_tests =

@@ -27,7 +27,7 @@ impl Token {
         *self == Token::Sign(sign)
     }
 
-    /// By how much it changes the depth of brackets.
+    /// The change of the depth of brackets.
     fn depth_change(&self) -> i32 {
         match self {
             Token::Sign('{' | '(' | '[') => 1,
@@ -37,7 +37,7 @@ impl Token {
     }
 }
 
-/// The tokens of a file; what stands under `#[cfg(test)]` is left out.
+/// The tokens of a file without the code under `#[cfg(test)]`.
 pub(crate) fn product_tokens(text: &str) -> Vec<Token> {
     let tokens = tokens(text);
     let mut kept = Vec::new();
@@ -54,14 +54,14 @@ pub(crate) fn product_tokens(text: &str) -> Vec<Token> {
     kept
 }
 
-/// What stands behind `#[cfg(test)]`, if the tokens begin with it.
+/// The tokens after the item under `#[cfg(test)]`, if the tokens begin with it.
 fn after_test_attribute(tokens: &[Token]) -> Option<&[Token]> {
     let [hash, open, cfg, left, test, right, close, item @ ..] = tokens else { return None };
     let is_cfg = hash.is_sign('#') && open.is_sign('[') && cfg.is_word("cfg") && left.is_sign('(');
     (is_cfg && test.is_word("test") && right.is_sign(')') && close.is_sign(']')).then_some(item)
 }
 
-/// What stands behind an item, or behind a field, variant or arm.
+/// The tokens after an item, or after a field, variant or arm.
 fn after_item(mut tokens: &[Token]) -> &[Token] {
     while let [hash, open, ..] = tokens
         && hash.is_sign('#')
@@ -88,7 +88,7 @@ fn after_item(mut tokens: &[Token]) -> &[Token] {
     &[]
 }
 
-/// What stands behind the brackets that the tokens begin with.
+/// The tokens after the brackets with which the tokens begin.
 fn after_brackets(tokens: &[Token]) -> &[Token] {
     let mut depth = 0;
     let end = tokens.iter().position(|token| {
@@ -155,7 +155,7 @@ fn character(code: &str) -> usize {
     }
 }
 
-/// The length of what stands in quotes, with the quotes.
+/// The length of a quoted text, with the quotes.
 fn quoted_length(code: &str, quote: char) -> usize {
     let mut is_escaped = false;
     let end = code.char_indices().skip(1).find(|(_, c)| {

@@ -1,4 +1,4 @@
-//! No tuples that stand for a struct in signatures: a struct names what is in it. Iterators over keys and values are free.
+//! No tuples instead of a struct in signatures: a struct names its fields. Iterators over keys and values are exempt.
 
 use std::collections::BTreeMap;
 
@@ -40,7 +40,8 @@ fn signature(tokens: &[Token]) -> &[Token] {
     &tokens[..end.unwrap_or(tokens.len())]
 }
 
-/// Whether brackets hold several members, and are neither those of the function nor of `Fn(..)` or a pattern with a name.
+/// Whether brackets contain several members, and are neither those of the function nor of `Fn(..)` or a pattern with a
+/// name.
 fn is_tuple(signature: &[Token], open: usize) -> bool {
     let before = &signature[..open];
     let is_call = match before.last() {
@@ -53,7 +54,7 @@ fn is_tuple(signature: &[Token], open: usize) -> bool {
     !is_call && members > 1 && !(is_item && members == 2)
 }
 
-/// How many members stand in front of the bracket that closes.
+/// The number of members before the closing bracket.
 fn members(tokens: &[Token]) -> usize {
     let (mut depth, mut count, mut is_empty) = (0, 0, true);
     for (at, token) in tokens.iter().enumerate() {
@@ -84,7 +85,7 @@ fn findings(source: &Source) -> Vec<String> {
     tuples(&source.text).iter().map(what).collect()
 }
 
-/// What differs from what may be left.
+/// The differences from the allowed numbers.
 fn differences(found: &[String], left: &[(&str, usize)]) -> Vec<String> {
     let crate_of = |finding: &str| finding.split('/').nth(1).unwrap_or_default().to_owned();
     let mut by_crate: BTreeMap<String, Vec<String>> = BTreeMap::new();

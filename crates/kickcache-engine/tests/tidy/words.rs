@@ -1,9 +1,9 @@
-//! Words are those of the house.
+//! Words follow the house rules.
 
 use crate::source::{Source, code_of, source};
 use crate::workspace::expect_none;
 
-/// Words that have a better one: how they begin, where they are looked for, and what to write.
+/// Words that have a better one: their beginning, the places to check, and the better word.
 const WORDS: [(&str, Where, &str); 37] = [
     ("evict", Where::Anywhere, "demote (a clean block), or reclaim (a segment)"),
     ("backing device", Where::Anywhere, "origin"),
@@ -44,7 +44,7 @@ const WORDS: [(&str, Where, &str); 37] = [
     ("for good", Where::Prose, "durably, permanently, or lost"),
 ];
 
-/// Where a word is fine after all: how the path begins, how the word begins, why.
+/// Exceptions: the beginning of the path, the beginning of the word, the reason.
 const WORD_EXCEPTIONS: [(&str, &str, &str); 12] = [
     ("crates/kickcache-engine/src/", "chunk", "a checkpoint is written in chunks"),
     ("crates/kickcache-faultsim/src/", "chunk", "a checkpoint is written in chunks"),

@@ -1,4 +1,4 @@
-//! The files of the workspace, and what is done with what is found in them.
+//! The files of the workspace, and the report of findings.
 
 use std::fs;
 use std::path::{Path, PathBuf};
