@@ -1,8 +1,8 @@
 //! A discard: the cached blocks of the extent become *gone*, then the origin discards the extent.
 //!
 //! Invariants:
-//! * I-1, I-5: a discard takes its place among the accesses to the origin before the search for cached blocks: a fill of the extent from
-//!   then on reads the origin after the discard.
+//! * I-1, I-5: a discard takes its place among the accesses to the origin before the search for cached blocks: later
+//!   fills of the extent read the origin after the discard.
 
 use crate::config::OriginKind;
 use crate::device::{Device, DeviceError, DeviceOperation};
@@ -47,7 +47,7 @@ pub(crate) fn go_on(state: &mut State, slot: RequestSlot) {
     }
     let is_unmarked = state.device.is_out_of_service() && !state.marking.is_recorded();
     if is_unmarked && !mutant!(OutOfServiceUnmarked) {
-        // What is forgotten now, a restart must not bring back.
+        // A restart must not restore blocks that are dropped now.
         state.requests.add_pending(slot);
         state.wait_marked(slot);
         return;
@@ -71,7 +71,7 @@ pub(crate) fn on_searched(state: &mut State, slot: RequestSlot) {
     state.wait_gone(DurableWaiter::Around(slot));
 }
 
-/// What stood in the way of the origin's part is out of it, or cannot be for now.
+/// The records that the origin's part waited for are durable, or cannot be made durable for now.
 pub(crate) fn go_past_cache(state: &mut State, slot: RequestSlot, result: Result<(), Errno>) {
     let Some(ticket) = cursor(state, slot).ticket else {
         state.end_pending_with(slot, result);
@@ -90,7 +90,7 @@ pub(crate) fn go_past_cache(state: &mut State, slot: RequestSlot, result: Result
     state.end_pending_with(slot, result);
 }
 
-/// The origin's part came back; an origin that cannot discard keeps its data, which is allowed.
+/// The origin's part ended; an origin that cannot discard keeps its data, which is allowed.
 pub(crate) fn on_origin(state: &mut State, slot: RequestSlot, result: Result<(), DeviceError>) {
     let volume = state.requests.get(slot).volume;
     let ticket = cursor(state, slot).ticket.take().expect("the part holds its place");
@@ -142,7 +142,7 @@ mod tests {
         }
     }
 
-    /// Blocks that are cached, every other one of the first 512.
+    /// Every second block of the first 512 is cached.
     fn with_cached_blocks() -> Scene {
         let mut scene = Scene::new(Mode::WriteBack);
         (0..512).step_by(2).for_each(|block| scene.write(block << 12, 4096).0.unwrap());
@@ -150,7 +150,7 @@ mod tests {
         scene
     }
 
-    /// Searches in slices of so few steps that one forgets a block at most.
+    /// Searches in slices of so few steps that a slice drops at most one block.
     fn slow_down(scene: &mut Scene) {
         scene.engine.state.searching = Searching::new(16);
         scene.now = scene.now.plus(Duration::from_millis(1));

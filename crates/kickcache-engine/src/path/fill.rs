@@ -1,7 +1,8 @@
-//! A fill reads a window around a miss from the origin: when it comes back, its readers get their bytes, and what is still true of it is promoted.
+//! A fill reads a window around a miss from the origin: when the read has ended, the waiting reads get their bytes, and
+//! the blocks that are still current are promoted.
 //!
 //! Invariants:
-//! * I-5: a block that was changed since the fill began is not promoted, nor one that the cache holds already.
+//! * I-5: a block that was changed since the fill began is not promoted, nor a block that the cache has already.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -23,7 +24,7 @@ use crate::state::State;
 use crate::task::Task;
 use crate::units::{BLOCK_SIZE, BlockKey, ByteExtent, Checksum, PageIndex, VolumeId};
 
-/// What a fill reads, and into which pages.
+/// The blocks that a fill reads, and their pages.
 pub(crate) struct FillTarget {
     /// Whole blocks.
     pub(crate) extent: ByteExtent,
@@ -31,7 +32,7 @@ pub(crate) struct FillTarget {
     pub(crate) pages: Vec<PageIndex>,
 }
 
-/// Begins a fill of these blocks alone, of which nothing is promoted.
+/// Begins a fill of exactly these blocks, without promotion.
 pub(crate) fn begin_whole(state: &mut State, slot: RequestSlot, part: ByteExtent, target: FillTarget) {
     let fill = new(state, slot, part, target);
     submit(state, fill);
@@ -69,8 +70,8 @@ pub(crate) fn begin(state: &mut State, slot: RequestSlot, part: ByteExtent, main
     true
 }
 
-/// Whether the log has something of a block that the origin lacks, or may lack before it is read: a remote one that restarts loses
-/// what it has not flushed.
+/// Whether the log has newer data of a block than the origin, or may have before the origin is read: a remote origin
+/// that restarts loses unflushed data.
 fn is_newer_in_log(state: &State, key: BlockKey) -> bool {
     match state.cache.state_of(key) {
         Some(SlotState::Dirty) => true,
@@ -82,7 +83,8 @@ fn is_newer_in_log(state: &State, key: BlockKey) -> bool {
     }
 }
 
-/// The extent that a miss reads: no block beside those that were asked for that a write to the origin would have to be waited for.
+/// The extent that a miss reads. It includes the requested blocks, and only such other blocks whose read does not have
+/// to wait for a write to the origin.
 fn choose_window(state: &mut State, volume: VolumeId, part: ByteExtent) -> ByteExtent {
     let whole = part.widened_to_blocks();
     let found = state.volumes.get(volume);
@@ -141,7 +143,7 @@ fn submit(state: &mut State, fill: Fill) {
     state.volumes.get_mut(volume).queue.set_ready(ticket, operation, Purpose::Fill { fill: slot });
 }
 
-/// The origin's answer.
+/// The read of the origin has ended.
 pub(crate) fn on_filled(state: &mut State, slot: FillSlot, result: Result<Data<'_>, DeviceError>) {
     let fill = state.fills.remove(slot);
     state.release_ticket(fill.volume, fill.ticket);
@@ -156,7 +158,7 @@ pub(crate) fn on_filled(state: &mut State, slot: FillSlot, result: Result<Data<'
     state.wake_stalled();
 }
 
-/// Copies what a waiter wants into its memory.
+/// Copies the bytes that a waiter requested into its memory.
 fn hand_out(state: &mut State, fill: &Fill, waiter: &FillWaiter) {
     let pending = state.requests.get(waiter.request);
     let (id, start) = (pending.id, pending.extent.start);
@@ -175,7 +177,7 @@ fn hand_out(state: &mut State, fill: &Fill, waiter: &FillWaiter) {
     state.end_pending(waiter.request);
 }
 
-/// Puts blocks into the log that the cache does not hold; the others' pages are given back.
+/// Appends blocks to the log that the cache does not have; the pages of the others are released.
 fn promote(state: &mut State, fill: &Fill, checksums: &[Checksum]) {
     let is_unsettled = state.volumes.get(fill.volume).flush.is_unsettled();
     let slot_state = if is_unsettled { SlotState::Unflushed } else { SlotState::Clean };
@@ -226,7 +228,7 @@ fn promote(state: &mut State, fill: &Fill, checksums: &[Checksum]) {
     }
 }
 
-/// The origin could not read the extent; where it was wider than asked for, the waiters try without the rest.
+/// The origin could not read the extent; if it was wider than requested, the waiters try without the rest.
 fn fail(state: &mut State, fill: &Fill) {
     state.volumes.get_mut(fill.volume).counters.origin_errors += 1;
     fill.pages.iter().for_each(|page| state.pool.release(*page));

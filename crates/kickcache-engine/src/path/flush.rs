@@ -1,8 +1,9 @@
-//! A flush: of the cache device, and of the origin if clients were told of writes there that nothing else keeps.
+//! A flush: of the cache device, and of the origin if it has acknowledged writes that the log does not have.
 //!
 //! Invariants:
-//! * I-2: what a flush answers for is durable in the log, or at the origin. What was written back is durable in the log, and
-//!   stays there until the origin flushed it: such blocks need no origin, unless the cache device is out of service.
+//! * I-2: the data that a flush covers is durable in the log, or at the origin. Blocks that were written back are
+//!   durable in the log, and stay there until the origin has flushed them: they need no flush of the origin, unless the
+//!   cache device is out of service.
 
 use crate::cache::BlockCopy;
 use crate::cache::slots::SlotState;
@@ -28,7 +29,7 @@ pub(crate) fn begin(state: &mut State, slot: RequestSlot) {
     state.requests.add_pending(slot);
     if state.device.is_out_of_service() {
         if state.cache.volume(volume).dirty > 0 {
-            // Acknowledged data stands only where nothing can be made durable any more.
+            // Acknowledged data is only on a device where it cannot be made durable any more.
             state.requests.get_mut(slot).fail(Errno::Io);
         }
     } else if !state.device.order.is_flushed() && !mutant!(FlushSkipsCacheDevice) {
@@ -36,7 +37,7 @@ pub(crate) fn begin(state: &mut State, slot: RequestSlot) {
         state.device.order.wait(Need::NextFlush, DurableWaiter::Flush(slot));
     }
     if state.volumes.get_mut(volume).flush.take_unreported() {
-        // Nobody waited for the flush that failed: what clients wrote before it may not be there.
+        // No request waited for the flush that failed: earlier writes of clients may be lost.
         state.requests.get_mut(slot).fail(Errno::Io);
     }
     if needs_origin(state, volume) {
@@ -65,7 +66,7 @@ pub(crate) fn submit_due(state: &mut State) {
     }
 }
 
-/// Submits the flush of an origin if it is due. Out of the way of hits, after each of which it is asked for.
+/// Submits the flush of an origin if it is due. Not inlined, because each hit calls it.
 #[inline(never)]
 fn submit_due_of(state: &mut State, volume: VolumeId) {
     let (now, after) = (state.now, state.settings.origin_flush_after);
@@ -112,7 +113,7 @@ fn end_unflushed(state: &mut State, copy: BlockCopy, state_now: SlotState) {
     }
 }
 
-/// The flush of an origin came back: what it covers is clean (I-3).
+/// The flush of an origin ended: the blocks that it covers are clean (I-3).
 pub(crate) fn on_origin_flush(state: &mut State, volume: VolumeId, result: Result<(), DeviceError>) {
     let now = state.now;
     let found = state.volumes.get_mut(volume);
@@ -124,7 +125,8 @@ pub(crate) fn on_origin_flush(state: &mut State, volume: VolumeId, result: Resul
     if result.is_err() {
         state.requests.let_go(volume);
         let found = state.volumes.get_mut(volume);
-        // Else what it did not cover goes there and back as fast as the origin refuses, and so do flushes that reclaim wants.
+        // Otherwise the blocks would be written and flushed again as fast as the origin refuses, and so would flushes
+        // that reclaim requests.
         found.rest_after_origin_error(now);
     }
     let is_flushed = result.is_ok() || mutant!(OriginFlushErrorIgnored);
@@ -153,7 +155,7 @@ pub(crate) fn on_origin_flush(state: &mut State, volume: VolumeId, result: Resul
     state.agenda.push_back(Task::Writeback(volume));
 }
 
-/// The server behind an origin went away, and may have lost what it had not flushed: those blocks are dirty again.
+/// The server of an origin was lost, and may have lost unflushed data: those blocks are dirty again.
 pub(crate) fn on_origin_restart(state: &mut State, volume: VolumeId) {
     let blocks = state.volumes.get_mut(volume).flush.restart();
     if mutant!(RestartForgotten) {
@@ -229,11 +231,11 @@ mod tests {
         assert_eq!((scene.not_clean(), is_draining(&scene)), ((0, 0), true), "a kill would make it dirty");
         scene.end_held();
         assert!(!is_draining(&scene));
-        // There is nothing to do, and nothing to wait for.
+        // There is no block to write back, and no flush to wait for.
         assert_eq!((scene.drain(), is_draining(&scene)), (Vec::new(), false));
     }
 
-    /// A full journal takes no records of it, so that a checkpoint must say it.
+    /// If the journal is full, a checkpoint must record that the blocks are clean.
     #[test]
     fn a_drain_with_a_full_journal_ends_with_a_checkpoint() {
         let mut scene = Scene::new(Mode::WriteBack);
@@ -291,7 +293,7 @@ mod tests {
         scene.write(8192, 4096).0.unwrap();
         scene.fail("cache flush", DeviceError::Io);
         assert_eq!(scene.flush().0, Err(Errno::Io));
-        // The engine flushes the first write immediately, because the cache device went out of service.
+        // The engine flushes the first write immediately, because the cache device was put out of service.
         (0..2).for_each(|number| scene.write(16384 + number * 4096, 4096).0.unwrap());
         let seen = scene.pass(Duration::from_millis(10_000));
         assert!(seen.contains(&"origin flush".into()), "{seen:?}");

@@ -1,4 +1,4 @@
-//! Writes to the log come back: batches, journal blocks, summaries.
+//! Completions of writes to the log: batches, journal blocks, summaries.
 
 use alloc::vec::Vec;
 
@@ -16,7 +16,7 @@ use crate::state::State;
 use crate::task::Task;
 use crate::units::{BlockKey, Location, PageIndex, SegmentIndex, Sequence};
 
-/// A batch came back.
+/// The write of a batch has ended.
 pub(crate) fn on_batch(state: &mut State, slot: BatchSlot, result: Result<(), DeviceError>) {
     let batch = match result {
         Ok(()) => state.device.log.land(slot),
@@ -40,8 +40,8 @@ pub(crate) fn on_batch(state: &mut State, slot: BatchSlot, result: Result<(), De
     finish_segments(state);
 }
 
-/// The segment takes no more; what the batch held is appended again elsewhere. Past a limit the cache takes nothing
-/// new, and the origin must have it.
+/// The segment accepts no more; the blocks of the batch are appended again elsewhere. After too many failures the cache
+/// accepts no new data, and the origin must have it.
 fn on_failed(state: &mut State, batch: &Batch) -> Vec<PageIndex> {
     state.device.note_failed_batch();
     if state.device.fails_too_often() {
@@ -54,7 +54,7 @@ fn on_failed(state: &mut State, batch: &Batch) -> Vec<PageIndex> {
         let Some(key) = entry.key.filter(|key| state.cache.is_current(*key, location)) else {
             let heir =
                 if mutant!(PassedOnForgotten) { None } else { state.pass_on_older(location, entry.older) };
-            // What superseded it landed already, but nothing says that it would survive a power cut.
+            // The superseding copy has landed already, but without a proof that it would survive a power cut.
             heirs.is_lost |= !mutant!(LostDurableIgnored)
                 && heir.is_none()
                 && entry.page.is_none()
@@ -76,16 +76,16 @@ fn on_failed(state: &mut State, batch: &Batch) -> Vec<PageIndex> {
     passed_on
 }
 
-/// What has the blocks of a batch that did not land.
+/// The successors of the blocks of a batch that did not land.
 #[derive(Debug, Default)]
 struct Heirs {
-    /// The batches of what superseded some of them.
+    /// The batches with copies that supersede some of them.
     batches: Vec<BatchSlot>,
-    /// Some are nowhere in the log any more.
+    /// Some blocks have no copy in the log any more.
     is_lost: bool,
 }
 
-/// A write waits for what was appended again, and for what superseded its blocks.
+/// A write waits for the blocks that were appended again, and for the copies that superseded its blocks.
 fn wait_again(state: &mut State, waiter: RequestSlot, batch: &Batch, heirs: &Heirs) {
     let mut must_start_again = heirs.is_lost;
     for heir in &heirs.batches {
@@ -119,8 +119,8 @@ fn append_again(state: &mut State, batch: &Batch, entry: &Entry, location: Locat
     true
 }
 
-/// A copy has no place in the log any more: the one that it superseded is the block again, or the origin's. The write
-/// of a client begins once more.
+/// A copy has no place in the log any more: the copy that it superseded becomes the current one again, or the origin's.
+/// The write of a client begins again.
 fn lose(state: &mut State, key: BlockKey, entry: &Entry) {
     match entry.older {
         Some(older) if !mutant!(OlderCopyForgotten) => state.revive(key, older),
@@ -128,7 +128,7 @@ fn lose(state: &mut State, key: BlockKey, entry: &Entry) {
     }
 }
 
-/// Takes the segments that are full and written from the log; their summaries wait for the next flush.
+/// Takes the full and written segments from the log; their summaries wait for the next flush.
 fn finish_segments(state: &mut State) {
     while let Some(finished) = state.device.log.take_finished() {
         match finished {
@@ -141,14 +141,15 @@ fn finish_segments(state: &mut State) {
     }
 }
 
-/// Ends the open segments, as nothing more will be written: their summaries follow when their batches are durable.
+/// Ends the open segments, because no more batches will be written: their summaries follow when their batches are
+/// durable.
 pub(crate) fn end_segments(state: &mut State) {
     state.device.log.close_segments();
     finish_segments(state);
     write_summaries(state);
 }
 
-/// Writes the summaries of segments whose batches are durable.
+/// Writes the summaries of segments with durable batches.
 fn write_summaries(state: &mut State) {
     let ripe = state.device.take_durable_summaries(state.cache.segments());
     ripe.into_iter().for_each(|summary| write_summary(state, summary));
@@ -168,7 +169,8 @@ fn write_summary(state: &mut State, mut summary: Summary) {
     state.submit(Purpose::Summary { segment }, operation);
 }
 
-/// A summary came back. Without it recovery reads the whole segment, so that an error only costs time.
+/// The write of a summary has ended. Without the summary, recovery reads the whole segment, so that an error only costs
+/// time.
 pub(crate) fn on_summary(state: &mut State, segment: SegmentIndex, result: Result<(), DeviceError>) {
     state.device.counters.errors += u64::from(result.is_err());
     state.device.order.land_unnumbered();
@@ -176,7 +178,7 @@ pub(crate) fn on_summary(state: &mut State, segment: SegmentIndex, result: Resul
     state.agenda.push_back(Task::Reclaim);
 }
 
-/// A journal block came back.
+/// The write of a journal block has ended.
 pub(crate) fn on_journal(
     state: &mut State,
     block: u64,
@@ -189,8 +191,8 @@ pub(crate) fn on_journal(
     }
 }
 
-/// The flush of the cache device came back. After an error nothing that it covered may be trusted, and nothing says
-/// what was lost: the cache takes nothing new.
+/// The flush of the cache device has ended. After an error the writes that it covered cannot be trusted, and the extent
+/// of the loss is unknown: the cache accepts no new data.
 pub(crate) fn on_cache_flush(state: &mut State, result: Result<(), DeviceError>) {
     if result.is_ok() {
         let served = state.device.order.end_flush();

@@ -1,5 +1,5 @@
-//! While main is held it is looked at segment by segment, in the order of age: what was not used since the last look makes room for what
-//! misses often. Probation's segments join it.
+//! While main is frozen, it is examined segment by segment, in the order of age: blocks that were not used since the
+//! last round make space for blocks that miss often. Probation's segments are included.
 
 use alloc::vec::Vec;
 
@@ -12,7 +12,7 @@ use crate::state::State;
 use crate::units::{Location, SegmentIndex};
 
 impl State {
-    /// Whether it is time to look at the next segment of a main that is held.
+    /// Whether the next segment of a frozen main is due for a check.
     pub(crate) fn is_look_due(&self) -> bool {
         self.retention.hold.wants_look(sealed_count(self))
     }
@@ -22,7 +22,7 @@ fn sealed_count(state: &State) -> u64 {
     Queue::ALL.into_iter().map(|queue| u64::from(state.cache.segments().sealed_count(queue))).sum()
 }
 
-/// Looks at the next segment if it is time to; gives it if it is worth emptying, and halves its hits if not.
+/// Checks the next segment if it is due; returns it if it is worth emptying, and halves its hits if not.
 pub(super) fn look(state: &mut State) -> Option<SegmentIndex> {
     let count = sealed_count(state);
     if !state.retention.hold.wants_look(count) {
@@ -54,7 +54,7 @@ fn may_be_emptied(state: &State, segment: SegmentIndex) -> bool {
         && Kept::of_all(state).leaves_enough(state, segment)
 }
 
-/// The segment is main's newest, each block with half of its hits.
+/// The segment becomes main's newest, each block with half of its hits.
 pub(super) fn halve(state: &mut State, segment: SegmentIndex) {
     let live: Vec<Location> = state.cache.live_in(segment).collect();
     for location in live {
@@ -83,7 +83,7 @@ mod tests {
         (scene, capacity)
     }
 
-    /// Reads of a loop of blocks that are no neighbours; how many were hits.
+    /// Reads a loop of blocks that are not adjacent; returns the number of hits.
     fn read(scene: &mut Scene, length: u64, passes: u64) -> u64 {
         let is_hit = |number: u64| {
             let (result, lines) = scene.read((number % length) << 17, 4096);
@@ -104,7 +104,7 @@ mod tests {
         let hits = read(&mut scene, 2 * capacity, 3);
         assert!(hits > 3 * capacity * 17 / 20, "{hits} of {capacity} three times");
         assert_eq!(promoted(&scene), before, "and nothing was written");
-        // Of a shorter loop half is cached. The other half of what is held goes.
+        // Half of a shorter loop is cached. The other half of the kept blocks is dropped.
         let hits: Vec<u64> = (0..24).map(|_| read(&mut scene, capacity * 5 / 4, 1)).collect();
         assert!(is_held(&scene) && promoted(&scene) > before, "{hits:?}");
         assert!(hits[0] < capacity * 15 / 20 && hits[23] > capacity * 16 / 20, "{hits:?} of {capacity}");

@@ -1,8 +1,8 @@
-//! Reclaim: segments are emptied ahead of need, and opened again once that is on record.
+//! Reclaim: segments are emptied ahead of need, and opened again once that is recorded.
 //!
 //! Invariants:
-//! * I-4: a segment is opened again only when nothing refers to it, and when everything that superseded its blocks,
-//!   or says that they are *gone*, is durable.
+//! * I-4: a segment is opened again only when no operation refers to it, and when all copies that superseded its
+//!   blocks, and all their *gone* records, are durable.
 
 mod cold;
 mod demote;
@@ -50,8 +50,8 @@ fn ready_low(state: &State) -> usize {
 }
 
 impl State {
-    /// Whether there is room for which nothing leaves. Reclaim alone never keeps as many segments ready as there are while some were
-    /// never used.
+    /// Whether there is space that requires no reclaim. Reclaim alone never keeps as many segments ready as there are
+    /// while some segments are unused.
     pub(crate) fn has_unused(&self) -> bool {
         self.segments_coming() >= ready_low(self) + FRESH_AHEAD / 2
     }
@@ -65,7 +65,7 @@ impl State {
     }
 }
 
-/// Keeps segments ready, and lets those go on that wait for one.
+/// Keeps segments ready, and continues the writes that wait for one.
 pub(crate) fn go_on(state: &mut State) {
     if state.device.is_out_of_service() {
         return;
@@ -134,8 +134,8 @@ fn supply(state: &State) -> usize {
     state.segments_coming() + being_emptied(state)
 }
 
-/// Segments that will be empty before long. Once nothing else gives room, those do not count that wait for room
-/// themselves: for their blocks, or for a write in its turn that holds them.
+/// Segments that will be empty before long. If no other space is left, segments that wait for space themselves do not
+/// count: for their blocks, or for the write at the head of the queue, which pins them.
 fn being_emptied(state: &State) -> usize {
     if state.segments_coming() > RESERVED_SEGMENTS || !state.waiters.want_room() {
         return state.reclaim.emptying.len();
@@ -154,7 +154,7 @@ fn empty_next(state: &mut State) -> bool {
     victim.is_some()
 }
 
-/// Puts segments that were never used in line.
+/// Prepares segments that were never used.
 fn open_free(state: &mut State) {
     let wanted = (ready_low(state) + FRESH_AHEAD).saturating_sub(supply(state));
     let free: Vec<SegmentIndex> = (state.reclaim.first_free..state.cache.segments().count())
@@ -168,7 +168,8 @@ fn open_free(state: &mut State) {
     }
 }
 
-/// Empties a segment: blocks that stay are carried to the head of a queue, the others are forgotten; gives how many.
+/// Empties a segment: blocks that stay are moved to the head of a queue, the others are dropped; returns the number of
+/// these.
 fn empty(state: &mut State, segment: SegmentIndex, reason: Reason) -> u64 {
     let queue = state.cache.segments().get(segment).queue;
     state.cache.unlink(segment, SegmentState::Reclaiming);
@@ -197,7 +198,7 @@ fn empty(state: &mut State, segment: SegmentIndex, reason: Reason) -> u64 {
     forgotten
 }
 
-/// Blocks that are copied at most of a segment with these live ones.
+/// The most blocks that are copied from a segment with these live ones.
 fn carried_max(state: &State, reason: Reason, live: &[Location]) -> usize {
     let hot = live.iter().filter(|location| state.cache.slots().hits(**location) > 0).count();
     let blocks = state.cache.geometry().batch_blocks();
@@ -205,7 +206,7 @@ fn carried_max(state: &State, reason: Reason, live: &[Location]) -> usize {
     state.retention.carried_max(reason, hot, blocks) as usize
 }
 
-/// A block had its time in probation.
+/// A block had enough time in probation.
 fn note_left(state: &mut State, location: Location) {
     let slots = state.cache.slots();
     let (volume, was_used) = (slots.key(location).volume(), slots.hits(location) > 0);
@@ -361,14 +362,14 @@ fn finish_emptied(state: &mut State) {
     give_up_unreadable(state);
 }
 
-/// Whether nothing refers to a segment any more.
+/// Whether no operation refers to a segment any more.
 fn is_done(state: &State, emptying: &Emptying) -> bool {
     let found = state.cache.segments().get(emptying.segment);
     let is_pinned = found.pins > 0 && !mutant!(ReuseUnderReader);
     emptying.reads_in_flight == 0 && !is_pinned && found.live == 0
 }
 
-/// Takes those segments out of the ones being emptied for which something holds.
+/// Takes the segments that satisfy a condition out of the list of segments that are being emptied.
 fn take_emptying(state: &mut State, holds: impl Fn(&State, &Emptying) -> bool) -> Vec<SegmentIndex> {
     let (taken, left): (Vec<_>, Vec<_>) =
         core::mem::take(&mut state.reclaim.emptying).into_iter().partition(|each| holds(state, each));
@@ -431,7 +432,7 @@ fn has_damage(state: &State, segment: SegmentIndex) -> bool {
     state.cache.live_in(segment).any(|location| state.cache.slots().is_damaged(location))
 }
 
-/// Whether no segment can ever be emptied: each holds a damaged block that the origin does not have.
+/// Whether no segment can ever be emptied: each has a damaged dirty block.
 fn is_ruined(state: &State) -> bool {
     (0..state.cache.segments().count()).map(SegmentIndex::new).all(|segment| {
         match state.cache.segments().get(segment).state {
@@ -444,7 +445,7 @@ fn is_ruined(state: &State) -> bool {
     })
 }
 
-/// When reclaim should be looked at again.
+/// When reclaim should run again.
 pub(crate) fn poll_timeout(state: &State) -> Option<Instant> {
     let force_at = state.reclaim.starved_since.map(|since| since.plus(STARVED_MAX));
     let force_at = earlier(force_at.filter(|at| *at > state.now), trim::poll_timeout(state));

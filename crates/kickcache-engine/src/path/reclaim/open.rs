@@ -1,4 +1,5 @@
-//! Empty segments are opened again: put on record, discarded if they are to be, and given to the heads of the log.
+//! Opens empty segments again: their opening is recorded, they are discarded if configured, and the heads of the log
+//! get them.
 
 use alloc::vec::Vec;
 
@@ -38,8 +39,8 @@ fn await_copies(state: &mut State, segments: Vec<SegmentIndex>) {
     state.agenda.push_back(Task::Barrier(DurableWaiter::Emptied { segments, failed_batches }));
 }
 
-/// Puts the opening of empty segments on record. A batch that failed meanwhile may have held a copy, which is on its way
-/// once more.
+/// Records the opening of empty segments. A batch that failed meanwhile may have contained a copy, which is being
+/// written again.
 pub(crate) fn on_emptied(state: &mut State, segments: Vec<SegmentIndex>, failed_batches: u32) {
     if state.device.failed_batches() != failed_batches && !mutant!(EmptiedDespiteFailure) {
         await_copies(state, segments);
@@ -60,7 +61,7 @@ pub(crate) fn on_emptied(state: &mut State, segments: Vec<SegmentIndex>, failed_
     state.agenda.push_back(Task::Barrier(DurableWaiter::Opening(segments)));
 }
 
-/// The openings are durable: heads may take the segments, once they are discarded if they are to be.
+/// The openings are durable: heads may use the segments, after a discard if configured.
 pub(crate) fn on_opened(state: &mut State, segments: &[SegmentIndex]) {
     let is_wanted = state.settings.freed_segments == FreedSegments::Discarded;
     if !is_wanted || state.reclaim.cannot_discard || state.device.is_out_of_service() {
@@ -75,7 +76,7 @@ pub(crate) fn on_opened(state: &mut State, segments: &[SegmentIndex]) {
     }
 }
 
-/// A segment was discarded. If it could not be, it is as good as before, and no other one is tried.
+/// A segment was discarded. If the discard failed, the segment is used without it, and no other one is discarded.
 pub(crate) fn on_discarded(state: &mut State, segment: SegmentIndex, result: Result<(), DeviceError>) {
     match result {
         Ok(()) => state.device.counters.discarded_bytes += state.cache.geometry().segment_size,
@@ -114,7 +115,7 @@ mod tests {
     use crate::config::Mode;
     use crate::scene::Scene;
 
-    /// What is asked of the devices by 25 MiB of writes to a cache of 16 MiB that shall discard.
+    /// The device operations of 25 MiB of writes to a cache of 16 MiB with discards.
     fn written(scene: &mut Scene) -> Vec<String> {
         scene.engine.state.settings.freed_segments = FreedSegments::Discarded;
         (0..100).flat_map(|piece| scene.write(piece << 19, 1 << 18).1).collect()

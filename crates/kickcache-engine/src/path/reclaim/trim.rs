@@ -1,4 +1,4 @@
-//! A volume that has more of the cache than its room gives its own blocks back: the oldest that nobody uses.
+//! A volume above its space limit gives its own blocks back: the oldest unused ones.
 
 use alloc::vec::Vec;
 
@@ -11,16 +11,16 @@ use crate::state::State;
 use crate::time::{Duration, Instant};
 use crate::units::{Location, SegmentIndex, VolumeId};
 
-/// One look ends after a segment with which it has given back this many blocks.
+/// One round of checks ends after a segment with which it has given back this many blocks.
 const BLOCKS_MAX: u64 = 512;
-/// Segments that one look comes to at most.
+/// The most segments in one round of checks.
 const SEGMENTS_MAX: usize = 16;
-/// Rest after a look, so that requests have their turn.
+/// Pause after a round of checks, so that requests can run.
 const REST: Duration = Duration::from_millis(1);
-/// Rest after a round: what is left is in use, or in segments that are not full.
+/// Pause after a pass over all segments: the remaining blocks are in use, or in segments that are not full.
 const REST_AFTER_ROUND: Duration = Duration::from_millis(100);
 
-/// Lets all volumes give back what is beyond their room, once that is a part of a segment.
+/// Makes all volumes give back the blocks above their limit, once these are a part of a segment.
 pub(super) fn go_on(state: &mut State) {
     for volume in state.volumes.ids() {
         if is_due(state, volume) && state.now >= state.volumes.get(volume).hand.rest_until {
@@ -30,7 +30,7 @@ pub(super) fn go_on(state: &mut State) {
     }
 }
 
-/// When it goes on by itself.
+/// When it continues by itself.
 pub(super) fn poll_timeout(state: &State) -> Option<Instant> {
     let due = state.volumes.ids().filter(|volume| is_due(state, *volume));
     due.map(|volume| state.volumes.get(volume).hand.rest_until.max(state.now)).min()
@@ -41,7 +41,7 @@ fn is_due(state: &State, volume: VolumeId) -> bool {
     has_more && !state.is_ending && state.device.journal.has_room()
 }
 
-/// Gives blocks of some segments back; says how long to rest.
+/// Gives blocks of some segments back; returns the length of the pause.
 fn look(state: &mut State, volume: VolumeId) -> Duration {
     let most = state.room_excess(volume).min(BLOCKS_MAX);
     let mut given = 0;
@@ -55,7 +55,7 @@ fn look(state: &mut State, volume: VolumeId) -> Duration {
     REST
 }
 
-/// Forgets the volume's clean blocks in a segment that nobody used since the last round; gives their number.
+/// Drops the volume's clean blocks in a segment that were not used since the last pass; returns their number.
 fn give_back(state: &mut State, volume: VolumeId, segment: SegmentIndex) -> u64 {
     let queue = state.cache.segments().get(segment).queue;
     let is_own = |location: &Location| is_own(state, volume, *location);
@@ -73,14 +73,14 @@ fn give_back(state: &mut State, volume: VolumeId, segment: SegmentIndex) -> u64 
     given
 }
 
-/// Whether the block is a clean one of the volume.
+/// Whether the block is a clean block of the volume.
 fn is_own(state: &State, volume: VolumeId, location: Location) -> bool {
     let slots = state.cache.slots();
     let may_leave = slots.state(location) == SlotState::Clean || mutant!(DirtyGivenBack);
     slots.key(location).volume() == volume && may_leave
 }
 
-/// The segment behind the hand, which moves on; nothing at the end of a round.
+/// The segment after the hand, which advances; `None` at the end of a pass.
 fn next_segment(state: &mut State, volume: VolumeId) -> Option<SegmentIndex> {
     let hand = state.volumes.get(volume).hand;
     let found = segment_after(state, hand);
@@ -120,7 +120,7 @@ mod tests {
 
     const VOLUME: VolumeId = VolumeId::new(0);
     const PIECE: u64 = 64 << 10;
-    /// A quarter of what the cache holds.
+    /// A quarter of the cache's capacity.
     const QUARTER: Room = Room::Share(256);
 
     /// A scene with this many pieces read, far from each other.

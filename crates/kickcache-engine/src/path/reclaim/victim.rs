@@ -1,5 +1,5 @@
-//! Which segment reclaim empties next: one whose blocks nobody uses, one that is mostly dead, or the oldest of a queue
-//! whose blocks need no origin first.
+//! Chooses the next segment that reclaim empties: a segment of unused blocks, a mostly dead one, or the oldest of a
+//! queue, if its blocks do not need the origin first.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -25,7 +25,7 @@ pub(crate) const STARVED_MAX: Duration = Duration::from_millis(200);
 /// An origin is silent that has answered nothing for so long.
 const SILENT_MIN: Duration = Duration::from_millis(500);
 
-/// The next segment to empty, and why that one.
+/// The next segment to empty, and the reason.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Victim {
     pub(crate) segment: SegmentIndex,
@@ -108,7 +108,7 @@ fn asked_so_far(state: &State) -> Asked {
     state.volumes.ids().map(|volume| state.volumes.get(volume).asked()).fold(Asked::default(), Asked::plus)
 }
 
-/// A segment that had time to show that somebody uses it, and did not.
+/// A segment that had time to be used, and was not.
 fn stale_candidate(state: &mut State) -> Option<SegmentIndex> {
     begin_shift(state);
     let capacity = state.retention.capacity();
@@ -127,7 +127,7 @@ fn stale_candidate(state: &mut State) -> Option<SegmentIndex> {
     None
 }
 
-/// Lets a shift begin that is wanted, and proves it where main was held for what is stale.
+/// Begins a requested shift, and proves it if main was frozen with stale blocks.
 fn begin_shift(state: &mut State) {
     if let Some(volume) = state.retention.hold.take_changed() {
         state.reclaim.shift.want(volume, state.device.order.newest());
@@ -141,7 +141,7 @@ fn begin_shift(state: &mut State) {
     }
 }
 
-/// Makes all segments candidates, if that is wanted.
+/// Makes all segments candidates, if a shift requests it.
 fn make_candidates(state: &mut State) {
     let Some(Wanted { volume, before }) = state.reclaim.shift.take_wanted() else { return };
     let Some(used) = used_of(state, volume) else { return };
@@ -157,7 +157,7 @@ fn used_of(state: &State, volume: VolumeId) -> Option<Asked> {
     state.volumes.find(volume).map(Volume::used)
 }
 
-/// Whether most of a segment is a volume's.
+/// Whether most of a segment belongs to a volume.
 fn belongs_to(state: &State, segment: SegmentIndex, volume: VolumeId) -> bool {
     let is_own = |location: &Location| state.cache.slots().key(*location).volume() == volume;
     let own = state.cache.live_in(segment).filter(is_own).count();
@@ -177,12 +177,12 @@ fn stale_main(state: &State) -> Option<SegmentIndex> {
     is_stale.then_some(main)
 }
 
-/// How much of a segment is of use.
+/// The useful part of a segment.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Used {
     /// Live blocks.
     pub(super) live: u32,
-    /// Those of them that have hits.
+    /// Live blocks with hits.
     pub(super) hot: u32,
 }
 
@@ -194,7 +194,7 @@ pub(super) fn count_used(state: &State, segment: SegmentIndex) -> Used {
     state.cache.live_in(segment).fold(Used::default(), add)
 }
 
-/// A sealed segment without blocks that are not clean, much of it dead.
+/// A sealed segment without blocks that are not clean, and with many dead ones.
 fn mostly_dead(state: &State) -> Option<SegmentIndex> {
     let blocks = state.cache.geometry().batch_blocks();
     let all = Queue::ALL.into_iter().flat_map(|queue| state.cache.segments().oldest_first(queue));
@@ -204,14 +204,14 @@ fn mostly_dead(state: &State) -> Option<SegmentIndex> {
         let not_clean = state.cache.segments().get(*segment).not_clean;
         not_clean <= room && state.retention.is_mostly_dead(live(*segment), blocks)
     };
-    // Only those that have less in them than the best so far are looked at block by block.
+    // Only segments with fewer live blocks than the best so far are examined block by block.
     all.filter(is_candidate).fold(None, |best, segment| match best {
         Some(best) if live(best) <= live(segment) => Some(best),
         best => Some(segment).filter(|segment| can_be_emptied(state, *segment)).or(best),
     })
 }
 
-/// Walks a queue from its oldest segment: hot ones stay in place, the first that can be emptied is.
+/// Walks a queue from its oldest segment: hot ones stay in place, the first one that can be emptied is chosen.
 fn search(state: &mut State, queue: Queue) -> Option<SegmentIndex> {
     if queue == Queue::Main
         && state.retention.hold.is_on()
@@ -239,13 +239,13 @@ fn search(state: &mut State, queue: Queue) -> Option<SegmentIndex> {
         state.hurry_writeback(&blocked);
         return None;
     }
-    // All were hot: the oldest goes all the same, or nothing ever would.
+    // All were hot: the oldest is chosen anyway, or no segment ever would be.
     let is_free = |segment: &&SegmentIndex| can_be_emptied(state, **segment);
     let oldest = oldest.first().filter(is_free);
     oldest.copied().filter(|segment| kept.leaves_enough(state, *segment))
 }
 
-/// Of main's oldest segments the one that is used least, while main is held: the older ones stay in place.
+/// The least used of main's oldest segments, while main is frozen: older ones stay in place.
 fn coldest(state: &mut State) -> Option<SegmentIndex> {
     let oldest: Vec<SegmentIndex> =
         state.cache.segments().oldest_first(Queue::Main).take(HOLD_SEARCH_MAX).collect();
@@ -260,8 +260,8 @@ fn coldest(state: &mut State) -> Option<SegmentIndex> {
     Some(coldest)
 }
 
-/// Whatever segment holds only clean blocks, while writes wait and nothing else gives them room: those in line
-/// may hold blocks that no writeback will ever get rid of.
+/// Any segment with only clean blocks, while writes wait and no other segment gives them space: the next ones may have
+/// blocks that writeback can never store.
 fn last_resort(state: &State) -> Option<SegmentIndex> {
     if !state.is_starved() {
         return None;
@@ -270,7 +270,7 @@ fn last_resort(state: &State) -> Option<SegmentIndex> {
     all.find(|segment| state.cache.segments().get(*segment).not_clean == 0)
 }
 
-/// A hot segment stands as the newest of its queue, each block with a hit less.
+/// A hot segment becomes the newest of its queue, and each block loses a hit.
 fn keep(state: &mut State, segment: SegmentIndex) {
     let live: Vec<Location> = state.cache.live_in(segment).collect();
     for location in live {
@@ -281,7 +281,7 @@ fn keep(state: &mut State, segment: SegmentIndex) {
     state.device.counters.kept_segments += 1;
 }
 
-/// A segment stands as the newest of its queue.
+/// A segment becomes the newest of its queue.
 fn pass_over(state: &mut State, segment: SegmentIndex) {
     state.cache.unlink(segment, SegmentState::Reclaiming);
     state.cache.seal(segment);
@@ -300,7 +300,7 @@ fn cleanest(state: &State) -> Option<SegmentIndex> {
         !state.cache.live_in(*segment).any(|location| is_out_of_reach(state, location))
     };
     let all = Queue::ALL.into_iter().flat_map(|queue| state.cache.segments().oldest_first(queue));
-    // Only those that have fewer than the best so far are looked at block by block.
+    // Only segments with fewer such blocks than the best so far are examined block by block.
     all.filter(|segment| not_clean(segment) <= most).fold(None, |best, segment| match best {
         Some(best) if not_clean(&best) <= not_clean(&segment) => Some(best),
         best => Some(segment).filter(&is_sound).or(best),
@@ -315,8 +315,8 @@ fn carry_room(state: &State) -> u32 {
     (room / 2).saturating_sub(state.reclaim.emptying.iter().map(not_clean).sum())
 }
 
-/// Whether the blocks of the segment that are not clean can be carried on, and there is room for them: they are hot or few,
-/// or their origin takes nothing for now.
+/// Whether the blocks of the segment that are not clean can be moved, and there is space for them: they are hot or few,
+/// or their origin accepts no writes for now.
 pub(super) fn can_be_emptied(state: &State, segment: SegmentIndex) -> bool {
     let found = state.cache.segments().get(segment);
     if found.not_clean == 0 || found.not_clean > carry_room(state) {
@@ -346,7 +346,7 @@ fn is_out_of_reach(state: &State, location: Location) -> bool {
     slots.is_damaged(location) || slots.state(location).is_not_clean() && !may_be_tried()
 }
 
-/// Whether a block is dirty, and no sweep takes it to the origin before long.
+/// Whether a block is dirty, and no sweep will write it back before long.
 fn is_unclaimed(state: &State, location: Location) -> bool {
     let slots = state.cache.slots();
     slots.state(location) == SlotState::Dirty && !slots.is_in_sweep(location)
@@ -356,8 +356,8 @@ fn is_hot(state: &State, queue: Queue, location: Location) -> bool {
     state.retention.judge(Reason::Turn, queue, state.cache.slots().hits(location)) != Judgement::Demote
 }
 
-/// The volumes of which writeback does not go on beside requests. Below that mark a block that is to be written back may be
-/// written again before: a copy of it costs less than a request to the origin.
+/// The volumes whose writeback does not run alongside requests. Below that mark, a block that waits for writeback may
+/// be written again before: a copy costs less than a request to the origin.
 fn with_little_to_write_back(state: &State) -> VolumeSet {
     let has_little = |volume: &VolumeId| {
         state.dirty_data_share(*volume) <= u64::from(state.volumes.get(*volume).settings.dirty_low)
@@ -372,7 +372,7 @@ mod tests {
     use crate::config::Mode;
     use crate::scene::Scene;
 
-    /// A scene with 6 MiB in the log, of which the first 1.5 MiB were written twice.
+    /// A scene with 6 MiB in the log; the first 1.5 MiB were written twice.
     fn written() -> Scene {
         let mut scene = Scene::new(Mode::WriteBack);
         (0..24).for_each(|piece| scene.write(piece << 18, 1 << 18).0.unwrap());
@@ -414,7 +414,7 @@ mod tests {
     #[test]
     fn a_few_dirty_blocks_are_copied_while_writeback_is_low() {
         let mut scene = written();
-        // Most of what was written first is written again.
+        // Most of the first blocks are written again.
         (0..6).for_each(|piece| scene.write((piece << 18) + 4096, (1 << 18) - 4096).0.unwrap());
         let state = &mut scene.engine.state;
         let blocks = state.cache.geometry().batch_blocks();

@@ -1,8 +1,8 @@
-//! Recovery: the metadata is rebuilt from the journal and the segments.
+//! Recovery: rebuilds the metadata from the journal and the segments.
 //!
-//! First a flush: what a dead process left in volatile memory of the machine becomes durable before anything builds on
-//! it. Then the journal whole, then one summary a segment (or the segment itself where there is none), then the
-//! records. The last word about a block, by sequence number, wins.
+//! First a flush: data of a dead process in volatile memory of the machine becomes durable before any structure depends
+//! on it. Then the whole journal is read, then one summary per segment (or the segment itself if there is none), then
+//! the records apply. For each block the highest sequence number decides.
 
 mod erase;
 mod load;
@@ -34,11 +34,11 @@ use crate::units::{BLOCK_BYTES, BLOCK_SIZE, ByteExtent, SegmentIndex, Sequence};
 
 /// Reads in flight.
 const DEPTH: u32 = 32;
-/// Segments that hold nothing of which the first block is looked at: those that are opened first.
+/// Empty segments whose first block is read: the segments that are opened first.
 const FIRST_BLOCKS_MAX: usize = 64;
 const JOURNAL_READ_BYTES: u64 = 256 << 10;
 
-/// Begins recovery. These blocks of the journal were durable once, says the superblock.
+/// Begins recovery. According to the superblock, these blocks of the journal were durable.
 pub(crate) fn begin(state: &mut State, journal: DurableBlocks) {
     let mut recovery = Recovery { reads_in_flight: 1, ..Recovery::default() };
     if !mutant!(LostJournalIgnored) {
@@ -56,7 +56,7 @@ fn submit(state: &mut State, read: RecoveryRead, operation: DeviceOperation) {
     state.submit(Purpose::Recovery(read), operation);
 }
 
-/// A step came back.
+/// A step has ended.
 pub(crate) fn on_step(state: &mut State, read: RecoveryRead, result: Result<Data<'_>, DeviceError>) {
     if let RecoveryRead::Seal(segment) = read {
         let first = state.cache.geometry().first_location(segment);
@@ -90,8 +90,8 @@ pub(crate) fn on_step(state: &mut State, read: RecoveryRead, result: Result<Data
     go_on(state);
 }
 
-/// A read failed. What could not be read together is read block by block; of a device that fails too often, or is gone,
-/// nothing more is.
+/// A read failed. An extent that could not be read at once is read block by block; from a device that fails too often,
+/// or is missing, no more is read.
 fn on_failed(state: &mut State, step: RecoveryRead, error: DeviceError) {
     let may_go_on = error == DeviceError::Io && state.recovering().rereads.count_failed();
     match step {
@@ -103,7 +103,7 @@ fn on_failed(state: &mut State, step: RecoveryRead, error: DeviceError) {
         }
         RecoveryRead::Block(number) if may_go_on => on_block(state, number, None),
         RecoveryRead::First(_) if mutant!(UnreadableFirstIgnored) => {}
-        // What was never written may well be unreadable, where a journal says so.
+        // If the journal is complete, blocks that were never written may be unreadable.
         RecoveryRead::First(segment) if may_go_on => state.recovering().note_unreadable_first(segment),
         RecoveryRead::Flush
         | RecoveryRead::Journal(_)
@@ -122,7 +122,7 @@ fn on_failed(state: &mut State, step: RecoveryRead, error: DeviceError) {
     }
 }
 
-/// A block of what could not be read together came back, or cannot be read alone either.
+/// A single block of an extent that could not be read at once was read, or is unreadable.
 fn on_block(state: &mut State, number: u32, bytes: Option<&[u8]>) {
     let Some(stretch) = state.recovering().rereads.end_block(number, bytes) else { return };
     match stretch.part {
@@ -151,7 +151,7 @@ fn go_on(state: &mut State) {
     }
 }
 
-/// Reads the segments; where a log will do of which a part has rotted, first what they say of themselves.
+/// Reads the segments; if a log with a rotten part is accepted, their first blocks before that.
 fn read_on(state: &mut State) {
     let is_accepted = state.settings.rotted_log == RottedLog::Accepted;
     let is_first = state.recovering().next_segment == 0;
@@ -161,7 +161,7 @@ fn read_on(state: &mut State) {
     read_segments(state);
 }
 
-/// Reads what could not be read together.
+/// Reads the blocks of extents that could not be read at once.
 fn read_blocks(state: &mut State) {
     while state.recovering().reads_in_flight < DEPTH {
         let Some(LoneBlock { number, extent }) = state.recovering().rereads.next_block() else { return };
@@ -204,14 +204,14 @@ fn on_journal(state: &mut State, extent: ByteExtent, bytes: &[u8], unreadable: &
     }
 }
 
-/// The segments as the journal tells them, and which part of it is needed.
+/// Determines the segments according to the journal, and the needed part of the journal.
 fn digest_journal(state: &mut State) {
     let geometry = *state.cache.geometry();
     let is_refused = state.settings.rotted_log == RottedLog::Refused;
     let recovery = state.recovering();
     recovery.digest_journal(&geometry);
     if recovery.journal.unreadable.len() as u64 == geometry.journal_blocks() {
-        // It is not a spot that is bad.
+        // More than a single block is bad.
         recovery.failed = Some(Error::Recovery { what: Part::Journal.to_string() });
         return;
     }
@@ -227,7 +227,7 @@ fn digest_journal(state: &mut State) {
     }
 }
 
-/// Reads what the segments in use hold; at the end, the records have their say.
+/// Reads the segments in use; at the end, the records apply.
 fn read_segments(state: &mut State) {
     let geometry = *state.cache.geometry();
     while state.recovering().reads_in_flight < DEPTH
@@ -280,21 +280,21 @@ fn on_summary(state: &mut State, segment: SegmentIndex, bytes: &[u8]) {
     }
 }
 
-/// Reads a segment whose summary is of no use.
+/// Reads a segment with an unusable summary.
 fn scan(state: &mut State, segment: SegmentIndex) {
     state.recovering().reads_in_flight += 1;
     let extent = batches_of(state, segment);
     submit(state, RecoveryRead::Scan(segment), DeviceOperation::ReadMetadata { extent });
 }
 
-/// The blocks of a segment in front of its summary.
+/// The blocks of a segment before its summary.
 fn batches_of(state: &State, segment: SegmentIndex) -> ByteExtent {
     let geometry = state.cache.geometry();
     let start = geometry.byte_offset(geometry.first_location(segment));
     ByteExtent { start, length: u64::from(geometry.batch_blocks()) * BLOCK_SIZE }
 }
 
-/// A segment without a summary: its batches speak for themselves, each block under its own checksum.
+/// A segment without a summary: its batches list the blocks, each with its own checksum.
 fn on_scan(state: &mut State, segment: SegmentIndex, bytes: &[u8], unreadable: &BTreeSet<u32>) {
     let geometry = *state.cache.geometry();
     let uuid = state.device.uuid;
@@ -309,7 +309,7 @@ fn on_scan(state: &mut State, segment: SegmentIndex, bytes: &[u8], unreadable: &
         segment,
         generation,
         queue: batches.last().map_or(image.queue, |header| header.queue),
-        // It stays a witness of what else was durable, once its headers are read no more.
+        // It keeps the declarations of durable structures, once its headers are not read any more.
         durable: batches.last().map_or(Durable::NOTHING, |header| header.durable),
         entries: vec![None; geometry.batch_blocks() as usize],
     };
@@ -333,8 +333,8 @@ fn recovery_kind(state: &mut State, segment: SegmentIndex) -> Option<SegmentKind
     state.recovering().images[segment.get() as usize].as_ref().map(|image| image.kind)
 }
 
-/// Looks whether segments were opened of which the journal does not say so: what it said of them is lost then. `false` if
-/// there is nothing left to look at.
+/// Checks for opened segments without a record of their opening in the journal: such a record was lost. `false` if no
+/// segment is left to check.
 fn read_first_blocks(state: &mut State) -> bool {
     if state.recovering().first_blocks.is_none() {
         let segments = state.cache.segments();
@@ -357,8 +357,8 @@ fn read_first_blocks(state: &mut State) -> bool {
     state.recovering().reads_in_flight > 0
 }
 
-/// The first block of a segment. An opening is on record before the first batch is written: where the record is lost and a
-/// log will do of which a part has rotted, all that stands there counts.
+/// The first block of a segment. An opening is recorded before the first batch is written. If the record is lost and a
+/// log with a rotten part is accepted, all blocks of the segment count.
 fn on_first(state: &mut State, segment: SegmentIndex, bytes: &[u8]) {
     let (uuid, geometry) = (state.device.uuid, *state.cache.geometry());
     let is_accepted = state.settings.rotted_log == RottedLog::Accepted;
@@ -375,7 +375,7 @@ fn on_first(state: &mut State, segment: SegmentIndex, bytes: &[u8]) {
     }
 }
 
-/// Ends recovery if a part of the log is lost that said which blocks there are.
+/// Ends recovery if a part of the log is lost that listed blocks.
 fn refuse_rotted(state: &mut State) {
     let geometry = *state.cache.geometry();
     let is_refused = state.settings.rotted_log == RottedLog::Refused;
@@ -409,9 +409,9 @@ fn refuse_rotted(state: &mut State) {
     }
 }
 
-/// What is not whole and was durable has rotted since: it stays the block, whose wrong checksum every read will find. An
-/// older copy must not take its place. What cannot be read stays the block as well, durable or not, as the cache device
-/// may do better later. All else was torn, and never was.
+/// A damaged entry that was durable has rotted since: it stays the current block, and every read will find its wrong
+/// checksum. An older copy must not replace it. An unreadable block stays the current one as well, durable or not,
+/// because the cache device may read it later. All other damaged entries were torn, and never took effect.
 fn take_damaged(state: &mut State) {
     for DamagedEntry { segment, offset, entry, damage } in core::mem::take(&mut state.recovering().damaged) {
         let recovery = state.recovering();
@@ -436,7 +436,7 @@ fn take_damaged(state: &mut State) {
     }
 }
 
-/// Everything is read: the records have their say, and the engine can run.
+/// All reads have ended: the records apply, and the engine can run.
 fn finish(state: &mut State) {
     let recovery = state.recovery.take().expect("recovery is under way");
     let has_failed_erasing = recovery.has_failed_erasing;
@@ -444,7 +444,7 @@ fn finish(state: &mut State) {
         state.cache.warm(records.iter().filter_map(|found| found.record.fact.key()));
         records.iter().for_each(|found| load::apply_record(state, &recovery.sequences, &found.record));
     }
-    // Whatever can be read has been: no number after the newest will ever be seen again but for what is written from now on.
+    // All readable structures have been read: a number above the newest will occur only in later writes.
     let geometry = *state.cache.geometry();
     let next = recovery.next_block();
     let tail = if recovery.fits_ring(&geometry) { recovery.span.tail } else { next };
@@ -478,12 +478,12 @@ fn finish(state: &mut State) {
     state.agenda.push_back(Task::Reclaim);
 }
 
-/// Writes the summary that a dead process did not come to write.
+/// Writes the summary that a dead process did not write.
 fn seal(state: &mut State, summary: &Summary) {
     let geometry = *state.cache.geometry();
     let first = geometry.first_location(summary.segment);
     let at = first.plus(geometry.batch_blocks());
-    // The segment must not begin its next life, with a summary of its own, while this one is on its way.
+    // The segment must not begin its next generation, with a new summary, while this write is in flight.
     if !mutant!(SealUnpinned) {
         state.pin(first);
     }
@@ -507,7 +507,7 @@ mod tests {
     use crate::format::superblock::Superblock;
     use crate::time::Instant;
 
-    /// An engine whose recovery fails where `fails` says so; what it asked for last.
+    /// An engine whose recovery fails at the operations that `fails` selects; returns its last operations.
     fn recover(fails: impl Fn(&DeviceOperation) -> Option<DeviceError>) -> (Engine, Vec<DeviceOperation>) {
         let superblock = Superblock::new([1; 16], 16 << 20).unwrap();
         let mut engine = Engine::open(Instant::ZERO, &superblock, EngineSettings::default(), &[]).unwrap();

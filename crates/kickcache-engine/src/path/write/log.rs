@@ -24,16 +24,16 @@ use crate::units::{BLOCK_SIZE, BlockKey, Checksum, Location};
 /// CRC32C of 4096 zero bytes.
 const ZERO_BLOCK_CHECKSUM: Checksum = Checksum::new(0x98f9_4189);
 
-/// Blocks of a long write that are looked for in memory side by side: one after the other costs a wait for each.
+/// Blocks of a long write that are looked up in parallel: one after the other, each costs a wait for memory.
 const WARMED_MAX: usize = 32;
 
-/// Whether an older copy of a block could come back after a power cut.
+/// Whether a power cut could restore an older copy of a block.
 fn may_resurface(state: &State, key: BlockKey) -> bool {
     (!state.device.order.is_durable(state.device.newest_gone()) && !mutant!(GoneResurfaces))
         || state.cache.find(key).is_some()
 }
 
-/// Appends the blocks of a write, or queues it behind others that wait for room.
+/// Appends the blocks of a write, or queues it after others that wait for space.
 pub(super) fn append(state: &mut State, slot: RequestSlot) {
     let is_turn = !state.waiters.want_room();
     if state.device.is_out_of_service() {
@@ -46,7 +46,7 @@ pub(super) fn append(state: &mut State, slot: RequestSlot) {
     }
 }
 
-/// Writes that wait for room in the log go on, in order.
+/// Writes that wait for space in the log continue, in order.
 pub(crate) fn go_on_appending(state: &mut State) {
     while let Some(slot) = state.waiters.first_for_room() {
         if state.device.is_out_of_service() {
@@ -61,7 +61,7 @@ pub(crate) fn go_on_appending(state: &mut State) {
     }
 }
 
-/// The log takes nothing any more.
+/// The log accepts no more blocks.
 fn give_up_log(state: &mut State, slot: RequestSlot) {
     state.requests.get_mut(slot).writing().note_part();
     lock::unlock(state, slot);
@@ -109,7 +109,7 @@ fn append_blocks(state: &mut State, slot: RequestSlot) -> bool {
     })
 }
 
-/// Appends a block; `false` if the log has no room for it now.
+/// Appends a block; `false` if the log has no space for it now.
 fn append_block(state: &mut State, slot: RequestSlot, key: BlockKey) -> bool {
     let writing = state.requests.get_mut(slot).writing();
     let (is_through, durability) = (writing.is_through_log(), writing.durability);
@@ -160,8 +160,8 @@ fn standing(state: &State, location: Location) -> Standing {
     Standing { queue, hits: state.cache.slots().hits(location) }
 }
 
-/// What becomes of a block if the origin refuses it: it stays only if the log has something of it, before this write, that
-/// the origin lacks or may lose. What another write put there that waits for the origin as well is as that one found it.
+/// The fate of a block if the origin refuses it: it stays only if the log had, before this write, a dirty or unflushed
+/// copy. If another write that waits for the origin stored that copy, the fate is the same as for that write.
 fn if_refused(state: &State, key: BlockKey, found: Option<Location>) -> IfRefused {
     let Some(location) = state.older_copy(found) else { return IfRefused::Forgotten };
     let copy = state.cache.copy_at(key, location);
@@ -173,7 +173,7 @@ fn if_refused(state: &State, key: BlockKey, found: Option<Location>) -> IfRefuse
     })
 }
 
-/// A block of a write as the log takes it.
+/// The log entry for a block of a write.
 fn entry_of(state: &mut State, slot: RequestSlot, key: BlockKey) -> Entry {
     let pending = state.requests.get_mut(slot);
     let (id, start) = (pending.id, pending.extent.start);
@@ -207,15 +207,15 @@ pub(super) fn on_logged(state: &mut State, slot: RequestSlot, Logging { route, t
     match taken {
         Taken::All => origin::submit(state, slot),
         Taken::Part => {
-            // What is read from the origin meanwhile is older.
+            // Reads of the origin in flight return older data.
             state.fills.invalidate(volume, extent);
             state.wait_marked(slot);
         }
     }
 }
 
-/// Whether a write that the log did not take wholly may have its turn at the origin with what it has: the log takes
-/// nothing any more, and holds nothing older of its blocks that the origin lacks.
+/// Whether a write that the log has taken only partly may continue at the origin: the log accepts no more blocks, and
+/// has no older dirty copies of its blocks.
 fn may_go_on(state: &mut State, slot: RequestSlot) -> bool {
     let mut keys = state.keys(slot);
     let writing = state.requests.get_mut(slot).writing();
@@ -231,9 +231,9 @@ fn may_go_on(state: &mut State, slot: RequestSlot) -> bool {
     state.device.is_out_of_service() && !keys.any(is_others)
 }
 
-/// The log took only a part: the write begins once more, so that what stands around its partial blocks is read again,
-/// in its turn among the writes that came meanwhile. What the log took of it can be read from here on, and stays if the origin
-/// refuses the write.
+/// The log has taken only a part: the write begins again, so that the other bytes of its partial blocks are read again,
+/// in the order of the writes that arrived meanwhile. The blocks that the log has taken can be read from here on, and
+/// stay if the origin refuses the write.
 fn start_again(state: &mut State, slot: RequestSlot) {
     let writing = state.requests.get_mut(slot).writing();
     let was_through = writing.is_through_log();
@@ -279,7 +279,7 @@ mod tests {
         );
     }
 
-    /// What is read of a write that begins once more, its blocks being where they were put, does not go with it.
+    /// If a write begins again with its blocks in the same places, a block that was read does not vanish with it.
     #[test]
     fn a_repeated_write_keeps_its_logged_part_after_a_refusal() {
         let mut scene = Scene::new(Mode::WriteThrough);

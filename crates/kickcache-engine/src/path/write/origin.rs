@@ -20,14 +20,15 @@ use crate::units::{BLOCK_LENGTH, BlockIndex, BlockKey, ByteExtent, VolumeId};
 /// Blocks of one write by which the origin may be recognised.
 const WITNESSES_MAX: usize = 8;
 
-/// What the cache holds of the extent becomes *gone*; then the origin takes the write.
+/// The cached blocks of the extent become *gone*; then the origin executes the write.
 pub(super) fn go_around(state: &mut State, slot: RequestSlot) {
     let extent = state.requests.get_mut(slot).writing().extent;
     forget_all(state, slot, extent);
     wait_for_origin(state, slot, Route::Around);
 }
 
-/// What is clean of the extent becomes *gone*; then the origin takes the write, while what it lacks stays in the log.
+/// The clean blocks of the extent become *gone*; then the origin executes the write, while the dirty ones stay in the
+/// log.
 pub(super) fn go_around_dirty(state: &mut State, slot: RequestSlot) {
     lock::lock_replaced(state, slot);
     take_place(state, slot, Route::Supersede);
@@ -35,7 +36,7 @@ pub(super) fn go_around_dirty(state: &mut State, slot: RequestSlot) {
     state.search(slot, extent, Treatment::ForgetClean);
 }
 
-/// The clean blocks of the extent are forgotten.
+/// The clean blocks of the extent are dropped.
 pub(super) fn on_clean_forgotten(state: &mut State, slot: RequestSlot) {
     match state.requests.get_mut(slot).writing().source {
         // The route was chosen because the dirty blocks are durable.
@@ -44,7 +45,8 @@ pub(super) fn on_clean_forgotten(state: &mut State, slot: RequestSlot) {
     }
 }
 
-/// Makes the dirty blocks of the extent durable: a power cut could bring an older copy back as clean, over zeroes at the origin.
+/// Makes the dirty blocks of the extent durable: otherwise a power cut could restore an older copy as clean, over
+/// zeroes at the origin.
 fn make_log_durable(state: &mut State, slot: RequestSlot) {
     state.requests.get_mut(slot).writing().failed_batches = state.device.failed_batches();
     state.agenda.push_back(Task::Barrier(DurableWaiter::Around(slot)));
@@ -59,7 +61,7 @@ fn is_log_durable(state: &mut State, slot: RequestSlot, turn: OriginTurn) -> boo
     !is_awaited || is_out || writing.failed_batches == failed_batches
 }
 
-/// Takes a place among the accesses to the origin; the write is submitted when what was forgotten of it is *gone*.
+/// Takes a place among the accesses to the origin; the write is submitted when the dropped blocks are *gone*.
 fn wait_for_origin(state: &mut State, slot: RequestSlot, route: Route) {
     take_place(state, slot, route);
     if mutant!(GoneNotAwaited) {
@@ -91,13 +93,13 @@ fn forget_all(state: &mut State, slot: RequestSlot, extent: ByteExtent) {
     }
 }
 
-/// The origin takes the write; whole blocks, as the merged ones are.
+/// The origin executes the write; whole blocks, as the merged ones are.
 pub(super) fn go_through(state: &mut State, slot: RequestSlot) {
     let pending = state.requests.get_mut(slot);
     let volume = pending.volume;
     let extent = pending.writing().extent.widened_to_blocks();
     state.fills.invalidate(volume, extent);
-    // Dirty blocks are forgotten when the origin has the write; until then nothing else brings them there.
+    // Dirty blocks are dropped when the origin has the write; until then writeback must not store them there.
     lock::lock_replaced(state, slot);
     let ticket = state.volumes.get_mut(volume).enqueue(extent, OriginAccess::Write);
     let phase = WritePhase::AtOrigin(OriginTurn { route: Route::Through, ticket });
@@ -106,7 +108,7 @@ pub(super) fn go_through(state: &mut State, slot: RequestSlot) {
     state.wait_marked(slot);
 }
 
-/// What stood in the way of the origin's part is out of it, or never will be.
+/// The records that the origin's part waited for are durable, or never will be.
 pub(crate) fn go_past_cache(state: &mut State, slot: RequestSlot, result: Result<(), Errno>) {
     let writing = state.requests.get_mut(slot).writing();
     match (writing.phase, result) {
@@ -122,7 +124,7 @@ pub(crate) fn go_past_cache(state: &mut State, slot: RequestSlot, result: Result
     }
 }
 
-/// Hands the origin's part of a write to its queue.
+/// Adds the origin's part of a write to its queue.
 pub(super) fn submit(state: &mut State, slot: RequestSlot) {
     let pending = state.requests.get_mut(slot);
     let (id, volume, start) = (pending.id, pending.volume, pending.extent.start);
@@ -147,7 +149,8 @@ pub(super) fn submit(state: &mut State, slot: RequestSlot) {
     state.volumes.get_mut(volume).queue.set_ready(ticket, operation, purpose);
 }
 
-/// How durable the origin must have a write when it ends it: one that supersedes what only the log has is kept by nobody else.
+/// The durability that the origin's write must have when it ends: if it supersedes dirty blocks of the log, no other
+/// copy exists.
 fn durability_asked(writing: &Writing, route: Route) -> Durability {
     match route {
         Route::Supersede if !mutant!(SupersededByVolatile) => Durability::Durable,
@@ -157,7 +160,8 @@ fn durability_asked(writing: &Writing, route: Route) -> Durability {
     }
 }
 
-/// The memory of an extent: merged pages where blocks are partial, the payload between them, by its place in the volume.
+/// The memory of an extent: merged pages where blocks are partial, the payload between them, by its place in the
+/// volume.
 fn pieces_of(writing: &Writing, extent: ByteExtent, payload: impl Fn(u64) -> Memory) -> Pieces {
     if writing.merged.is_empty() && writing.source == WriteData::Payload {
         let length = u32::try_from(extent.length).expect("requests have at most 32 MiB");
@@ -171,8 +175,8 @@ fn pieces_of(writing: &Writing, extent: ByteExtent, payload: impl Fn(u64) -> Mem
     Pieces::Many(blocks_of(extent).map(piece).collect())
 }
 
-/// The origin's part came back. If it stood for others, and failed, each of them goes there alone, in their order: what one may not write
-/// the others may.
+/// The origin's part has ended. If it replaced others, and failed, each of them is submitted alone, in their order: the
+/// origin may refuse one and accept the others.
 pub(crate) fn on_origin(
     state: &mut State,
     slot: RequestSlot,
@@ -194,7 +198,7 @@ pub(crate) fn on_origin(
     }
 }
 
-/// The origin refused a write: parts of it may stand there, and be read, without being durable.
+/// The origin refused a write: it may have stored parts, which can be read without being durable.
 fn note_error(state: &mut State, volume: VolumeId) {
     let now = state.now;
     let found = state.volumes.get_mut(volume);
@@ -223,7 +227,7 @@ fn on_one(state: &mut State, slot: RequestSlot, result: Result<(), DeviceError>)
                 some.for_each(|block| found.flush.witnesses.add_durable(block));
             }
             if is_out && !mutant!(PastCacheNotFlushed) {
-                // Only a flush tells that the origin has everything (M-2).
+                // Only a flush proves that the origin is complete (M-2).
                 found.flush.on_write(now);
             }
         }

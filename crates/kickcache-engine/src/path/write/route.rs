@@ -1,4 +1,4 @@
-//! Which way a write goes: into the log, through it to the origin, or around it.
+//! Chooses the route of a write: into the log, through it to the origin, or around it.
 
 use alloc::vec::Vec;
 
@@ -14,13 +14,13 @@ use crate::policy::wear::Rank;
 use crate::state::State;
 use crate::units::{BLOCK_SIZE, BlockKey, ByteExtent, SECTOR_SIZE, VolumeId};
 
-/// Of what a volume has in the log, the part that waits for the origin's flush alone and makes that urgent at the dirty
-/// limit.
+/// If this part (one in so many) of a volume's blocks in the log waits only for the origin's flush, the flush is urgent
+/// at the dirty limit.
 const UNFLUSHED_PART: u64 = 4;
 
 impl State {
-    /// Chooses the route of the part of a write that is under way, and cuts it short where the log has no room for more of
-    /// its volume: there only blocks that are in the log anyway stay in it.
+    /// Chooses the route of the current part of a write, and shortens it if the log has no space for more blocks of its
+    /// volume: then only blocks that are in the log already may enter it.
     pub(crate) fn choose_route(&mut self, slot: RequestSlot) -> Route {
         if self.device.is_out_of_service() {
             return Route::Through;
@@ -48,7 +48,7 @@ impl State {
         if stays { Route::Log } else { Route::LogThrough }
     }
 
-    /// Whether write-zeroes are too long for the log, and the log may have something of them.
+    /// Whether write-zeroes are too long for the log, and the log may have blocks of the extent.
     fn are_long_zeroes(&mut self, slot: RequestSlot) -> bool {
         let (volume, length) = (self.requests.get(slot).volume, self.part(slot).length);
         let is_zeroes = self.requests.get_mut(slot).writing().source == WriteData::Zeroes;
@@ -60,7 +60,7 @@ impl State {
         FILL_WINDOW_MAX.min(self.logged_max())
     }
 
-    /// Bytes of a write that the log takes together: all of its blocks keep their segments until the last has room.
+    /// Bytes of a write that the log takes together: all of its blocks pin their segments until the last has space.
     pub(crate) fn logged_max(&self) -> u64 {
         self.retention.capacity() / 8 * BLOCK_SIZE
     }
@@ -72,13 +72,13 @@ impl State {
         }
     }
 
-    /// The blocks of the part of a write that is under way.
+    /// The blocks of the current part of a write.
     pub(crate) fn keys(&self, slot: RequestSlot) -> impl Iterator<Item = BlockKey> + use<> {
         let volume = self.requests.get(slot).volume;
         blocks_of(self.part(slot)).map(move |block| BlockKey::new(volume, block))
     }
 
-    /// Whether the log has something of a block that the origin lacks, or has not flushed.
+    /// Whether the log has a dirty or unflushed copy of a block.
     fn is_not_clean(&self, key: BlockKey) -> bool {
         self.cache.state_of(key).is_some_and(SlotState::is_not_clean)
     }
@@ -105,9 +105,9 @@ impl State {
         is_aligned(self.part(slot)) && !self.must_be_logged(slot)
     }
 
-    /// Whether a write is to go to the origin though the log has something of it that the origin lacks: one of whole blocks that
-    /// is done there sooner. What is not durable in the log keeps it from that: a power cut could bring an older copy back, and
-    /// one that is called clean.
+    /// Whether a write should use the origin although the log has dirty copies of its blocks: a write of whole blocks
+    /// that the origin completes sooner. Copies that are not durable in the log prevent that: a power cut could restore
+    /// an older copy, even as clean.
     fn supersedes(&mut self, slot: RequestSlot) -> bool {
         let volume = self.requests.get(slot).volume;
         let writing = self.requests.get_mut(slot).writing();
@@ -118,19 +118,20 @@ impl State {
             && !self.keys(slot).any(|key| self.is_volatile(key))
     }
 
-    /// Whether the log has something of a block that the origin lacks, and a power cut could take it.
+    /// Whether the log has a dirty copy of a block that a power cut could lose.
     fn is_volatile(&self, key: BlockKey) -> bool {
         let found = self.older_copy(self.cache.find(key));
         found.is_some_and(|location| !self.is_durable(location))
     }
 
-    /// Whether a write that the log would take is done sooner at the origin.
+    /// Whether the origin completes a write for the log sooner.
     fn is_sooner_past_log(&self, volume: VolumeId, extent: ByteExtent) -> bool {
         self.volumes.get(volume).settings.mode == Mode::WriteBack
             && self.is_origin_sooner(volume, extent.length)
     }
 
-    /// Whether the write budget has nothing left for a write that goes to the origin anyway. Others go into the log whatever it has.
+    /// Whether the write budget is used up for a write that uses the origin anyway. Other writes enter the log
+    /// independent of the budget.
     fn is_kept_out(&mut self, slot: RequestSlot) -> bool {
         if self.wear.budget().is_none() {
             return false;
@@ -150,7 +151,7 @@ impl State {
         is_kept_out
     }
 
-    /// Whether new blocks of a stream of this length so far go past the cache.
+    /// Whether new blocks of a stream of this length so far bypass the cache.
     fn passes_by(&mut self, slot: RequestSlot, cutoff: SequentialCutoff, stream: u64) -> bool {
         let is_new = |state: &State| state.keys(slot).all(|key| state.cache.find(key).is_none());
         let piece = Piece::new(self.requests.get(slot).volume, Use::Write, self.part(slot));
@@ -168,7 +169,7 @@ impl State {
         passes_by
     }
 
-    /// Whether a write may not go around the log: it would destroy the only copy of other bytes, or of an acknowledged
+    /// Whether a write must not go around the log: it would destroy the only copy of other bytes, or of an acknowledged
     /// write if the origin fails.
     fn must_be_logged(&mut self, slot: RequestSlot) -> bool {
         let volume = self.requests.get(slot).volume;
@@ -185,7 +186,7 @@ impl State {
         })
     }
 
-    /// The blocks at the start that go the same way: into the log if they are there anyway, else around it.
+    /// The blocks at the start with the same route: into the log if they are there already, else around it.
     fn choose_for_overdrawn(&mut self, slot: RequestSlot) -> Route {
         let keys: Vec<BlockKey> = self.keys(slot).collect();
         let stays = self.is_not_clean(keys[0]);
@@ -203,7 +204,7 @@ impl State {
         }
     }
 
-    /// At the limit, what waits for nothing but the origin's flush need not wait for long.
+    /// At the limit, blocks that wait only for the origin's flush need not wait for long.
     fn hurry_flush(&mut self, slot: RequestSlot) {
         let volume = self.requests.get(slot).volume;
         let blocks = *self.cache.volume(volume);
@@ -268,7 +269,7 @@ mod tests {
     fn write_around_logs_a_block_that_the_origin_lacks() {
         let mut scene = Scene::new(Mode::WriteAround);
         scene.write(8192, 4096).0.unwrap();
-        // The fill brings what the origin was given and has not flushed.
+        // The fill returns data that the origin has stored and not flushed.
         scene.read(8192, 4096).0.unwrap();
         let (result, seen) = scene.write(8192, 4096);
         // Two blocks of the fill gather in the same batch.

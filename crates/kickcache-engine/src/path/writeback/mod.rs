@@ -1,13 +1,13 @@
-//! Writeback: dirty blocks go to the origin in LBA order, neighbours in one write.
+//! Writeback: dirty blocks are written to the origin in LBA order, adjacent ones in one write.
 //!
-//! Where the cache device is slow, what stands together in the log is read at once, and goes to the origin in writes of its
-//! own: as many as keep the origin busy, while the cache device reads neighbours of them on the origin, which stand alone in the log.
-//! So both devices do what they can, whichever is behind.
+//! If the cache device is slow, blocks that are adjacent in the log are read at once, and written to the origin in
+//! separate writes, enough to keep the origin busy. Meanwhile the cache device reads blocks that are adjacent on the
+//! origin and alone in the log. So both devices are busy, whichever is slower.
 //!
 //! Invariants:
 //! * I-3: a block that was written back is unflushed until the origin's flush.
-//! * A block goes to the origin only when its copy in the log is durable: else a power cut could bring an older copy
-//!   back than the origin has.
+//! * A block is written to the origin only when its copy in the log is durable: otherwise a power cut could restore an
+//!   older copy than the origin has.
 
 mod run;
 mod sweep;
@@ -22,13 +22,13 @@ use crate::state::State;
 use crate::time::{Duration, Instant};
 use crate::units::VolumeId;
 
-/// Writebacks in flight from which on no more is read from a slow cache device: they are short, and a client's read of the origin
-/// waits behind them. All together they have no more blocks than from a fast one.
+/// Writebacks from which on no more blocks are read from a slow cache device: these writes are short, and a client's
+/// read of the origin waits for them. All together have no more blocks than those from a fast one.
 const SLOW_DEPTH_MAX: usize = 96;
 /// When to look again for something to write back that is not ripe yet, or that gives way to hits.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
-/// What the pace of a volume is at the moment.
+/// The present pace of a volume.
 pub(crate) fn choose(state: &State, volume: VolumeId) -> WritebackPace {
     let found = state.volumes.get(volume);
     if state.now < found.backoff_until {
@@ -80,8 +80,8 @@ pub(crate) fn go_on(state: &mut State, volume: VolumeId) {
     }
 }
 
-/// Whether there is room for more at this depth. Of a slow cache device no more is asked at once than keeps it busy: clients that come
-/// wait behind it.
+/// Whether more writebacks may start at this depth. A slow cache device gets no more reads at once than keep it busy:
+/// later requests of clients wait for them.
 fn may_start(state: &State, volume: VolumeId, depth: usize) -> bool {
     let writebacks = &state.writebacks;
     if depth > 1 && state.volumes.get(volume).offload.is_cache_slow() {
@@ -92,7 +92,7 @@ fn may_start(state: &State, volume: VolumeId, depth: usize) -> bool {
     writebacks.count_for(volume) < depth
 }
 
-/// When a volume's writeback should be looked at again.
+/// When a volume's writeback should be checked again.
 pub(crate) fn poll_timeout(state: &State, volume: VolumeId) -> Option<Instant> {
     match choose(state, volume) {
         WritebackPace::RestUntil(at) => Some(at),
@@ -117,7 +117,7 @@ mod tests {
     use crate::scene::Scene;
     use crate::units::BLOCK_SIZE;
 
-    /// Three clean blocks, and eight hits of which each took the cache device this many microseconds.
+    /// Three clean blocks, and eight hits that took the cache device this many microseconds each.
     fn with_hits(micros: u64) -> Scene {
         let mut scene = Scene::new(Mode::WriteBack);
         (0..3).for_each(|block| scene.write(block * BLOCK_SIZE, BLOCK_SIZE).0.unwrap());
@@ -132,7 +132,7 @@ mod tests {
         scene
     }
 
-    /// What a drain had the devices do, without the log: reads of the cache device, and writes to the origin.
+    /// The device operations of a drain, without the log: reads of the cache device, and writes to the origin.
     fn drained(scene: &mut Scene) -> Vec<String> {
         let is_of_writeback =
             |line: &String| line.starts_with("cache read") || line.starts_with("origin write");
@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn adjacent_blocks_in_a_slow_cache_are_one_read() {
-        // Each block is behind a header of its own.
+        // Each block follows a header of its own.
         let writes = |scene: &mut Scene| {
             [20, 700, 400].into_iter().for_each(|block| scene.write(block * 4096, 4096).0.unwrap());
         };
@@ -180,7 +180,8 @@ mod tests {
         assert_eq!((scene.not_clean(), scene.engine.pool_pages_used()), ((0, 0), 0));
     }
 
-    /// A dirty block, and writes through the log of another one that is durable there: the origin holds the first, the second waits.
+    /// A dirty block, and writes through the log of another one that is durable there: the origin holds the first, the
+    /// second waits.
     fn with_writes_through(micros: u64, block: u64) -> Scene {
         let mut scene = with_hits(micros);
         scene.write(20 * BLOCK_SIZE, BLOCK_SIZE).0.unwrap();
@@ -198,7 +199,7 @@ mod tests {
     #[test]
     fn refused_client_writes_are_not_written_back() {
         let mut scene = with_writes_through(100, 21);
-        // Else the read would have what the origin has yet to take, and that would stay.
+        // Otherwise the read would return data that the origin has yet to store, and the block would stay.
         let now = scene.engine.state.now;
         scene.engine.state.volumes.get_mut(VolumeId::new(0)).refused_at = Some(now);
         scene.begin(Operation::Read, 21 * BLOCK_SIZE, BLOCK_SIZE);
@@ -250,7 +251,8 @@ mod tests {
     fn a_slow_cache_reads_single_blocks_during_origin_load() {
         let mut scene = with_hits(1_500);
         let volume = VolumeId::new(0);
-        // Two neighbours on the origin that are far from one another in the log, and in between what else is dirty.
+        // Two blocks that are adjacent on the origin and far from one another in the log, with all other dirty blocks
+        // in between.
         let blocks = (0..40).map(|number| if number == 39 { 101 } else { 100 + 10 * number });
         blocks.for_each(|block| scene.write(block * 4096, 4096).0.unwrap());
         let origin = &mut scene.engine.state.volumes.get_mut(volume).offload.origin;
@@ -312,7 +314,7 @@ mod tests {
         let volume = VolumeId::new(0);
         let place = |number: u64| number * 100 * BLOCK_SIZE;
         (0..200).for_each(|number| scene.write(place(number), BLOCK_SIZE).0.unwrap());
-        // A cache device that takes 10 ms for eight hits, and has a client that always waits.
+        // A cache device that takes 10 ms for eight hits, and a client that always waits for it.
         scene.hold("cache read");
         (0..8).for_each(|number| drop(scene.begin(Operation::Read, place(number), BLOCK_SIZE)));
         scene.engine.handle_sleep(Duration::from_millis(10));

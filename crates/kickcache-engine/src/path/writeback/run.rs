@@ -1,4 +1,5 @@
-//! What starts together: a run of neighbours on the origin, or several of them whose first blocks stand together in the log.
+//! Chooses the writebacks that start together: a run of adjacent blocks on the origin, or several runs with first
+//! blocks that are adjacent in the log.
 
 use alloc::vec::Vec;
 
@@ -12,15 +13,15 @@ use crate::pool::BufferQuota;
 use crate::state::State;
 use crate::units::{BLOCK_SIZE, BlockKey, ByteExtent, Location, VolumeId};
 
-/// Most blocks of one writeback, and of those that start together.
+/// Most blocks of one writeback, and of writebacks that start together.
 pub(super) const BLOCKS_MAX: usize = 64;
-/// How far in the log first blocks are looked for, in blocks.
+/// How far in the log first blocks are searched, in blocks.
 const STRETCH_MAX: usize = 32;
-/// A dirty block goes along that is at most this many behind the last one, with the clean ones between, unless the cache device is slow:
-/// each of those would be a read.
+/// A dirty block is included if it is at most this many blocks after the last one, with the clean ones between, unless
+/// the cache device is slow: each of these would be a read.
 const REACH: u64 = 4;
 
-/// What was started.
+/// The writebacks that were started.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Started {
     pub(super) bytes: u64,
@@ -28,11 +29,11 @@ pub(super) struct Started {
     pub(super) reads: u64,
 }
 
-/// What is read for writebacks that start together.
+/// The reads for writebacks that start together.
 struct Wanted {
-    /// Blocks that stand together in the log, in LBA order.
+    /// Blocks that are adjacent in the log, in LBA order.
     stretch: Vec<BlockCopy>,
-    /// How many others there are pages for, and how many of them may stand alone in the log.
+    /// The number of other blocks with pages for them, and how many of these may be alone in the log.
     others: usize,
     alone: usize,
 }
@@ -43,7 +44,7 @@ impl Wanted {
         Wanted { stretch, others, alone }
     }
 
-    /// Whether a block goes along behind another one.
+    /// Whether a block is included after another one.
     fn takes(&mut self, before: BlockCopy, copy: BlockCopy) -> bool {
         if self.stretch.binary_search(&copy).is_ok() {
             return true;
@@ -58,7 +59,7 @@ impl Wanted {
     }
 }
 
-/// Starts one writeback, or some together; nothing if there is nothing to start now.
+/// Starts one writeback, or some together; `None` if there are none to start now.
 pub(super) fn start(state: &mut State, volume: VolumeId) -> Option<Started> {
     let mut first = next_dirty(state, volume);
     if first.is_none() {
@@ -89,9 +90,9 @@ pub(super) fn start(state: &mut State, volume: VolumeId) -> Option<Started> {
     Some(Started { bytes, reads })
 }
 
-/// What is read together with the block that is first. From a slow cache device as many blocks that stand alone as it reads while the
-/// origin is busy, and else what stands together. One run of neighbours on the origin where clients wait for the origin, or have its
-/// writes counted.
+/// The blocks that are read together with the first block. From a slow cache device: as many blocks that are alone in
+/// the log as it can read while the origin is busy, and otherwise adjacent ones. If clients wait for the origin, or its
+/// writes are capped by number: one run of adjacent blocks on the origin.
 fn choose_wanted(state: &State, volume: VolumeId, first: BlockCopy) -> Wanted {
     let found = state.volumes.get(volume);
     let is_origin_spared =
@@ -104,7 +105,7 @@ fn choose_wanted(state: &State, volume: VolumeId, first: BlockCopy) -> Wanted {
     Wanted::new(stretch(state, first, (BLOCKS_MAX - alone).min(STRETCH_MAX)), alone)
 }
 
-/// The block, and those that may go along of this many places in the log from its own on.
+/// The block, and the blocks that may be included from this many places of the log, beginning with its own.
 fn stretch(state: &State, first: BlockCopy, places: usize) -> Vec<BlockCopy> {
     let geometry = state.cache.geometry();
     let segment = geometry.first_location(geometry.segment_of(first.location)).get();
@@ -121,7 +122,7 @@ fn stretch(state: &State, first: BlockCopy, places: usize) -> Vec<BlockCopy> {
     blocks
 }
 
-/// The blocks behind the first one that go along: dirty ones, and short stretches of clean ones between them.
+/// The blocks after the first one that are included: dirty ones, and short stretches of clean ones between them.
 fn merge_neighbours(
     state: &mut State,
     volume: VolumeId,
@@ -156,8 +157,8 @@ fn merge_neighbours(
     blocks
 }
 
-/// Whether a clean block may be written along. Not once the cache is out of service: writes go past it then, and leave
-/// the clean copy standing until the origin has them.
+/// Whether a clean block may be included. Not once the cache is out of service: writes bypass it then, and the clean
+/// copy remains until the origin has them.
 fn may_fill_gap(state: &State, location: Location) -> bool {
     let is_clean = state.cache.slots().state(location) == SlotState::Clean;
     is_clean && state.is_durable(location) && !state.device.is_out_of_service()

@@ -1,4 +1,4 @@
-//! Which dirty blocks are next.
+//! Selects the next dirty blocks.
 
 use alloc::vec::Vec;
 
@@ -38,14 +38,15 @@ pub(super) fn is_ripe(state: &State, copy: BlockCopy) -> bool {
         && (state.is_durable(location) || mutant!(WritebackOfVolatileCopy))
 }
 
-/// Whether a write through the log takes the block to the origin. It may be refused, and then nobody else may bring it there.
+/// Whether a write through the log stores the block on the origin. The origin may refuse the write, and then writeback
+/// must not store the block there.
 fn is_a_clients(state: &State, copy: BlockCopy) -> bool {
     let is_taken = state.cache.slots().is_in_sweep(copy.location);
     is_taken && !state.volumes.get(copy.key.volume()).sweep.has(copy)
 }
 
-/// Whether a write of the block is on its way past the log. In service, another lock is a write that waits for the room which
-/// writeback makes.
+/// Whether a write of the block past the log is in flight. In service, another lock is a write that waits for the space
+/// which writeback makes.
 fn is_being_replaced(state: &State, key: BlockKey) -> bool {
     let extent = block_extent(key.block());
     let is_out = state.device.is_out_of_service();
@@ -53,7 +54,7 @@ fn is_being_replaced(state: &State, key: BlockKey) -> bool {
         || is_out && state.waiters.is_locked(key.volume(), extent)
 }
 
-/// Collects dirty blocks for the next sweep: from the segments that reclaim will come to first.
+/// Collects dirty blocks for the next sweep, from the segments that reclaim will empty first.
 pub(super) fn gather(state: &mut State, volume: VolumeId) {
     let mut found = Vec::new();
     let mut waits_for_flush = false;
@@ -96,7 +97,7 @@ fn is_wanted(state: &State, volume: VolumeId, location: Location) -> bool {
         && !slots.is_damaged(location)
 }
 
-/// The segments that hold blocks which are not clean, those that reclaim will come to first in front.
+/// The segments with blocks that are not clean; those that reclaim will empty first are at the front.
 fn segments_in_order(state: &State) -> Vec<SegmentIndex> {
     let segments = state.cache.segments();
     let sealed = Queue::ALL.into_iter().flat_map(|queue| segments.oldest_first(queue));

@@ -1,4 +1,4 @@
-//! Blocks on their way from the cache device to the origin.
+//! Moves blocks from the cache device to the origin.
 
 use alloc::vec::Vec;
 
@@ -15,11 +15,11 @@ use crate::state::State;
 use crate::task::Task;
 use crate::units::{Location, PageIndex, VolumeId};
 
-/// Where a block stands, the page that it goes to, and whose it is.
+/// The location of a block, its page, and the writeback that it belongs to.
 type Place = (Location, PageIndex, WritebackPart);
 
-/// Reads the blocks of writebacks, those that stand together in one read, and gives how many reads that takes. With what stands between
-/// them, if the cache device is slow and there are pages for it.
+/// Reads the blocks of writebacks, adjacent ones in one read, and returns the number of reads. If the cache device is
+/// slow and there are pages for them, the blocks in between are read too.
 pub(super) fn read_blocks(
     state: &mut State,
     volume: VolumeId,
@@ -80,7 +80,7 @@ fn places_of(state: &mut State, slots: &[WritebackSlot]) -> Vec<Place> {
     places
 }
 
-/// Blocks that stand together came from the cache device.
+/// A read of adjacent blocks from the cache device has ended.
 pub(crate) fn on_read(state: &mut State, parts: &[WritebackPart], result: Result<Data<'_>, DeviceError>) {
     state.device.counters.errors += u64::from(result.is_err());
     let mut read = Vec::with_capacity(parts.len());
@@ -123,7 +123,7 @@ pub(crate) fn on_read(state: &mut State, parts: &[WritebackPart], result: Result
     state.agenda.push_back(Task::Writeback(first.key.volume()));
 }
 
-/// All blocks of a writeback are there: they go to the origin, if they are what they should be.
+/// All blocks of a writeback are read: they are written to the origin, if they are undamaged.
 fn write(state: &mut State, slot: WritebackSlot) {
     let writeback = state.writebacks.get_mut(slot);
     if writeback.failed {
@@ -144,13 +144,13 @@ fn write(state: &mut State, slot: WritebackSlot) {
     state.volumes.get_mut(volume).queue.set_ready(ticket, operation, purpose);
 }
 
-/// A block, alone or with others, could not be read. `false` if that cannot be remembered.
+/// A block, alone or with others, could not be read. `false` if the list of such blocks is full.
 fn on_unreadable(state: &mut State, copy: BlockCopy, count: usize) -> bool {
     if !state.cache.is_alive(copy) {
         return true;
     }
     match state.cache.slots().state(copy.location) {
-        // The origin has it; left dirty, it would be written along again.
+        // The origin has it; as a dirty block it would be written again.
         SlotState::Clean => state.forget(copy.key),
         SlotState::Dead => {}
         SlotState::Unflushed | SlotState::Dirty if count == 1 => return state.on_unreadable(copy),
@@ -159,7 +159,7 @@ fn on_unreadable(state: &mut State, copy: BlockCopy, count: usize) -> bool {
     true
 }
 
-/// A block on its way to the origin is damaged: it must not get there.
+/// A block that is being written back is damaged: it must not reach the origin.
 fn on_damaged(state: &mut State, copy: BlockCopy) {
     let BlockCopy { key, location, .. } = copy;
     if !state.cache.is_alive(copy) {
@@ -172,7 +172,7 @@ fn on_damaged(state: &mut State, copy: BlockCopy) {
     }
 }
 
-/// The origin's answer.
+/// The write to the origin has ended.
 pub(crate) fn on_written(state: &mut State, slot: WritebackSlot, result: Result<(), DeviceError>) {
     let writeback = state.writebacks.get_mut(slot);
     let (volume, blocks, bytes) = (writeback.volume, writeback.blocks.clone(), writeback.extent.length);
