@@ -1,4 +1,4 @@
-//! Blocks join the log and are forgotten; what has gathered there is written.
+//! Appends blocks to the log and drops blocks; writes the batches that have gathered.
 
 use crate::cache::segments::SegmentState;
 use crate::cache::slots::SlotState;
@@ -13,16 +13,16 @@ use crate::state::State;
 use crate::task::Task;
 use crate::units::{BlockKey, Location};
 
-/// Whose block is appended to the log.
+/// The share of the log that a block may use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Claim {
-    /// A client's write, which waits, or a clean block, which is left out, while what is left of the log is reclaim's.
+    /// While the rest of the log is reserved for reclaim, a client's write waits, and a clean block is left out.
     Spare,
-    /// One that stands in the log already and is not clean: it takes whatever room there is.
+    /// A block that is in the log already and not clean: it may use any space.
     Any,
 }
 
-/// What is appended to the log.
+/// A block that is appended to the log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct NewBlock {
     pub(crate) claim: Claim,
@@ -34,7 +34,7 @@ pub(crate) struct NewBlock {
 }
 
 impl State {
-    /// Writes the batches whose turn it is.
+    /// Writes the batches that are due.
     pub(crate) fn write_due_batches(&mut self) {
         self.device.log.close_due(self.now);
         self.write_closed_batches(Depth::Bounded);
@@ -73,7 +73,7 @@ impl State {
         }
     }
 
-    /// Forgets a block: whatever of it lies on the cache device is void once the record is durable.
+    /// Drops a block: all its copies on the cache device are void once the record is durable.
     pub(crate) fn forget(&mut self, key: BlockKey) {
         let Some(location) = self.cache.find(key) else { return };
         self.submit_or_void(location);
@@ -85,7 +85,7 @@ impl State {
         self.device.note_gone();
     }
 
-    /// A block leaves or is superseded: was it prefetched for nothing?
+    /// A block is dropped or superseded: counts it if it was read ahead and never used.
     fn note_unused(&mut self, key: BlockKey, location: Location) {
         let written = self.cache.segments().get(self.cache.segment_of(location)).last_sequence;
         if self.cache.slots().is_prefetched(location)
@@ -95,7 +95,7 @@ impl State {
         }
     }
 
-    /// Appends a block to the log; `None` if no segment is ready, and reclaim is told.
+    /// Appends a block to the log; `None` if no segment is ready, and reclaim is scheduled.
     pub(crate) fn append(&mut self, key: BlockKey, block: NewBlock) -> Option<Location> {
         let append = Append {
             queue: block.queue,
@@ -106,7 +106,7 @@ impl State {
         let old = self.cache.find(key);
         let absorbed = old.and_then(|location| {
             let slots = self.cache.slots();
-            // What is on its way to the origin from there will be taken for what stands there.
+            // Data in flight to the origin from this location would be treated as the new data of the location.
             let may_be_replaced = slots.state(location) == block.state
                 && (!slots.is_in_sweep(location) || mutant!(SweptAbsorbed));
             if may_be_replaced { self.device.log.absorb(location, &append) } else { None }
@@ -158,7 +158,7 @@ impl State {
         }
     }
 
-    /// Where the data of a block stands in memory, if its batch has not landed.
+    /// The memory of a block's data, if its batch has not landed.
     pub(crate) fn pending_memory(&self, location: Location) -> Option<Memory> {
         let segment = self.cache.segment_of(location);
         match self.cache.segments().get(segment).state {

@@ -8,13 +8,14 @@ use crate::units::{BLOCK_SIZE, VolumeId};
 
 /// Volumes that one cache device can serve.
 pub const VOLUME_COUNT_MAX: usize = 16;
-/// The minimums of all volumes together are at most this part of the cache, in percent: reclaim needs something to take.
+/// The minimums of all volumes together are at most this part of the cache, in percent: reclaim needs segments that it
+/// can empty.
 pub const ROOM_PERCENT_MAX: u64 = 80;
 /// Longest name of a volume, in bytes of UTF-8.
 pub const VOLUME_NAME_MAX: usize = 63;
 /// Largest request, in bytes; larger discards and write-zeroes are fine.
 pub const REQUEST_BYTES_MAX: u64 = 32 << 20;
-/// Largest batch, in data blocks: what one header block can describe.
+/// Largest batch, in data blocks: as many as one header block can describe.
 pub const BATCH_BLOCKS_MAX: u32 = 256;
 /// Batches of one write head that may be in flight.
 pub const BATCHES_IN_FLIGHT_MAX: usize = 4;
@@ -26,34 +27,35 @@ pub const FILL_WINDOW_MIN: u64 = BLOCK_SIZE;
 pub const ORIGIN_DEPTH_MAX: usize = 128;
 /// Writebacks of one volume in flight.
 pub const WRITEBACK_DEPTH_MAX: usize = 8;
-/// Rest of a writeback after an error of the origin, or of a read from the cache device.
+/// Pause of a writeback after an error of the origin, or of a read from the cache device.
 pub(crate) const WRITEBACK_BACKOFF: Duration = Duration::from_millis(1_000);
-/// What a volume's writeback did not use of its cap for so long may be used at once.
+/// Time over which a volume's unused writeback cap accumulates; the sum may be used at once.
 pub(crate) const WRITEBACK_BURST: Duration = Duration::from_millis(100);
-/// Records of what is clean wait this long for more of them, after the last flush of an origin that made some.
+/// *Clean* records wait this long for more of them, after the last flush of an origin that caused such records.
 pub(crate) const RECORDS_AFTER: Duration = Duration::from_millis(5_000);
 /// Blocks that one writeback sweep sorts by LBA.
 pub const SWEEP_BLOCKS_MAX: usize = 16_384;
 /// Blocks written to an origin and waiting for its flush before the flush is forced.
 pub const UNFLUSHED_BLOCKS_MAX: usize = 8_192;
-/// Batches that failed on the cache device before the cache is taken out of service.
+/// Failed batches before the cache device is put out of service.
 pub const CACHE_WRITE_ERRORS_MAX: u32 = 8;
 /// Failed reads of a dirty block, a second apart, after which it is damaged, if the cache device reads others meanwhile.
 pub const UNREADABLE_TRIES: u32 = 5;
-/// Reads that may fail while the log is read back, of a cache device of which only a spot is bad.
+/// Reads that may fail while the log is read back, on a cache device with only a few bad blocks.
 pub const FAILED_READS_MAX: u32 = 256;
-/// Blocks of which a read failed that are remembered.
+/// Blocks with a failed read that are remembered.
 pub const DOUBTFUL_MAX: usize = 65_536;
-/// Damaged blocks that are named.
+/// Damaged blocks that are listed.
 pub const DAMAGED_NAMED_MAX: usize = 1_024;
-/// Segments that only reclaim may take, so that it can always carry blocks on and make room.
+/// Segments that only reclaim may use, so that it can always move blocks and make space.
 pub const RESERVED_SEGMENTS: usize = 2;
-/// How long the marks of a cache device that went out of service may take before the host is asked to remember it.
+/// How long the marks of a cache device that was put out of service may take before the host is requested to record the
+/// state.
 pub const MARK_PATIENCE: Duration = Duration::from_millis(5_000);
 
 const _: () = assert!(FILL_WINDOW_MAX.is_multiple_of(FILL_WINDOW_MIN));
 
-/// When a volume's write is acknowledged, and what is cached.
+/// The time at which a volume's write is acknowledged, and the blocks that are cached.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Mode {
     /// Writes go to the log and to the origin before they are acknowledged.
@@ -61,9 +63,9 @@ pub enum Mode {
     WriteThrough,
     /// Writes are acknowledged from the log and copied to the origin later.
     WriteBack,
-    /// Writes go to the origin alone; reads are cached.
+    /// Writes go to the origin only; reads are cached.
     WriteAround,
-    /// Nothing new is cached; what is cached is still served.
+    /// No new blocks are cached; cached blocks are still served.
     Bypass,
 }
 
@@ -73,13 +75,13 @@ pub enum Admission {
     /// All misses; but under pressure, and where new blocks earn next to no hits, only blocks that were requested before.
     #[default]
     Pressure,
-    /// Everything, always.
+    /// All misses, always.
     Always,
     /// Only blocks that were requested before: halves the writes to the cache device.
     SecondTouch,
 }
 
-/// Streams are long from this length on, if nothing else is said.
+/// The default length from which streams count as long.
 pub const STREAM_BYTES: u64 = 4 << 20;
 
 /// Which sequential streams are bypassed.
@@ -89,7 +91,7 @@ pub enum SequentialCutoff {
     Off,
     /// Those longer than this, in bytes.
     Above(u64),
-    /// Of those longer than this, in bytes, the ones of which less comes back than of what they displace.
+    /// Streams longer than this, in bytes, if they earn fewer hits than the blocks that they displace.
     Auto(u64),
 }
 
@@ -99,29 +101,29 @@ impl Default for SequentialCutoff {
     }
 }
 
-/// What becomes of the writes that an origin acknowledged and has not flushed.
+/// The fate of writes that an origin acknowledged and has not flushed.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum OriginKind {
-    /// They are lost with this machine only.
+    /// They are lost only with this machine.
     #[default]
     Local,
-    /// A server of its own: it may lose them and come back while this machine goes on, which
-    /// [`crate::engine::Engine::origin_restarted`] tells. What has no copy in the log is asked to be durable when it ends, and
-    /// a discard must be.
+    /// A remote server, which may lose them and restart while this machine continues;
+    /// [`crate::engine::Engine::origin_restarted`] reports that. Writes without a copy in the log must be durable when
+    /// they end, and discards too.
     Remote,
 }
 
 /// A part of the cache device, for a volume.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Room {
-    /// In 1/1024 of what it holds.
+    /// In 1/1024 of its capacity.
     Share(u16),
     /// In blocks.
     Blocks(u64),
 }
 
 impl Room {
-    /// Blocks of a cache device with room for `capacity` blocks.
+    /// Blocks for a cache device with a capacity of `capacity` blocks.
     pub const fn blocks(self, capacity: u64) -> u64 {
         match self {
             Room::Share(share) => capacity * share as u64 / 1024,
@@ -130,7 +132,8 @@ impl Room {
     }
 }
 
-/// Blocks that the minimums of all volumes are at most, of a cache device with room for `capacity` blocks.
+/// The most blocks that the minimums of all volumes may have together, on a cache device with a capacity of `capacity`
+/// blocks.
 pub const fn room_total(capacity: u64) -> u64 {
     capacity * ROOM_PERCENT_MAX / 100
 }
@@ -138,11 +141,11 @@ pub const fn room_total(capacity: u64) -> u64 {
 /// Settings of one volume; all can be changed while it is served.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct VolumeSettings {
-    /// Which volume of the superblock.
+    /// The volume in the superblock.
     pub volume: VolumeId,
     /// Write mode.
     pub mode: Mode,
-    /// What its origin is.
+    /// The kind of its origin.
     pub origin: OriginKind,
     /// Which misses are promoted.
     pub admission: Admission,
@@ -150,7 +153,7 @@ pub struct VolumeSettings {
     pub sequential_cutoff: SequentialCutoff,
     /// Upper bound of the adaptive fill window in bytes, a power of two from 4 KiB to 1 MiB.
     pub fill_window_max: u64,
-    /// Share of the cache in 1/1024 above which writeback goes on beside foreground work.
+    /// Share of the cache in 1/1024 above which writeback runs alongside foreground work.
     pub dirty_low: u16,
     /// Share of the cache in 1/1024 at which writeback runs at full speed.
     pub dirty_high: u16,
@@ -158,11 +161,11 @@ pub struct VolumeSettings {
     pub dirty_limit: u16,
     /// Without foreground requests for this long, dirty data is drained.
     pub idle_after: Duration,
-    /// How much writeback may give the origin in a second, unless it is urgent.
+    /// The most that writeback may send to the origin in a second, unless it is urgent.
     pub writeback_cap: RateCap,
-    /// What others do not take from it; no more than its maximum.
+    /// Cache space that other volumes do not use; at most its maximum.
     pub room_min: Option<Room>,
-    /// What it has at most, but for blocks that are not clean.
+    /// Cache space limit; blocks that are not clean do not count.
     pub room_max: Option<Room>,
 }
 
@@ -187,50 +190,50 @@ impl VolumeSettings {
     }
 }
 
-/// What recovery does when a part of the log has rotted, or cannot be read, that says which blocks there are.
+/// The reaction of recovery if a part of the log that lists blocks has rotted, or is unreadable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum RottedLog {
-    /// It fails: blocks could come back as they were before.
+    /// It fails: blocks could return to an earlier state.
     #[default]
     Refused,
-    /// It goes on with what is left. For tools.
+    /// It continues with the rest of the log. For tools.
     Accepted,
 }
 
 /// Whether a cache device is in service.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Service {
-    /// It is.
+    /// It is in service.
     #[default]
     In,
-    /// It is not, which whoever opens it knows: nothing is put on record. Of its log nothing is served but dirty blocks,
-    /// and these are written back, each alone: their neighbours may be older than what the origin has.
+    /// It is out of service, and the opener has the record of that already: no record is made. Only the dirty blocks of
+    /// its log are served, and written back, each alone: adjacent blocks may be older than those of the origin.
     Out,
 }
 
-/// Whether clean blocks that are cached, and long writes, may be served by the origin instead.
+/// Whether the origin may serve cached clean blocks and long writes instead of the cache device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum OriginOffload {
-    /// Where the cache device is at its own limit, and trials show that both devices serve more than it does alone.
+    /// If the cache device is at its limit, and trials show that both devices together serve more than it alone.
     #[default]
     Proven,
-    /// Every other time, whatever it costs. For the fault simulation.
+    /// Every second time, at any cost. For the fault simulation.
     Forced,
-    /// Not at all.
+    /// Never.
     Never,
 }
 
-/// What is done with a segment of the cache device that was emptied, before it is written again.
+/// The treatment of an emptied segment of the cache device before it is written again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum FreedSegments {
-    /// Nothing.
+    /// None.
     #[default]
     Kept,
-    /// It is discarded, so that the device has less to carry along.
+    /// It is discarded, so that the device has less data to preserve.
     Discarded,
 }
 
-/// Settings of an engine; all but the write budget stay as they are while it lives.
+/// Settings of an engine; all except the write budget are constant during its life.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct EngineSettings {
     /// Pages of 4 KiB that the driver gives to the engine for fills, merges, writeback and reclaim.
@@ -239,15 +242,15 @@ pub struct EngineSettings {
     pub fill_linger: Duration,
     /// How long blocks may wait for the origin's flush that makes them clean.
     pub origin_flush_after: Duration,
-    /// Whether a log of which a part has rotted will do.
+    /// Whether a log with a rotten part is accepted.
     pub rotted_log: RottedLog,
     /// Whether the cache device is in service.
     pub service: Service,
-    /// Whether the origin may serve what is cached.
+    /// Whether the origin may serve cached blocks.
     pub origin_offload: OriginOffload,
     /// Whether emptied segments are discarded.
     pub freed_segments: FreedSegments,
-    /// Bytes that may be written to the cache device in a day, but for what clients write.
+    /// Bytes that may be written to the cache device in a day; client writes do not count.
     pub write_budget: Option<NonZeroU64>,
     /// Steps that searches for the cached blocks of long extents take in a turn: 4,096 are some 20 microseconds.
     pub search_steps: u32,

@@ -1,4 +1,4 @@
-//! Records, and waiting until what stands on the cache device is durable.
+//! Records, and waiting for the durability of data on the cache device.
 
 use crate::config::RECORDS_AFTER;
 use crate::format::journal::RECORD_COUNT_MAX;
@@ -28,28 +28,28 @@ impl State {
         }
     }
 
-    /// A drain ends once nothing is left to write back and the records that say so are durable: else a kill would make the
-    /// blocks dirty again.
+    /// A drain ends once all blocks are written back and their *clean* records are durable: otherwise a kill would make
+    /// the blocks dirty again.
     pub(crate) fn end_drain_when_durable(&mut self, volume: VolumeId) {
         if !self.volumes.get(volume).draining || self.cache.volume(volume).not_clean() > 0 {
             return;
         }
         if self.device.is_clean_untold() {
-            // Its end comes back here.
+            // The end of the checkpoint calls this function again.
             self.agenda.push_back(Task::Checkpoint);
         } else {
             self.agenda.push_back(Task::Barrier(DurableWaiter::Drained(volume)));
         }
     }
 
-    /// The same of all volumes.
+    /// The same for all volumes.
     pub(crate) fn end_drains_when_durable(&mut self) {
         for volume in self.volumes.ids() {
             self.end_drain_when_durable(volume);
         }
     }
 
-    /// What a drain waited for is durable, or cannot be made so.
+    /// The data that a drain waited for is durable, or cannot be made durable.
     pub(crate) fn end_drain(&mut self, volume: VolumeId) {
         if self.cache.volume(volume).not_clean() == 0 && !self.device.is_clean_untold() {
             // One that is gone waits for nothing.
@@ -58,19 +58,20 @@ impl State {
         }
     }
 
-    /// That a volume has no blocks is durable, or cannot be made so on a device that is out of service.
+    /// It is durable that a volume has no blocks, or this cannot be made durable on a device that is out of service.
     pub(crate) fn end_forgetting(&mut self, volume: VolumeId) {
         self.volumes.find_mut(volume).into_iter().for_each(|found| found.is_forgotten = true);
     }
 
-    /// An origin was flushed: if no other is for a while, the records that say what is clean do not wait for more of them.
+    /// An origin was flushed: if no other flush follows for a while, the *clean* records are written without waiting
+    /// for more.
     pub(crate) fn await_old_records(&mut self) {
         if self.device.journal.gathered() > 0 {
             self.records_due = Some(self.now.plus(RECORDS_AFTER));
         }
     }
 
-    /// Makes records durable that have waited for others in vain.
+    /// Makes records durable that have waited for more records until their deadline.
     pub(crate) fn write_old_records(&mut self) {
         if self.records_due.is_some_and(|due| due <= self.now) {
             self.records_due = None;
@@ -78,18 +79,18 @@ impl State {
         }
     }
 
-    /// Calls back, by a task, when everything that has a sequence number by now is durable.
+    /// Notifies the waiter, by a task, when all batches and records with a sequence number so far are durable.
     pub(crate) fn wait_durable(&mut self, waiter: DurableWaiter) {
         self.wait_through(self.device.order.newest(), waiter);
     }
 
-    /// Calls back, by a task, when every block that was forgotten by now is *gone* durably.
+    /// Notifies the waiter, by a task, when every block dropped so far is *gone* durably.
     pub(crate) fn wait_gone(&mut self, waiter: DurableWaiter) {
         self.wait_through(self.device.newest_gone(), waiter);
     }
 
     fn wait_through(&mut self, sequence: Sequence, waiter: DurableWaiter) {
-        // What stands on a device that refuses writes may still be made durable, so that writeback can go on.
+        // Data on a device that refuses writes may still be made durable by a flush, so that writeback can continue.
         let is_hopeless = waiter != DurableWaiter::Writeback || self.device.order.has_failed();
         if self.device.is_out_of_service() && is_hopeless {
             self.agenda.push_back(Task::NotDurable(waiter));

@@ -1,5 +1,5 @@
-//! The end of an engine: everything lands, open segments get their summaries, and a last checkpoint says it all once more, so
-//! that neither a damaged record nor a damaged checkpoint alone can mislead the next recovery.
+//! The end of an engine: all batches land, open segments get their summaries, and a last checkpoint repeats all
+//! records, so that neither a damaged record nor a damaged checkpoint alone can mislead the next recovery.
 
 use alloc::vec::Vec;
 
@@ -13,7 +13,7 @@ use crate::time::Instant;
 use crate::units::VolumeId;
 
 impl Engine {
-    /// Ends the engine: lands what is gathering, writes summaries, the journal and a checkpoint, flushes; see
+    /// Ends the engine: writes the gathering batches, summaries, the journal and a checkpoint, and flushes; see
     /// [`crate::engine::Phase::Stopped`]. Dirty blocks stay dirty on the cache device.
     pub fn stop(&mut self, now: Instant) {
         self.state.now = now;
@@ -24,9 +24,9 @@ impl Engine {
         }
     }
 
-    /// The journal blocks that the superblock shall know once the engine has stopped, as [`Superblock::journal`]: all of this life
-    /// in front of the last checkpoint, the block before them if there are none. That checkpoint may rot: what is in front of
-    /// it says the same. `None` if nothing is to be said.
+    /// The journal blocks for [`Superblock::journal`] once the engine has stopped: all of this life before the last
+    /// checkpoint, or the block before these if there are none. The last checkpoint may rot, because the blocks before
+    /// it have the same content. `None` if no blocks are to be recorded.
     ///
     /// [`Superblock::journal`]: crate::format::superblock::Superblock::journal
     pub fn stopped_journal(&self) -> Option<DurableBlocks> {
@@ -39,12 +39,12 @@ impl Engine {
         (durable.end > last).then(|| DurableBlocks { first: durable.first.min(last), end })
     }
 
-    /// Whether the end may come nearer without anything else happening.
+    /// Whether the end may advance without another event.
     pub(crate) fn is_ending(&self) -> bool {
         !matches!(self.ending, Ending::No | Ending::MakingDurable | Ending::Done)
     }
 
-    /// Goes on with the end when nothing is in flight any more.
+    /// Advances the end when no operation is in flight any more.
     pub(crate) fn advance_ending(&mut self) {
         if !self.is_ending() {
             return;
@@ -78,7 +78,7 @@ impl Engine {
         };
     }
 
-    /// Whether nothing is in flight but what stopping itself asks for.
+    /// Whether no operation is in flight except those of the stop itself.
     fn is_quiet(&self) -> bool {
         let state = &self.state;
         let no_origin_work = state.volumes.ids().all(|volume| state.volumes.get(volume).queue.is_empty());
@@ -88,14 +88,14 @@ impl Engine {
         state.requests.is_empty() && state.submissions.is_empty() && no_origin_work && nothing_to_do
     }
 
-    /// Has the origins flushed that were written to; whether there are any.
+    /// Requests flushes of the written origins; returns whether there are any.
     fn flush_origins(&mut self) -> bool {
         let state = &mut self.state;
         let unsettled: Vec<VolumeId> =
             state.volumes.ids().filter(|volume| state.volumes.get(*volume).flush.is_unsettled()).collect();
         for volume in &unsettled {
             let found = state.volumes.get_mut(*volume);
-            // It is asked a last time, though it may have refused a moment ago.
+            // The stop tries a last flush, even if the origin refused one a moment ago.
             found.flush_backoff_until = state.now;
             found.flush.want();
         }

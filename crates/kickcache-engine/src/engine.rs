@@ -1,4 +1,4 @@
-//! The switchboard: `handle_*` takes events in, `poll_*` gives effects out. Only this file knows the paths.
+//! The dispatcher: `handle_*` takes events in, `poll_*` returns effects. Only this file knows the paths.
 //!
 //! Over 500 lines because each event, each task and each completion has its line here.
 
@@ -29,39 +29,39 @@ use crate::time::{Duration, Instant, earlier};
 use crate::units::{BLOCK_SIZE, VolumeId};
 use crate::volume::Volume;
 
-/// Where an engine is in its life.
+/// The phase of an engine.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Phase {
     /// Reads its log back; requests must wait.
     Recovering,
     /// Serves requests.
     Running,
-    /// Finishes what it has: no new requests, please.
+    /// Completes the requests in flight and accepts no new ones.
     Stopping,
-    /// Everything acknowledged is durable; nothing is in flight.
+    /// All acknowledged data is durable; no operation is in flight.
     Stopped,
-    /// Recovery failed; nothing was changed.
+    /// Recovery failed; the devices were not changed.
     Failed(Error),
 }
 
 /// A cache device with its volumes.
 ///
-/// Drive it in a loop: hand in what happened ([`Engine::handle_request`], [`Engine::handle_completion`],
-/// [`Engine::handle_timeout`]); then drain [`Engine::poll_submission`], then [`Engine::poll_reply`]; then sleep
-/// until [`Engine::poll_timeout`] or the next event.
+/// Drive it in a loop: report events ([`Engine::handle_request`], [`Engine::handle_completion`],
+/// [`Engine::handle_timeout`]); then drain [`Engine::poll_submission`], then [`Engine::poll_reply`]; then sleep until
+/// [`Engine::poll_timeout`] or the next event.
 #[derive(Debug)]
 pub struct Engine {
     pub(crate) state: State,
     pub(crate) ending: Ending,
     /// Reads that arrived since the last poll: begun together, so that their places in memory are fetched together.
     arrived: Vec<RequestSlot>,
-    /// Something happened since the last poll, so that there may be something to submit.
+    /// An event has happened since the last poll, so that there may be submissions.
     pub(crate) is_stirred: bool,
 }
 
 impl Engine {
-    /// Opens a cache device whose superblock was read; the first submissions are those of recovery. `volumes` must
-    /// name volumes of the superblock; those that it does not name stay as they are on the device.
+    /// Opens a cache device with a superblock that the caller has read; the first submissions are those of recovery.
+    /// `volumes` must name volumes of the superblock; other volumes stay unchanged on the device.
     ///
     /// # Errors
     /// [`Error::Volume`] for impossible settings.
@@ -80,7 +80,7 @@ impl Engine {
         Ok(Engine { state, ending: Ending::No, arrived: Vec::new(), is_stirred: true })
     }
 
-    /// Where the engine is in its life.
+    /// The phase of the engine.
     pub fn phase(&self) -> Phase {
         match (&self.state.recovery, self.ending) {
             (Some(recovery), _) => match &recovery.failed {
@@ -93,7 +93,7 @@ impl Engine {
         }
     }
 
-    /// Takes a request of a client; its reply comes out of [`Engine::poll_reply`].
+    /// Handles a request of a client; [`Engine::poll_reply`] returns its reply.
     ///
     /// # Panics
     /// While the engine is recovering, or for a volume that it does not serve.
@@ -153,10 +153,10 @@ impl Engine {
         self.state.requests.get_mut(slot).stage = stage;
     }
 
-    /// Takes the end of a submission.
+    /// Handles the end of a submission.
     ///
     /// # Panics
-    /// For a submission that was never given, or that was completed before.
+    /// For an unknown submission, or one that was completed before.
     pub fn handle_completion(&mut self, now: Instant, completion: Completion<'_>) {
         self.state.now = now;
         self.is_stirred = true;
@@ -296,7 +296,8 @@ impl Engine {
         }
     }
 
-    /// Nothing that the cache device holds can undo what a request writes to its origin, or that cannot be had.
+    /// The records of a request that bypasses the cache are durable, so that the cache device cannot undo its write to
+    /// the origin; or they failed.
     fn go_past_cache(&mut self, slot: RequestSlot, result: Result<(), Errno>) {
         let state = &mut self.state;
         match state.requests.get(slot).operation {
@@ -313,7 +314,7 @@ impl Engine {
         let state = &mut self.state;
         match waiter {
             DurableWaiter::Flush(slot) => state.end_pending_with(slot, Err(Errno::Io)),
-            // Without a record the origin's part of it could be undone by a restart (M-1).
+            // Without a record, a restart could undo the origin's part (M-1).
             DurableWaiter::Around(slot) => state.wait_marked(slot),
             DurableWaiter::Emptied { segments, .. } | DurableWaiter::Opening(segments) => {
                 reclaim::open::on_not_opened(state, &segments);
@@ -327,8 +328,8 @@ impl Engine {
         }
     }
 
-    /// The thread slept for so long with nothing to take, and something woke it or its time was over: what passed after
-    /// that, until it got a processor, does not count.
+    /// The thread slept for this long without an event, until an event woke it or its timeout was over. The time after
+    /// that, until the thread got a processor, does not count.
     pub fn handle_sleep(&mut self, slept: Duration) {
         let state = &mut self.state;
         state.device_time = state.device_time.plus(slept);
@@ -354,7 +355,7 @@ impl Engine {
         self.run_agenda();
     }
 
-    /// The next thing to do for the driver. Drain this first.
+    /// The next submission for the driver. Drain this first.
     pub fn poll_submission(&mut self) -> Option<Submission> {
         if let Some(submission) = self.state.submissions.poll() {
             return Some(submission);
@@ -367,12 +368,12 @@ impl Engine {
         self.state.submissions.poll()
     }
 
-    /// Since when a device owes something and has completed nothing.
+    /// The time since which a device with submissions in flight has completed none.
     pub fn silent_since(&self, device: Device) -> Option<Instant> {
         self.state.submissions.silent_since(device)
     }
 
-    /// Turns what has gathered since the last poll into submissions.
+    /// Turns the work that has gathered since the last poll into submissions.
     fn pump(&mut self) {
         if self.state.recovery.is_some() {
             return;
@@ -400,7 +401,7 @@ impl Engine {
         self.state.requests.poll_reply()
     }
 
-    /// When [`Engine::handle_timeout`] must be called, if nothing else happens before.
+    /// When [`Engine::handle_timeout`] must be called, if no other event happens before.
     pub fn poll_timeout(&self) -> Option<Instant> {
         if self.state.recovery.is_some() || self.ending == Ending::Done {
             return None;
@@ -423,7 +424,7 @@ impl Engine {
         first
     }
 
-    /// Changes a volume's mode; leaving write-back drains first, and the new mode holds for new writes at once.
+    /// Changes a volume's mode; leaving write-back drains first, and the new mode applies to new writes at once.
     pub fn set_mode(&mut self, now: Instant, volume: VolumeId, mode: Mode) {
         self.state.now = now;
         self.is_stirred = true;
@@ -435,7 +436,7 @@ impl Engine {
         }
     }
 
-    /// Changes what may change of a volume while it is served: all but what its origin is. A mode changes as by
+    /// Changes the settings of a served volume: all except the kind of its origin. A mode changes as by
     /// [`Engine::set_mode`].
     ///
     /// # Panics
@@ -453,21 +454,21 @@ impl Engine {
         self.run_agenda();
     }
 
-    /// Changes how many bytes may be written to the cache device in a day, but for what clients write.
+    /// Changes how many bytes may be written to the cache device in a day; client writes do not count.
     pub fn set_write_budget(&mut self, now: Instant, budget: Option<NonZeroU64>) {
         self.state.now = now;
         self.state.wear.set_budget(now, budget);
     }
 
-    /// Counts what was written to the cache device before the engine was opened: a history that ended so long before the zero of the
-    /// engine's clock.
+    /// Adds a history of writes to the cache device from before the engine was opened; it ended this long before the
+    /// zero of the engine's clock.
     pub fn remember_wear(&mut self, now: Instant, history: &WearHistory, ago: Duration) {
         self.state.now = now;
         self.state.wear.remember(now, history, ago);
     }
 
-    /// Until then nothing that is read of a volume is promoted; what is cached is served, and writes go on as its mode says. A time
-    /// that is over ends a pause.
+    /// Until then no read of a volume is promoted; cached blocks are served, and writes work as in the volume's mode. A
+    /// time in the past ends a pause.
     pub fn pause_caching(&mut self, volume: VolumeId, until: Instant) {
         self.state.volumes.get_mut(volume).paused_until = until;
     }
@@ -482,9 +483,9 @@ impl Engine {
         found.size = size;
     }
 
-    /// The server behind a remote origin went away, and whoever answers now may lack what was written and not flushed: it is
-    /// dirty again. To be told before any completion of what the new server ended. Requests in flight are the driver's to
-    /// repeat.
+    /// The server of a remote origin was lost, and the server that responds now may lack unflushed writes: these blocks
+    /// become dirty again. Call this before any completion of the new server. The driver must repeat the requests in
+    /// flight.
     pub fn origin_restarted(&mut self, now: Instant, volume: VolumeId) {
         self.state.now = now;
         self.is_stirred = true;
@@ -492,8 +493,8 @@ impl Engine {
         self.run_agenda();
     }
 
-    /// Writes all dirty data of a volume back at full speed; done when its status says 0 dirty, 0 unflushed, and no drain: what
-    /// says that they are clean is durable then, too.
+    /// Writes all dirty data of a volume back at full speed; done when its status reports 0 dirty, 0 unflushed, and no
+    /// drain: then the records that the blocks are clean are durable too.
     pub fn drain(&mut self, now: Instant, volume: VolumeId) {
         self.state.now = now;
         self.is_stirred = true;
@@ -521,7 +522,7 @@ fn count_request(volume: &mut Volume, request: &Request<'_>) {
     }
 }
 
-/// Checks a volume's settings against the superblock; gives the origin's size.
+/// Checks a volume's settings against the superblock; returns the origin's size.
 fn check_settings(superblock: &Superblock, settings: &VolumeSettings) -> Result<u64, Error> {
     let id = settings.volume;
     let Some(record) = superblock.volumes.iter().find(|volume| volume.id == id) else {
@@ -534,7 +535,7 @@ fn check_settings(superblock: &Superblock, settings: &VolumeSettings) -> Result<
     }
 }
 
-/// What is impossible about the settings of a volume.
+/// The error in the settings of a volume, if any.
 fn settings_fault(settings: &VolumeSettings) -> Option<&'static str> {
     let window = settings.fill_window_max;
     if !window.is_power_of_two() || !(FILL_WINDOW_MIN..=FILL_WINDOW_MAX).contains(&window) {

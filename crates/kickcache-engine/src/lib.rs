@@ -1,17 +1,19 @@
-//! The cache of kickcache as a state machine: requests and completions go in, submissions and replies come out.
+//! The cache of kickcache as a state machine: requests and completions are its input, submissions and replies its
+//! output.
 //!
-//! Rooms:
-//! * `units`, `ids`, [`time`], [`config`], [`error`], [`request`], [`device`], [`stats`]: the floor, and the types that cross
-//!   the boundary.
+//! Modules:
+//! * `units`, `ids`, [`time`], [`config`], [`error`], [`request`], [`device`], [`stats`]: basic types, and the types
+//!   that cross the boundary.
 //! * [`format`]: the on-disk format.
 //! * `cache`: the cache metadata (index, slots, segments), changed only together.
-//! * `policy`: decides; `path`: does, a journey a file or folder.
-//! * `log`, `journal`, `order`: what is written to the cache device, and what of it is durable.
-//! * `inflight`: requests, submissions, fills and writebacks under way.
+//! * `policy`: decisions; `path`: their execution, a path in each file or folder.
+//! * `log`, `journal`, `order`: writes to the cache device, and their durability.
+//! * `inflight`: requests, submissions, fills and writebacks in progress.
 //! * [`engine`]: the dispatcher; [`cache_engine`]: the trait that drivers and simulators use.
 //!
-//! Invariants: no I/O, no clock, no threads, no random numbers, no payload bytes, no floats, no `unsafe`. The invariants of
-//! the cache itself (I-1 and so on) are in `ARCHITECTURE.md`, the layout of a cache device in `docs/reference/format.md`.
+//! Invariants: no I/O, no clock, no threads, no random numbers, no payload bytes, no floats, no `unsafe`. The
+//! invariants of the cache itself (I-1 and so on) are in `ARCHITECTURE.md`, the layout of a cache device in
+//! `docs/reference/format.md`.
 //!
 //! Start with [`engine::Engine`], then `state`, then `path/read`.
 #![no_std]
@@ -78,5 +80,5 @@ mod volumes;
 mod waiters;
 mod watermark;
 
-/// What tells sequential streams apart, for simulations that see only a part of the requests.
+/// The detection of sequential streams, for simulations that see only a part of the requests.
 pub use crate::policy::stream::Streams;

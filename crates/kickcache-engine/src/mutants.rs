@@ -1,4 +1,4 @@
-//! Flaws that a test plants to prove that the simulator would find them; compiled in with the feature `mutants` only.
+//! Flaws that a test plants to prove that the simulator detects them; compiled in with the feature `mutants` only.
 
 /// Whether a planted flaw is on; `false` without the feature `mutants`.
 #[cfg(feature = "mutants")]
@@ -35,7 +35,7 @@ mod planted {
             }
 
             impl Mutant {
-                /// All of them.
+                /// All flaws.
                 pub const ALL: &[Mutant] = &[$(Mutant::$name),*];
             }
         };
@@ -48,25 +48,25 @@ mod planted {
         OriginFlushErrorIgnored,
         /// A segment is opened again while a read of it is in flight.
         ReuseUnderReader,
-        /// A segment is written before it is on record that it was opened.
+        /// A segment is written before the record of its opening is durable.
         ReuseBeforeOpenedIsDurable,
-        /// It is put on record that a segment was opened before what took the place of its blocks is durable.
+        /// The opening of a segment is recorded before the copies that replace its blocks are durable.
         OpenedBeforeCopiesAreDurable,
-        /// A fill does not hear of writes while it is in flight.
+        /// A fill in flight ignores writes to its blocks.
         FillOverwritesNewerWrite,
         /// A read joins a fill in flight that is older than a write.
         StaleFillJoined,
-        /// What is forgotten is not put on record.
+        /// Drops are not recorded.
         GoneNotRecorded,
         /// A write around the log does not wait for the record.
         GoneNotAwaited,
-        /// A write that supersedes what only the log has is volatile at the origin.
+        /// A write that supersedes dirty blocks of the log is volatile at the origin.
         SupersededByVolatile,
-        /// What the origin is about to supersede is written back meanwhile.
+        /// Blocks that a write at the origin is about to supersede are written back meanwhile.
         SupersededWrittenBack,
-        /// A segment may be opened again while blocks of it are read for writeback.
+        /// A segment may be opened again while blocks in it are read for writeback.
         WritebackReadUnpinned,
-        /// What could not be read for several writebacks fails the first of them alone.
+        /// A failed read for several writebacks fails only the first one.
         StretchErrorToldOnce,
         /// A write is acknowledged when it joins a batch.
         AcknowledgedBeforeLanding,
@@ -74,121 +74,121 @@ mod planted {
         FlushSkipsCacheDevice,
         /// FUA is a plain write for the log.
         FuaIgnored,
-        /// A hit is handed out whatever its checksum.
+        /// A hit is returned although its checksum is wrong.
         ChecksumIgnored,
         /// A damaged dirty block is read from the origin.
         DamagedDirtyFromOrigin,
-        /// A summary of an earlier generation of its segment is believed.
+        /// A summary of an earlier generation of its segment is accepted.
         OldSummaryBelieved,
         /// A summary is written before its batches are durable.
         SummaryBeforeFlush,
-        /// Records apply to copies that are younger than they.
+        /// Records apply to copies that are younger than the records.
         RecordsIgnoreOrder,
         /// The copy that recovery reads last wins.
         LastReadCopyWins,
-        /// Recovery takes dirty blocks for clean.
+        /// Recovery treats dirty blocks as clean.
         RecoveredAsClean,
         /// A discard of a local origin counts as durable.
         LocalDiscardDurable,
-        /// Recovery trusts what a dead process left in volatile memory.
+        /// Recovery trusts data of a dead process in volatile memory.
         RecoveryWithoutFlush,
-        /// Copies go to the origin that are not durable in the log.
+        /// Copies that are not durable in the log are written back to the origin.
         WritebackOfVolatileCopy,
-        /// Overlapping accesses to the origin go side by side.
+        /// Overlapping accesses to the origin run in parallel.
         OverlapsUnordered,
-        /// A checkpoint is written before what it says is durable.
+        /// A checkpoint is written before the changes in it are durable.
         CheckpointBeforeDurable,
-        /// A partial block is completed without what stands around it.
+        /// A partial block is completed without its other bytes.
         MergeForgetsRest,
-        /// A write at the origin is no more durable than it must be itself, though it stands for others.
+        /// A write at the origin that replaces others is only as durable as it must be itself.
         OvertakenVolatile,
-        /// A write at the origin stands for an earlier one though a read waits between them.
+        /// A write at the origin replaces an earlier one although a read waits between them.
         OvertakenAcrossRead,
-        /// Writes that wait for room are not told of it.
+        /// Writes that wait for space are not woken.
         SpaceWaitersForgotten,
-        /// What a client writes is read before its batch landed.
+        /// A client's write is read before its batch landed.
         ReadBeforeLanding,
-        /// What the origin may still refuse, and is forgotten then, is read.
+        /// Blocks are read although the origin may still refuse their write, which drops them.
         RefusedRead,
-        /// Reclaim forgets dirty blocks.
+        /// Reclaim drops dirty blocks.
         DirtyDemoted,
-        /// A write replaces a block whose batch is on its way to the device.
+        /// A write replaces a block in a batch that is being written.
         AbsorbedTooLate,
         /// Writeback keeps its pages.
         PagesLeaked,
-        /// A search misses blocks that reclaim moves to segments behind it.
+        /// A search misses blocks that reclaim moves to later segments.
         MovedBlockNotFound,
-        /// A block that is forgotten still counts.
+        /// A dropped block still counts.
         MetadataDrift,
-        /// What a lost write superseded is forgotten with it.
+        /// The copy that a lost write superseded is dropped with it.
         OlderCopyForgotten,
-        /// Headers say of batches that they are durable before they are.
+        /// Headers declare batches durable before they are.
         DurableTooEarly,
-        /// Recovery takes rot of what was durable for a torn write.
+        /// Recovery treats rot of durable data as a torn write.
         RotTakenForTorn,
-        /// A volume may fill the whole log with what its origin refuses.
+        /// A volume may fill the whole log with blocks that its origin refuses.
         NeighboursRoomTaken,
-        /// A volume that has more of the cache than its room gives back what its origin lacks.
+        /// A volume above its space limit gives back blocks that are not clean.
         DirtyGivenBack,
-        /// Clients may take the segments without which reclaim cannot go on.
+        /// Clients may use the segments that reclaim needs to continue.
         ReclaimsRoomTaken,
-        /// An older copy that was forgotten may come back over a newer one.
+        /// An older copy of a dropped block may return over a newer one.
         GoneResurfaces,
-        /// A failed flush of the origin that no client waited for is told to none.
+        /// A failed flush of the origin without a waiting client is not reported to any client.
         FailedOriginFlushNotTold,
-        /// A write of which the origin let go of a part ends well if it took a later part.
+        /// A write ends with success although the origin dropped a part, if it stored a later part.
         LetGoTakenBack,
         /// A flush does not reach the origin.
         FlushSkipsOrigin,
-        /// A block that waits for the origin's flush is clean once reclaim has carried it on.
+        /// A block that waits for the origin's flush is clean once reclaim has moved it.
         CarriedUnflushedIsClean,
-        /// Writes go past a cache device out of service before that is on record.
+        /// Writes bypass a cache device out of service before that is recorded.
         OutOfServiceUnmarked,
-        /// A block that cannot be read is tried again at once, and as long as it takes.
+        /// An unreadable block is tried again at once, and without a limit.
         UnreadableTriedAtOnce,
-        /// Recovery takes a block that it cannot read for one of a torn write.
+        /// Recovery treats an unreadable block as part of a torn write.
         UnreadableTakenForTorn,
-        /// Recovery takes a place that it cannot read for one where no batch header stands.
+        /// Recovery treats an unreadable place as one without a batch header.
         UnreadableHeaderIgnored,
-        /// Recovery takes a block of the journal that it cannot read for one that it does not need.
+        /// Recovery treats an unreadable block of the journal as one that it does not need.
         UnreadableRecordsIgnored,
-        /// Recovery takes a block of the journal that was durable, and is not there, for one that was never written.
+        /// Recovery treats a durable block of the journal that is missing as one that was never written.
         LostRecordsIgnored,
-        /// Recovery takes a journal of which nothing is left for one that nobody has written to.
+        /// Recovery treats a journal that was lost as a whole as one that was never written.
         LostJournalIgnored,
-        /// Recovery does not look whether what a checkpoint says of a segment is there.
+        /// Recovery does not check that the blocks in a checkpoint have entries in their segment.
         OverwrittenIgnored,
-        /// Recovery does not look whether segments were opened of which the journal says nothing.
+        /// Recovery does not check for opened segments without a record in the journal.
         LostOpeningsIgnored,
-        /// Recovery takes the first block of a segment that it cannot read for one that nobody has written to.
+        /// Recovery treats an unreadable first block of a segment as one that was never written.
         UnreadableFirstIgnored,
-        /// What a restarted origin had not flushed still waits for its flush.
+        /// Unflushed blocks of a restarted origin still wait for its flush.
         RestartForgotten,
         /// A flush that was in flight when the origin restarted still makes blocks clean.
         FlushOutlivesRestart,
-        /// What has no copy in the log may be lost by a remote origin after it ended.
+        /// A remote origin may lose a write without a copy in the log after it ended.
         WriteWithoutCopyVolatile,
-        /// A read takes what a restarted origin had not flushed from a fill that was under way.
+        /// A read uses unflushed data of a restarted origin from a fill that was in flight.
         FillOutlivesRestart,
-        /// What cannot be read from the cache device is read from a remote origin that has not flushed it.
+        /// A block that is unreadable on the cache device is read from a remote origin that has not flushed it.
         HealOutlivesRestart,
-        /// What a cache device has grown by is used before the superblock that says so is durable.
+        /// The new part of a cache device is used before its superblock is durable.
         GrowthNotAwaited,
-        /// Where a cache device grows into, segments begin with generations that old structures there may have.
+        /// In the new part of a cache device, segments begin with generations that old structures there may have.
         OldGenerationsUsedAgain,
-        /// What was copied to a device that takes over is written on the old device alone.
+        /// A write to a part that was copied to the successor is executed on the old device only.
         CopiedPartNotMirrored,
         /// A part is copied while writes to it are in flight.
         CopiedUnderWrites,
-        /// A flush does not reach the device that takes over.
+        /// A flush does not reach the successor.
         FlushSkipsSuccessor,
-        /// What has ended on the old device, and waited for a new one that is given up, never ends.
+        /// An operation that has ended on the old device, and waited for an abandoned successor, never ends.
         SilentSuccessorAwaited,
-        /// A cache device that is left out by order is not put on record.
+        /// No record is made of a cache device that is left out by order.
         LeftOutUnmarked,
-        /// What a volume that goes leaves in the log is not on record as forgotten.
+        /// The blocks that a removed volume has in the log are not recorded as dropped.
         PartingNotRecorded,
-        /// An engine that takes the place of another one does not know that origins were given something before.
+        /// An engine that replaces another one assumes that the origins have no unflushed writes.
         OriginsTakenForFlushed,
         /// An error of a successor during the copy is ignored.
         SuccessorErrorForgiven,
@@ -198,7 +198,7 @@ mod planted {
         SealedSuccessorErrorForgiven,
         /// An error of the old device after sealing is hidden from the engine.
         SealedOldErrorForgiven,
-        /// The copy of a part starts beside a write that is older than the replacement.
+        /// The copy of a part starts together with a write that is older than the replacement.
         WritesBeforeMirrorIgnored,
         /// The engine still writes to the old device after the last superblock.
         PartingNotHeld,
@@ -206,7 +206,7 @@ mod planted {
         SuccessorOfAnother,
         /// A device with an older start count than the old one counts as the successor.
         OlderSuccessor,
-        /// Any origin flush completes a volume, even one that started with dirty blocks in the log.
+        /// Any origin flush completes a volume, even a flush that started with dirty blocks in the log.
         CompleteTooEarly,
         /// The out-of-service mark omits volumes with unflushed blocks.
         UnflushedCalledComplete,
@@ -222,7 +222,7 @@ mod planted {
         CleanNotForgotten,
         /// A failed superseding write leaves unflushed blocks unflushed.
         RefusedStaysUnflushed,
-        /// An origin flush makes blocks clean beside a superseding write of the same blocks.
+        /// An origin flush makes blocks clean during a superseding write of the same blocks.
         ReplacedBecomesClean,
         /// A write goes around the log over unflushed blocks.
         UnflushedPassedBy,

@@ -1,10 +1,10 @@
-//! The global order of batches and journal records, and how much of it is durable.
+//! The global order of batches and journal records, and their durable part.
 //!
 //! Invariants:
-//! * O-1: `durable` never runs ahead of what landed: everything up to it completed before a flush was submitted
-//!   that completed.
-//! * O-2: `durable_range` and `durable_blocks` say of nothing that it is durable whose write or flush failed, nor of what
-//!   comes after it. Records that still gather do not hold them back.
+//! * O-1: `durable` never exceeds the landed part: everything up to it completed before the submission of a flush that
+//!   completed.
+//! * O-2: `durable_range` and `durable_blocks` do not include a number whose write or flush failed, nor any later one.
+//!   Records that still gather do not hold them back.
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
@@ -16,42 +16,42 @@ use crate::ids::RequestSlot;
 use crate::units::{SegmentIndex, Sequence, VolumeId};
 use crate::watermark::Watermark;
 
-/// Who waits for durability on the cache device.
+/// The waiters for durability on the cache device.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum DurableWaiter {
     /// A flush request.
     Flush(RequestSlot),
-    /// A request that overwrites the origin past the log: its *gone* records were on the way.
+    /// A request that overwrites the origin past the log: its *gone* records were in flight.
     Around(RequestSlot),
-    /// Segments that hold nothing any more: what superseded or carried on their blocks was on the way.
+    /// Empty segments: the copies or records that replace their blocks were in flight.
     Emptied {
-        /// Which.
+        /// The segments.
         segments: Vec<SegmentIndex>,
-        /// Batches that had failed before: if another one fails, what was on the way begins again.
+        /// The number of failed batches before: if another one fails, the copies are written again.
         failed_batches: u32,
     },
-    /// Segments whose *opened* records were on the way.
+    /// Segments whose *opened* records were in flight.
     Opening(Vec<SegmentIndex>),
     /// The checkpoint: the chunks that were snapped may be written, or the last ones were.
     Checkpoint,
-    /// Nothing follows but what a flush brings by itself.
+    /// No waiter: only the flush itself is needed.
     Nobody,
-    /// A drain: the origin has everything, and the records that say so were on the way.
+    /// A drain: the origin has all blocks, and their *clean* records were in flight.
     Drained(VolumeId),
-    /// A volume that goes: that it has no blocks was on the way.
+    /// A volume that is removed: the record that it has no blocks was in flight.
     Forgotten(VolumeId),
     /// The end of the engine.
     Stop,
-    /// Writeback: what is in the log became durable.
+    /// Writeback: blocks in the log became durable.
     Writeback,
 }
 
 /// From when on a flush serves a waiter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Need {
-    /// Any flush submitted from now on: what the waiter cares for has landed.
+    /// Any flush submitted from now on: the data that the waiter needs has landed.
     NextFlush,
-    /// One submitted when everything up to this number has landed.
+    /// A flush submitted when all numbers up to this one have landed.
     Through(Sequence),
 }
 
@@ -62,25 +62,25 @@ pub(crate) struct FlushCount(u64);
 /// Sequence numbers and durability.
 #[derive(Debug)]
 pub(crate) struct Order {
-    /// The first number given out in this life.
+    /// The first number assigned in this life.
     first: Sequence,
     next: Sequence,
     in_flight: BTreeSet<Sequence>,
     durable: Sequence,
     batches: Watermark,
-    /// The first number that a journal block got in this life.
+    /// The first number of a journal block in this life.
     first_block: u64,
     journal_blocks: Watermark,
     waiting: Vec<(Need, DurableWaiter)>,
-    /// What the flush in flight covers, and whom it serves.
+    /// The newest number that the flush in flight covers, and its waiters.
     flushing: Option<(Sequence, Vec<DurableWaiter>)>,
     /// Flushes that were submitted.
     submitted: FlushCount,
     /// The newest flush without an error.
     flushed: FlushCount,
-    /// Something landed on the cache device since the last flush was submitted.
+    /// A write has landed on the cache device since the last flush was submitted.
     unflushed: bool,
-    /// A flush failed: the next one may not cover what that one let go of.
+    /// A flush failed: the next one may not cover writes that this one dropped.
     has_failed: bool,
 }
 
@@ -119,12 +119,12 @@ impl Order {
         sequence
     }
 
-    /// The newest number given out.
+    /// The newest number assigned.
     pub(crate) fn newest(&self) -> Sequence {
         Sequence::new(self.next.get() - 1)
     }
 
-    /// What has this number stands on the cache device, durable or not.
+    /// The batch or record of this number is stored on the cache device, durable or not.
     pub(crate) fn land(&mut self, sequence: Sequence) {
         let was_in_flight = self.in_flight.remove(&sequence);
         debug_assert!(was_in_flight, "O-1: {sequence:?} landed twice");
@@ -132,20 +132,20 @@ impl Order {
         self.unflushed = true;
     }
 
-    /// The write of the batch that has this number failed: nobody waits for it any more.
+    /// The write of the batch of this number failed: no flush waits for it any more.
     pub(crate) fn fail_batch(&mut self, sequence: Sequence) {
         self.batches.fail(sequence.get());
         self.land(sequence);
     }
 
-    /// What a recovery may take for granted of this life (O-2).
+    /// The durable part of this life, for later recoveries (O-2).
     pub(crate) fn durable_range(&self) -> DurableRange {
         let last = Sequence::new(self.batches.durable_end() - 1);
         let last = if mutant!(DurableTooEarly) { self.newest() } else { last };
         DurableRange { first: self.first, last }
     }
 
-    /// The same of journal blocks.
+    /// The same for journal blocks.
     pub(crate) fn durable_blocks(&self) -> DurableBlocks {
         DurableBlocks { first: self.first_block, end: self.journal_blocks.durable_end() }
     }
@@ -155,7 +155,7 @@ impl Order {
         self.journal_blocks.begin(number);
     }
 
-    /// It came back. What it holds lands by itself.
+    /// The write of the journal block ended. Its records or chunk land separately.
     pub(crate) fn end_journal_block(&mut self, number: u64, result: Result<(), DeviceError>) {
         match result {
             Ok(()) => self.journal_blocks.end(number),
@@ -163,7 +163,7 @@ impl Order {
         }
     }
 
-    /// Something without a number landed (a summary, a checkpoint chunk).
+    /// A structure without a number landed (a summary, a checkpoint chunk).
     pub(crate) fn land_unnumbered(&mut self) {
         self.unflushed = true;
     }
@@ -191,7 +191,7 @@ impl Order {
         self.has_failed
     }
 
-    /// Whether a flush request has nothing to do.
+    /// Whether a flush request has no data to make durable.
     pub(crate) fn is_flushed(&self) -> bool {
         !self.unflushed && self.flushing.is_none()
     }
@@ -225,7 +225,7 @@ impl Order {
         true
     }
 
-    /// The flush in flight ended well; gives whom it served.
+    /// The flush in flight succeeded; returns the waiters that it served.
     pub(crate) fn end_flush(&mut self) -> Vec<DurableWaiter> {
         let (covered, served) = self.flushing.take().expect("a flush is in flight");
         self.durable = self.durable.max(covered);
@@ -235,7 +235,8 @@ impl Order {
         served
     }
 
-    /// The flush in flight failed; gives whom it would have served. Nothing it covered may be trusted.
+    /// The flush in flight failed; returns the waiters that it would have served. The writes that it covered cannot be
+    /// trusted.
     pub(crate) fn fail_flush(&mut self) -> Vec<DurableWaiter> {
         self.unflushed = true;
         self.has_failed = true;

@@ -1,4 +1,4 @@
-//! The engine's memory: pages of 4 KiB in the driver's hands, named by number.
+//! The engine's memory: pages of 4 KiB that the driver owns, identified by number.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -8,23 +8,23 @@ use crate::device::{Memory, Piece};
 use crate::policy::quota::Quota;
 use crate::units::{BLOCK_LENGTH, PageIndex, VolumeId, VolumeSet};
 
-/// Which pages a user may take.
+/// Pages that a user may take.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum BufferQuota {
-    /// Fills: not the last quarter of all pages, nor what the request that misses may need for its own ends.
+    /// Fills: not the last quarter of all pages, nor the pages that the missing request may need for its own ends.
     Fill,
-    /// Merges, reclaim and writeback, which must go on for fills to end.
+    /// Merges, reclaim and writeback, which must continue so that fills can end.
     All,
 }
 
-/// Pages that are left to reclaim, which makes room for everybody: one in this many.
+/// Pages reserved for reclaim, which makes space for all volumes: one in this many.
 const RECLAIM_PART: u64 = 8;
 /// Pages that a request with partial blocks may need.
 pub(crate) const PARTIAL_PAGES: usize = 2;
-/// The owner of a page that is free, or the log's or reclaim's: it is given back whatever an origin does.
+/// The owner of a page that is free, or belongs to the log or reclaim: its release does not depend on an origin.
 const NOBODY: u8 = u8::MAX;
 
-/// Which pages are free, and whose origin the others wait for.
+/// The free pages, and the volumes of the others.
 #[derive(Debug)]
 pub(crate) struct Pool {
     free: Vec<PageIndex>,
@@ -36,7 +36,7 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
-    /// Page 0 holds zeroes for ever and is never given out.
+    /// Page 0 has zeroes for ever and is never assigned.
     pub(crate) const ZERO_PAGE: PageIndex = PageIndex::new(0);
 
     /// A pool of `count` pages for these volumes, all free but the zero page.
@@ -65,12 +65,12 @@ impl Pool {
         Some(pages)
     }
 
-    /// Takes one page for something that no origin is asked for.
+    /// Takes one page for an operation that does not involve an origin.
     pub(crate) fn take_one(&mut self) -> Option<PageIndex> {
         self.free.pop()
     }
 
-    /// Takes `count` pages for a volume, or none at all: no volume takes what the others need to go on.
+    /// Takes `count` pages for a volume, or none at all: no volume takes the pages that the others need to continue.
     pub(crate) fn take_for(
         &mut self,
         volume: VolumeId,
@@ -87,7 +87,7 @@ impl Pool {
         Some(self.charge(volume, self.free.len() - count))
     }
 
-    /// Takes `count` pages for a volume for what must go on, whatever it has already; for what is rare.
+    /// Takes `count` pages for a volume, independent of its share, for rare work that must continue.
     pub(crate) fn take_over(&mut self, volume: VolumeId, count: usize) -> Option<Vec<PageIndex>> {
         self.free.len().checked_sub(count).map(|rest| self.charge(volume, rest))
     }
@@ -103,7 +103,7 @@ impl Pool {
         pages
     }
 
-    /// A page is the log's from now on: no origin keeps it.
+    /// A page belongs to the log from now on: its release does not depend on an origin.
     pub(crate) fn disown(&mut self, page: PageIndex) {
         let owner = core::mem::replace(&mut self.owners[page.get() as usize], NOBODY);
         if let Some(used) = self.used.get_mut(usize::from(owner)) {
@@ -111,7 +111,7 @@ impl Pool {
         }
     }
 
-    /// Gives a page back.
+    /// Releases a page.
     pub(crate) fn release(&mut self, page: PageIndex) {
         debug_assert!(page != Pool::ZERO_PAGE, "the zero page is not given out");
         debug_assert!(self.free.len() + 1 < self.count as usize, "more pages came back than went out");
@@ -142,7 +142,7 @@ pub(crate) const fn page_piece(page: PageIndex) -> Piece {
     Piece { memory: page_memory(page), length: BLOCK_LENGTH }
 }
 
-/// Pages as pieces; neighbours are joined.
+/// Pages as pieces; adjacent pages are joined.
 pub(crate) fn page_pieces(pages: &[PageIndex]) -> Vec<Piece> {
     let mut pieces: Vec<Piece> = Vec::with_capacity(pages.len());
     let mut next = None;
@@ -156,7 +156,7 @@ pub(crate) fn page_pieces(pages: &[PageIndex]) -> Vec<Piece> {
     pieces
 }
 
-/// One piece a block; neighbours in memory are joined.
+/// One piece per block; adjacent memory is joined.
 pub(crate) fn joined(memories: impl Iterator<Item = Memory>) -> Vec<Piece> {
     let mut pieces: Vec<Piece> = Vec::new();
     for memory in memories {
@@ -180,7 +180,7 @@ fn follows(piece: &Piece, memory: Memory) -> bool {
     }
 }
 
-/// What volumes share of a pool of `count` pages.
+/// The shares of volumes of a pool of `count` pages.
 fn quota(count: u32, volumes: VolumeSet) -> Quota {
     let count = u64::from(count);
     Quota::new(count - count / RECLAIM_PART, volumes)

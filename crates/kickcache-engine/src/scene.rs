@@ -1,4 +1,4 @@
-//! A scene for tests of the paths: an engine on a device without data, and what it asked of the devices, in order.
+//! A scene for tests of the paths: an engine on a device without data, and its device operations, in order.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -13,29 +13,29 @@ use crate::request::{Durability, Errno, Operation, Request, RequestId};
 use crate::time::{Duration, Instant};
 use crate::units::{BLOCK_SIZE, BlockIndex, BlockKey, ByteExtent, Location, VolumeId};
 
-/// An engine with one volume of 1 GiB behind a cache device of 16 MiB; everything ends at once.
+/// An engine with one volume of 1 GiB behind a cache device of 16 MiB; all operations end at once.
 pub(crate) struct Scene {
     pub(crate) engine: Engine,
     pub(crate) now: Instant,
-    /// Whose clients ask.
+    /// The volume of the requests.
     pub(crate) volume: VolumeId,
     failing: Option<Failing>,
-    /// What does not end for now, by the beginning of its line.
+    /// The beginning of the lines of operations that do not end for now.
     holding: Option<&'static str>,
     held: Vec<Submission>,
 }
 
-/// What fails.
+/// Operations that fail.
 #[derive(Clone, Copy)]
 struct Failing {
-    /// How its line begins.
+    /// The beginning of their lines.
     begin: &'static str,
     error: DeviceError,
-    /// How often it still fails.
+    /// How many times they still fail.
     left: u32,
 }
 
-/// How a request ended, and what it took.
+/// The result of a request, and its device operations.
 pub(crate) type Outcome = (Result<(), Errno>, Vec<String>);
 
 const VOLUME: VolumeId = VolumeId::new(0);
@@ -51,7 +51,7 @@ impl Scene {
         let settings = VolumeSettings {
             mode,
             origin,
-            // What is dirty stays dirty until somebody asks.
+            // Dirty blocks stay dirty until a test requests writeback.
             idle_after: Duration::from_millis(1_000_000),
             ..VolumeSettings::new(volume)
         };
@@ -101,7 +101,7 @@ impl Scene {
         (result, seen)
     }
 
-    /// A request that may wait; [`Scene::take_reply`] says whether it does.
+    /// A request that may wait; [`Scene::take_reply`] returns its result.
     pub(crate) fn begin(&mut self, operation: Operation, start: u64, length: u64) -> Vec<String> {
         let whole_blocks = ((start + length) / BLOCK_SIZE).saturating_sub(start.div_ceil(BLOCK_SIZE));
         let count = if matches!(operation, Operation::Write(_)) { whole_blocks } else { 0 };
@@ -112,12 +112,12 @@ impl Scene {
         self.run()
     }
 
-    /// How the request ended that was begun, if it did.
+    /// The result of the request that was begun, if it has ended.
     pub(crate) fn take_reply(&mut self) -> Option<Result<(), Errno>> {
         self.engine.poll_reply().map(|reply| reply.result)
     }
 
-    /// Lets time pass, and the timers that are due.
+    /// Advances time, and the timers that are due.
     pub(crate) fn pass(&mut self, span: Duration) -> Vec<String> {
         let end = self.now.plus(span);
         let mut seen = Vec::new();
@@ -130,7 +130,7 @@ impl Scene {
         seen
     }
 
-    /// Writes everything back.
+    /// Writes all dirty blocks back.
     pub(crate) fn drain(&mut self) -> Vec<String> {
         self.engine.drain(self.now, VOLUME);
         let mut seen = self.run();
@@ -138,12 +138,12 @@ impl Scene {
         seen
     }
 
-    /// From now on, operations fail whose line begins like this.
+    /// From now on, operations fail if their line begins like this.
     pub(crate) fn fail(&mut self, begin: &'static str, error: DeviceError) {
         self.fail_times(u32::MAX, begin, error);
     }
 
-    /// The next operations fail whose line begins like this: this many of them.
+    /// The next operations whose line begins like this fail: this many.
     pub(crate) fn fail_times(&mut self, left: u32, begin: &'static str, error: DeviceError) {
         self.failing = Some(Failing { begin, error, left });
     }
@@ -152,24 +152,24 @@ impl Scene {
         self.failing = None;
     }
 
-    /// Keeps what begins like this from ending, until [`Scene::end_held`].
+    /// Operations whose line begins like this do not end until [`Scene::end_held`].
     pub(crate) fn hold(&mut self, begin: &'static str) {
         self.holding = Some(begin);
     }
 
-    /// Ends well what was held.
+    /// Ends the held operations with success.
     pub(crate) fn end_held(&mut self) -> Vec<String> {
         self.holding = None;
         self.end_all_held()
     }
 
-    /// The same, and keeps what begins like this from ending.
+    /// The same, and holds operations whose line begins like this.
     pub(crate) fn end_held_and_hold(&mut self, begin: &'static str) -> Vec<String> {
         self.holding = Some(begin);
         self.end_all_held()
     }
 
-    /// Ends well what was held first, and keeps what begins like this from ending.
+    /// Ends the first held operation with success, and holds operations whose line begins like this.
     pub(crate) fn end_held_first_and_hold(&mut self, begin: &'static str) -> Vec<String> {
         self.holding = Some(begin);
         let first = self.held.remove(0);
@@ -210,7 +210,7 @@ impl Scene {
         seen
     }
 
-    /// Where a cached block stands.
+    /// The location of a cached block.
     pub(crate) fn location(&self, offset: u64) -> Location {
         let key = BlockKey::new(VOLUME, BlockIndex::containing(offset));
         self.engine.state.cache.find(key).expect("the block is cached")

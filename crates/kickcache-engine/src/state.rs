@@ -1,6 +1,6 @@
-//! Everything the paths share, and the few acts that keep it consistent.
+//! The state that the paths share, and the few functions that keep it consistent.
 //!
-//! Paths meet here and nowhere else: what one of them leaves for another is a [`Task`] on the agenda.
+//! Paths meet only here: work of one path for another is a [`Task`] on the agenda.
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -36,7 +36,7 @@ use crate::waiters::Waiters;
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) now: Instant,
-    /// Time that passed while the thread slept with nothing to take: the only time that tells of devices.
+    /// Time that passed while the thread slept without an event: only this time measures devices.
     pub(crate) device_time: Instant,
     pub(crate) settings: EngineSettings,
     pub(crate) cache: Cache,
@@ -59,9 +59,9 @@ pub(crate) struct State {
     pub(crate) agenda: VecDeque<Task>,
     /// When records that have gathered are written although they are few.
     pub(crate) records_due: Option<Instant>,
-    /// The engine is being stopped: nothing new is begun.
+    /// The engine is being stopped: it begins no new work.
     pub(crate) is_ending: bool,
-    /// Blocks that are forgotten when the cache device is out of service, as the origin has newer ones.
+    /// Blocks that are dropped when the cache device is out of service, because the origin has newer ones.
     pub(crate) overtaken: Vec<BlockKey>,
 }
 
@@ -97,12 +97,12 @@ impl State {
         }
     }
 
-    /// What recovery knows so far.
+    /// The intermediate state of recovery.
     pub(crate) fn recovering(&mut self) -> &mut Recovery {
         self.recovery.as_deref_mut().expect("recovery is under way")
     }
 
-    /// One thing less; at zero the request ends or goes on.
+    /// One pending operation has ended; at zero the request ends or continues.
     #[inline]
     pub(crate) fn end_pending(&mut self, slot: RequestSlot) {
         let pending = self.requests.get_mut(slot);
@@ -116,7 +116,7 @@ impl State {
         }
     }
 
-    /// One thing less, which failed.
+    /// One pending operation has ended with an error.
     pub(crate) fn end_pending_with(&mut self, slot: RequestSlot, result: Result<(), Errno>) {
         if let Err(errno) = result {
             self.requests.get_mut(slot).fail(errno);
@@ -134,7 +134,7 @@ impl State {
         self.requests.reply(Reply { id: pending.id, result, read_from: pending.read_from });
     }
 
-    /// An access to an origin ended: others may have their turn.
+    /// An access to an origin ended: later ones may begin.
     pub(crate) fn release_ticket(&mut self, volume: VolumeId, ticket: Ticket) {
         self.volumes.get_mut(volume).queue.release(ticket);
         self.agenda.push_back(Task::Writeback(volume));
@@ -145,7 +145,7 @@ impl State {
         self.waiters.is_locked(volume, extent) || self.device.is_journal_full()
     }
 
-    /// The request begins again when something changed; a checkpoint makes room in the journal.
+    /// The request begins again when a resource is free; a checkpoint makes space in the journal.
     pub(crate) fn stall(&mut self, slot: RequestSlot) {
         self.waiters.stall(slot);
         self.agenda.push_back(Task::Checkpoint);
@@ -156,7 +156,7 @@ impl State {
         self.agenda.extend(self.waiters.take_stalled().map(Task::Begin));
     }
 
-    /// The cache device cannot be trusted with anything new. What it alone holds goes to the origins.
+    /// The cache device cannot be trusted with new data. Its dirty blocks are written to the origins.
     pub(crate) fn take_out_of_service(&mut self) {
         if self.device.is_out_of_service() {
             return;
@@ -175,7 +175,7 @@ impl State {
         for waiter in self.device.order.give_up() {
             self.agenda.push_back(Task::NotDurable(waiter));
         }
-        // They must not keep what landed from becoming durable: writeback waits for that.
+        // They must not prevent landed data from becoming durable: writeback waits for that.
         self.device.journal.give_up().into_iter().for_each(|record| self.device.order.land(record.sequence));
         self.agenda.push_back(Task::Append);
         self.wake_stalled();

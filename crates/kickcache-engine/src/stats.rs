@@ -1,4 +1,4 @@
-//! What the engine counts, and its state at a glance.
+//! Counters and state of the engine.
 
 use alloc::vec::Vec;
 use core::num::NonZeroU64;
@@ -22,13 +22,13 @@ pub struct VolumeCounters {
     pub read_bytes: u64,
     /// Bytes that clients wrote.
     pub write_bytes: u64,
-    /// Blocks that reads found in the cache.
+    /// Blocks of reads that hit.
     pub hit_blocks: u64,
-    /// Blocks that reads did not find.
+    /// Blocks of reads that missed.
     pub miss_blocks: u64,
     /// Misses that joined an origin read already in flight (part of `miss_blocks`).
     pub shared_blocks: u64,
-    /// Clean cached blocks that the origin was asked for, to take load off the cache device (part of `hit_blocks`).
+    /// Clean cached blocks that were read from the origin, to take load off the cache device (part of `hit_blocks`).
     pub offloaded_blocks: u64,
     /// Blocks that were served past the cache (part of `miss_blocks` for reads).
     pub bypass_blocks: u64,
@@ -36,7 +36,7 @@ pub struct VolumeCounters {
     pub stream_blocks: u64,
     /// Blocks promoted into the log.
     pub promoted_blocks: u64,
-    /// Blocks read from the origin beyond what was asked for.
+    /// Blocks read from the origin in addition to the requested ones.
     pub prefetched_blocks: u64,
     /// Prefetched blocks that were hit later.
     pub prefetch_hit_blocks: u64,
@@ -46,17 +46,17 @@ pub struct VolumeCounters {
     pub writeback_blocks: u64,
     /// Origin reads (submissions).
     pub origin_reads: u64,
-    /// Bytes of them.
+    /// Bytes of these reads.
     pub origin_read_bytes: u64,
     /// Origin writes (submissions).
     pub origin_writes: u64,
-    /// Bytes of them.
+    /// Bytes of these writes.
     pub origin_write_bytes: u64,
     /// Origin flushes.
     pub origin_flushes: u64,
     /// Errors that origin submissions returned.
     pub origin_errors: u64,
-    /// Clean blocks whose checksum was wrong, read from the origin instead.
+    /// Clean blocks with a wrong checksum, read from the origin instead.
     pub healed_blocks: u64,
     /// Dirty blocks that were found damaged.
     pub damaged_blocks: u64,
@@ -69,11 +69,11 @@ pub struct VolumeCounters {
 pub struct CacheCounters {
     /// Read submissions.
     pub reads: u64,
-    /// Bytes of them.
+    /// Bytes of these reads.
     pub read_bytes: u64,
     /// Write submissions: batches, journal blocks and summaries.
     pub writes: u64,
-    /// Bytes of them.
+    /// Bytes of these writes.
     pub write_bytes: u64,
     /// Batches among the writes.
     pub batches: u64,
@@ -81,9 +81,9 @@ pub struct CacheCounters {
     pub flushes: u64,
     /// Blocks that reclaim copied to a head of the log.
     pub reinserted_blocks: u64,
-    /// Bytes that the cache device was told it need not keep.
+    /// Bytes that the cache device was requested to discard.
     pub discarded_bytes: u64,
-    /// Clean blocks that reclaim forgot.
+    /// Clean blocks that reclaim dropped.
     pub demoted_blocks: u64,
     /// Blocks that the write budget kept out.
     pub refused_blocks: u64,
@@ -112,29 +112,29 @@ pub struct VolumeStatus {
     pub size: u64,
     /// Blocks in the cache.
     pub cached_blocks: u64,
-    /// Blocks whose newest data the origin does not have.
+    /// Blocks with newer data in the cache than on the origin.
     pub dirty_blocks: u64,
-    /// Since when there were some at any time, the start at the earliest; nothing without one.
+    /// Since when there were dirty blocks at any time, at the earliest since the start; `None` if there are none.
     pub dirty_since: Option<Instant>,
-    /// Dirty blocks that nobody can have any more: reads of them fail until they are written anew.
+    /// Dirty blocks that are damaged: reads of these fail until they are written again.
     pub damaged_blocks: u64,
     /// Blocks that the origin has but has not flushed.
     pub unflushed_blocks: u64,
-    /// It is being drained: something is left to write back, or what says that it was is not durable yet.
+    /// It is being drained: blocks are left to write back, or the records that they are clean are not durable yet.
     pub is_draining: bool,
-    /// Until when nothing that is read is promoted; a time that is over, if that is not paused.
+    /// Until when reads are not promoted; a time in the past if there is no pause.
     pub paused_until: Instant,
     /// Fill window in bytes.
     pub fill_window: u64,
     /// Requests in flight.
     pub requests_in_flight: u64,
-    /// The cache device is out of service, and the origin may lack something that it holds.
+    /// The cache device is out of service, and may have newer data than the origin.
     pub is_incomplete: bool,
     /// The counters.
     pub counters: VolumeCounters,
 }
 
-/// How far the engine is with a cache device that grows.
+/// The progress of the growth of a cache device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum GrowthPhase {
     /// It does not grow, or has grown.
@@ -147,64 +147,64 @@ pub enum GrowthPhase {
     Prepared,
 }
 
-/// How the cache device is doing.
+/// The health of the cache device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum CacheHealth {
     /// In service.
     #[default]
     Good,
-    /// Taken out of service after errors: every request goes to the origin.
+    /// Put out of service after errors: every request uses the origin.
     OutOfService,
 }
 
-/// Where it is on record that the cache device is out of service, so that no restart takes it for one in service.
+/// The place of the record that the cache device is out of service, so that no restart treats it as in service.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Record {
-    /// Nowhere: it was left out by order, by somebody who knows.
+    /// No place is needed: it was left out by order, and the host has the record.
     ByOrder,
     /// On the device itself, in both service marks.
     OnDevice,
-    /// In the host's own memory, beside the device.
+    /// On the host, in addition to the device.
     WithHost,
-    /// It is on its way; what must not be undone by a restart waits.
+    /// The record is being made; requests that a restart must not undo wait.
     Pending,
-    /// It could not be kept anywhere: what must not be undone by a restart fails until it can.
+    /// No record could be made; requests that a restart must not undo fail until one exists.
     Failed,
 }
 
-/// What does not come into the cache now, as the cache device was written more than its budget has for that.
+/// Blocks that are not cached at present, because the writes to the cache device have exceeded its budget for them.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub enum GivenUp {
-    /// All comes in.
+    /// None: all are cached.
     #[default]
     Nothing,
     /// Misses read less than their fill window.
     ReadAhead,
-    /// Of blocks that nobody asked for before, only a part comes in, or none.
+    /// Of blocks without an earlier request, only a part is cached, or none.
     UnknownBlocks,
-    /// Of the others, too.
+    /// Also some other blocks are not cached.
     KnownBlocks,
-    /// Nothing comes in but what must.
+    /// Only blocks that must be cached are.
     Everything,
 }
 
-/// What was written to the cache device in a day.
+/// The bytes written to the cache device in a day.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Wear {
     /// Bytes that may be written in a day, if that is bounded.
     pub budget: Option<NonZeroU64>,
     /// Bytes that were written in the last day.
     pub day_bytes: u64,
-    /// How much of that day was counted.
+    /// The counted part of that day.
     pub counted: Duration,
-    /// What is given up for the budget.
+    /// The savings for the budget.
     pub given_up: GivenUp,
 }
 
-/// What was written to the cache device lately, to be remembered by whoever opens the engine next.
+/// The recent writes to the cache device, for the next engine.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct WearHistory {
-    /// Quarters of an hour, the oldest first, at most a day; the last one is under way.
+    /// Quarters of an hour, the oldest first, at most a day; the last one is in progress.
     pub slots: Vec<WearSlot>,
     /// Bytes that the write budget permits at once; less than 0 if it was exceeded.
     pub credit: i64,
@@ -226,13 +226,13 @@ pub struct WearSlot {
 pub struct Status {
     /// The cache device.
     pub health: CacheHealth,
-    /// Where its being out of service is on record, if it is out of service.
+    /// The place of the record that it is out of service, if it is.
     pub record: Option<Record>,
     /// Segments in all.
     pub segments: u64,
     /// Segments free for use.
     pub free_segments: u64,
-    /// Segments that are used no more, as the device failed there; what they hold stays.
+    /// Segments that are not used any more, because the device failed there; their blocks stay.
     pub retired_segments: u64,
     /// Blocks that all segments can hold.
     pub capacity_blocks: u64,
@@ -240,7 +240,7 @@ pub struct Status {
     pub probation_blocks: u64,
     /// Blocks in the main queue's segments, live ones.
     pub main_blocks: u64,
-    /// What the policy wants probation to hold, in blocks.
+    /// The size of probation that the policy aims at, in blocks.
     pub probation_target: u64,
     /// Bytes of memory of the engine's tables.
     pub memory_bytes: u64,
@@ -248,6 +248,6 @@ pub struct Status {
     pub counters: CacheCounters,
     /// The volumes, by id.
     pub volumes: Vec<VolumeStatus>,
-    /// Dirty blocks that nobody can have any more, ascending; of very many, some.
+    /// Damaged dirty blocks, ascending; of very many, some.
     pub damaged: Vec<BlockKey>,
 }

@@ -1,4 +1,4 @@
-//! What an engine shows of itself.
+//! Queries of an engine's state.
 
 use alloc::vec::Vec;
 
@@ -17,8 +17,8 @@ use crate::time::Instant;
 use crate::units::{BlockIndex, BlockKey, ByteExtent, VolumeId};
 
 impl Engine {
-    /// Whether a part of a long stream, of which nothing is cached, would enter the cache now; it is taken as having come. For
-    /// models that see a sample of a volume, in which no stream is whole.
+    /// Whether a part of a long stream without cached blocks would enter the cache now; the part then counts as read or
+    /// written. For models that see a sample of a volume, in which no stream is complete.
     pub fn takes_stream(&mut self, volume: VolumeId, operation: Operation, extent: ByteExtent) -> bool {
         let how = if matches!(operation, Operation::Write(_)) { Use::Write } else { Use::Read };
         let piece = Piece::new(volume, how, extent);
@@ -51,12 +51,12 @@ impl Engine {
         }
     }
 
-    /// What was written to the cache device lately, for [`Engine::remember_wear`] of the next engine.
+    /// The recent writes to the cache device, for [`Engine::remember_wear`] of the next engine.
     pub fn wear_history(&self, now: Instant) -> WearHistory {
         self.state.wear.history(now)
     }
 
-    /// What was written to the cache device in the last day, and may be.
+    /// The writes to the cache device in the last day, and their limit.
     pub fn wear(&self, now: Instant) -> Wear {
         let wear = &self.state.wear;
         Wear {
@@ -89,17 +89,17 @@ impl Engine {
         }
     }
 
-    /// What a volume has counted, without the work of [`Engine::status`].
+    /// The counters of a volume, without the work of [`Engine::status`].
     pub fn counters(&self, volume: VolumeId) -> &VolumeCounters {
         &self.state.volumes.get(volume).counters
     }
 
-    /// How the cache device is doing, without the work of [`Engine::status`].
+    /// The health of the cache device, without the work of [`Engine::status`].
     pub fn health(&self) -> CacheHealth {
         self.state.device.health
     }
 
-    /// Where it is on record that the cache device is out of service; `None` while it is in service.
+    /// The place of the record that the cache device is out of service; `None` while it is in service.
     pub fn record(&self) -> Option<Record> {
         self.state.device.is_out_of_service().then(|| self.state.marking.record())
     }
@@ -109,21 +109,20 @@ impl Engine {
         self.state.cache.find(BlockKey::new(volume, block)).is_some()
     }
 
-    /// Whether the cache device is used no longer, after too many errors or by order.
+    /// Whether the cache device is not used any more, after too many errors or by order.
     pub fn is_out_of_service(&self) -> bool {
         self.state.device.is_out_of_service()
     }
 
-    /// The blocks of a volume whose newest data the origin does not have, or has not flushed, ascending. Walks the
-    /// whole table: not for hot paths.
+    /// The blocks of a volume that are dirty or unflushed, ascending. Walks the whole table: not for hot paths.
     pub fn dirty_blocks(&self, volume: VolumeId) -> Vec<BlockIndex> {
         let mut blocks: Vec<_> = self.state.cache.kept_blocks(volume).collect();
         blocks.sort_unstable();
         blocks
     }
 
-    /// The blocks of a volume whose newest acknowledged data the origin does not have, ascending: what would be lost with
-    /// the cache device. Walks the whole table: not for hot paths.
+    /// The blocks of a volume with newer acknowledged data in the cache than on the origin, ascending: a loss of the
+    /// cache device would lose these. Walks the whole table: not for hot paths.
     pub fn unwritten_blocks(&self, volume: VolumeId) -> Vec<BlockIndex> {
         let state = &self.state;
         let is_lost_with_cache = |block: &BlockIndex| {
@@ -139,16 +138,15 @@ impl Engine {
         blocks
     }
 
-    /// The dirty blocks that nobody can have any more, ascending: reads of them fail until they are written anew. Of very
-    /// many, some.
+    /// The damaged dirty blocks, ascending: reads of these fail until they are written again. Of very many, some.
     pub fn damaged_blocks(&self) -> Vec<BlockKey> {
         self.state.damaged_blocks()
     }
 
-    /// Whether the cache metadata agrees with itself, recomputed from scratch.
+    /// Checks the consistency of the cache metadata, recomputed from scratch.
     ///
     /// # Panics
-    /// If they do not.
+    /// If it is inconsistent.
     pub fn check(&self) {
         self.state.cache.check();
         self.state.requests.check_through_count();

@@ -1,4 +1,4 @@
-//! What the engine keeps for each volume that it serves.
+//! The state of each served volume.
 
 use crate::config::{OriginKind, VolumeSettings, WRITEBACK_BACKOFF};
 use crate::ids::Ticket;
@@ -36,39 +36,40 @@ pub(crate) struct Volume {
     pub(crate) hand: Hand,
     pub(crate) offload: Offload,
     pub(crate) counters: VolumeCounters,
-    /// First hits of blocks that were read ahead, right behind a block that was asked for (part of the hits).
+    /// First hits of read-ahead blocks that directly follow a requested block (part of the hits).
     pub(crate) scanned_blocks: u64,
-    /// When the last request of a client came.
+    /// When the last request of a client arrived.
     pub(crate) last_request: Instant,
-    /// When the first block became dirty since none was; the start, for what was dirty then.
+    /// When the volume last changed from no dirty block to some; the start of the engine if it had some then.
     pub(crate) dirty_since: Instant,
     /// Foreground accesses to the origin so far.
     pub(crate) foreground_total: u64,
-    /// All dirty data shall be written back now.
+    /// All dirty data must be written back now.
     pub(crate) draining: bool,
     /// It is durable that it has no blocks: it may go.
     pub(crate) is_forgotten: bool,
     /// Reclaim waits for dirty data to be written back.
     pub(crate) writeback_wanted: bool,
-    /// Writeback rests until then, after an error of the origin or of the cache device.
+    /// Writeback pauses until then, after an error of the origin or of the cache device.
     pub(crate) backoff_until: Instant,
     /// The origin is flushed only on request until then, after an error of the origin.
     pub(crate) flush_backoff_until: Instant,
-    /// When what was not written back at the last look is looked at again: it comes, however much happens until then.
+    /// When blocks that were not written back at the last check are checked again: this happens even if events keep
+    /// arriving until then.
     pub(crate) look_again_at: Instant,
-    /// What is read and not cached stays so until then.
+    /// Reads are not promoted until then.
     pub(crate) paused_until: Instant,
     /// When the origin refused a write of a client last.
     pub(crate) refused_at: Option<Instant>,
 }
 
 impl Volume {
-    /// What reads asked for so far.
+    /// The hits and misses of reads so far.
     pub(crate) const fn asked(&self) -> Asked {
         Asked { hits: self.counters.hit_blocks, misses: self.counters.miss_blocks }
     }
 
-    /// The same, without hits that a scan has as well, as it is read ahead.
+    /// The same, without hits that a scan has as well because of read-ahead.
     pub(crate) const fn used(&self) -> Asked {
         let Asked { hits, misses } = self.asked();
         Asked { hits: hits - self.scanned_blocks, misses }
@@ -86,7 +87,8 @@ impl Volume {
         self.queue.enqueue(AccessRequest { extent, access, priority: Priority::Foreground })
     }
 
-    /// How durable what has no copy in the log must be when the origin ends it: nobody could write it once more.
+    /// The durability that a write without a copy in the log must have when the origin ends it: it could not be
+    /// repeated.
     pub(crate) fn durability_without_copy(&self, asked: Durability) -> Durability {
         match self.settings.origin {
             OriginKind::Remote if !mutant!(WriteWithoutCopyVolatile) => Durability::Durable,
@@ -94,8 +96,8 @@ impl Volume {
         }
     }
 
-    /// Whether the origin may forget what it has not flushed while it is read: its server may restart, and a flush is yet to
-    /// prove what it has.
+    /// Whether the origin may lose unflushed data while it is read: its server may restart, and a flush has yet to
+    /// prove the data durable.
     pub(crate) fn may_forget(&self) -> bool {
         let is_remote = self.settings.origin == OriginKind::Remote;
         is_remote && self.flush.is_unsettled() && !mutant!(HealOutlivesRestart)

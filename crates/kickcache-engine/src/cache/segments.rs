@@ -1,8 +1,8 @@
-//! The segments: where each is in its life, how much in it lives, and the order of the sealed ones.
+//! The segments: the state of each, its live blocks, and the order of the sealed segments.
 //!
 //! Invariants:
-//! * S-1: `live` and `kept` of a segment are the numbers of its slots that are not dead, and of those that must be
-//!   kept. `volumes` has the volume of each live slot.
+//! * S-1: `live` and `kept` of a segment are the numbers of its slots that are not dead, and of those slots that must
+//!   be kept. `volumes` has the volume of each live slot.
 //! * S-1 also counts the segments in each state.
 //! * S-2: a segment is in the list of its queue exactly while it is sealed.
 
@@ -18,9 +18,9 @@ const NONE: u32 = u32::MAX;
 /// A segment's life.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum SegmentState {
-    /// Nothing in it counts; its next opening is not on record.
+    /// Its content does not count; its next opening is not recorded.
     Free,
-    /// Its opening is on its way into the journal.
+    /// The record of its opening is being written.
     Opening,
     /// Its opening is durable; a head may take it.
     Ready,
@@ -37,7 +37,7 @@ pub(crate) enum SegmentState {
 }
 
 impl SegmentState {
-    /// Every one.
+    /// All states.
     pub(crate) const ALL: [SegmentState; 8] = [
         SegmentState::Free,
         SegmentState::Opening,
@@ -53,7 +53,7 @@ impl SegmentState {
 /// One segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Segment {
-    /// Changed by [`Segments::set_state`] alone, which counts.
+    /// Changed only by [`Segments::set_state`], which counts.
     pub(crate) state: SegmentState,
     pub(crate) queue: Queue,
     pub(crate) generation: Generation,
@@ -61,7 +61,7 @@ pub(crate) struct Segment {
     pub(crate) live: u32,
     /// Live blocks that are not clean.
     pub(crate) not_clean: u32,
-    /// Blocks that hold headers, or never held anything.
+    /// Blocks with headers, and blocks that were never written.
     headers: u32,
     /// Device reads in flight from it.
     pub(crate) pins: u32,
@@ -69,14 +69,14 @@ pub(crate) struct Segment {
     pub(crate) last_sequence: Sequence,
     /// Hits since the segment is a candidate to be stale, if it is.
     pub(crate) used_since: Option<u32>,
-    /// The volumes of live blocks, and perhaps others. Changed by [`Segments`] alone, which counts.
+    /// The volumes of live blocks, and perhaps others. Changed only by [`Segments`], which counts.
     pub(crate) volumes: VolumeSet,
     newer: u32,
     older: u32,
 }
 
 impl Segment {
-    /// Blocks that hold headers, or never held anything.
+    /// Blocks with headers, and blocks that were never written.
     pub(crate) const fn headers(&self) -> u32 {
         self.headers
     }
@@ -100,12 +100,12 @@ pub(crate) struct Segments {
     live: [u64; 2],
     /// Headers of the segments that hold blocks which are not clean.
     not_clean_headers: u64,
-    /// Segments that hold blocks of each volume, or may.
+    /// Segments that may have blocks of each volume.
     holding: [u32; VOLUME_COUNT_MAX],
 }
 
 impl Segment {
-    /// One that was never opened; the next one begins behind this generation.
+    /// A segment that was never opened; its first opening begins after this generation.
     const fn unopened(generation: Generation) -> Segment {
         Segment {
             state: SegmentState::Free,
@@ -140,7 +140,7 @@ impl Segments {
         }
     }
 
-    /// Makes room for `count` segments in all; `None` if there is no memory.
+    /// Makes space for `count` segments in all; `None` if there is not enough memory.
     pub(crate) fn reserve(&mut self, count: u32) -> Option<()> {
         self.segments.try_reserve_exact((count as usize).saturating_sub(self.segments.len())).ok()
     }
@@ -186,7 +186,7 @@ impl Segments {
         u64::from(self.counts[state as usize])
     }
 
-    /// A segment goes on to the next part of its life.
+    /// Moves a segment to its next state.
     pub(crate) fn set_state(&mut self, segment: SegmentIndex, state: SegmentState) {
         let found = &mut self.segments[segment.get() as usize];
         self.counts[found.state as usize] -= 1;
@@ -229,7 +229,7 @@ impl Segments {
         }
     }
 
-    /// Segments that hold blocks of a volume, or may.
+    /// Segments that may have blocks of a volume.
     pub(crate) fn holding(&self, volume: VolumeId) -> u32 {
         self.holding[usize::from(volume.get())]
     }
@@ -243,7 +243,7 @@ impl Segments {
         }
     }
 
-    /// It need not any more.
+    /// It need not be kept any more.
     pub(crate) fn remove_kept(&mut self, segment: SegmentIndex) {
         let found = &mut self.segments[segment.get() as usize];
         found.not_clean -= 1;
@@ -252,7 +252,7 @@ impl Segments {
         }
     }
 
-    /// This many blocks of a segment hold headers, or never held anything.
+    /// This many blocks of a segment have headers, or were never written.
     pub(crate) fn set_headers(&mut self, segment: SegmentIndex, headers: u32) {
         let found = &mut self.segments[segment.get() as usize];
         if found.not_clean > 0 {
@@ -266,7 +266,7 @@ impl Segments {
         self.set_headers(segment, self.get(segment).headers + 1);
     }
 
-    /// Headers of the segments that hold blocks which are not clean: they take room as long.
+    /// Headers of the segments with blocks that are not clean: they use space as long as these.
     pub(crate) fn not_clean_headers(&self) -> u64 {
         self.not_clean_headers
     }
@@ -316,7 +316,7 @@ impl Segments {
         segment.older = NONE;
     }
 
-    /// A segment belongs to another queue from here on, of which it is the newest.
+    /// A segment belongs to another queue from here on, and is its newest.
     ///
     /// # Panics
     /// S-2: if it is not sealed.

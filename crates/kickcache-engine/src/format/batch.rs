@@ -1,4 +1,4 @@
-//! The header block of a batch: where it stands, its place in the global order, and what follows it.
+//! The header block of a batch: its place, its sequence number, and the blocks that follow it.
 
 use alloc::vec::Vec;
 
@@ -13,7 +13,7 @@ use crate::units::{BLOCK_BYTES, BlockKey, Checksum, Generation, SegmentIndex, Se
 pub const BATCH_MAGIC: [u8; 8] = *b"KICKBTCH";
 const ENTRIES_AT: usize = 64;
 const ENTRY_BYTES: usize = 12;
-/// Behind the entries.
+/// After the entries.
 const DURABLE_AT: usize = 4080;
 const DIRTY: u8 = 1;
 const VOID: u8 = 2;
@@ -30,7 +30,7 @@ const _: () = assert!(ENTRY_COUNT_MAX == crate::config::BATCH_BLOCKS_MAX as usiz
 pub struct BatchEntry {
     /// Which block; `None` if it died before the batch was written.
     pub key: Option<BlockKey>,
-    /// Whether it must be kept until the journal says that it is clean.
+    /// Whether it must be kept until the journal records it as clean.
     pub dirty: bool,
     /// CRC32C of the data.
     pub checksum: Checksum,
@@ -41,19 +41,19 @@ pub struct BatchEntry {
 pub struct BatchHeader {
     /// The cache that it belongs to.
     pub uuid: [u8; 16],
-    /// The segment in which it stands.
+    /// The segment of the header.
     pub segment: SegmentIndex,
     /// The segment's generation when it was written.
     pub generation: Generation,
     /// Its place in the global order.
     pub sequence: Sequence,
-    /// Block of the segment in which the header stands.
+    /// The block of the segment with the header.
     pub start: u32,
     /// The queue that the segment belonged to.
     pub queue: Queue,
-    /// What was durable when it was submitted.
+    /// The structures that were durable when it was submitted.
     pub durable: Durable,
-    /// The data blocks behind the header, in order.
+    /// The data blocks after the header, in order.
     pub entries: Vec<BatchEntry>,
 }
 
@@ -93,7 +93,7 @@ impl BatchEntry {
 }
 
 impl BatchHeader {
-    /// The block of the segment behind the batch.
+    /// The block of the segment after the batch.
     pub fn end(&self) -> u32 {
         let data = u32::try_from(self.entries.len()).unwrap_or(u32::MAX);
         self.start.saturating_add(1).saturating_add(data)
@@ -162,8 +162,8 @@ impl BatchHeader {
     }
 }
 
-/// Finds the batches in the bytes of a segment: at each block a header that stands in its place and is wanted; behind
-/// its data the search goes on.
+/// Finds the batches in the bytes of a segment: at each block a header that belongs there and satisfies the predicate;
+/// the search continues after its data.
 pub fn find_batches(segment: &[u8], is_wanted: impl Fn(&BatchHeader) -> bool) -> Vec<BatchHeader> {
     let mut found = Vec::new();
     let mut data_left: usize = 0;

@@ -1,4 +1,4 @@
-//! Work of the engine's own that goes on in pieces: reclaim, checkpoint, the end.
+//! Work of the engine itself that is done in pieces: reclaim, checkpoint, the end.
 
 use alloc::vec::Vec;
 
@@ -15,9 +15,9 @@ use crate::units::{Location, SegmentIndex, Sequence};
 pub(crate) struct Emptying {
     pub(crate) segment: SegmentIndex,
     pub(crate) reason: Reason,
-    /// Reads of blocks to carry on that are in flight.
+    /// Reads in flight of blocks that are moved.
     pub(crate) reads_in_flight: u32,
-    /// The cache device answered one of them with an error.
+    /// A read of the cache device for this segment failed.
     pub(crate) has_failed: bool,
 }
 
@@ -25,13 +25,13 @@ pub(crate) struct Emptying {
 #[derive(Debug, Default)]
 pub(crate) struct Reclaim {
     pub(crate) emptying: Vec<Emptying>,
-    /// Empty segments whose next opening is not yet on record.
+    /// Empty segments without a record of their next opening.
     pub(crate) emptied: Vec<SegmentIndex>,
-    /// Openings are on their way into the journal.
+    /// Openings whose records are being written.
     pub(crate) opening: usize,
-    /// Blocks to carry on for which there was no memory or no room.
+    /// Blocks to move that wait for memory or space.
     pub(crate) postponed: Vec<Location>,
-    /// No segment is emptied before: the cache device answered a read with an error.
+    /// No segment is emptied before this time: a read of the cache device failed.
     pub(crate) rest_until: Option<Instant>,
     /// Since when clients have waited for room.
     pub(crate) starved_since: Option<Instant>,
@@ -39,7 +39,7 @@ pub(crate) struct Reclaim {
     pub(crate) cannot_discard: bool,
     /// No segment below this one is free.
     pub(crate) first_free: u32,
-    /// Reclaim goes on until the upper mark is reached.
+    /// Reclaim continues until the upper mark is reached.
     pub(crate) active: bool,
     /// Segments of main that must show that they are used.
     pub(crate) shift: Shift,
@@ -48,17 +48,17 @@ pub(crate) struct Reclaim {
 /// Whether batches may follow a checkpoint.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Position {
-    /// Work goes on.
+    /// Requests continue.
     Between,
     /// The engine ends with it.
     Last,
 }
 
-/// A checkpoint under way.
+/// A checkpoint in progress.
 #[derive(Debug)]
 pub(crate) struct Checkpoint {
     pub(crate) position: Position,
-    /// The layout when it began: it says nothing of segments that the device grows by meanwhile.
+    /// The layout when it began: the checkpoint does not include segments of a later growth.
     pub(crate) geometry: Geometry,
     pub(crate) start: Sequence,
     /// Number of the journal block at which it began.
@@ -74,19 +74,19 @@ pub(crate) struct Checkpoint {
     pub(crate) landed_at: FlushCount,
     /// All chunks are written; their flush is awaited.
     pub(crate) finishing: bool,
-    /// A batch was lost since the chunks were snapped: what they call dead may be the block again.
+    /// A batch was lost since the chunks were snapped: a copy that they call dead may be the current one again.
     pub(crate) is_outdated: bool,
-    /// It says of blocks that they are clean of which no record does.
+    /// It declares blocks clean that have no *clean* record.
     pub(crate) tells_clean: bool,
 }
 
-/// How far the end of an engine has come.
+/// The progress of the end of an engine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Ending {
     No,
     /// Requests, fills and writebacks run to their end.
     Draining,
-    /// The origins are flushed, so that what they have is recorded as clean.
+    /// The origins are flushed, so that their blocks are recorded as clean.
     FlushingOrigins,
     /// Open segments get their summaries.
     WritingSummaries,

@@ -1,7 +1,7 @@
-//! The flushes of one origin, and the blocks that one of them will make clean.
+//! The flushes of one origin, and the blocks that each will make clean.
 //!
 //! Invariants:
-//! * I-3: a block becomes clean when a flush ended that was submitted after the origin's write of it had ended.
+//! * I-3: a block becomes clean when a flush ended that was submitted after the origin's write of the block had ended.
 
 use alloc::vec::Vec;
 
@@ -13,20 +13,20 @@ use crate::task::Task;
 use crate::time::Instant;
 use crate::units::ByteExtent;
 
-/// What a flush covers once the cache device is out of service.
+/// The coverage of a flush while the cache device is out of service.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Covered {
-    /// Some blocks were dirty when it began, or nobody asked.
+    /// Some blocks were dirty when it began, or their number did not matter.
     #[default]
     Something,
-    /// All that was ever acknowledged: no block was dirty when it began.
+    /// All acknowledged data: no block was dirty when it began.
     Everything,
 }
 
-/// What a flush that ended leaves behind.
+/// The result of a flush that ended.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct EndedFlush {
-    /// Who is told.
+    /// The flush requests that it completes.
     pub(crate) waiters: Vec<RequestSlot>,
     /// The blocks that it covered: clean, or to be written again.
     pub(crate) blocks: Vec<BlockCopy>,
@@ -35,9 +35,9 @@ pub(crate) struct EndedFlush {
 /// Flush state of one origin.
 #[derive(Debug, Default)]
 pub(crate) struct OriginFlush {
-    /// A client was told of a write to the origin since the last flush was submitted.
+    /// A write to the origin was acknowledged to a client since the last flush was submitted.
     acknowledged: bool,
-    /// Anything was written to the origin since the last flush was submitted.
+    /// Any write to the origin has ended since the last flush was submitted.
     written: bool,
     in_flight: Option<Vec<RequestSlot>>,
     waiting: Vec<RequestSlot>,
@@ -48,14 +48,14 @@ pub(crate) struct OriginFlush {
     /// When the oldest write since the last flush ended, or the oldest block began to gather.
     since: Option<Instant>,
     wanted: bool,
-    /// The flush in flight covers writes that clients were told of.
+    /// The flush in flight covers writes that were acknowledged to clients.
     covers_clients: bool,
-    /// A flush failed that covered such writes, and no client was told.
+    /// A flush that covered such writes failed, and no client received the error.
     unreported: bool,
     covered: Covered,
-    /// What waits for blocks to be clean, or dirty again.
+    /// Tasks that wait until blocks are clean, or dirty again.
     afterwards: Vec<Task>,
-    /// The blocks that the origin was given last.
+    /// The blocks that the origin has stored last.
     pub(crate) witnesses: OriginWitnesses,
 }
 
@@ -84,7 +84,7 @@ impl OriginFlush {
         self.gathering.len()
     }
 
-    /// Whether the origin holds something that no flush has made durable.
+    /// Whether the origin has data that no flush has made durable.
     pub(crate) fn is_unsettled(&self) -> bool {
         self.written || self.in_flight.is_some() || !self.gathering.is_empty()
     }
@@ -94,8 +94,8 @@ impl OriginFlush {
         self.in_flight.is_some()
     }
 
-    /// Whether a client was told of a write that stands at the origin alone, or was to stand there, and that no flush has made
-    /// durable. Blocks that were written back are not among these: until a flush ended well, the log has them.
+    /// Whether an acknowledged write of a client is only at the origin, or was to be there, and no flush has made it
+    /// durable. Blocks that were written back do not count: the log has them until a flush succeeds.
     pub(crate) fn owes_clients(&self) -> bool {
         self.acknowledged || (self.in_flight.is_some() && self.covers_clients)
     }
@@ -110,18 +110,18 @@ impl OriginFlush {
         self.waiting.push(request);
     }
 
-    /// Something waits until a block is clean, or dirty again: at the end of the next flush it is looked at once more.
+    /// A task waits until a block is clean, or dirty again: it runs at the end of the next flush.
     pub(crate) fn wait_for_blocks(&mut self, task: Task) {
         self.afterwards.push(task);
         self.want();
     }
 
-    /// Takes what waited for blocks that a flush or a restart has just dealt with.
+    /// Takes the tasks that waited for the blocks of the flush or restart that has just ended.
     pub(crate) fn take_afterwards(&mut self) -> Vec<Task> {
         core::mem::take(&mut self.afterwards)
     }
 
-    /// A flush should be submitted soon, whoever waits.
+    /// A flush should be submitted soon, even without waiting requests.
     pub(crate) fn want(&mut self) {
         self.wanted = true;
     }
@@ -131,7 +131,7 @@ impl OriginFlush {
         if self.in_flight.is_some() { None } else { self.since }
     }
 
-    /// Whether there is anything for a flush to do, and none in flight.
+    /// Whether a flush has data to make durable, and none is in flight.
     #[inline]
     pub(crate) fn may_begin(&self) -> bool {
         self.in_flight.is_none() && (!self.waiting.is_empty() || self.is_unsettled())
@@ -155,7 +155,7 @@ impl OriginFlush {
         true
     }
 
-    /// What the flush that began last covers.
+    /// The coverage of the latest flush.
     pub(crate) fn covered(&self) -> Covered {
         self.covered
     }
@@ -167,9 +167,10 @@ impl OriginFlush {
         EndedFlush { waiters, blocks: core::mem::take(&mut self.flushing) }
     }
 
-    /// The flush failed: what was written before it ended may never have reached the origin, whether it had begun by then or
-    /// not, since an error is reported once. Gives who is told, and the blocks, which must be written again. Who waits for
-    /// the next flush is told as well: that one no longer covers what this one let go of.
+    /// The flush failed: writes that ended before its end may never reach the medium, even those that ended after it
+    /// began, because an error is reported once. Returns the requests that receive the error, and the blocks, which
+    /// must be written again. Requests that wait for the next flush receive the error as well: the next flush does not
+    /// cover writes that this one dropped.
     pub(crate) fn fail(&mut self, now: Instant) -> EndedFlush {
         let is_owed = self.owes_clients();
         self.acknowledged = is_owed;
@@ -184,13 +185,14 @@ impl OriginFlush {
         ended
     }
 
-    /// The origin may have lost what it had not flushed: gives the blocks that must be written again. A flush in flight proves
-    /// nothing of them, whoever answers it; what clients were told is at the origin alone was durable when it ended.
+    /// The origin may have lost unflushed data: returns the blocks that must be written again. A flush in flight proves
+    /// nothing about them, whichever server completes it. Acknowledged writes that only the origin has were durable
+    /// when they ended.
     pub(crate) fn restart(&mut self) -> Vec<BlockCopy> {
         self.witnesses.forget_unflushed();
         let mut blocks = core::mem::take(&mut self.gathering);
         if !self.written {
-            // Nothing is left for a flush to do.
+            // A flush has no data to make durable.
             self.since = None;
         }
         if !mutant!(FlushOutlivesRestart) {
@@ -199,14 +201,14 @@ impl OriginFlush {
         blocks
     }
 
-    /// No flush makes the blocks of an extent clean that it was to, nor the one in flight.
+    /// The blocks of an extent are not made clean by the next flush, nor by the one in flight.
     pub(crate) fn let_go(&mut self, extent: ByteExtent) {
         let is_left = |copy: &BlockCopy| !block_extent(copy.key.block()).overlaps(extent);
         self.gathering.retain(is_left);
         self.flushing.retain(is_left);
     }
 
-    /// Whether a flush failed that clients should know of; the one who asks is the one who is told.
+    /// Whether a flush failed without a client that received the error; the caller must report it to its client.
     pub(crate) fn take_unreported(&mut self) -> bool {
         core::mem::take(&mut self.unreported) && !mutant!(FailedOriginFlushNotTold)
     }

@@ -12,11 +12,11 @@ use crate::units::{ByteExtent, PageIndex, VolumeId};
 pub(crate) struct Writeback {
     pub(crate) volume: VolumeId,
     pub(crate) extent: ByteExtent,
-    /// The blocks in order, each where it stood.
+    /// The blocks in order, each with its location.
     pub(crate) blocks: Vec<BlockCopy>,
     pub(crate) pages: Vec<PageIndex>,
     pub(crate) ticket: Ticket,
-    /// Blocks that are not there yet.
+    /// Blocks that are not read yet.
     pub(crate) missing: usize,
     /// A block could not be read.
     pub(crate) failed: bool,
@@ -26,7 +26,7 @@ pub(crate) struct Writeback {
 #[derive(Debug)]
 pub(crate) struct Writebacks {
     table: Slab<Writeback>,
-    /// A flush of the cache device is on its way that the next ones wait for.
+    /// The next writebacks wait for a flush of the cache device in flight.
     pub(crate) wait_for_flush: bool,
 }
 
@@ -57,13 +57,13 @@ impl Writebacks {
         found.map(|(_, writeback)| writeback.blocks.len()).sum()
     }
 
-    /// Whether blocks of some are on their way from the cache device.
+    /// Whether some blocks are being read from the cache device.
     pub(crate) fn is_reading(&self, volume: VolumeId) -> bool {
         self.table.iter().any(|(_, writeback)| writeback.volume == volume && writeback.missing > 0)
     }
 }
 
-/// The dirty blocks of one volume that writeback goes through next, in LBA order.
+/// The next dirty blocks for the writeback of one volume, in LBA order.
 #[derive(Debug, Default)]
 pub(crate) struct Sweep {
     /// Descending, so that the next one is popped off the end.
@@ -81,7 +81,7 @@ impl Sweep {
         self.blocks.pop()
     }
 
-    /// Whether a block is to be popped yet.
+    /// Whether a block is still in the sweep.
     pub(crate) fn has(&self, copy: BlockCopy) -> bool {
         self.blocks.binary_search_by(|other| copy.cmp(other)).is_ok()
     }

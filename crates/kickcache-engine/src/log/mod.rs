@@ -1,10 +1,11 @@
 //! The heads of the log: blocks gather into batches, batches fill segments front to back.
 //!
-//! A block has its location from the moment it joins a batch; until the batch landed its data stands in memory.
+//! A block has its location from the moment it joins a batch; until the batch has landed, its data is in memory.
 //!
 //! Invariants:
-//! * L-1: a batch's sequence number is given when it is submitted; an entry that died before is void in its header.
-//! * L-2: batches of one segment stand back to back, in the order in which they were begun.
+//! * L-1: a batch gets its sequence number when it is submitted; the entry of a block that died before is void in its
+//!   header.
+//! * L-2: batches of one segment are adjacent, in the order in which they were begun.
 
 mod batch;
 
@@ -30,7 +31,8 @@ use crate::units::{Generation, Location, SegmentIndex, Sequence};
 
 /// Blocks at which a batch is worth a write of its own while others are in flight.
 const WORTH_A_WRITE: usize = 64;
-/// A stretch is kept together at the cost of the rest of a segment if it is at most one part in this many of it.
+/// The rest of a segment is left unused to keep a stretch together, if the stretch is at most one part in this many of
+/// a segment.
 const TOGETHER_SHARE: u32 = 16;
 /// A segment is sealed before its sequence numbers span this much; its summary stores 32-bit distances.
 const SEQUENCE_SPAN_MAX: u64 = 1 << 31;
@@ -85,7 +87,7 @@ pub(crate) enum PendingKind {
 pub(crate) enum Depth {
     /// A few, so that the next ones gather.
     Bounded,
-    /// All: somebody waits for everything to be durable.
+    /// All: a waiter needs all data to be durable.
     All,
 }
 
@@ -93,18 +95,18 @@ pub(crate) enum Depth {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Appended {
     pub(crate) location: Location,
-    /// A segment that the head took for it.
+    /// A segment that the head opened for it.
     pub(crate) opened: Option<SegmentIndex>,
     /// The segment in which a batch began for it.
     pub(crate) header: Option<SegmentIndex>,
-    /// Whether the waiter waits for one batch more than before.
+    /// Whether the waiter waits for one more batch than before.
     pub(crate) joined: bool,
 }
 
 /// The gathering batch of a head.
 struct Begun {
     slot: BatchSlot,
-    /// A segment that the head took for it.
+    /// A segment that the head opened for it.
     opened: Option<SegmentIndex>,
     /// Whether it began just now.
     is_new: bool,
@@ -140,7 +142,7 @@ impl Log {
         }
     }
 
-    /// A segment whose opening is durable.
+    /// A segment with a durable opening.
     pub(crate) fn add_ready(&mut self, segment: SegmentIndex, generation: Generation) {
         self.ready.push_back((segment, generation));
     }
@@ -183,8 +185,8 @@ impl Log {
         Some(Appended { location, opened, header: is_new.then_some(segment), joined })
     }
 
-    /// Makes sure, where it is cheap, that the next `count` blocks of a head stand one behind the other: a stretch
-    /// that belongs together is one read later.
+    /// Makes the next `count` blocks of a head adjacent, if that is cheap: a stretch that belongs together is one read
+    /// later.
     pub(crate) fn keep_together(&mut self, queue: Queue, count: u32) {
         if count < 2 {
             return;
@@ -251,7 +253,7 @@ impl Log {
         Some(segment)
     }
 
-    /// Ends the gathering batch of a head; it is written in its turn.
+    /// Ends the gathering batch of a head; it is written after the batches before it.
     fn close(&mut self, queue: Queue) {
         let head = &mut self.heads[queue.index()];
         let Some(slot) = head.gathering.take() else { return };
@@ -269,12 +271,12 @@ impl Log {
         }
     }
 
-    /// Ends the open segments: what comes next goes to others.
+    /// Ends the open segments: later blocks use other segments.
     pub(crate) fn close_segments(&mut self) {
         Queue::ALL.into_iter().for_each(|queue| self.close_segment(queue));
     }
 
-    /// Ends what is gathering, whoever waits for it or nobody.
+    /// Ends the gathering batches, with or without waiters.
     pub(crate) fn close_all(&mut self) {
         Queue::ALL.into_iter().for_each(|queue| self.close(queue));
     }
@@ -313,7 +315,7 @@ impl Log {
         Some(if open.full { self.geometry.batch_blocks() } else { open.position })
     }
 
-    /// The first block of a segment that a batch has taken which is not yet submitted.
+    /// The first block of a segment in a batch that is not yet submitted.
     pub(crate) fn first_unwritten(&self, segment: SegmentIndex) -> Option<u32> {
         let batches = self.batches.iter().map(|(_, batch)| batch);
         let unwritten = batches.filter(|batch| batch.segment == segment && batch.sequence.is_none());
@@ -351,7 +353,7 @@ impl Log {
         BatchWrite { slot, offset, header, pieces, durability, segment }
     }
 
-    /// A batch stands on the device.
+    /// A batch is stored on the device.
     pub(crate) fn land(&mut self, slot: BatchSlot) -> Batch {
         let batch = self.batches.remove(slot.0).expect("a batch lands once");
         self.heads[batch.queue.index()].in_flight -= 1;
@@ -359,7 +361,7 @@ impl Log {
         batch
     }
 
-    /// The write of a batch failed: its segment takes no more.
+    /// The write of a batch failed: its segment accepts no more.
     pub(crate) fn fail(&mut self, slot: BatchSlot) -> Batch {
         let batch = self.land(slot);
         self.open_segment_mut(batch.segment).failed = true;
@@ -370,7 +372,7 @@ impl Log {
         batch
     }
 
-    /// Takes the summary of a full segment all of whose batches landed; `Err` names one that failed.
+    /// Takes the summary of a full segment after all of its batches landed; `Err` names a segment with a failed batch.
     pub(crate) fn take_finished(&mut self) -> Option<Result<Summary, SegmentIndex>> {
         let done = |open: &OpenSegment| open.full && open.pending == 0;
         let at = self.open.iter().position(done)?;
@@ -433,8 +435,8 @@ impl Log {
         u32::try_from(slots.len()).expect("a few batches")
     }
 
-    /// A superseded copy did not land: what it had superseded is kept for the one that took its place. Gives the batch
-    /// of that one.
+    /// A superseded copy did not land: the superseding copy now keeps the copy before it. Returns the batch of the
+    /// superseding copy.
     pub(crate) fn pass_on(&mut self, lost: Location, older: Option<Location>) -> Option<BatchSlot> {
         self.batches.iter_mut().find_map(|(number, batch)| {
             let heir = batch.entries.iter_mut().find(|entry| entry.older == Some(lost))?;
@@ -443,7 +445,7 @@ impl Log {
         })
     }
 
-    /// Lets a waiter wait for one batch more; `false` if that batch will not be as durable as the waiter wants.
+    /// Makes a waiter wait for one more batch; `false` if that batch will not be as durable as the waiter requires.
     pub(crate) fn wait_for(&mut self, slot: BatchSlot, waiter: RequestSlot, durability: Durability) -> bool {
         let batch = self.batches.get_mut(slot.0).expect("a batch in flight");
         if batch.sequence.is_none() && durability == Durability::Durable {
