@@ -1,5 +1,5 @@
-//! A few clean blocks with their checksums, by which the daemon recognises an origin: the origin has the same data,
-//! durably (I-3).
+//! A few clean blocks with their checksums, for the recognition of an origin by the daemon: the origin has the same
+//! data, durably (I-3).
 
 use alloc::vec::Vec;
 
@@ -22,7 +22,7 @@ pub struct Sample {
 impl Engine {
     /// Some clean blocks of a volume, `count` at most. Half are blocks that the origin has stored last, which an older
     /// state of it lacks; the others are from all over the cache device. Fewer if there are not that many, or they are
-    /// rare among those of other volumes. They are valid until the origin receives a write that is submitted later.
+    /// rare among blocks of other volumes. They are valid until the origin receives a write that is submitted later.
     pub fn clean_samples(&self, volume: VolumeId, count: u32) -> Vec<Sample> {
         let state = &self.state;
         if state.device.is_out_of_service() || count == 0 {

@@ -143,7 +143,7 @@ impl Scene {
         self.fail_times(u32::MAX, begin, error);
     }
 
-    /// The next operations whose line begins like this fail: this many.
+    /// This many of the next operations with a line that begins like this fail.
     pub(crate) fn fail_times(&mut self, left: u32, begin: &'static str, error: DeviceError) {
         self.failing = Some(Failing { begin, error, left });
     }
@@ -152,7 +152,7 @@ impl Scene {
         self.failing = None;
     }
 
-    /// Operations whose line begins like this do not end until [`Scene::end_held`].
+    /// Operations with a line that begins like this do not end until [`Scene::end_held`].
     pub(crate) fn hold(&mut self, begin: &'static str) {
         self.holding = Some(begin);
     }

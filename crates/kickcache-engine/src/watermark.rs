@@ -6,7 +6,7 @@
 
 use alloc::collections::BTreeSet;
 
-/// The number up to which all writes are durable.
+/// The end of the durable part of a numbered series.
 #[derive(Debug)]
 pub(crate) struct Watermark {
     /// The number after the newest that was submitted.

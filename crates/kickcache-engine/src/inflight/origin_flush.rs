@@ -186,8 +186,7 @@ impl OriginFlush {
     }
 
     /// The origin may have lost unflushed data: returns the blocks that must be written again. A flush in flight proves
-    /// nothing about them, whichever server completes it. Acknowledged writes that only the origin has were durable
-    /// when they ended.
+    /// nothing about them, from any server. Acknowledged writes that only the origin has were durable when they ended.
     pub(crate) fn restart(&mut self) -> Vec<BlockCopy> {
         self.witnesses.forget_unflushed();
         let mut blocks = core::mem::take(&mut self.gathering);

@@ -1,4 +1,4 @@
-//! A discard: the cached blocks of the extent become *gone*, then the origin discards the extent.
+//! A discard: the cached blocks of the extent are dropped durably, then the origin discards the extent.
 //!
 //! Invariants:
 //! * I-1, I-5: a discard takes its place among the accesses to the origin before the search for cached blocks: later
