@@ -31,7 +31,7 @@ impl Engine {
         }
         let mut samples = self.last_given(volume, count / 2);
         let rest =
-            self.spread(volume, count - u32::try_from(samples.len()).expect("not more than asked for"));
+            self.spread(volume, count - u32::try_from(samples.len()).expect("not more than requested"));
         samples.extend(rest);
         samples.sort_unstable_by_key(|sample| sample.block);
         samples.dedup();
@@ -110,7 +110,10 @@ mod tests {
         assert_eq!(blocks(&scene, 100_000), (0..8).collect::<Vec<_>>());
         scene.write(3 * 4096, 4096).0.unwrap();
         assert_eq!(blocks(&scene, 100_000), [0, 1, 2, 4, 5, 6, 7]);
-        assert!(scene.engine.clean_samples(VolumeId::new(1), 8).is_empty(), "those of others do not count");
+        assert!(
+            scene.engine.clean_samples(VolumeId::new(1), 8).is_empty(),
+            "blocks of other volumes do not count"
+        );
     }
 
     #[test]
@@ -151,6 +154,6 @@ mod tests {
         let found = blocks(&scene, 8);
         assert!(found.contains(&300) && found.contains(&7), "{found:?}");
         let seen = scene.flush().1;
-        assert!(!seen.contains(&"origin flush".into()), "there is nothing to flush: {seen:?}");
+        assert!(!seen.contains(&"origin flush".into()), "no flush is needed: {seen:?}");
     }
 }

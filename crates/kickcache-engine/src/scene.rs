@@ -229,7 +229,7 @@ impl Scene {
             if !line.is_empty() {
                 seen.push(line);
             }
-            assert!(seen.len() < 10_000, "no end of it: {:?}", &seen[9_990..]);
+            assert!(seen.len() < 10_000, "it does not end: {:?}", &seen[9_990..]);
             if self.holding.is_some_and(|begin| show(&operation).starts_with(begin)) {
                 self.held.push(Submission { id, operation });
                 continue;

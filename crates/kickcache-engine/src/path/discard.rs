@@ -208,7 +208,7 @@ mod tests {
         let seen = scene.pass(Duration::from_millis(100));
         let place = |wanted: &str| seen.iter().position(|line| line.starts_with(wanted)).unwrap();
         assert!(place("origin discard") < place("origin read"), "{seen:?}");
-        assert!(scene.is_cached(0) && !scene.is_cached(last), "what was read of the origin is cached");
+        assert!(scene.is_cached(0) && !scene.is_cached(last), "the read of the origin is cached");
         scene.engine.check();
     }
 

@@ -438,7 +438,7 @@ fn take_damaged(state: &mut State) {
 
 /// All reads have ended: the records apply, and the engine can run.
 fn finish(state: &mut State) {
-    let recovery = state.recovery.take().expect("recovery is under way");
+    let recovery = state.recovery.take().expect("recovery is in progress");
     let has_failed_erasing = recovery.has_failed_erasing;
     for records in recovery.journal.records().chunks(load::WARM_COUNT) {
         state.cache.warm(records.iter().filter_map(|found| found.record.fact.key()));

@@ -211,7 +211,7 @@ mod tests {
         seen.extend(scene.drain());
         let writes = seen.iter().skip_while(|line| !line.starts_with("origin read"));
         let writes: Vec<_> = writes.filter(|line| line.starts_with("origin write")).collect();
-        assert_eq!(writes, ["origin write 81920+4096"], "what was read has changed since: {seen:?}");
+        assert_eq!(writes, ["origin write 81920+4096"], "the read blocks have changed since: {seen:?}");
     }
 
     #[test]
@@ -330,7 +330,7 @@ mod tests {
             seen.extend(scene.pass(Duration::from_millis(1)));
         }
         let reads = seen.iter().filter(|line| line.starts_with("cache read")).count() - 800;
-        assert!((8..=20).contains(&reads), "{reads} reads for writeback beside 800 hits");
+        assert!((8..=20).contains(&reads), "{reads} reads for writeback during 800 hits");
     }
 
     #[test]
