@@ -91,7 +91,7 @@ pub trait CacheEngine {
     /// # Errors
     /// [`Error::Growth`] if it cannot.
     fn grow(&mut self, _now: Instant, _superblock: &Superblock) -> Result<(), Error> {
-        Err(Error::Growth { what: "nothing is cached for now".to_string() })
+        Err(Error::Growth { what: "no cache device is in use at present".to_string() })
     }
     /// See [`Engine::growth`].
     fn growth(&self) -> GrowthPhase {

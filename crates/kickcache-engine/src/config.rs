@@ -81,7 +81,7 @@ pub enum Admission {
     SecondTouch,
 }
 
-/// The default length from which streams count as long.
+/// The default minimum length of a long stream.
 pub const STREAM_BYTES: u64 = 4 << 20;
 
 /// Which sequential streams are bypassed.
@@ -207,7 +207,7 @@ pub enum Service {
     #[default]
     In,
     /// It is out of service, and the opener has the record of that already: no record is made. Only the dirty blocks of
-    /// its log are served, and written back, each alone: adjacent blocks may be older than those of the origin.
+    /// its log are served, and written back, each alone: adjacent blocks may be older than the origin's.
     Out,
 }
 

@@ -84,7 +84,7 @@ impl State {
         self.wait_through(self.device.order.newest(), waiter);
     }
 
-    /// Notifies the waiter, by a task, when every block dropped so far is *gone* durably.
+    /// Notifies the waiter, by a task, when the records of all blocks dropped so far are durable.
     pub(crate) fn wait_gone(&mut self, waiter: DurableWaiter) {
         self.wait_through(self.device.newest_gone(), waiter);
     }

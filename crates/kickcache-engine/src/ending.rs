@@ -78,7 +78,7 @@ impl Engine {
         };
     }
 
-    /// Whether no operation is in flight except those of the stop itself.
+    /// Whether no operation is in flight except for the stop itself.
     fn is_quiet(&self) -> bool {
         let state = &self.state;
         let no_origin_work = state.volumes.ids().all(|volume| state.volumes.get(volume).queue.is_empty());

@@ -60,7 +60,7 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// Opens a cache device with a superblock that the caller has read; the first submissions are those of recovery.
+    /// Opens a cache device with a superblock that the caller has read; the first submissions belong to recovery.
     /// `volumes` must name volumes of the superblock; other volumes stay unchanged on the device.
     ///
     /// # Errors
@@ -156,7 +156,7 @@ impl Engine {
     /// Handles the end of a submission.
     ///
     /// # Panics
-    /// For an unknown submission, or one that was completed before.
+    /// For an unknown or a completed submission.
     pub fn handle_completion(&mut self, now: Instant, completion: Completion<'_>) {
         self.state.now = now;
         self.is_stirred = true;

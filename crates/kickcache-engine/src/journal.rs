@@ -47,7 +47,7 @@ impl Journal {
         Journal { uuid, geometry, gathering: Vec::new(), next, tail, kept_end: next }
     }
 
-    /// Checkpoints may be those of a larger device from here on. The size of the journal stays the same.
+    /// Checkpoints may describe a larger device from here on. The size of the journal stays the same.
     pub(crate) fn grow(&mut self, geometry: Geometry) {
         debug_assert!(geometry.journal() == self.geometry.journal(), "a journal does not grow");
         self.geometry = geometry;

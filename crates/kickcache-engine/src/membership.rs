@@ -96,7 +96,7 @@ impl Engine {
     /// # Panics
     /// If it has some.
     pub fn seal_forgotten(&mut self, now: Instant, volume: VolumeId) {
-        assert_eq!(self.cached_blocks(volume), 0, "all blocks were forgotten");
+        assert_eq!(self.cached_blocks(volume), 0, "all blocks were dropped");
         self.state.now = now;
         self.is_stirred = true;
         if !mutant!(PartingNotRecorded) {
@@ -116,8 +116,8 @@ impl Engine {
     /// # Panics
     /// If it has blocks left.
     pub fn remove_volume(&mut self, volume: VolumeId) {
-        assert!(self.has_ended(volume) && self.is_forgotten(volume), "nothing of the volume is left");
-        assert_eq!(self.cached_blocks(volume), 0, "nothing of the volume is left");
+        assert!(self.has_ended(volume) && self.is_forgotten(volume), "the volume has no blocks left");
+        assert_eq!(self.cached_blocks(volume), 0, "the volume has no blocks left");
         self.state.volumes.remove(volume);
         self.state.pool.set_volumes(self.state.volumes.known());
     }

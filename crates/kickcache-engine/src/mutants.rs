@@ -150,17 +150,17 @@ mod planted {
         UnreadableTakenForTorn,
         /// Recovery treats an unreadable place as one without a batch header.
         UnreadableHeaderIgnored,
-        /// Recovery treats an unreadable block of the journal as one that it does not need.
+        /// Recovery treats an unreadable block of the journal as not needed.
         UnreadableRecordsIgnored,
-        /// Recovery treats a durable block of the journal that is missing as one that was never written.
+        /// Recovery treats a durable block of the journal that is missing as never written.
         LostRecordsIgnored,
-        /// Recovery treats a journal that was lost as a whole as one that was never written.
+        /// Recovery treats a journal that was lost as a whole as never written.
         LostJournalIgnored,
         /// Recovery does not check that the blocks in a checkpoint have entries in their segment.
         OverwrittenIgnored,
         /// Recovery does not check for opened segments without a record in the journal.
         LostOpeningsIgnored,
-        /// Recovery treats an unreadable first block of a segment as one that was never written.
+        /// Recovery treats an unreadable first block of a segment as never written.
         UnreadableFirstIgnored,
         /// Unflushed blocks of a restarted origin still wait for its flush.
         RestartForgotten,
@@ -224,7 +224,7 @@ mod planted {
         RefusedStaysUnflushed,
         /// An origin flush makes blocks clean during a superseding write of the same blocks.
         ReplacedBecomesClean,
-        /// A write goes around the log over unflushed blocks.
+        /// A write around the log overwrites unflushed blocks.
         UnflushedPassedBy,
         /// A failed discard does not restore the blocks that it removed.
         DiscardedNotBroughtBack,
@@ -250,7 +250,7 @@ mod planted {
         UndoneForOthers,
         /// Writeback skips the blocks of a completed write.
         KeptStaysInSweep,
-        /// A failed batch releases the older copy of a block whose newer copy is in flight.
+        /// A failed batch releases the older copy of a block while its newer copy is in flight.
         PassedOnForgotten,
         /// A write ends before its blocks are rewritten after a failed batch.
         LostBatchNotAwaited,

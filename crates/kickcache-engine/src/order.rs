@@ -3,8 +3,8 @@
 //! Invariants:
 //! * O-1: `durable` never exceeds the landed part: everything up to it completed before the submission of a flush that
 //!   completed.
-//! * O-2: `durable_range` and `durable_blocks` do not include a number whose write or flush failed, nor any later one.
-//!   Records that still gather do not hold them back.
+//! * O-2: `durable_range` and `durable_blocks` do not include a number after a failure of its write or flush, nor any
+//!   later number. Records that still gather do not hold them back.
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
@@ -30,7 +30,7 @@ pub(crate) enum DurableWaiter {
         /// The number of failed batches before: if another one fails, the copies are written again.
         failed_batches: u32,
     },
-    /// Segments whose *opened* records were in flight.
+    /// Segments with *opened* records in flight.
     Opening(Vec<SegmentIndex>),
     /// The checkpoint: the chunks that were snapped may be written, or the last ones were.
     Checkpoint,

@@ -125,7 +125,11 @@ mod tests {
             engine.handle_request(Instant::ZERO, request(number, operation));
         }
         engine.stop(Instant::ZERO);
-        assert_eq!(engine.poll_reply().map(|reply| reply.id), Some(RequestId::new(3)), "nothing to ask");
+        assert_eq!(
+            engine.poll_reply().map(|reply| reply.id),
+            Some(RequestId::new(3)),
+            "no operation is needed"
+        );
         let [read, flush] = [(); 2].map(|()| engine.poll_submission().unwrap());
         assert!(matches!(
             read.operation,

@@ -114,7 +114,7 @@ impl Pool {
     /// Releases a page.
     pub(crate) fn release(&mut self, page: PageIndex) {
         debug_assert!(page != Pool::ZERO_PAGE, "the zero page is not given out");
-        debug_assert!(self.free.len() + 1 < self.count as usize, "more pages came back than went out");
+        debug_assert!(self.free.len() + 1 < self.count as usize, "more pages were released than taken");
         self.disown(page);
         self.free.push(page);
     }
@@ -225,7 +225,7 @@ mod tests {
         let pages = pool.take_for(OTHER, 175, BufferQuota::All).unwrap();
         assert!(pool.take_for(OTHER, 1, BufferQuota::All).is_none());
         pool.disown(pages[0]);
-        assert!(pool.take_for(OTHER, 1, BufferQuota::All).is_some(), "the log has a page of it");
+        assert!(pool.take_for(OTHER, 1, BufferQuota::All).is_some(), "the log has a page of the volume");
         pages.into_iter().for_each(|page| pool.release(page));
         assert_eq!(pool.free_for(OTHER), 174);
     }

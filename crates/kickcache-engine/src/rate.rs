@@ -81,7 +81,7 @@ mod tests {
         let requests = cap(0, 200);
         assert_eq!(passed(&mut used, 5_000, 1, 4096, &requests), 201);
         assert_eq!(passed(&mut used, 5_001, 10_000, 4096, &requests), 2_000);
-        assert_eq!(passed(&mut used, 60_000, 1, 4096, &requests), 201, "what was not used is a burst again");
+        assert_eq!(passed(&mut used, 60_000, 1, 4096, &requests), 201, "the unused part is a burst again");
     }
 
     #[test]

@@ -101,12 +101,12 @@ mod tests {
             scene.begin(Operation::Read, 0, 4096);
             scene.begin(write, 0, 4096);
             if is_read {
-                assert_eq!(scene.read(0, 4096).1, ["cache read 4096"], "the origin is not asked");
+                assert_eq!(scene.read(0, 4096).1, ["cache read 4096"], "the origin is not read");
             }
             scene.fail_times(1, "origin write", DeviceError::Io);
             scene.end_held();
             assert_eq!((scene.take_reply(), scene.take_reply()), (Some(Ok(())), Some(Err(Errno::Io))));
-            assert_eq!(scene.not_clean(), (u64::from(is_read), 0), "what was read does not vanish");
+            assert_eq!(scene.not_clean(), (u64::from(is_read), 0), "a read block does not vanish");
             assert_eq!(scene.is_cached(0), is_read);
             scene.engine.check();
         }

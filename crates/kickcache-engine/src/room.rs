@@ -52,7 +52,7 @@ impl State {
     }
 
     /// The part of the log that a volume has filled in this way, headers included, in 1/1024 of the cache as if it were
-    /// alone: at its dirty limit it has all that it may have.
+    /// alone: at its dirty limit it has its maximum.
     pub(crate) fn dirty_share(&self, volume: VolumeId) -> u64 {
         let limit = u64::from(self.volumes.get(volume).settings.dirty_limit);
         let used = self.cache.log_use();

@@ -1,5 +1,5 @@
-//! A few clean blocks with their checksums, by which the daemon recognises an origin: the origin has the same data,
-//! durably (I-3).
+//! A few clean blocks with their checksums, for the recognition of an origin by the daemon: the origin has the same
+//! data, durably (I-3).
 
 use alloc::vec::Vec;
 
@@ -22,7 +22,7 @@ pub struct Sample {
 impl Engine {
     /// Some clean blocks of a volume, `count` at most. Half are blocks that the origin has stored last, which an older
     /// state of it lacks; the others are from all over the cache device. Fewer if there are not that many, or they are
-    /// rare among those of other volumes. They are valid until the origin receives a write that is submitted later.
+    /// rare among blocks of other volumes. They are valid until the origin receives a write that is submitted later.
     pub fn clean_samples(&self, volume: VolumeId, count: u32) -> Vec<Sample> {
         let state = &self.state;
         if state.device.is_out_of_service() || count == 0 {
@@ -31,7 +31,7 @@ impl Engine {
         }
         let mut samples = self.last_given(volume, count / 2);
         let rest =
-            self.spread(volume, count - u32::try_from(samples.len()).expect("not more than asked for"));
+            self.spread(volume, count - u32::try_from(samples.len()).expect("not more than requested"));
         samples.extend(rest);
         samples.sort_unstable_by_key(|sample| sample.block);
         samples.dedup();
@@ -110,7 +110,10 @@ mod tests {
         assert_eq!(blocks(&scene, 100_000), (0..8).collect::<Vec<_>>());
         scene.write(3 * 4096, 4096).0.unwrap();
         assert_eq!(blocks(&scene, 100_000), [0, 1, 2, 4, 5, 6, 7]);
-        assert!(scene.engine.clean_samples(VolumeId::new(1), 8).is_empty(), "those of others do not count");
+        assert!(
+            scene.engine.clean_samples(VolumeId::new(1), 8).is_empty(),
+            "blocks of other volumes do not count"
+        );
     }
 
     #[test]
@@ -151,6 +154,6 @@ mod tests {
         let found = blocks(&scene, 8);
         assert!(found.contains(&300) && found.contains(&7), "{found:?}");
         let seen = scene.flush().1;
-        assert!(!seen.contains(&"origin flush".into()), "there is nothing to flush: {seen:?}");
+        assert!(!seen.contains(&"origin flush".into()), "no flush is needed: {seen:?}");
     }
 }

@@ -143,7 +143,7 @@ impl Scene {
         self.fail_times(u32::MAX, begin, error);
     }
 
-    /// The next operations whose line begins like this fail: this many.
+    /// This many of the next operations with a line that begins like this fail.
     pub(crate) fn fail_times(&mut self, left: u32, begin: &'static str, error: DeviceError) {
         self.failing = Some(Failing { begin, error, left });
     }
@@ -152,7 +152,7 @@ impl Scene {
         self.failing = None;
     }
 
-    /// Operations whose line begins like this do not end until [`Scene::end_held`].
+    /// Operations with a line that begins like this do not end until [`Scene::end_held`].
     pub(crate) fn hold(&mut self, begin: &'static str) {
         self.holding = Some(begin);
     }
@@ -229,7 +229,7 @@ impl Scene {
             if !line.is_empty() {
                 seen.push(line);
             }
-            assert!(seen.len() < 10_000, "no end of it: {:?}", &seen[9_990..]);
+            assert!(seen.len() < 10_000, "it does not end: {:?}", &seen[9_990..]);
             if self.holding.is_some_and(|begin| show(&operation).starts_with(begin)) {
                 self.held.push(Submission { id, operation });
                 continue;

@@ -99,7 +99,7 @@ impl State {
 
     /// The intermediate state of recovery.
     pub(crate) fn recovering(&mut self) -> &mut Recovery {
-        self.recovery.as_deref_mut().expect("recovery is under way")
+        self.recovery.as_deref_mut().expect("recovery is in progress")
     }
 
     /// One pending operation has ended; at zero the request ends or continues.

@@ -29,7 +29,7 @@ pub(crate) enum Task {
     Durable(DurableWaiter),
     /// That data will never be durable: the flush failed.
     NotDurable(DurableWaiter),
-    /// Segments may be needed, or a read from one that is being emptied has ended.
+    /// Segments may be needed, or a read from a segment that is being emptied has ended.
     Reclaim,
     /// A volume's writeback may go on.
     Writeback(VolumeId),

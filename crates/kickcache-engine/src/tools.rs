@@ -128,7 +128,7 @@ impl Engine {
     }
 
     /// Drops every block of a volume, **dirty ones too**, by one record. For a volume without requests or writebacks in
-    /// flight: one that is not served, or before its first request. See [`Engine::is_all_durable`].
+    /// flight: if it is not served, or before its first request. See [`Engine::is_all_durable`].
     pub fn drop_volume(&mut self, volume: VolumeId) {
         self.is_stirred = true;
         let slots = self.state.cache.slots();

@@ -6,7 +6,7 @@
 
 use alloc::collections::BTreeSet;
 
-/// The number up to which all writes are durable.
+/// The end of the durable part of a numbered series.
 #[derive(Debug)]
 pub(crate) struct Watermark {
     /// The number after the newest that was submitted.
@@ -90,7 +90,7 @@ mod tests {
         watermark.begin_flush();
         watermark.end(12);
         watermark.end_flush();
-        assert_eq!(watermark.durable_end(), 12, "it came back after the flush was submitted");
+        assert_eq!(watermark.durable_end(), 12, "it ended after the flush was submitted");
         flush(&mut watermark);
         assert_eq!(watermark.durable_end(), 16);
     }

@@ -283,10 +283,7 @@ impl Cache {
 
     /// Makes a dead copy without a newer copy the current one again, dirty.
     pub(crate) fn restore(&mut self, key: BlockKey, location: Location) {
-        assert!(
-            self.slots.key(location) == key,
-            "B-1: another block took the place of one that was forgotten"
-        );
+        assert!(self.slots.key(location) == key, "B-1: another block replaced a dropped block");
         let checksum = self.slots.checksum(location);
         self.insert_new(key, location, checksum, SlotState::Dirty);
     }

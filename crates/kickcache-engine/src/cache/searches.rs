@@ -106,7 +106,7 @@ impl Searches {
         self.0.iter_mut().find(|found| found.volume == volume)
     }
 
-    /// The searches of a volume, to which the caller adds one.
+    /// The searches of a volume, before the caller adds one.
     pub(super) fn begin(&mut self, volume: VolumeId) -> &mut VolumeSearches {
         let at = self.0.iter().position(|found| found.volume == volume).unwrap_or_else(|| {
             self.0.push(VolumeSearches::new(volume));

@@ -1,5 +1,5 @@
 //! The blocks of the journal that were durable when a daemon wrote a structure of the log. This declaration
-//! distinguishes a rotten block from one that a power cut tore.
+//! distinguishes a rotten block from a torn one.
 
 use crate::format::bytes::{Reader, Writer};
 

@@ -47,7 +47,7 @@ pub struct VolumeRecord {
     pub name: String,
     /// Bytes of the origin when it was served last.
     pub origin_size: u64,
-    /// The identity by which the driver recognises the origin.
+    /// The identity for the recognition of the origin by the driver.
     pub origin_identity: String,
 }
 
@@ -200,7 +200,7 @@ impl Superblock {
         Ok(())
     }
 
-    /// The superblock of the device that takes over from the one with this superblock.
+    /// The superblock of the successor of the device with this superblock.
     #[must_use]
     pub fn succeeded(&self) -> Superblock {
         let starts = self.starts.saturating_add(1);

@@ -356,7 +356,7 @@ mod tests {
         let digest = found(old()).digest(&larger);
         assert_eq!((digest.span.tail, digest.images.len()), (5, larger.segment_count as usize));
         let known = digest.images.iter().filter(|image| image.is_some()).count();
-        assert_eq!(known, small.segment_count as usize, "those that came later were never opened");
+        assert_eq!(known, small.segment_count as usize, "the later segments were never opened");
         // A larger checkpoint with a missing part does not count.
         let newer = checkpoint_of(&larger, 30, 9).into_iter().skip(1);
         assert_eq!(found(old().into_iter().chain(newer)).digest(&larger).span.tail, 5);

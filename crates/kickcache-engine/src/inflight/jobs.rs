@@ -27,7 +27,7 @@ pub(crate) struct Reclaim {
     pub(crate) emptying: Vec<Emptying>,
     /// Empty segments without a record of their next opening.
     pub(crate) emptied: Vec<SegmentIndex>,
-    /// Openings whose records are being written.
+    /// Openings with records in flight.
     pub(crate) opening: usize,
     /// Blocks to move that wait for memory or space.
     pub(crate) postponed: Vec<Location>,

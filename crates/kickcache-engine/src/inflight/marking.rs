@@ -100,7 +100,7 @@ mod tests {
         told(&mut marking.copies[0], Ok(()));
         assert_eq!((marking.is_recorded(), marking.record()), (false, Record::Pending));
         told(&mut marking.copies[1], Err(DeviceError::Io));
-        assert_eq!(marking.record(), Record::Pending, "the host was not asked");
+        assert_eq!(marking.record(), Record::Pending, "the host has no request");
         told(&mut marking.host, Err(DeviceError::Io));
         assert_eq!(marking.record(), Record::Failed);
         told(&mut marking.host, Ok(()));
@@ -119,6 +119,6 @@ mod tests {
         keeper.end(Ok(()));
         assert_eq!((keeper.wants(none), keeper.wants(one)), (false, true));
         told(&mut keeper, Err(DeviceError::Io));
-        assert_eq!((keeper.wants(one), keeper.keeps), (false, Some(none)), "it keeps what it had");
+        assert_eq!((keeper.wants(one), keeper.keeps), (false, Some(none)), "it keeps its record");
     }
 }

@@ -268,7 +268,7 @@ mod tests {
         assert_eq!(
             queue.undisturbed(wanted, window),
             window,
-            "what lies outside, and what must be waited for anyway"
+            "writes outside, and writes that block the read anyway"
         );
         for block in [1, 3, 12, 9] {
             queue.enqueue(ask(block * 4096, OriginAccess::Write));

@@ -186,8 +186,7 @@ impl OriginFlush {
     }
 
     /// The origin may have lost unflushed data: returns the blocks that must be written again. A flush in flight proves
-    /// nothing about them, whichever server completes it. Acknowledged writes that only the origin has were durable
-    /// when they ended.
+    /// nothing about them, from any server. Acknowledged writes that only the origin has were durable when they ended.
     pub(crate) fn restart(&mut self) -> Vec<BlockCopy> {
         self.witnesses.forget_unflushed();
         let mut blocks = core::mem::take(&mut self.gathering);
@@ -235,7 +234,7 @@ mod tests {
         let mut flush = failed(|flush| flush.on_client_write(Instant::ZERO));
         assert!(flush.take_unreported());
         assert!(!flush.take_unreported());
-        assert!(flush.owes_clients(), "and the next flush goes to the origin again");
+        assert!(flush.owes_clients(), "and the next flush uses the origin again");
     }
 
     #[test]
@@ -266,7 +265,7 @@ mod tests {
         assert_eq!(flush.restart(), [copy(2), copy(1)]);
         assert_eq!((flush.since, flush.covers_clients), (None, false));
         let told = EndedFlush { waiters: alloc::vec![RequestSlot(7)], blocks: Vec::new() };
-        assert_eq!(flush.end(), told, "who waits is told");
+        assert_eq!(flush.end(), told, "the waiter gets the error");
     }
 
     #[test]
@@ -279,7 +278,7 @@ mod tests {
         flush.wait(slot(2));
         assert_eq!(flush.fail(Instant::ZERO).waiters, [slot(1), slot(2)]);
         assert!(!flush.take_unreported());
-        assert!(!flush.begin(Covered::Something), "nobody waits any more");
+        assert!(!flush.begin(Covered::Something), "no request waits any more");
     }
 
     #[test]
@@ -288,7 +287,7 @@ mod tests {
         assert!(!flush.owes_clients());
         assert!(!flush.take_unreported());
         flush.want();
-        assert!(flush.begin(Covered::Something), "the origin is asked again all the same");
+        assert!(flush.begin(Covered::Something), "the origin is flushed again nevertheless");
         assert!(!flush.owes_clients(), "nor does that one owe anything while it is in flight");
         flush.fail(Instant::ZERO);
         assert!(!flush.take_unreported());

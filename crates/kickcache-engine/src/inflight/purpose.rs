@@ -33,7 +33,7 @@ impl Prepared {
             Purpose::RequestWrite { stands_for, .. },
         ) = (self.purpose, &mut later.purpose)
         {
-            debug_assert!(stands_for.is_empty(), "what is not submitted stands for nothing yet");
+            debug_assert!(stands_for.is_empty(), "a write that is not submitted replaces no other write yet");
             before.push(request);
             *stands_for = before;
         }

@@ -221,8 +221,7 @@ pub(crate) struct Scan<'a> {
 }
 
 impl Scan<'_> {
-    /// Whether one of these places, except the last, is an unreadable block that may be a header: live blocks may
-    /// follow it.
+    /// Whether a place before the last of these is an unreadable block that may be a header: live blocks may follow it.
     fn may_hide(&self, places: RangeInclusive<u32>, image: &SegmentImage) -> bool {
         let (from, to) = (*places.start(), *places.end());
         if from >= to || mutant!(UnreadableHeaderIgnored) {

@@ -64,7 +64,7 @@ impl Searching {
     /// The search of a request.
     pub(crate) fn get(&self, slot: RequestSlot) -> Search {
         let found = self.searches.iter().find(|search| search.slot == slot);
-        *found.expect("a search under way is one of a request")
+        *found.expect("a search in progress belongs to a request")
     }
 
     /// The search of a request ended.

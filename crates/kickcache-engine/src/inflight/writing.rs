@@ -35,9 +35,9 @@ pub(crate) enum Route {
     Log,
     /// Into the log, then to the origin.
     LogThrough,
-    /// To the origin only, after the cached blocks of the extent are *gone*.
+    /// To the origin only, after the cached blocks of the extent were dropped durably.
     Around,
-    /// To the origin only, durably; then the older dirty and unflushed blocks of the log are *gone*.
+    /// To the origin only, durably; then the older dirty and unflushed blocks of the log are dropped.
     Supersede,
     /// To the origin only, partial blocks merged: the cache device is out of service.
     Through,
@@ -152,7 +152,7 @@ pub(crate) struct Writing {
     pub(crate) failed_batches: u32,
     /// Tasks for the time after the origin completed it.
     pub(crate) afterwards: Vec<Task>,
-    /// The device for which a long write in progress is counted.
+    /// The device that counts a long write in progress.
     pub(crate) metered: Option<Metered>,
 }
 

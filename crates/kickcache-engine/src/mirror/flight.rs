@@ -26,7 +26,7 @@ enum Progress {
     Over,
 }
 
-/// The operations of the new device for which the engine does not wait any more.
+/// The operations of the new device that the engine does not await any more.
 #[derive(Default, Debug)]
 pub(super) struct Released {
     /// Operations in flight there.

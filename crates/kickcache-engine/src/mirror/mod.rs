@@ -183,7 +183,7 @@ impl Mirror {
     /// # Panics
     /// If no part was requested.
     pub fn handle_copied(&mut self) {
-        let part = self.part.take().expect("a part is copied once it was asked for");
+        let part = self.part.take().expect("a part is copied after its request");
         self.copied = part.extent.end();
         self.release();
     }

@@ -2,9 +2,9 @@
 //! continue.
 //!
 //! A chunk is written only when all earlier changes are durable: a block that the chunk calls dead is then superseded
-//! or *gone* durably. A dead location stays dead until its segment is opened again, so that chunks from different times
-//! are consistent. A live location whose batch was submitted is durable by then as well: if recovery finds no entry for
-//! it, the entry was overwritten.
+//! or dropped durably. A dead location stays dead until its segment is opened again, so that chunks from different
+//! times are consistent. A live location in a submitted batch is durable by then as well: if recovery finds no entry
+//! for it, the entry was overwritten.
 
 use alloc::vec;
 use alloc::vec::Vec;

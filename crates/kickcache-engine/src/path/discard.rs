@@ -1,4 +1,4 @@
-//! A discard: the cached blocks of the extent become *gone*, then the origin discards the extent.
+//! A discard: the cached blocks of the extent are dropped durably, then the origin discards the extent.
 //!
 //! Invariants:
 //! * I-1, I-5: a discard takes its place among the accesses to the origin before the search for cached blocks: later
@@ -208,7 +208,7 @@ mod tests {
         let seen = scene.pass(Duration::from_millis(100));
         let place = |wanted: &str| seen.iter().position(|line| line.starts_with(wanted)).unwrap();
         assert!(place("origin discard") < place("origin read"), "{seen:?}");
-        assert!(scene.is_cached(0) && !scene.is_cached(last), "what was read of the origin is cached");
+        assert!(scene.is_cached(0) && !scene.is_cached(last), "the read of the origin is cached");
         scene.engine.check();
     }
 

@@ -191,7 +191,7 @@ mod tests {
         ];
         for (mode, flushes) in cases {
             let mut scene = Scene::new(mode);
-            assert_eq!(scene.flush(), (Ok(()), Vec::new()), "nothing was written");
+            assert_eq!(scene.flush(), (Ok(()), Vec::new()), "no block was written");
             scene.write(8192, 4096).0.unwrap();
             let (result, seen) = scene.flush();
             assert_eq!(
@@ -283,7 +283,7 @@ mod tests {
             assert_eq!(is_asked(scene.flush()), (Ok(()), false), "the last one failed");
         }
         scene.heal();
-        assert_eq!(is_asked(scene.flush()), (Ok(()), false), "nothing was lost meanwhile");
+        assert_eq!(is_asked(scene.flush()), (Ok(()), false), "no data was lost meanwhile");
     }
 
     /// The block rests in the log for ever, and writeback tries again every second.

@@ -97,7 +97,7 @@ pub(crate) fn finish(state: &mut State) {
     if state.growth.is_none() && mutant!(GrowthNotAwaited) {
         return;
     }
-    let Growth { geometry, unopened, stage } = state.growth.take().expect("G-1: nothing grows");
+    let Growth { geometry, unopened, stage } = state.growth.take().expect("G-1: no growth is in progress");
     assert!(stage == Stage::Ready, "G-1: the tables have not grown");
     state.cache.use_grown(geometry, unopened);
     state.retention.use_grown(geometry.capacity_blocks());

@@ -249,6 +249,6 @@ mod tests {
         let mut scene = Scene::new(Mode::WriteBack);
         assert_eq!(scene.write(8192 + 512, 1000).1, ["origin read 8192+4096", "cache log 4096"]);
         assert_eq!(scene.write(8192, 512).1, ["cache read 4096", "cache log 4096"]);
-        assert_eq!(scene.write(8192, 4096).1, ["cache log 4096"], "a whole block needs nothing");
+        assert_eq!(scene.write(8192, 4096).1, ["cache log 4096"], "a whole block needs no read");
     }
 }

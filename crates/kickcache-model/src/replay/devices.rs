@@ -110,7 +110,7 @@ impl Devices {
         earlier(self.cache.as_ref().and_then(|cache| cache.next), self.origin.next)
     }
 
-    /// An operation that has ended by now.
+    /// An operation that has ended.
     pub(crate) fn poll(&mut self, now: Instant) -> Option<(Place, u64)> {
         let start = self.start;
         let cache = self.cache.as_mut().and_then(|cache| cache.poll(start, now));
@@ -118,7 +118,7 @@ impl Devices {
         cache.map(|token| (Place::Cache, token)).or_else(poll_origin)
     }
 
-    /// The counters up to `now`: those of the cache device, and those of the origin.
+    /// The counters up to `now`, of the cache device and of the origin.
     pub(crate) fn take_results(&mut self, now: Instant) -> (Option<DeviceResult>, DeviceResult) {
         let start = self.start;
         for device in self.cache.iter_mut().chain([&mut self.origin]).filter(|device| device.in_flight > 0) {
@@ -130,7 +130,7 @@ impl Devices {
 }
 
 impl Tallied {
-    /// The token of an operation that has ended by now.
+    /// The token of an operation that has ended.
     fn poll(&mut self, start: Instant, now: Instant) -> Option<u64> {
         // A model without a due event is not polled, because a poll may start work.
         if self.next.is_none_or(|at| at > now) {

@@ -84,7 +84,7 @@ impl<'a> Jobs<'a> {
         self.jobs.iter().all(ClientState::has_ended)
     }
 
-    /// The access that a job begins by now, if any does.
+    /// The next access of a job, if one is due.
     pub(crate) fn begin(&mut self, now: Instant) -> Option<Demand> {
         for job in 0..self.jobs.len() {
             while self.take_place(job, now) {
@@ -103,7 +103,7 @@ impl<'a> Jobs<'a> {
         None
     }
 
-    /// Occupies a place that is free by now.
+    /// Uses a place that is free.
     fn take_place(&mut self, job: usize, now: Instant) -> bool {
         let job = &mut self.jobs[job];
         if job.parked > 0 && job.wake.is_some_and(|wake| wake <= now) {

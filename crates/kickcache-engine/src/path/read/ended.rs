@@ -199,10 +199,7 @@ mod tests {
         assert_eq!(scene.not_clean(), (0, 1));
         scene.fail("cache read", DeviceError::Io);
         let seen = scene.begin(Operation::Read, part.0, part.1);
-        assert!(
-            !seen.iter().any(|line| line.starts_with("origin read")),
-            "the origin may forget it: {seen:?}"
-        );
+        assert!(!seen.iter().any(|line| line.starts_with("origin read")), "the origin may lose it: {seen:?}");
         assert_eq!(scene.take_reply(), None);
         scene
     }
@@ -286,8 +283,8 @@ mod tests {
         scene.engine.state.cache.set_checksum(location, Checksum::new(1));
         assert_eq!((scene.read(8192, 4096).0, damaged(&scene)), (Err(Errno::Io), 1));
         let (result, seen) = scene.read(8192, 4096);
-        assert_eq!((result, seen.len()), (Err(Errno::Io), 0), "nobody reads it again");
+        assert_eq!((result, seen.len()), (Err(Errno::Io), 0), "it is not read again");
         scene.write(8192, 4096).0.unwrap();
-        assert_eq!((scene.read(8192, 4096).0, damaged(&scene)), (Ok(()), 0), "it was written anew");
+        assert_eq!((scene.read(8192, 4096).0, damaged(&scene)), (Ok(()), 0), "it was written again");
     }
 }

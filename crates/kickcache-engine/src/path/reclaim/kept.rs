@@ -1,4 +1,4 @@
-//! Unused blocks that reclaim still moves: blocks of volumes whose share of the cache is at most their minimum.
+//! Unused blocks that reclaim still moves: blocks of volumes that have at most their minimum of the cache.
 
 use crate::policy::reserves::Reserves;
 use crate::policy::retention::Reason;

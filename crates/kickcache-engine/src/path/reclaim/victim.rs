@@ -356,8 +356,8 @@ fn is_hot(state: &State, queue: Queue, location: Location) -> bool {
     state.retention.judge(Reason::Turn, queue, state.cache.slots().hits(location)) != Judgement::Demote
 }
 
-/// The volumes whose writeback does not run alongside requests. Below that mark, a block that waits for writeback may
-/// be written again before: a copy costs less than a request to the origin.
+/// The volumes without writeback alongside requests. Below that mark, a block that waits for writeback may be written
+/// again before: a copy costs less than a request to the origin.
 fn with_little_to_write_back(state: &State) -> VolumeSet {
     let has_little = |volume: &VolumeId| {
         state.dirty_data_share(*volume) <= u64::from(state.volumes.get(*volume).settings.dirty_low)

@@ -34,7 +34,7 @@ use crate::units::{BLOCK_BYTES, BLOCK_SIZE, ByteExtent, SegmentIndex, Sequence};
 
 /// Reads in flight.
 const DEPTH: u32 = 32;
-/// Empty segments whose first block is read: the segments that are opened first.
+/// The number of empty segments for the check of first blocks: the segments that are opened first.
 const FIRST_BLOCKS_MAX: usize = 64;
 const JOURNAL_READ_BYTES: u64 = 256 << 10;
 
@@ -438,7 +438,7 @@ fn take_damaged(state: &mut State) {
 
 /// All reads have ended: the records apply, and the engine can run.
 fn finish(state: &mut State) {
-    let recovery = state.recovery.take().expect("recovery is under way");
+    let recovery = state.recovery.take().expect("recovery is in progress");
     let has_failed_erasing = recovery.has_failed_erasing;
     for records in recovery.journal.records().chunks(load::WARM_COUNT) {
         state.cache.warm(records.iter().filter_map(|found| found.record.fact.key()));
@@ -507,7 +507,7 @@ mod tests {
     use crate::format::superblock::Superblock;
     use crate::time::Instant;
 
-    /// An engine whose recovery fails at the operations that `fails` selects; returns its last operations.
+    /// An engine after a recovery with failures of the operations that `fails` selects; returns its last operations.
     fn recover(fails: impl Fn(&DeviceOperation) -> Option<DeviceError>) -> (Engine, Vec<DeviceOperation>) {
         let superblock = Superblock::new([1; 16], 16 << 20).unwrap();
         let mut engine = Engine::open(Instant::ZERO, &superblock, EngineSettings::default(), &[]).unwrap();

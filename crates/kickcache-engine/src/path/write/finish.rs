@@ -111,7 +111,7 @@ mod tests {
         scene.fail("origin write", DeviceError::Io);
         scene.end_held();
         assert_eq!((scene.take_reply(), scene.take_reply()), (Some(Ok(())), Some(Err(Errno::Io))));
-        assert_eq!(scene.read(0, 4096).1, ["cache read 4096"], "what was read does not vanish");
+        assert_eq!(scene.read(0, 4096).1, ["cache read 4096"], "a read block does not vanish");
         assert_eq!(scene.not_clean(), (1, 0));
     }
 
@@ -124,6 +124,6 @@ mod tests {
         assert_eq!(scene.not_clean(), (0, 0));
         scene.fail_times(1, "origin write", DeviceError::Io);
         assert!(scene.write(8192, 8192).0.is_err());
-        assert_eq!(scene.not_clean(), (0, 0), "what the origin refused is in nobody's way");
+        assert_eq!(scene.not_clean(), (0, 0), "the refused block is not in the way");
     }
 }

@@ -303,7 +303,7 @@ mod tests {
         scene.engine.handle_timeout(scene.now);
         let seen = scene.run();
         assert!(scene.take_reply().is_some_and(|reply| reply.is_err()), "{seen:?}");
-        assert_eq!(scene.read(0, 4096).1, ["cache read 4096"], "what was read does not vanish");
+        assert_eq!(scene.read(0, 4096).1, ["cache read 4096"], "a read block does not vanish");
         assert_eq!(scene.not_clean(), (1, 0));
     }
 

@@ -90,7 +90,7 @@ pub(crate) fn on_searched(state: &mut State, slot: RequestSlot) {
         WritePhase::Arrived
         | WritePhase::Merging { .. }
         | WritePhase::Logging(_)
-        | WritePhase::Undoing { .. } => unreachable!("such a write searches for nothing"),
+        | WritePhase::Undoing { .. } => unreachable!("such a write has no search"),
     }
 }
 

@@ -17,18 +17,18 @@ use crate::state::State;
 use crate::task::Task;
 use crate::units::{BLOCK_LENGTH, BlockIndex, BlockKey, ByteExtent, VolumeId};
 
-/// Blocks of one write by which the origin may be recognised.
+/// Blocks of one write for the recognition of the origin.
 const WITNESSES_MAX: usize = 8;
 
-/// The cached blocks of the extent become *gone*; then the origin executes the write.
+/// The cached blocks of the extent are dropped durably; then the origin executes the write.
 pub(super) fn go_around(state: &mut State, slot: RequestSlot) {
     let extent = state.requests.get_mut(slot).writing().extent;
     forget_all(state, slot, extent);
     wait_for_origin(state, slot, Route::Around);
 }
 
-/// The clean blocks of the extent become *gone*; then the origin executes the write, while the dirty ones stay in the
-/// log.
+/// The clean blocks of the extent are dropped durably; then the origin executes the write, while the dirty ones stay in
+/// the log.
 pub(super) fn go_around_dirty(state: &mut State, slot: RequestSlot) {
     lock::lock_replaced(state, slot);
     take_place(state, slot, Route::Supersede);
@@ -61,7 +61,8 @@ fn is_log_durable(state: &mut State, slot: RequestSlot, turn: OriginTurn) -> boo
     !is_awaited || is_out || writing.failed_batches == failed_batches
 }
 
-/// Takes a place among the accesses to the origin; the write is submitted when the dropped blocks are *gone*.
+/// Takes a place among the accesses to the origin; the write is submitted when the *gone* records of the dropped blocks
+/// are durable.
 fn wait_for_origin(state: &mut State, slot: RequestSlot, route: Route) {
     take_place(state, slot, route);
     if mutant!(GoneNotAwaited) {

@@ -276,7 +276,7 @@ mod tests {
         assert_eq!((result, &seen[0][..]), (Ok(()), "cache log 12288, durable"), "{seen:?}");
         scene.flush().0.unwrap();
         let around = ["cache log 0", "cache flush", "origin write 8192+4096"];
-        assert_eq!(scene.write(8192, 4096).1, around, "it is clean now, and forgotten first");
+        assert_eq!(scene.write(8192, 4096).1, around, "it is clean now, and dropped first");
         assert!(!scene.is_cached(8192));
     }
 }

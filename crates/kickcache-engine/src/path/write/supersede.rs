@@ -1,8 +1,8 @@
 //! A long write to the origin that supersedes dirty blocks in the log.
 //!
 //! The dirty blocks stay, durable, until the origin has the write durably, and writeback does not store them there
-//! meanwhile. Clean blocks are *gone* first: otherwise a power cut could leave them older than the origin. No block of
-//! the extent becomes clean in between.
+//! meanwhile. Clean blocks are dropped durably before that: otherwise a power cut could leave them older than the
+//! origin. No block of the extent becomes clean in between.
 
 use crate::ids::{RequestSlot, Ticket};
 use crate::inflight::searching::Treatment;
@@ -131,11 +131,11 @@ mod tests {
         scene.end_held_first_and_hold("origin write");
         let seen: Vec<String> = scene.drain();
         assert!(!seen.iter().any(|line| line.starts_with("origin write")), "{seen:?}");
-        assert_eq!(scene.not_clean(), (32, 0), "what the flush covered is dirty again");
+        assert_eq!(scene.not_clean(), (32, 0), "the blocks of the flush are dirty again");
         assert_eq!(scene.read(0, 8192).1, ["cache read 8192"]);
         scene.begin(WRITE, 8192, 4096);
         scene.pass(Duration::from_millis(100));
-        assert_eq!(scene.take_reply(), None, "it waits for the one before");
+        assert_eq!(scene.take_reply(), None, "it waits for the earlier write");
         scene.end_held();
         assert_eq!([scene.take_reply(), scene.take_reply()], [Some(Ok(())), Some(Ok(()))]);
         assert_eq!([0, 8192].map(|start| scene.is_cached(start)), [false, true]);
@@ -148,7 +148,7 @@ mod tests {
         let (result, seen) = scene.write(0, LENGTH);
         assert_eq!((result, scene.not_clean()), (Err(Errno::Io), (32, 0)), "{seen:?}");
         scene.heal();
-        assert!(scene.drain().iter().any(|line| line == "origin write 0+131072"), "nothing holds it back");
+        assert!(scene.drain().iter().any(|line| line == "origin write 0+131072"), "no request blocks it");
     }
 
     #[test]

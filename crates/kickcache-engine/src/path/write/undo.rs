@@ -64,11 +64,7 @@ mod tests {
         scene.fail_times(1, "origin write", DeviceError::Io);
         let seen = scene.end_held_and_hold("cache log 0");
         assert!(seen.contains(&"origin write 0+4096".into()), "{seen:?}");
-        assert_eq!(
-            (scene.take_reply(), scene.take_reply()),
-            (Some(Ok(())), None),
-            "a checkpoint comes first"
-        );
+        assert_eq!((scene.take_reply(), scene.take_reply()), (Some(Ok(())), None), "a checkpoint is first");
         let seen = [scene.begin(Operation::Read, 0, 4096), scene.drain()].concat();
         assert!(!seen.iter().any(|line| line.starts_with("cache read")), "{seen:?}");
         scene.end_held();

@@ -2,7 +2,7 @@
 //!
 //! If the cache device is slow, blocks that are adjacent in the log are read at once, and written to the origin in
 //! separate writes, enough to keep the origin busy. Meanwhile the cache device reads blocks that are adjacent on the
-//! origin and alone in the log. So both devices are busy, whichever is slower.
+//! origin and alone in the log. So both devices are busy, even if one is slower.
 //!
 //! Invariants:
 //! * I-3: a block that was written back is unflushed until the origin's flush.
@@ -22,7 +22,7 @@ use crate::state::State;
 use crate::time::{Duration, Instant};
 use crate::units::VolumeId;
 
-/// Writebacks from which on no more blocks are read from a slow cache device: these writes are short, and a client's
+/// With this many writebacks, no more blocks are read from a slow cache device: these writes are short, and a client's
 /// read of the origin waits for them. All together have no more blocks than those from a fast one.
 const SLOW_DEPTH_MAX: usize = 96;
 /// When to look again for something to write back that is not ripe yet, or that gives way to hits.
@@ -211,7 +211,7 @@ mod tests {
         seen.extend(scene.drain());
         let writes = seen.iter().skip_while(|line| !line.starts_with("origin read"));
         let writes: Vec<_> = writes.filter(|line| line.starts_with("origin write")).collect();
-        assert_eq!(writes, ["origin write 81920+4096"], "what was read has changed since: {seen:?}");
+        assert_eq!(writes, ["origin write 81920+4096"], "the read blocks have changed since: {seen:?}");
     }
 
     #[test]
@@ -330,7 +330,7 @@ mod tests {
             seen.extend(scene.pass(Duration::from_millis(1)));
         }
         let reads = seen.iter().filter(|line| line.starts_with("cache read")).count() - 800;
-        assert!((8..=20).contains(&reads), "{reads} reads for writeback beside 800 hits");
+        assert!((8..=20).contains(&reads), "{reads} reads for writeback during 800 hits");
     }
 
     #[test]

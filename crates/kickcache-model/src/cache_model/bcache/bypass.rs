@@ -1,4 +1,4 @@
-//! What bcache lets past the cache: long streams, and everything while the cache device is congested.
+//! The accesses that bypass bcache: long streams, and all accesses while the cache device is congested.
 //!
 //! Leaves out read-ahead and background flags, and the averages over a task's finished streams.
 
@@ -34,7 +34,7 @@ pub(super) struct Bypass {
 }
 
 impl Bypass {
-    /// Streams longer than `cutoff` bytes go past the cache; 0: none does.
+    /// Streams longer than `cutoff` bytes bypass the cache; 0: none does.
     pub(super) fn new(cutoff: u64, seed: u64) -> Bypass {
         Bypass {
             cutoff,
@@ -45,7 +45,7 @@ impl Bypass {
         }
     }
 
-    /// An operation of the cache device took so long.
+    /// The duration of an operation of the cache device.
     pub(super) fn on_latency(&mut self, now: Instant, latency: Duration, operation: ModelOperation) {
         let is_read = operation == ModelOperation::Read;
         let threshold = if is_read { READ_THRESHOLD } else { WRITE_THRESHOLD };
@@ -58,7 +58,7 @@ impl Bypass {
         }
     }
 
-    /// Bytes from which on a stream is too long while the cache device is congested.
+    /// The length in bytes from which a stream is too long while the cache device is congested.
     fn congestion_limit(&mut self, now: Instant) -> Option<u64> {
         let since = i64::try_from(now.since(self.congested_at).as_nanos() / 1_000_000).unwrap_or(i64::MAX);
         let left = self.congestion.saturating_add(since);
@@ -72,7 +72,7 @@ impl Bypass {
         Some(sectors * 512)
     }
 
-    /// Whether an access goes past the cache.
+    /// Whether an access bypasses the cache.
     pub(super) fn choose(&mut self, now: Instant, extent: ByteExtent) -> bool {
         let limit = self.congestion_limit(now);
         if limit.is_none() && self.cutoff == 0 {

@@ -1,4 +1,4 @@
-//! What changed in dm-cache over time: the ages of it, and the steps of the repair between them.
+//! Versions of dm-cache over time: its ages, and the steps of the repair between them.
 //!
 //! The names of functions are those of `dm-cache-policy-smq.c` and `dm-cache-target.c`.
 
@@ -13,19 +13,19 @@ pub enum Victims {
     LowerHalf,
 }
 
-/// What keeps the cache from being idle (`accountable_bio`).
+/// The accesses that keep the cache from being idle (`accountable_bio`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Watched {
-    /// What clients have under way at the origin, and whatever of theirs ends, at either device: the end of an access
-    /// of which nothing was counted set the clock back all the same (`__iot_io_end` until 072792dcdfc8).
+    /// Accesses of clients in flight at the origin, and the ends of their accesses at either device: the end of an
+    /// access that was not counted reset the clock too (`__iot_io_end` until 072792dcdfc8).
     OriginAndEnds,
-    /// What clients have under way at the origin.
+    /// Accesses of clients in flight at the origin.
     Origin,
-    /// What they have under way at either device.
+    /// Accesses of clients in flight at either device.
     Both,
 }
 
-/// When a dirty block is written back because no clean one may leave (`queue_demotion`).
+/// When a dirty block is written back because no clean block can be demoted (`queue_demotion`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CleansForRoom {
     /// While less than a quarter of the cache is clean.
@@ -39,25 +39,26 @@ pub enum CleansForRoom {
 pub struct Age {
     /// Every access feeds the hotspot queue, not only misses.
     pub every_access_counts: bool,
-    /// The promotion threshold comes from the table of hit ratios.
+    /// The promotion threshold is taken from the table of hit ratios.
     pub uses_table: bool,
     /// Seconds between two redistributions of the cached blocks.
     pub cache_period: u64,
-    /// What is promoted enters at the highest level, not at the lowest.
+    /// Promoted blocks enter at the highest level, not at the lowest.
     pub enters_at_top: bool,
-    /// Who may be demoted.
+    /// The blocks that may be demoted.
     pub victims: Victims,
-    /// What keeps the cache from being idle.
+    /// The accesses that keep the cache from being idle.
     pub watched: Watched,
     /// While idle, a quarter of the cache is freed (`free_target_met` in `smq_get_background_work`).
     pub frees_when_idle: bool,
     /// A quarter of the cache is kept clean also while it is busy (`clean_target_met`).
     pub cleans_when_busy: bool,
-    /// When a dirty block is written back because no clean one may leave.
+    /// When a dirty block is written back because no clean block can be demoted.
     pub cleans_for_room: CleansForRoom,
-    /// While idle, blocks are written back however short ago they were used (`queue_writeback` since 4.15).
+    /// While idle, blocks are written back independent of their last use (`queue_writeback` since 4.15).
     pub cleans_all_when_idle: bool,
-    /// No background work while busy and as much is under way as the threshold allows (`spare_migration_bandwidth`).
+    /// No background work while the cache is busy and as many migrations are in flight as the threshold allows
+    /// (`spare_migration_bandwidth`).
     pub is_throttled: bool,
     /// The access that causes a promotion waits for it.
     pub waits_for_copy: bool,
@@ -96,8 +97,8 @@ impl Age {
         waits_for_copy: false,
     };
 
-    /// Up to 78c45607b909: only the origin keeps it from being idle (072792dcdfc8), victims are of the lower half alone,
-    /// and a dirty block is written back if there is none.
+    /// Up to 78c45607b909: only accesses at the origin keep it from being idle (072792dcdfc8), victims are of the lower
+    /// half only, and a dirty block is written back if there is none.
     pub const PART_OF_REPAIR: Age = Age {
         watched: Watched::Origin,
         victims: Victims::LowerHalf,
@@ -105,13 +106,13 @@ impl Age {
         ..Age::LINUX_4_12_RC1
     };
 
-    /// Up to 6cf4cc8f8b3b: what is promoted enters at the top (4d44ec5ab751), and nothing is freed ahead of need.
+    /// Up to 6cf4cc8f8b3b: promoted blocks enter at the top (4d44ec5ab751), and no block is freed ahead of need.
     pub const MOST_OF_REPAIR: Age =
         Age { enters_at_top: true, frees_when_idle: false, ..Age::PART_OF_REPAIR };
 
     /// Linux 4.12 and later: all accesses keep it from being idle (701e03e4e180), copies are not limited
-    /// (49b7f768900f), and only while idle, or for room, is anything written back (2e63309507c8). While idle it cleans as
-    /// since 4.15 (deb71918ae29).
+    /// (49b7f768900f), and blocks are written back only while idle, or for space (2e63309507c8). While idle it cleans
+    /// as since 4.15 (deb71918ae29).
     pub const REPAIRED: Age = Age {
         watched: Watched::Both,
         cleans_when_busy: false,

@@ -1,5 +1,5 @@
-//! Work in the background: what is queued or under way, and what is to be done next (`dm-cache-background-tracker.c`,
-//! and what `dm-cache-policy-smq.c` asks of it).
+//! Background work: the queued work and the work in progress, and the choice of the next work
+//! (`dm-cache-background-tracker.c`, and its callers in `dm-cache-policy-smq.c`).
 
 use std::collections::BTreeMap;
 
@@ -7,16 +7,16 @@ use crate::cache_model::dm_cache::age::{Age, CleansForRoom};
 use crate::cache_model::dm_cache::smq::{Smq, Writebacks};
 use crate::cache_model::dm_cache::work::{Part, Work};
 
-/// Work that may be queued or under way.
+/// The most work that may be queued or in progress.
 const WORK_MAX: usize = 4096;
-/// The part of the cache, in percent, that is to be free before it is needed, or clean (`FREE_TARGET`,
+/// The part of the cache, in percent, that should be free before it is needed, or clean (`FREE_TARGET`,
 /// `CLEAN_TARGET`).
 const TARGET: u32 = 25;
 
-/// How much else is to be done.
+/// The load of the cache.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Pressure {
-    /// Nothing, and few copies are under way.
+    /// No accesses, and few copies in progress.
     Idle,
     Busy,
 }
@@ -26,7 +26,7 @@ pub(super) enum Pressure {
 pub(super) struct Background {
     age: Age,
     queued: Vec<Work>,
-    /// Blocks with work, queued or under way, and the parts of accesses that wait for its end.
+    /// Blocks with work, queued or in progress, and the parts of accesses that wait for its end.
     busy: BTreeMap<u64, Vec<Part>>,
     demotions: u32,
     writebacks: u32,
@@ -41,12 +41,12 @@ impl Background {
         self.queued.len()
     }
 
-    /// Whether a block can be given work.
+    /// Whether work on a block can be queued.
     pub(super) fn takes(&self, block: u64) -> bool {
         !self.busy.contains_key(&block) && self.busy.len() < WORK_MAX
     }
 
-    /// Lets a part of an access wait for the end of its block's work, if there is any.
+    /// Makes a part of an access wait for the end of its block's work, if there is any.
     pub(super) fn wait(&mut self, block: u64, part: Part) -> bool {
         let waiting = self.busy.get_mut(&block);
         let is_busy = waiting.is_some();
@@ -54,7 +54,7 @@ impl Background {
         is_busy
     }
 
-    /// Work on a block begins that nobody queued.
+    /// Work on a block begins that was not queued.
     pub(super) fn begin(&mut self, block: u64) {
         self.busy.insert(block, Vec::new());
     }
@@ -78,7 +78,7 @@ impl Background {
         }
     }
 
-    /// A block is busy no longer; gives what waited for it.
+    /// A block is not busy any more; returns the waiting parts.
     pub(super) fn unlock(&mut self, block: u64) -> Vec<Part> {
         self.busy.remove(&block).expect("the block was busy")
     }
@@ -93,7 +93,7 @@ impl Background {
         policy.blocks() - policy.dirty_count() + self.writebacks >= policy.blocks() * TARGET / 100
     }
 
-    /// Queues a demotion, or if there is no victim what makes one.
+    /// Queues a demotion, or if there is no victim, work that makes one.
     pub(super) fn queue_demotion(&mut self, policy: &mut Smq, block_of: &[u64]) {
         if let Some(index) = policy.take_victim() {
             return self.queue(Work::Demote { block: block_of[index as usize], index });
@@ -116,8 +116,7 @@ impl Background {
         }
     }
 
-    /// The next thing to do: what is queued, the newest first, else what is done ahead of need
-    /// (`smq_get_background_work`).
+    /// The next work: queued work, the newest first, else work ahead of need (`smq_get_background_work`).
     pub(super) fn next(&mut self, policy: &mut Smq, block_of: &[u64], pressure: Pressure) -> Option<Work> {
         if self.queued.is_empty() {
             let is_clean = match pressure {

@@ -1,10 +1,10 @@
-//! When a cache is idle: nothing that is watched was under way for a second (`struct io_tracker`).
+//! Determines when a cache is idle: no watched access was in flight for a second (`struct io_tracker`).
 
 use kickcache_engine::time::{Duration, Instant};
 
 const SECOND: Duration = Duration::from_millis(1000);
 
-/// Counts what is under way.
+/// Counts watched accesses in flight.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Idle {
     under_way: u32,
@@ -25,7 +25,7 @@ impl Idle {
         self.since = now;
     }
 
-    /// Something ended that does not count while it is under way.
+    /// An access ended that does not count while it is in flight.
     pub(super) fn disturb(&mut self, now: Instant) {
         self.since = now;
     }

@@ -1,6 +1,6 @@
 //! A queue of 64 levels, each from its oldest to its newest entry, as smq keeps its blocks.
 //!
-//! Leaves out the sentinels: an entry remembers in which period it was put at a tail, which says the same.
+//! Leaves out the sentinels: an entry records the period in which it was put at a tail, which has the same effect.
 
 /// Levels of a queue.
 pub(super) const LEVELS: u8 = 64;
@@ -18,7 +18,8 @@ pub(super) struct Entry {
     pub(super) is_queued: bool,
     /// Whether its block is dirty.
     pub(super) is_dirty: bool,
-    /// When it was put at a tail, in periods of whoever counts: a sentinel stands behind what is older than one.
+    /// When it was put at a tail, in periods of the queue's owner: a sentinel would separate the entries that are older
+    /// than a period.
     pub(super) period: u32,
 }
 
@@ -168,8 +169,8 @@ impl Levels {
         share_out(&mut self.targets[(all - top.levels) as usize..], in_top);
     }
 
-    /// Brings every level to its share of the entries, in this period; what is too much moves up to the given end of
-    /// the next level.
+    /// Gives every level its share of the entries, in this period; surplus entries move up to the given end of the next
+    /// level.
     pub(super) fn redistribute(&mut self, entries: &mut [Entry], surplus_to: End, period: u32) {
         self.set_targets();
         for level in 0..LEVELS - 1 {

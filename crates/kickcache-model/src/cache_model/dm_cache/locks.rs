@@ -1,6 +1,6 @@
-//! Accesses under way, by block: a migration starts when those of its block have ended (`quiesce`).
+//! Accesses in flight, by block: a migration starts when those of its block have ended (`quiesce`).
 
-/// Blocks with accesses under way, and how many. They are few: as many as the clients' depth.
+/// Blocks with accesses in flight, and how many. They are few: at most the clients' depth.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Locks {
     shared: Vec<(u64, u32)>,
@@ -14,7 +14,7 @@ impl Locks {
         }
     }
 
-    /// One access less; whether it was the last one of the block.
+    /// An access has ended; returns whether it was the last one of the block.
     pub(super) fn release(&mut self, block: u64) -> bool {
         let Some(index) = self.shared.iter().position(|(held, _)| *held == block) else { return false };
         self.shared[index].1 -= 1;

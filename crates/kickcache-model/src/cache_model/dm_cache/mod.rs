@@ -1,9 +1,9 @@
-//! dm-cache, what lvmcache uses, with the policy smq.
+//! dm-cache, which lvmcache uses, with the policy smq.
 //!
-//! Leaves out: discards, the limit of kcopyd's memory, and metadata reads. Copies of blocks are requests of both devices
-//! like the clients' own. A commit holds the metadata's lock: no block enters the cache meanwhile (`dm_cache_commit`,
-//! `dm_cache_insert_mapping`).
-//! Functions that comments name are those of `dm-cache-target.c` and `dm-cache-policy-smq.c`.
+//! Leaves out: discards, the limit of kcopyd's memory, and metadata reads. Copies of blocks are requests of both
+//! devices like the clients' own. A commit holds the metadata's lock: no block enters the cache meanwhile
+//! (`dm_cache_commit`, `dm_cache_insert_mapping`). Functions that comments name are those of `dm-cache-target.c` and
+//! `dm-cache-policy-smq.c`.
 
 pub mod age;
 mod background;
@@ -36,7 +36,7 @@ use crate::workload::Kind;
 
 const NONE: u32 = u32::MAX;
 const SECOND: Duration = Duration::from_millis(1000);
-/// Bytes of the migrations that may be under way where that is limited.
+/// The most bytes of migrations in flight where these are limited.
 const MIGRATION_THRESHOLD: u64 = 1 << 20;
 /// When a write is acknowledged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -47,7 +47,7 @@ pub enum WriteMode {
     Through,
 }
 
-/// What a cache is made of.
+/// The parameters of a cache.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DmCacheShape {
     /// Version of the policy.
@@ -74,13 +74,13 @@ pub struct DmCache {
     parts: Parts,
     in_flight: Slots<Purpose>,
     background: Background,
-    /// Accesses under way, and the work that waits for them to end, by block.
+    /// Accesses in flight, and the work that waits for their end, by block.
     locks: Locks,
     quiescing: BTreeMap<u64, Work>,
-    /// Work under way.
+    /// Work in progress.
     migrations: u32,
     metadata: Metadata,
-    /// Blocks that are whole in the cache and wait for the end of a commit.
+    /// Blocks that are complete on the cache device and wait for the end of a commit.
     entering: Vec<Purpose>,
     idle: Idle,
     /// The operation that carries the policy's clock (`check_if_tick_bio_needed`).
@@ -140,7 +140,7 @@ impl DmCache {
         devices.send(now, to, token);
     }
 
-    /// Notes for the idle clock that an operation ended.
+    /// Records for the idle clock that an operation ended.
     fn watch_end(&mut self, now: Instant, purpose: Purpose, place: Place) {
         if self.is_watched(purpose, place) {
             self.idle.end(now);
@@ -155,7 +155,7 @@ impl DmCache {
         is_data && (self.shape.age.watched == Watched::Both || place == Place::Origin)
     }
 
-    /// Where a part of a block lies on the cache device.
+    /// The place of a part of a block on the cache device.
     fn on_cache(&self, index: u32, extent: ByteExtent) -> ByteExtent {
         let into = extent.start % self.shape.block_bytes;
         ByteExtent { start: u64::from(index) * self.shape.block_bytes + into, length: extent.length }
@@ -165,12 +165,12 @@ impl DmCache {
         ByteExtent { start: block * self.shape.block_bytes, length: self.shape.block_bytes }
     }
 
-    /// Serves the part of an access that lies in one block.
+    /// Serves the part of an access within one block.
     fn serve(&mut self, now: Instant, part: Part, devices: &mut Devices) {
         let block = part.extent.start / self.shape.block_bytes;
         let index = self.index_of[slot(block)];
         let is_read = part.want == Want::Read;
-        // A block on the move takes no writes, and before 4.12 no reads either.
+        // A block that is being moved accepts no writes, and before 4.12 no reads either.
         let may_pass = is_read && !self.shape.age.waits_for_copy;
         if !may_pass && self.background.wait(block, part) {
             return;
@@ -224,18 +224,18 @@ impl DmCache {
             let access = Purpose::Access { id: part.id, block };
             self.submit(now, (Place::Origin, operation, part.extent), access, devices);
         }
-        // A miss that could bring the whole block queues work without waking who does it (`map_bio`).
+        // A miss that could store the whole block queues work without waking the worker (`map_bio`).
         if is_worth_it && !comes_whole {
             self.work(now, devices);
         }
     }
 
-    /// Queues the promotion of a block, or what must come before it; whether the block will be promoted.
+    /// Queues the promotion of a block, or the work that must precede it; returns whether the block will be promoted.
     fn queue_promotion(&mut self, block: u64) -> bool {
         if !self.background.takes(block) {
             return false;
         }
-        // Before 4.12 what is over the limit is not queued but refused.
+        // Before 4.12, a promotion over the limit is not queued but refused.
         if self.shape.age.waits_for_copy && !self.may_start() {
             return false;
         }
@@ -252,7 +252,7 @@ impl DmCache {
         false
     }
 
-    /// Before 4.12: a victim leaves at once, and its place is taken.
+    /// Before 4.12: a victim is removed at once, and its place is used.
     fn replace(&mut self, block: u64) -> bool {
         let Some(index) = self.policy.take_victim() else { return false };
         self.index_of[slot(self.block_of[index as usize])] = NONE;
@@ -288,7 +288,7 @@ impl DmCache {
         self.commit(now, devices);
     }
 
-    /// Starts work on a block that no access is under way to.
+    /// Starts work on a block without accesses in flight.
     fn start(&mut self, now: Instant, work: Work, devices: &mut Devices) {
         let from = match work {
             Work::Demote { .. } => return self.metadata.wait(work),
@@ -307,7 +307,7 @@ impl DmCache {
         }
     }
 
-    /// Begins a commit unless another one is running; without changes there is nothing to commit (`commit_op`).
+    /// Begins a commit unless another one is running; without changes no commit is needed (`commit_op`).
     fn begin_commit(&mut self, now: Instant, devices: &mut Devices) {
         if self.metadata.is_running() {
             return;
@@ -356,7 +356,7 @@ impl DmCache {
         self.unlock(now, work.block(), devices);
     }
 
-    /// A block that is whole in the cache becomes part of it, once no commit is under way.
+    /// Adds a block that is complete on the cache device to the cache, once no commit is running.
     fn enter(&mut self, now: Instant, purpose: Purpose, devices: &mut Devices) {
         if self.metadata.is_running() {
             return self.entering.push(purpose);
@@ -395,7 +395,7 @@ impl DmCache {
         self.work(now, devices);
     }
 
-    /// What waited for a block goes on.
+    /// Continues the parts of accesses that waited for a block.
     fn unlock(&mut self, now: Instant, block: u64, devices: &mut Devices) {
         let waiting = self.background.unlock(block);
         waiting.into_iter().for_each(|part| self.serve(now, part, devices));

@@ -1,6 +1,6 @@
-//! smq, the policy of dm-cache: which misses are promoted, and who has to leave for them.
+//! smq, the policy of dm-cache: which misses are promoted, and which blocks are demoted for these.
 //!
-//! Leaves out: hints of an earlier life, and writeback beside other work of Linux 4.11.
+//! Leaves out: hints of an earlier life, and writeback alongside other work of Linux 4.11.
 
 use kickcache_engine::time::Instant;
 
@@ -12,14 +12,14 @@ const NONE: u32 = u32::MAX;
 const SECOND: u64 = 1_000_000_000;
 /// Blocks of the cache that a block of the hotspot queue covers, at most.
 const HOTSPOT_SHARE: u64 = 16;
-/// Seconds of a period of demotion: who was used in the last one or two may stay.
+/// Seconds of a period of demotion: blocks that were used in the last one or two may stay.
 const DEMOTE_PERIOD: u64 = 60;
 /// Seconds of a period of writeback, likewise.
 const WRITEBACK_PERIOD: u64 = 10;
-/// What 4.11 raises the threshold by, by sixteenths of the hit ratio.
+/// The increments of the threshold in 4.11, by sixteenths of the hit ratio.
 const TABLE: [u8; 17] = [1, 1, 1, 2, 4, 6, 7, 8, 7, 6, 4, 4, 3, 3, 2, 2, 1];
 
-/// Periods that are counted. What was put at a tail in the last or this one stands behind a sentinel.
+/// Numbered periods. Entries that were put at a tail in this or the last one are after a sentinel.
 #[derive(Clone, Copy, Debug)]
 struct Period {
     seconds: u64,
@@ -39,7 +39,7 @@ impl Period {
         }
     }
 
-    /// The first period whose entries stand behind a sentinel.
+    /// The first period whose entries are after a sentinel.
     fn guarded_from(&self) -> u32 {
         self.number - 1
     }
@@ -50,7 +50,7 @@ impl Period {
 pub(super) enum Writebacks {
     /// All.
     Any,
-    /// Those that nobody used for 10 to 20 seconds.
+    /// Blocks that were not used for 10 to 20 seconds.
     Rested,
 }
 
@@ -72,7 +72,7 @@ impl Statistics {
     }
 }
 
-/// How well the hotspot queue knows what is hot.
+/// The reliability of the hotspot queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Confidence {
     Poor,
@@ -80,7 +80,7 @@ enum Confidence {
     Well,
 }
 
-/// What kind of access.
+/// The kind of access.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Want {
     Read,
@@ -105,7 +105,7 @@ pub(super) struct Smq {
     demotes: Period,
     writes_back: Period,
     hotspots: Hotspots,
-    /// Level from which on a read's miss is promoted.
+    /// The level from which a read's miss is promoted.
     threshold: u8,
 }
 
@@ -114,7 +114,7 @@ pub(super) struct Smq {
 struct Hotspots {
     entries: Vec<Entry>,
     levels: Levels,
-    /// Blocks of the cache that one covers.
+    /// Blocks of the cache in one hotspot block.
     blocks: u64,
     /// By hotspot block: its entry.
     of_block: Vec<u32>,
@@ -152,7 +152,7 @@ impl Hotspots {
         }
     }
 
-    /// Counts an access; gives the level that its block has now.
+    /// Counts an access; returns the present level of its block.
     fn touch(&mut self, block: u64) -> u8 {
         let hotspot = usize::try_from(block / self.blocks).expect("blocks are on the origin");
         let found = self.of_block[hotspot];
@@ -286,7 +286,7 @@ impl Smq {
         }
         let entry = self.entries[index as usize];
         self.cache_statistics.count(entry.level);
-        // What has work to be done is in no queue (`requeue`).
+        // Entries with work are in no queue (`requeue`).
         if !entry.is_queued || self.hit_in[index as usize] == self.cache_period {
             return;
         }
@@ -349,7 +349,7 @@ impl Smq {
         queue.remove(&mut self.entries, index);
     }
 
-    /// Notes that a block is dirty, or clean.
+    /// Marks a block as dirty, or clean.
     pub(super) fn set_state(&mut self, index: u32, state: BlockState) {
         let is_dirty = state == BlockState::Dirty;
         if self.is_dirty(index) == is_dirty {
@@ -365,7 +365,7 @@ impl Smq {
         }
     }
 
-    /// Takes the clean block that has to leave out of its queue.
+    /// Removes the clean block that is demoted next from its queue.
     pub(super) fn take_victim(&mut self) -> Option<u32> {
         let index = match self.age.victims {
             Victims::Any => self.clean.lowest(LEVELS),
@@ -376,7 +376,7 @@ impl Smq {
         Some(index)
     }
 
-    /// Takes the dirty block that is written back next out of its queue (`queue_writeback`).
+    /// Removes the dirty block that is written back next from its queue (`queue_writeback`).
     pub(super) fn take_writeback(&mut self, which: Writebacks) -> Option<u32> {
         let index = match which {
             Writebacks::Any => self.dirty.lowest(LEVELS),

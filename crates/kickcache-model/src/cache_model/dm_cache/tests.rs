@@ -1,4 +1,4 @@
-//! What the commits of the repair changed, each in a small cache.
+//! The effects of the commits of the repair, each in a small cache.
 
 use super::*;
 use crate::device_model::device_file::built_in;
@@ -10,7 +10,7 @@ const BLOCK: u64 = 64 << 10;
 const CACHE: u64 = 16 << 20;
 const STALE_AT: u64 = 128 << 20;
 
-/// A cache of 256 blocks, its devices, and what the clock says.
+/// A cache of 256 blocks, its devices, and the time of the clock.
 struct Bench {
     cache: DmCache,
     devices: Devices,
@@ -47,7 +47,7 @@ impl Bench {
         self.run(&mut Sweep::new(shape), 100);
     }
 
-    /// Reads of two files, from the start of the origin on, one behind the other.
+    /// Reads of two files, from the start of the origin on, one after the other.
     fn read(&mut self, bytes: u64, seconds: u64) {
         self.run(&mut ZipfReads::new(2, 0, bytes / 2, 3, u64::MAX), seconds);
     }
@@ -123,7 +123,7 @@ fn at_first_a_quarter_is_kept_clean_under_load() {
     let left = |age| {
         let mut bench = Bench::new(age);
         bench.cache.fill_with_stale_data(0, BlockState::Dirty);
-        // Until what is dirty was not written for 10 to 20 seconds.
+        // Until the dirty blocks were not written for 10 to 20 seconds.
         (1..4).for_each(|step| bench.cache.policy.tick(Instant::from_nanos(step * 11_000_000_000)));
         bench.read(CACHE / 4, 2);
         bench.dirty_blocks()
@@ -133,7 +133,7 @@ fn at_first_a_quarter_is_kept_clean_under_load() {
 
 #[test]
 fn early_repair_steps_write_back_a_dirty_lower_half() {
-    // Half of the cache is clean, all of it above.
+    // Half of the cache is clean, and all clean blocks are above the dirty ones.
     let done = |age| {
         let mut bench = Bench::stale(age, BlockState::Clean);
         let cache = &mut bench.cache;
@@ -143,7 +143,7 @@ fn early_repair_steps_write_back_a_dirty_lower_half() {
             cache.policy.requeue(index);
             cache.policy.set_state(index, BlockState::Dirty);
         }
-        // Until what is dirty was not written for 10 to 20 seconds.
+        // Until the dirty blocks were not written for 10 to 20 seconds.
         (1..4).for_each(|step| cache.policy.tick(Instant::from_nanos(step * 11_000_000_000)));
         cache.background.queue_demotion(&mut cache.policy, &cache.block_of);
         cache.background.next(&mut cache.policy, &cache.block_of, Pressure::Busy)
@@ -180,7 +180,7 @@ fn a_promotion_waits_for_the_read_that_caused_it() {
     let mut bench = Bench::new(Age::REPAIRED);
     let demand =
         Demand { id: 0, job: 0, kind: Kind::Read, extent: ByteExtent { start: 0, length: BLOCK_SIZE } };
-    // Free blocks: with the third tick the threshold is that of a queue that knows nothing.
+    // Free blocks: with the third tick the threshold is that of a queue without data.
     let policy = &mut bench.cache.policy;
     (0..3).for_each(|_| policy.tick(Instant::ZERO));
     while !policy.on_miss(0, Want::Read) {

@@ -1,11 +1,11 @@
-//! What dm-cache does with single blocks: parts of accesses, and work in the background.
+//! Operations of dm-cache on single blocks: parts of accesses, and background work.
 
 use kickcache_engine::units::ByteExtent;
 
 use crate::cache_model::dm_cache::smq::Want;
 use crate::workload::Kind;
 
-/// What happens to one block in the background.
+/// Background work on one block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Work {
     Promote { block: u64, index: u32 },
@@ -43,14 +43,14 @@ impl Step {
     }
 }
 
-/// What an operation of a device is for.
+/// The purpose of a device operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Purpose {
     /// A part of an access, to this block of the origin.
     Access { id: u32, block: u64 },
     /// A part of a flush.
     Flush(u32),
-    /// A write that brings a whole block in.
+    /// A write that stores a whole block.
     Overwrite { id: u32, block: u64, index: u32 },
     /// The first half of a copy.
     CopyRead(Work),
@@ -61,13 +61,13 @@ pub(super) enum Purpose {
 }
 
 impl Purpose {
-    /// Whether a client asked for it.
+    /// Whether a client requested it.
     pub(super) fn is_of_a_client(self) -> bool {
         matches!(self, Purpose::Access { .. } | Purpose::Flush(_) | Purpose::Overwrite { .. })
     }
 }
 
-/// A part of an access that lies in one block.
+/// A part of an access within one block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Part {
     pub(super) id: u32,
