@@ -150,7 +150,7 @@ impl CacheDevice {
         self.failed_batches
     }
 
-    /// Whether so many batches have failed that the device must not receive new data.
+    /// Whether the number of failed batches forbids new data on the device.
     pub(crate) fn fails_too_often(&self) -> bool {
         self.failed_batches >= CACHE_WRITE_ERRORS_MAX
     }

@@ -3,8 +3,7 @@
 //! A block has its location from the moment it joins a batch; until the batch has landed, its data is in memory.
 //!
 //! Invariants:
-//! * L-1: a batch gets its sequence number when it is submitted; the entry of a block that died before is void in its
-//!   header.
+//! * L-1: a batch gets its sequence number when it is submitted; entries of blocks that died before are void.
 //! * L-2: batches of one segment are adjacent, in the order in which they were begun.
 
 mod batch;

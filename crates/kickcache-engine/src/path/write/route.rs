@@ -14,8 +14,8 @@ use crate::policy::wear::Rank;
 use crate::state::State;
 use crate::units::{BLOCK_SIZE, BlockKey, ByteExtent, SECTOR_SIZE, VolumeId};
 
-/// If this part (one in so many) of a volume's blocks in the log waits only for the origin's flush, the flush is urgent
-/// at the dirty limit.
+/// The flush is urgent at the dirty limit if at least one in this number of a volume's dirty and unflushed blocks waits
+/// only for the origin's flush.
 const UNFLUSHED_PART: u64 = 4;
 
 impl State {
