@@ -27,6 +27,7 @@ Examples:
   faultdisk serve --socket fd.sock --control fd.control --log fd.log cache=cache.img origin=origin.img
   nbdfuse cache.file 'nbd+unix:///cache?socket=fd.sock'
   faultdisk tell fd.control position             the number of records in the log
+  faultdisk tell fd.control met                  the number of operations that met a fault
   faultdisk tell fd.control fault origin write eio
   faultdisk tell fd.control fault cache read eio 1048576+4096
   faultdisk tell fd.control fault cache flush lie times 1
@@ -65,7 +66,7 @@ enum Faultdisk {
     Tell {
         /// Its control socket
         control: PathBuf,
-        /// position, clear, or fault ...
+        /// position, met, clear, or fault ...
         #[arg(required = true)]
         words: Vec<String>,
     },

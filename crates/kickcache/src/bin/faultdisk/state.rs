@@ -45,6 +45,8 @@ pub(crate) struct State {
     position: u64,
     /// How often the faults were cleared: operations that hung before then continue.
     pub(crate) clearings: u64,
+    /// Operations that a fault has met.
+    met: u64,
 }
 
 impl State {
@@ -61,6 +63,7 @@ impl State {
             log: BufWriter::new(log),
             position: 0,
             clearings: 0,
+            met: 0,
         })
     }
 
@@ -72,6 +75,7 @@ impl State {
                 self.log.flush()?;
                 return Ok(self.position.to_string());
             }
+            ["met"] => return Ok(self.met.to_string()),
             ["clear"] => {
                 self.faults.clear();
                 self.clearings += 1;
@@ -82,7 +86,7 @@ impl State {
                 anyhow::ensure!(known, "there is no disk {}", fault.disk);
                 self.faults.push(fault);
             }
-            _ => anyhow::bail!("`{line}` is not position, clear or fault"),
+            _ => anyhow::bail!("`{line}` is not position, met, clear or fault"),
         }
         Ok("done".into())
     }
@@ -90,7 +94,9 @@ impl State {
     /// The effect of the faults on an operation.
     pub(crate) fn effect(&mut self, disk: usize, operation: Operation, extent: ByteExtent) -> Option<Effect> {
         let name = &self.disks[disk].name;
-        self.faults.iter_mut().find_map(|fault| fault.meet(name, operation, extent))
+        let effect = self.faults.iter_mut().find_map(|fault| fault.meet(name, operation, extent));
+        self.met += u64::from(effect.is_some());
+        effect
     }
 
     pub(crate) fn read(&mut self, disk: usize, offset: u64, into: &mut [u8]) -> anyhow::Result<()> {
