@@ -37,11 +37,11 @@ pub enum Verdict {
     Good,
     /// Clean blocks or a copy of the superblock are damaged; no data is lost, and a repair mends it.
     Repairable,
-    /// A journal block or a batch header that recovery needs is damaged: its content is unknown, so that
-    /// blocks may be older than the last writes.
-    Suspect,
     /// Dirty blocks are damaged: their data is lost, because the origin does not have it.
     Lost,
+    /// A journal block or a batch header that recovery needs is damaged: its content is unknown, so that
+    /// blocks may be older than the last writes, also others than those whose data is lost.
+    Suspect,
 }
 
 /// The findings on a cache device.
@@ -138,9 +138,10 @@ impl Findings {
         let is_suspect = self.rotted.is_some() || !self.journal.damaged_needed.is_empty();
         let is_mendable =
             !self.damaged_clean.is_empty() || self.superblocks.iter().any(|copy| copy != "good");
+        // A damaged log may have lost more blocks than those that are listed.
         self.verdict = match (is_lost, is_suspect, is_mendable) {
-            (true, _, _) => Verdict::Lost,
-            (false, true, _) => Verdict::Suspect,
+            (_, true, _) => Verdict::Suspect,
+            (true, false, _) => Verdict::Lost,
             (false, false, true) => Verdict::Repairable,
             (false, false, false) => Verdict::Good,
         };

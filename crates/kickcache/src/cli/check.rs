@@ -108,10 +108,15 @@ impl CheckArgs {
         let shown = self.show(&findings, repaired, &unused, out);
         // A reader that looks away, as `head` does, is no reason to call damage good.
         let repair = ShellCommand::new("check").path(&self.cache).word("--repair").word("--accept-older");
-        end(&findings, &unused, &format!("`{}`", repair.state(&state)))?;
-        if repaired.is_some() && log == Log::Damaged {
-            return Err(Failure { exit: Exit::Suspect, error: anyhow!(WENT_ON) });
+        let ended = end(&findings, &unused, &format!("`{}`", repair.state(&state)));
+        if repaired.is_some()
+            && log == Log::Damaged
+            && !ended.as_ref().is_err_and(|end| end.exit == Exit::OutOfService)
+        {
+            let lost = lost(&findings).map_or_else(String::new, |lost| format!("; {lost}"));
+            return Err(Failure { exit: Exit::Suspect, error: anyhow!("{WENT_ON}{lost}") });
         }
+        ended?;
         Ok(shown?)
     }
 
@@ -160,17 +165,21 @@ fn end(findings: &Findings, unused: &Unused, next: &str) -> Result<(), Failure> 
             Exit::Suspect,
             format!(
                 "the log is damaged: blocks may be older than the last writes, and the device is \
-                 unchanged; {next} drops the clean blocks and keeps the dirty ones, which a drain then \
-                 writes to the origin; `detach --lose-dirty` drops the dirty ones as well"
+                 unchanged{}; {next} drops the clean blocks and keeps the dirty ones, which a drain then \
+                 writes to the origin; `detach --lose-dirty` drops the dirty ones as well",
+                lost(findings).map_or_else(String::new, |lost| format!("; {lost}"))
             ),
         ),
-        Verdict::Lost => {
-            let blocks: u64 = findings.volumes.iter().map(|volume| blocks_in(&volume.lost)).sum();
-            let (dirty, are) = (counted(blocks, "dirty block"), are(blocks));
-            (Exit::Lost, format!("{dirty} {are} damaged, and the data lost"))
-        }
+        Verdict::Lost => (Exit::Lost, lost(findings).unwrap_or_default()),
     };
     Err(Failure { exit, error: anyhow!(sentence) })
+}
+
+/// The damaged dirty blocks, if any.
+fn lost(findings: &Findings) -> Option<String> {
+    let blocks: u64 = findings.volumes.iter().map(|volume| blocks_in(&volume.lost)).sum();
+    let (dirty, are) = (counted(blocks, "dirty block"), are(blocks));
+    (blocks > 0).then(|| format!("{dirty} {are} damaged, and the data lost"))
 }
 
 fn print(out: &mut dyn Printer, path: &str, findings: &Findings, repaired: Option<u64>) -> io::Result<()> {

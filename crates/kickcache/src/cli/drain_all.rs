@@ -11,8 +11,8 @@ use crate::cli::awaited::Awaited;
 use crate::cli::drain::{Obstacles, is_draining, left};
 use crate::cli::exit::Failure;
 
-/// Writes dirty blocks of all volumes back. Until the stop, writes in write-back go through to the origins, or new blocks would
-/// become dirty.
+/// Writes dirty blocks of all volumes back. Until the stop, writes go around the cache: in write-back new blocks would become
+/// dirty, and in write-through a write in flight counts as dirty, so that a client that always writes would never let it end.
 ///
 /// # Errors
 /// A block cannot be written back, the daemon has ended, or a signal interrupts the wait: the modes are then
@@ -20,16 +20,16 @@ use crate::cli::exit::Failure;
 pub(super) fn drain_all(client: &Client) -> Result<(), Failure> {
     let awaited = Awaited::new()?;
     let report = awaited.status(client, Failure::from)?;
-    let write_back: Vec<&str> = volumes(&report)
-        .filter(|volume| volume.mode == ModeWord::WriteBack)
-        .map(|volume| volume.name.as_str())
+    let caching: Vec<(&str, ModeWord)> = volumes(&report)
+        .filter(|volume| matches!(volume.mode, ModeWord::WriteBack | ModeWord::WriteThrough))
+        .map(|volume| (volume.name.as_str(), volume.mode))
         .collect();
     let client = &client.waiting();
-    let drained = write_through(client, &write_back).and_then(|()| wait(client, &awaited));
+    let drained = write_around(client, &caching).and_then(|()| wait(client, &awaited));
     if drained.is_err() {
-        for volume in write_back {
+        for (volume, mode) in caching {
             // The failure that is reported has precedence.
-            let _ = client.set_mode(volume, ModeWord::WriteBack);
+            let _ = client.set_mode(volume, mode);
         }
     }
     drained
@@ -39,8 +39,8 @@ fn volumes(report: &Report) -> impl Iterator<Item = &VolumeReport> {
     report.caches.iter().flat_map(|cache| &cache.volumes)
 }
 
-fn write_through(client: &Client, names: &[&str]) -> Result<(), Failure> {
-    Ok(names.iter().try_for_each(|volume| client.set_mode(volume, ModeWord::WriteThrough))?)
+fn write_around(client: &Client, volumes: &[(&str, ModeWord)]) -> Result<(), Failure> {
+    Ok(volumes.iter().try_for_each(|(volume, _)| client.set_mode(volume, ModeWord::WriteAround))?)
 }
 
 fn wait(client: &Client, awaited: &Awaited) -> Result<(), Failure> {

@@ -65,7 +65,7 @@ impl Removal {
     }
 
     /// Writes back the dirty blocks, unless they are abandoned, while the volume is served: meanwhile new
-    /// writes are in write-through.
+    /// writes go around the cache, as a write in flight in write-through counts as dirty.
     ///
     /// # Errors
     /// It gets nowhere, or the server stops.
@@ -73,8 +73,8 @@ impl Removal {
         if self.dirty == DirtyFate::Abandoned {
             return Ok(());
         }
-        if self.mode == Some(Mode::WriteBack) {
-            self.served.handle.set_mode(&self.volume, Mode::WriteThrough).map_err(|error| refuse(&error))?;
+        if let Some(Mode::WriteBack | Mode::WriteThrough) = self.mode {
+            self.served.handle.set_mode(&self.volume, Mode::WriteAround).map_err(|error| refuse(&error))?;
         }
         self.drain_until_clean()
     }
@@ -86,7 +86,7 @@ impl Removal {
             tracing::warn!(
                 event = "mode_not_restored",
                 volume,
-                "the mode of {volume} stays write-through: {error}"
+                "the mode of {volume} stays write-around: {error}"
             );
         }
     }

@@ -16,7 +16,7 @@ use crate::fuse::Fuse;
 use crate::scratch::Scratch;
 use crate::tools;
 
-const FAULTDISK: &str = env!("CARGO_BIN_EXE_faultdisk");
+pub(crate) const FAULTDISK: &str = env!("CARGO_BIN_EXE_faultdisk");
 
 /// Disks that fail on demand: a cache device and an origin of this many bytes, or any disks; skips the test if there is
 /// no FUSE.

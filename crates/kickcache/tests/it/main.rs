@@ -32,6 +32,7 @@ mod device_faults;
 mod disk;
 mod drain;
 mod evil_server;
+mod fault_matrix;
 mod faulty;
 mod filesystem;
 mod fio_verify;
