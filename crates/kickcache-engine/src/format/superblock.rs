@@ -69,8 +69,8 @@ pub struct Superblock {
     pub journal: DurableBlocks,
     /// The layout.
     pub geometry: Geometry,
-    /// Generation of segments that were never opened; 0 on a device that has not grown. Where a device grows into, structures of
-    /// its own may stand from a time when it was larger: all of them have generations up to this.
+    /// Generation of never opened segments behind the formatted size; other segments begin at 0. The area that a device grows into may
+    /// contain structures of the same device from a time when it was larger, with generations up to this one.
     pub unopened: Generation,
     /// The volumes.
     pub volumes: Vec<VolumeRecord>,
