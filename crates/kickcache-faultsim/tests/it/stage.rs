@@ -347,8 +347,8 @@ impl Stage {
 
     fn superblock(&self) -> Superblock {
         let cache = &self.devices.cache;
-        let copies = SUPERBLOCK_OFFSETS
-            .map(|start| cache.bytes(ByteExtent { start, length: SUPERBLOCK_SIZE as u64 }));
+        let copies =
+            SUPERBLOCK_OFFSETS.map(|start| cache.bytes(ByteExtent { start, length: SUPERBLOCK_SIZE as u64 }));
         Superblock::decode([&copies[0], &copies[1]], cache.size()).unwrap()
     }
 

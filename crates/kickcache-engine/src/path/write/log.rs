@@ -311,4 +311,22 @@ mod tests {
     fn the_zero_block_checksum_matches_zeroes() {
         assert_eq!(crc32c(&[0; 4096]), ZERO_BLOCK_CHECKSUM);
     }
+
+    #[test]
+    fn a_refused_block_stays_as_the_log_had_it() {
+        let mut scene = Scene::new(Mode::WriteBack);
+        let key = BlockKey::new(VolumeId::new(0), BlockIndex::new(0));
+        let standing = |scene: &Scene| {
+            let state = &scene.engine.state;
+            if_refused(state, key, state.cache.find(key))
+        };
+        assert_eq!(standing(&scene), IfRefused::Forgotten, "no block in the log");
+        scene.write(0, 4096).0.unwrap();
+        assert_eq!(standing(&scene), IfRefused::StaysDirty);
+        scene.hold("origin flush");
+        scene.drain();
+        assert_eq!(standing(&scene), IfRefused::StaysUnflushed);
+        scene.end_held();
+        assert_eq!(standing(&scene), IfRefused::Forgotten, "the origin has it");
+    }
 }
