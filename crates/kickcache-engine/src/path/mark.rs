@@ -262,4 +262,19 @@ mod tests {
         scene.engine.state.prove_complete(VolumeId::new(0));
         assert!(flush(&scene));
     }
+
+    #[test]
+    fn a_flush_before_the_last_write_past_the_cache_proves_nothing() {
+        let mut scene = left_out_with_a_dirty_block();
+        scene.hold("origin flush");
+        scene.write(8192, 4096).0.unwrap();
+        scene.begin(Operation::Flush, 0, 0);
+        scene.begin(Operation::Write(Durability::Volatile), 0, 4096);
+        assert_eq!((scene.take_reply(), scene.not_clean()), (Some(Ok(())), (0, 0)));
+        scene.end_held_first_and_hold("origin flush");
+        assert!(is_incomplete(&scene), "a power cut at the origin may undo the write");
+        scene.end_held();
+        scene.pass(Duration::from_millis(5_000));
+        assert!(!is_incomplete(&scene));
+    }
 }
