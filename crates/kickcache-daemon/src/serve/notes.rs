@@ -16,7 +16,7 @@ use crate::driver::notary::KeepNote;
 use crate::plan::cache_spec::Replacement;
 use crate::serve::config::StatePlace;
 use crate::serve::error::{RefusedVolume, ServeError};
-use crate::serve::missed_device::{self, new_cache};
+use crate::serve::missed_device::{self, lose_dirty, new_cache};
 use crate::serve::unserved_records::{KnownNames, leave_out_known};
 use crate::state::{
     CacheRecord, CompleteCache, Completeness, FileIdentity, FileStamp, NewestBlocks, OriginRecord,
@@ -148,9 +148,11 @@ pub(crate) fn check(
     };
     let is = if uuid.is_some() { "another one" } else { "new" };
     let found = format!("{} is {is}", chosen.path.display());
-    let refuse = |missed: &OriginRecord| RefusedVolume {
-        name: missed.volume.clone(),
-        what: missed_device::sentence(missed, &found, &new_cache(chosen.path), place),
+    let refuse = |missed: &OriginRecord| {
+        let (name, go_on) = (missed.volume.clone(), new_cache(chosen.path));
+        let sentence = missed_device::sentence(missed, &found, &go_on, place);
+        let what = format!("{sentence}; --without-cache with {} serves the origin alone", lose_dirty(&name));
+        RefusedVolume { name, what }
     };
     ServeError::refusing(origins.iter().filter(is_missed).map(refuse).collect())
 }
