@@ -52,15 +52,15 @@ pub(super) fn sentence(message: &str, line: &str) -> String {
     if let Some(found) = wrong_value(message) {
         return found.sentence(key, value, example.copied());
     }
-    if let Some((field, known)) = unknown(message, "field") {
-        return match field {
+    if let Some(Unknown { word, known }) = unknown(message, "field") {
+        return match word {
             "volume" => {
                 "a volume belongs to a cache device: write [[cache.volume]], below its [[cache]]".into()
             }
-            _ => format!("there is no key `{field}` here; there is {known}"),
+            _ => format!("there is no key `{word}` here; there is {known}"),
         };
     }
-    if let Some((word, known)) = unknown(message, "variant") {
+    if let Some(Unknown { word, known }) = unknown(message, "variant") {
         return format!("`{key}` cannot be `{word}`; possible values: {known}");
     }
     match (message.strip_prefix("missing field "), example) {
@@ -105,10 +105,16 @@ impl WrongValue<'_> {
     }
 }
 
-/// An unknown word of this kind in a message, and the known ones.
-fn unknown<'a>(message: &'a str, kind: &str) -> Option<(&'a str, String)> {
+/// A word that the parser does not know, and the known ones.
+struct Unknown<'a> {
+    word: &'a str,
+    known: String,
+}
+
+/// The unknown word of this kind in a message.
+fn unknown<'a>(message: &'a str, kind: &str) -> Option<Unknown<'a>> {
     let rest = message.strip_prefix("unknown ")?.strip_prefix(kind)?.strip_prefix(" `")?;
     let (word, expected) = rest.split_once("`, expected ")?;
     let known = expected.strip_prefix("one of ").unwrap_or(expected);
-    Some((word, known.replace('`', "")))
+    Some(Unknown { word, known: known.replace('`', "") })
 }
