@@ -181,7 +181,8 @@ impl CacheDevice {
 mod tests {
     use super::*;
     use crate::cache::Cache;
-    use crate::format::journal::RECORD_COUNT_MAX;
+    use crate::format::journal::{Chunk, RECORD_COUNT_MAX};
+    use crate::inflight::jobs::Position;
     use crate::order::{DurableWaiter, FlushCount, Need};
     use crate::queue::Queue;
     use crate::units::{Generation, SegmentIndex, VolumeId};
@@ -230,11 +231,8 @@ mod tests {
         assert!(device.take_durable_summaries(cache.segments()).is_empty(), "each is written once");
     }
 
-    #[test]
-    fn a_failed_batch_outdates_a_checkpoint_in_progress() {
-        use crate::inflight::jobs::Position;
-        let (mut device, superblock) = device();
-        device.checkpoint = Some(Checkpoint {
+    fn checkpoint(superblock: &Superblock, tells_clean: bool) -> Checkpoint {
+        Checkpoint {
             position: Position::Between,
             geometry: superblock.geometry,
             start: Sequence::new(1),
@@ -246,8 +244,40 @@ mod tests {
             landed_at: FlushCount::default(),
             finishing: false,
             is_outdated: false,
-            tells_clean: false,
-        });
+            tells_clean,
+        }
+    }
+
+    /// The next life may write blocks of these numbers again.
+    #[test]
+    fn blocks_of_an_unfinished_checkpoint_do_not_count_as_durable() {
+        let (mut device, _) = device();
+        for number in 0..2 {
+            let segments = Vec::new();
+            let chunk = Chunk { start: Sequence::new(1), number, count: 3, begun: Some(0), segments };
+            let write = device.journal.take_chunk(chunk, Durable::NOTHING);
+            device.order.begin_journal_block(write.number);
+            device.order.end_journal_block(write.number, Ok(()));
+        }
+        flush(&mut device);
+        assert_eq!((device.order.durable_blocks().end, device.durable().journal.end), (2, 0));
+        device.journal.forget_before(0);
+        assert_eq!(device.durable().journal.end, 2);
+    }
+
+    #[test]
+    fn clean_blocks_are_untold_until_a_checkpoint_is_durable() {
+        let (mut device, superblock) = device();
+        device.checkpoint = Some(checkpoint(&superblock, true));
+        assert!(device.is_clean_untold(), "the checkpoint is not durable");
+        device.give_up_checkpoint();
+        assert!(device.is_clean_untold() && device.has_untold_clean, "another checkpoint must record them");
+    }
+
+    #[test]
+    fn a_failed_batch_outdates_a_checkpoint_in_progress() {
+        let (mut device, superblock) = device();
+        device.checkpoint = Some(checkpoint(&superblock, false));
         device.note_failed_batch();
         assert!(device.checkpoint.as_ref().is_some_and(|checkpoint| checkpoint.is_outdated));
         assert!(!device.fails_too_often(), "one error is none");

@@ -20,7 +20,7 @@ impl Engine {
 
 #[cfg(test)]
 mod tests {
-    use crate::config::Mode;
+    use crate::config::{Mode, OriginKind};
     use crate::scene::Scene;
     use crate::stats::{CacheHealth, Record};
 
@@ -50,5 +50,16 @@ mod tests {
         scene.run();
         scene.pass(crate::time::Duration::from_millis(5_000));
         assert_eq!(scene.engine.status().volumes[0].dirty_blocks, 0);
+    }
+
+    /// The copy on the cache device may be unreadable the next time.
+    #[test]
+    fn its_dirty_blocks_are_durable_at_a_remote_origin() {
+        let mut scene = Scene::with_origin(OriginKind::Remote, Mode::WriteBack);
+        scene.write(0, 8192).0.unwrap();
+        scene.engine.leave_out(scene.now);
+        let mut seen = scene.run();
+        seen.extend(scene.pass(crate::time::Duration::from_millis(5_000)));
+        assert!(seen.contains(&"origin write 0+8192, durable".into()), "{seen:?}");
     }
 }

@@ -43,8 +43,8 @@ impl Engine {
     pub fn has_ended(&self, volume: VolumeId) -> bool {
         let state = &self.state;
         let found = state.volumes.get(volume);
-        let is_quiet = state.requests.count_for(volume) == 0 && found.queue.is_empty();
-        is_quiet && state.writebacks.count_for(volume) == 0 && !found.flush.is_in_flight()
+        // A writeback has a place in the queue of the origin.
+        state.requests.count_for(volume) == 0 && found.queue.is_empty() && !found.flush.is_in_flight()
     }
 
     /// Whether a volume has no operation in flight and its origin has flushed all its writes. The volume may still have

@@ -323,6 +323,7 @@ mod tests {
         order.wait(Need::NextFlush, DurableWaiter::Nobody);
         assert!(order.begin_flush());
         order.fail_flush();
+        assert!(!order.is_flushed(), "a flush request has something to do");
         flush(&mut order);
         assert_eq!(order.durable_range(), DurableRange { first: early, last: early });
     }

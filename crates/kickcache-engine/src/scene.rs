@@ -177,6 +177,14 @@ impl Scene {
         self.run()
     }
 
+    /// Fails the held submissions. New ones are held as before.
+    pub(crate) fn fail_held(&mut self, error: DeviceError) -> Vec<String> {
+        for Submission { id, .. } in core::mem::take(&mut self.held) {
+            self.engine.handle_completion(self.now, Completion { id, result: Err(error) });
+        }
+        self.run()
+    }
+
     fn end_all_held(&mut self) -> Vec<String> {
         core::mem::take(&mut self.held).into_iter().for_each(|held| self.end(held));
         self.run()

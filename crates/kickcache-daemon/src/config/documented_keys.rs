@@ -11,8 +11,8 @@ const PAGE: &str = include_str!("../../../../docs/reference/configuration.md");
 fn accepted(lines: &str) -> BTreeSet<String> {
     let text = format!("{lines}no-such-key = 1\n");
     let refusal = parse(Path::new("k.toml"), &text).unwrap_err().to_string();
-    let keys = refusal.split_once("expected one of ").unwrap().1;
-    keys.split(", ").map(|key| key.trim_matches('`').to_owned()).collect()
+    let keys = refusal.split_once("here; there is ").unwrap().1;
+    keys.split(", ").map(str::to_owned).collect()
 }
 
 /// The keys of the tables of a section. Each has a default, a range and a meaning.

@@ -49,21 +49,72 @@ pub(super) fn sentence(message: &str, line: &str) -> String {
     let (key, value) = line.split_once('=').unwrap_or((line, ""));
     let (key, value) = (key.trim(), value.trim());
     let example = EXAMPLES.iter().find(|(known, _)| *known == key).map(|(_, example)| example);
-    match (message.strip_prefix("invalid type: "), example) {
-        (Some(rest), Some(example)) => {
-            let found = rest.split_once(", expected ").map_or(rest, |(found, _)| found);
-            format!("`{key}` cannot be the {found}; write it as in {key} = {example}")
-        }
+    if let Some(found) = wrong_value(message) {
+        return found.sentence(key, value, example.copied());
+    }
+    if let Some(Unknown { word, known }) = unknown(message, "field") {
+        return match word {
+            "volume" => {
+                "a volume belongs to a cache device: write [[cache.volume]], below its [[cache]]".into()
+            }
+            _ => format!("there is no key `{word}` here; there is {known}"),
+        };
+    }
+    if let Some(Unknown { word, known }) = unknown(message, "variant") {
+        return format!("`{key}` cannot be `{word}`; possible values: {known}");
+    }
+    match (message.strip_prefix("missing field "), example) {
+        (Some(field), _) => format!("the key {field} is missing"),
         // For a choice of words, the parser does not report the word that it found.
         (None, Some(example)) if message.starts_with("wanted ") => {
             format!("`{key}` cannot be {value}; write it as in {key} = {example}")
         }
+        _ if value.is_empty() && message.starts_with("string values must be quoted") => {
+            format!("`{key}` has no value")
+        }
+        (None, Some(example)) if message.starts_with("string values must be quoted") => {
+            format!("the value of `{key}` needs quotes; write it as in {key} = {example}")
+        }
         _ if message == "duplicate key" => {
             format!("`{key}` is set for the second time; keep one of the two lines")
         }
-        _ if message.starts_with("unknown field `volume`") => {
-            "a volume belongs to a cache device: write [[cache.volume]], below its [[cache]]".into()
-        }
         _ => message.to_owned(),
     }
+}
+
+/// A value of the wrong type, or out of range, in the words of the parser.
+struct WrongValue<'a> {
+    found: &'a str,
+    expected: &'a str,
+}
+
+fn wrong_value(message: &str) -> Option<WrongValue<'_>> {
+    let rest = message.strip_prefix("invalid type: ").or_else(|| message.strip_prefix("invalid value: "))?;
+    let (found, expected) = rest.split_once(", expected ")?;
+    Some(WrongValue { found, expected })
+}
+
+impl WrongValue<'_> {
+    fn sentence(&self, key: &str, value: &str, example: Option<&str>) -> String {
+        let WrongValue { found, expected } = self;
+        match example {
+            Some(example) => format!("`{key}` cannot be the {found}; write it as in {key} = {example}"),
+            None if value.is_empty() => format!("write {expected}"),
+            None => format!("`{key}` cannot be the {found}; write {expected}"),
+        }
+    }
+}
+
+/// A word that the parser does not know, and the known ones.
+struct Unknown<'a> {
+    word: &'a str,
+    known: String,
+}
+
+/// The unknown word of this kind in a message.
+fn unknown<'a>(message: &'a str, kind: &str) -> Option<Unknown<'a>> {
+    let rest = message.strip_prefix("unknown ")?.strip_prefix(kind)?.strip_prefix(" `")?;
+    let (word, expected) = rest.split_once("`, expected ")?;
+    let known = expected.strip_prefix("one of ").unwrap_or(expected);
+    Some(Unknown { word, known: known.replace('`', "") })
 }

@@ -151,7 +151,7 @@ fn tls_needs_certificates_and_names_of_clients_need_tls() {
     .map(|(tls, volume)| format!("{}\n", read(tls, volume).unwrap_err()));
     expect![[r#"
         k.toml: tls needs certificates; name their folder with --tls-certificates (tls-certificates = "/etc/kickcache/tls"), see docs/how-to/tls.md
-        k.toml, line 1: unknown variant `yes`, expected one of `off`, `on`, `require`
+        k.toml, line 1: `tls` cannot be `yes`; possible values: off, on, require
         k.toml, line 1: `tls` cannot be true; write it as in tls = "require"
         k.toml: there is a folder of certificates but no TLS; use --tls=require (tls = "require"), or omit the folder
         k.toml: tls-verify-peer is about clients with TLS, but TLS is off; use --tls=require (tls = "require"), or omit it
@@ -174,6 +174,7 @@ fn mistakes_are_refused_with_a_sentence() {
     let texts = [
         String::new(),
         "cache = ".into(),
+        "control = /x".into(),
         "controll = '/x'".into(),
         "control = 5".into(),
         "control = '/a'\ncontrol = '/b'".into(),
@@ -228,6 +229,7 @@ fn mistakes_are_refused_with_a_sentence() {
         two("name = 'a'\norigin = '/p'\nroom-min = '40%'", &format!("{VOLUME}room-min = '50%'")),
         with("", "ublk = 64"),
         with("", "ublk = 'yes'"),
+        with("", "ublk = \"any\""),
         with("", "ublk = true\nublk-queues = 17"),
         with("", "ublk = true\nublk-depth = 0"),
         with("", "ublk = true\nublk-queues = 16\nublk-depth = 1024"),
@@ -270,22 +272,23 @@ fn mistakes_are_refused_with_a_sentence() {
     }
     expect![[r#"
         k.toml: there is no cache device to serve; name one with --cache, or with [[cache]] in the configuration file
-        k.toml, line 1: string values must be quoted, expected literal string
-        k.toml, line 1: unknown field `controll`, expected one of `control`, `metrics`, `state`, `user`, `may-open`, `log-format`, `log-level`, `io-engine`, `memory-limit`, `insecure-tcp`, `tls`, `tls-certificates`, `tls-verify-peer`, `cache`
+        k.toml, line 1: `cache` has no value
+        k.toml, line 1: the value of `control` needs quotes; write it as in control = "/run/kickcache/control.sock"
+        k.toml, line 1: there is no key `controll` here; there is control, metrics, state, user, may-open, log-format, log-level, io-engine, memory-limit, insecure-tcp, tls, tls-certificates, tls-verify-peer, cache
         k.toml, line 1: `control` cannot be the integer `5`; write it as in control = "/run/kickcache/control.sock"
         k.toml, line 2: `control` is set for the second time; keep one of the two lines
         k.toml: the socket path `/yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy` has 108 bytes, a unix socket takes at most 107; choose a shorter one
-        k.toml, line 1: unknown variant `aio`, expected one of `auto`, `io_uring`, `threads`
+        k.toml, line 1: `io-engine` cannot be `aio`; possible values: auto, io_uring, threads
         k.toml, line 1: `32M` is no memory limit; write 64M to 64G, such as 256M (docs/reference/memory.md)
         k.toml, line 1: `memory-limit` cannot be the integer `256`; write it as in memory-limit = "256M"
-        k.toml, line 1: missing field `device`
+        k.toml, line 1: the key `device` is missing
         k.toml, line 3: a volume belongs to a cache device: write [[cache.volume]], below its [[cache]]
-        k.toml, line 1: invalid type: map, expected [[cache]] with the key `device` above it, for [[cache.volume]] or the keys of a cache device
+        k.toml, line 1: write [[cache]] with the key `device` above it, for [[cache.volume]] or the keys of a cache device
         k.toml: the cache device /c has no volume; add a [[cache.volume]] with its name and origin
-        k.toml, line 3: unknown field `sizes`, expected one of `device`, `size`, `discard`, `write-budget`, `endurance`, `volume`
+        k.toml, line 3: there is no key `sizes` here; there is device, size, discard, write-budget, endurance, volume
         k.toml: a cache file of 0 bytes is not possible: it needs 8 MiB to 15 TiB
         k.toml, line 3: `-1` is negative; a size is a number of bytes, such as 512M or 10G
-        k.toml, line 3: invalid type: floating point `1.5`, expected a size such as "10G", or a number of bytes
+        k.toml, line 3: `size` cannot be the floating point `1.5`; write a size such as "10G", or a number of bytes
         k.toml, line 3: `1e3` is not a size; write a number with K, M, G or T, such as 512M or 10G
         k.toml, line 3: `10 gb` has a space in it; write the number and its unit together, such as 10GB
         k.toml, line 3: `16777216T` is larger than any device: a size must be below 16777216T
@@ -293,10 +296,10 @@ fn mistakes_are_refused_with_a_sentence() {
         k.toml, line 3: `50G` is no write budget; write bytes in an hour, a day or a week, such as 50G/day, or drive writes a day, such as 0.5dwpd
         k.toml, line 3: `write-budget` cannot be the integer `50`; write it as in write-budget = "50G/day"
         k.toml, line 3: `ever` is not a size; write a number with K, M, G or T, such as 512M or 10G; an endurance is such as 600TBW
-        k.toml, line 7: unknown variant `write-backwards`, expected one of `write-through`, `writethrough`, `wt`, `wb`, `write-back`, `writeback`, `wa`, `write-around`, `writearound`, `bypass`
+        k.toml, line 7: `mode` cannot be `write-backwards`; possible values: write-through, writethrough, wt, wb, write-back, writeback, wa, write-around, writearound, bypass
         k.toml, line 8: `mode` is set for the second time; keep one of the two lines
-        k.toml, line 7: unknown field `moed`, expected one of `name`, `origin`, `origin-timeout`, `mode`, `admission`, `sequential-cutoff`, `fill-window-max`, `dirty-low`, `dirty-high`, `dirty-limit`, `idle-after`, `writeback-rate`, `writeback-iops`, `client-bandwidth`, `client-iops`, `client-burst`, `room-min`, `room-max`, `read-only`, `origin-no-flush`, `nbd`, `allow-client`, `vhost-user`, `ublk`, `ublk-queues`, `ublk-depth`, `guest-block`, `serial`
-        k.toml, line 7: unknown variant `all`, expected one of `pressure`, `always`, `second-touch`
+        k.toml, line 7: there is no key `moed` here; there is name, origin, origin-timeout, mode, admission, sequential-cutoff, fill-window-max, dirty-low, dirty-high, dirty-limit, idle-after, writeback-rate, writeback-iops, client-bandwidth, client-iops, client-burst, room-min, room-max, read-only, origin-no-flush, nbd, allow-client, vhost-user, ublk, ublk-queues, ublk-depth, guest-block, serial
+        k.toml, line 7: `admission` cannot be `all`; possible values: pressure, always, second-touch
         k.toml, line 7: a cut-off of 0 would bypass every read; write `off` to cache streams too
         k.toml, line 7: `on` is not a size; write a number with K, M, G or T, such as 512M or 10G, or `auto` or `off`
         k.toml: volume `v`: a fill window of 49152 bytes is not possible; write a power of two from 4K to 1M, such as 64K
@@ -323,8 +326,9 @@ fn mistakes_are_refused_with_a_sentence() {
         k.toml, line 7: `4K` is too little of a cache device; write 1M or more, or a part such as 20%
         k.toml: volume `v`: room-min is 30% and room-max 20%; the minimum must be at most the maximum
         k.toml: the cache device /c: the room-min of its volumes are 90% in total, but at most 80% can be reserved: fills and writes need free space; lower them
-        k.toml, line 7: invalid value: integer `64`, expected true, false, or the number of a ublk device, 0 to 63
-        k.toml, line 7: invalid type: string "yes", expected true, false, or the number of a ublk device, 0 to 63
+        k.toml, line 7: `ublk` cannot be the integer `64`; write true, false, or the number of a ublk device, 0 to 63
+        k.toml, line 7: `ublk` cannot be the string "yes"; write true, false, or the number of a ublk device, 0 to 63
+        k.toml, line 7: `ublk` cannot be the string "any"; write true, false, or the number of a ublk device, 0 to 63
         k.toml, line 8: 17 queues are not possible; write 1 to 16
         k.toml, line 8: a depth of 0 is not possible; write 1 to 1024
         k.toml: volume `v`: 16 ublk queues of 1024 requests are 16384 requests of up to 256 KiB, and 2048 are possible; write fewer queues (ublk-queues), or a lower depth (ublk-depth)
@@ -352,7 +356,7 @@ fn mistakes_are_refused_with_a_sentence() {
         k.toml: /o is named twice, as the origin of `a` and as the origin of `v`; each device can have one part only
         k.toml: two volumes have the name `v`; each needs a name of its own
         k.toml: /c is named twice, as a cache device and as the origin of `a`; each device can have one part only
-        k.toml, line 3: missing field `origin`
+        k.toml, line 3: the key `origin` is missing
         k.toml: the cache device /c has 17 volumes, it can serve at most 16
     "#]].assert_eq(&found);
 }

@@ -12,7 +12,7 @@ use crate::extents::show_extents;
 use crate::offline::bound_origin::Unbound;
 use crate::serve::config::StatePlace;
 use crate::serve::error::ServeError;
-use crate::serve::missed_device::lose_dirty;
+use crate::serve::missed_device::{drain_from, lose_dirty};
 use crate::serve::older_copy::OlderCopy;
 use crate::serve::overtaken::ServedSince;
 use crate::shell_command::{Flag, ShellCommand};
@@ -256,12 +256,7 @@ impl OfflineError {
         extents: Vec<ByteExtent>,
         lose: Flag,
     ) -> OfflineError {
-        OfflineError::Dirty {
-            name: name.into(),
-            extents,
-            drain: ShellCommand::drain_offline(name, path).state(state),
-            lose,
-        }
+        OfflineError::Dirty { name: name.into(), extents, drain: drain_from(path, name, state), lose }
     }
 
     /// The same for an older copy of a cache device: its dirty blocks are written back only with an explicit

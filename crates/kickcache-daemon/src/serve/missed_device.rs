@@ -9,6 +9,7 @@ use kickcache_engine::format::superblock::{SUPERBLOCK_SIZE, Superblock};
 use crate::driver::rights::access;
 use crate::serve::cache_device::copies_by;
 use crate::serve::config::StatePlace;
+use crate::serve::overtaken::HeldVolume;
 use crate::shell_command::{Flag, ShellCommand};
 use crate::state::{OriginRecord, uuid_text};
 use crate::whole_path::whole_path;
@@ -25,7 +26,13 @@ pub fn sentence(record: &OriginRecord, chosen: &str, go_on: &Flag, place: &State
     );
     match standing(record) {
         Standing::There => {
-            let drain = ShellCommand::drain_offline(&record.volume, &record.cache_path).state(place);
+            let held = HeldVolume {
+                cache: &record.cache_path,
+                uuid: &record.cache_uuid,
+                name: &record.volume,
+                identity: &record.identity,
+            };
+            let drain = held.drain(place);
             format!(
                 "{noted}; write its blocks back ({drain}), serve the volume with that device, or use \
                  {go_on} to serve it without them"
@@ -40,6 +47,16 @@ pub fn sentence(record: &OriginRecord, chosen: &str, go_on: &Flag, place: &State
              and serve the volume with it, or use {go_on} to serve it without its blocks"
         ),
     }
+}
+
+/// The command that writes back the dirty blocks of a volume from a cache device that no daemon serves.
+pub fn drain_from(cache: &Path, name: &str, place: &StatePlace) -> ShellCommand {
+    let held = superblock_at(cache).and_then(|found| {
+        let record = found.volume(name)?;
+        let (uuid, identity) = (&uuid_text(found.uuid), &record.origin_identity);
+        Some(HeldVolume { cache, uuid, name, identity }.drain(place))
+    });
+    held.unwrap_or_else(|| ShellCommand::drain_offline(name, cache).state(place))
 }
 
 /// Whether a recorded cache device is at its path.
@@ -93,9 +110,4 @@ pub fn new_cache(device: &Path) -> Flag {
 /// The flag of `kickcache serve` that accepts the loss of a volume's dirty blocks.
 pub fn lose_dirty(volume: &str) -> Flag {
     Flag::new("--lose-dirty", volume.as_ref())
-}
-
-/// The flag of `kickcache serve` that accepts an origin as the recorded origin of the cache device.
-pub fn origin_moved(volume: &str) -> Flag {
-    Flag::new("--origin-moved", volume.as_ref())
 }

@@ -16,7 +16,7 @@ use crate::driver::notary::KeepNote;
 use crate::plan::cache_spec::Replacement;
 use crate::serve::config::StatePlace;
 use crate::serve::error::{RefusedVolume, ServeError};
-use crate::serve::missed_device::{self, new_cache};
+use crate::serve::missed_device::{self, lose_dirty, new_cache};
 use crate::serve::unserved_records::{KnownNames, leave_out_known};
 use crate::state::{
     CacheRecord, CompleteCache, Completeness, FileIdentity, FileStamp, NewestBlocks, OriginRecord,
@@ -148,9 +148,11 @@ pub(crate) fn check(
     };
     let is = if uuid.is_some() { "another one" } else { "new" };
     let found = format!("{} is {is}", chosen.path.display());
-    let refuse = |missed: &OriginRecord| RefusedVolume {
-        name: missed.volume.clone(),
-        what: missed_device::sentence(missed, &found, &new_cache(chosen.path), place),
+    let refuse = |missed: &OriginRecord| {
+        let (name, go_on) = (missed.volume.clone(), new_cache(chosen.path));
+        let sentence = missed_device::sentence(missed, &found, &go_on, place);
+        let what = format!("{sentence}; --without-cache with {} serves the origin alone", lose_dirty(&name));
+        RefusedVolume { name, what }
     };
     ServeError::refusing(origins.iter().filter(is_missed).map(refuse).collect())
 }
@@ -667,6 +669,66 @@ mod tests {
         notes.expect_dirty("v").unwrap();
         let record = StateStore::new(&directory).origin("file:/o").unwrap().unwrap();
         assert_eq!((record.may_be_dirty, &*record.cache_path), (true, Path::new("/new")));
+    }
+
+    #[test]
+    fn a_complete_volume_is_recorded_again_before_write_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let (place, store) = (StatePlace::Directory(folder.path().into()), StateStore::new(folder.path()));
+        let notes = served(&place, &Superblock::new([7; 16], 8 << 20).unwrap());
+        let may_be_dirty = || store.origin("file:/o").unwrap().unwrap().may_be_dirty;
+        for _ in 0..2 {
+            notes.expect_dirty("v").unwrap();
+            assert!(may_be_dirty());
+            notes.note_completeness(VolumeId::new(0), Completeness::Complete);
+            assert!(!may_be_dirty());
+        }
+    }
+
+    /// A volume in write-back that joins a running server.
+    fn added<'a>(name: &'a str, identity: &'a str) -> Candidate<'a> {
+        let (mode, access) = (Mode::WriteBack, AccessMode::ReadWrite);
+        Candidate { name, identity, mode, access, holdings: Holdings::Nothing }
+    }
+
+    #[test]
+    fn an_added_volume_has_a_record_under_its_number() {
+        let folder = tempfile::tempdir().unwrap();
+        let (place, store) = (StatePlace::Directory(folder.path().into()), StateStore::new(folder.path()));
+        let superblock = Superblock::new([7; 16], 8 << 20).unwrap();
+        let (notes, id) = (served(&place, &superblock), VolumeId::new(1));
+        let incomplete = || {
+            assert!(notes.keeper().unwrap()(VolumeSet::ALL));
+            let mut names =
+                store.cache(&notes.cache().uuid).unwrap().unwrap().out_of_service.unwrap().incomplete;
+            names.sort();
+            names
+        };
+        notes.join(id, &added("w", "file:/w")).unwrap();
+        let record = store.origin("file:/w").unwrap().unwrap();
+        assert_eq!((record.may_be_dirty, &*record.cache_path), (true, Path::new("/old")));
+        assert_eq!((record.volume, record.cache_uuid), ("w".into(), notes.cache().uuid));
+        assert_eq!(incomplete(), ["w"]);
+        // Another volume gets the number once the first one was removed.
+        notes.part(id).unwrap();
+        assert!(!store.origin("file:/w").unwrap().unwrap().may_be_dirty);
+        assert!(incomplete().is_empty());
+        notes.join(id, &added("x", "file:/x")).unwrap();
+        assert_eq!(incomplete(), ["x"]);
+        notes.undo_join(id);
+        assert!(store.origin("file:/x").unwrap().is_none());
+    }
+
+    #[test]
+    fn a_volume_without_a_record_is_not_added() {
+        let folder = tempfile::tempdir().unwrap();
+        let directory = folder.path().join("state");
+        let place = StatePlace::Directory(directory.clone());
+        let notes = served(&place, &Superblock::new([7; 16], 8 << 20).unwrap());
+        std::fs::remove_dir_all(&directory).unwrap();
+        std::fs::write(&directory, "no directory").unwrap();
+        assert!(notes.join(VolumeId::new(1), &added("w", "file:/w")).is_err());
+        assert!(notes.take(VolumeId::new(1)).is_none(), "no later record is written");
     }
 
     /// Callers that need a record detect that it could not be written.

@@ -2,11 +2,11 @@
 //! or replaced by another file. The blocks of the origin on the cache device are stale then.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::plan::origin_claims::OriginClaims;
 use crate::serve::config::StatePlace;
-use crate::serve::missed_device::origin_moved;
+use crate::shell_command::{Flag, ShellCommand};
 use crate::state::{FileIdentity, FileStamp, OriginRecord, StateError};
 
 /// How an origin was served since a cache device had it last.
@@ -94,6 +94,35 @@ pub(crate) fn served_since(
         Err(_) if store.origins().is_err() => None,
         Err(_) => Some(ServedSince::Unknown),
     }
+}
+
+/// A volume with dirty blocks on a cache device that no daemon serves.
+#[derive(Clone, Copy, Debug)]
+pub struct HeldVolume<'a> {
+    /// The path of the cache device.
+    pub cache: &'a Path,
+    /// Its uuid.
+    pub uuid: &'a str,
+    /// The name of the volume.
+    pub name: &'a str,
+    /// The identity of its origin.
+    pub identity: &'a str,
+}
+
+impl HeldVolume<'_> {
+    /// The command that writes the blocks back. If the origin may have newer data, the command refuses without the flag that accepts
+    /// this.
+    pub fn drain(&self, place: &StatePlace) -> ShellCommand {
+        match served_since(place, self.uuid, self.identity, Sameness::Unsaid) {
+            Some(_) => ShellCommand::drain_older(self.name, self.cache, place),
+            None => ShellCommand::drain_offline(self.name, self.cache).state(place),
+        }
+    }
+}
+
+/// The flag of `kickcache serve` that accepts an origin as the recorded origin of the cache device.
+pub fn origin_moved(volume: &str) -> Flag {
+    Flag::new("--origin-moved", volume.as_ref())
 }
 
 /// How the file of an origin was changed since its last stop.

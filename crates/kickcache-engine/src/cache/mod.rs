@@ -85,15 +85,18 @@ pub(crate) struct Cache {
 }
 
 impl Cache {
-    /// An empty cache without opened segments; see [`Superblock::unopened`] for the generation.
+    /// An empty cache without opened segments. [`Superblock::unopened`] is the generation of segments behind the formatted
+    /// size.
     ///
     /// [`Superblock::unopened`]: crate::format::superblock::Superblock::unopened
     pub(crate) fn open(geometry: Geometry, unopened: Generation) -> Cache {
+        let mut segments = Segments::new(geometry.with_size(geometry.formatted_size).segment_count);
+        segments.grow(geometry.segment_count, unopened);
         Cache {
             geometry,
             index: Index::new(geometry.location_count()),
             slots: Slots::new(geometry.location_count()),
-            segments: Segments::new(geometry.segment_count, unopened),
+            segments,
             volumes: [VolumeBlocks::default(); VOLUME_COUNT_MAX],
             searches: Searches::default(),
         }

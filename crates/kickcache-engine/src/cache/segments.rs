@@ -126,12 +126,12 @@ impl Segment {
 
 impl Segments {
     /// This many segments that were never opened.
-    pub(crate) fn new(count: u32, unopened: Generation) -> Segments {
+    pub(crate) fn new(count: u32) -> Segments {
         let list = List { oldest: NONE, newest: NONE, count: 0 };
         let mut counts = [0; SegmentState::ALL.len()];
         counts[SegmentState::Free as usize] = count;
         Segments {
-            segments: alloc::vec![Segment::unopened(unopened); count as usize],
+            segments: alloc::vec![Segment::unopened(Generation::new(0)); count as usize],
             counts,
             lists: [list; 2],
             live: [0; 2],
@@ -350,7 +350,7 @@ mod tests {
 
     #[test]
     fn sealed_segments_keep_their_order() {
-        let mut segments = Segments::new(5, Generation::new(0));
+        let mut segments = Segments::new(5);
         for index in 0..5 {
             segments.seal(SegmentIndex::new(index));
         }

@@ -69,8 +69,8 @@ pub struct Superblock {
     pub journal: DurableBlocks,
     /// The layout.
     pub geometry: Geometry,
-    /// Generation of segments that were never opened; 0 on a device that has not grown. The part that a device grows
-    /// into may contain its own structures, from a time when it was larger: their generations are not above this one.
+    /// Generation of never opened segments behind the formatted size; other segments begin at 0. The area that a device grows into may
+    /// contain structures of the same device from a time when it was larger, with generations up to this one.
     pub unopened: Generation,
     /// The volumes.
     pub volumes: Vec<VolumeRecord>,

@@ -361,4 +361,18 @@ mod tests {
         let newer = checkpoint_of(&larger, 30, 9).into_iter().skip(1);
         assert_eq!(found(old().into_iter().chain(newer)).digest(&larger).span.tail, 5);
     }
+
+    /// A checkpoint that began when the segment was open has the last word on it.
+    #[test]
+    fn a_record_of_the_same_generation_leaves_the_image() {
+        let geometry = geometry();
+        let segment = SegmentIndex::new(0);
+        for (generation, is_opened_anew) in [(1, false), (2, true)] {
+            let fact = Fact::Opened(segment, Generation::new(generation));
+            let record = Record { sequence: Sequence::new(21), fact };
+            let blocks = checkpoint(20, 5).into_iter().chain([(9, JournalBody::Records(vec![record]))]);
+            let images = found(blocks).digest(&geometry).images;
+            assert_eq!(images[0].as_ref().unwrap().is_live(1), is_opened_anew, "{generation}");
+        }
+    }
 }

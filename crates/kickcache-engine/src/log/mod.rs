@@ -7,6 +7,8 @@
 //! * L-2: batches of one segment are adjacent, in the order in which they were begun.
 
 mod batch;
+#[cfg(test)]
+mod tests;
 
 use alloc::collections::VecDeque;
 use alloc::vec;

@@ -12,7 +12,11 @@ fn id(number: u64) -> SubmissionId {
 }
 
 fn write(number: u64, offset: u64) -> Submission {
-    let bytes: Box<[u8]> = vec![0; 4096].into();
+    write_of(number, offset, 4096)
+}
+
+fn write_of(number: u64, offset: u64, length: usize) -> Submission {
+    let bytes: Box<[u8]> = vec![0; length].into();
     let operation = DeviceOperation::WriteMetadata {
         offset,
         bytes,
@@ -86,6 +90,17 @@ fn a_part_is_copied_while_it_has_no_writes() {
     mirror.handle_copied();
     assert_eq!(sides(&mut mirror), [Side::Old, Side::New], "what waited goes to both");
     assert_eq!(mirror.poll_copy(), None, "the write of the next part is in flight");
+}
+
+/// A segment of several MiB has batches across the boundary.
+#[test]
+fn a_write_across_the_copied_boundary_goes_to_both_devices() {
+    let mut mirror = mirror();
+    assert!(mirror.poll_copy().is_some());
+    mirror.handle_copied();
+    mirror.handle_submission(write_of(1, 2 * MIB - 4096, 8192));
+    assert_eq!(sides(&mut mirror), [Side::Old, Side::New]);
+    assert_eq!(mirror.poll_copy(), None, "M-2");
 }
 
 #[test]

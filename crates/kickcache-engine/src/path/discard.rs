@@ -243,4 +243,18 @@ mod tests {
         assert_eq!(cached(&scene), 256);
         scene.engine.check();
     }
+
+    #[test]
+    fn unflushed_blocks_return_if_a_discard_cannot_be_recorded() {
+        let mut scene = Scene::new(Mode::WriteBack);
+        scene.write(0, 8192).0.unwrap();
+        scene.hold("origin flush");
+        scene.drain();
+        assert_eq!(scene.not_clean(), (0, 2));
+        scene.fail("", DeviceError::Io);
+        scene.begin(Operation::Discard, 0, 8192);
+        scene.pass(Duration::from_millis(20_000));
+        assert_eq!((scene.take_reply(), cached(&scene)), (Some(Err(Errno::Io)), 2));
+        scene.engine.check();
+    }
 }

@@ -262,4 +262,18 @@ mod tests {
         assert_eq!(scene.read(4096, 4096).0, Err(Errno::Io));
         assert!(!scene.is_cached(4096) && !scene.is_cached(8192));
     }
+
+    /// A power cut at the origin would leave the cached copy newer.
+    #[test]
+    fn blocks_of_an_unflushed_origin_are_cached_as_unflushed() {
+        let mut scene = Scene::new(Mode::WriteAround);
+        scene.hold("origin flush");
+        scene.write(8192, 4096).0.unwrap();
+        scene.read(8192, 4096).0.unwrap();
+        assert!(scene.is_cached(8192));
+        assert!(scene.not_clean().1 > 0, "{:?}", scene.not_clean());
+        scene.end_held();
+        scene.pass(crate::time::Duration::from_millis(10_000));
+        assert_eq!(scene.not_clean(), (0, 0));
+    }
 }

@@ -381,4 +381,15 @@ mod tests {
             assert_eq!(seen.last().unwrap(), "origin write 8192+4096, durable", "{mode:?}");
         }
     }
+
+    /// A part of the block may be at the origin, and be read.
+    #[test]
+    fn a_refused_writeback_needs_a_flush_of_the_origin() {
+        let mut scene = Scene::new(Mode::WriteBack);
+        scene.write(8192, 4096).0.unwrap();
+        scene.hold("origin flush");
+        scene.fail("origin write", DeviceError::Io);
+        scene.drain();
+        assert!(scene.engine.state.volumes.get(VolumeId::new(0)).flush.is_unsettled());
+    }
 }

@@ -210,6 +210,7 @@ pub(crate) fn on_cache_flush(state: &mut State, result: Result<(), DeviceError>)
 mod tests {
     use super::*;
     use crate::config::Mode;
+    use crate::request::Operation;
     use crate::scene::Scene;
     use crate::stats::CacheHealth;
 
@@ -248,5 +249,36 @@ mod tests {
         scene.fail("cache flush", DeviceError::Io);
         assert_eq!(scene.flush().0, Err(crate::request::Errno::Io));
         assert!(!scene.engine.state.is_durable(scene.location(8192)));
+    }
+
+    #[test]
+    fn a_write_waits_until_its_lost_batch_is_written_again() {
+        let mut scene = Scene::new(Mode::WriteBack);
+        scene.hold("cache log 4096");
+        scene.begin(Operation::Write(Durability::Volatile), 8192, 4096);
+        scene.fail_held(DeviceError::Io);
+        assert_eq!(scene.take_reply(), None, "the second batch is in flight");
+        scene.end_held();
+        assert_eq!(scene.take_reply(), Some(Ok(())));
+    }
+
+    #[test]
+    fn a_lost_durable_batch_is_durable_the_second_time() {
+        let mut scene = Scene::new(Mode::WriteBack);
+        scene.fail_times(1, "cache log 4096", DeviceError::Io);
+        let (result, seen) = scene.ask(Operation::Write(Durability::Durable), 8192, 4096);
+        assert_eq!(
+            (result, &seen[..2]),
+            (Ok(()), ["cache log 4096, durable".into(), "cache log 4096, durable".into()].as_slice())
+        );
+    }
+
+    #[test]
+    fn a_block_lost_by_the_failing_log_is_at_the_origin() {
+        let mut scene = Scene::new(Mode::WriteBack);
+        scene.fail_times(8, "cache log 4096", DeviceError::Io);
+        let (result, seen) = scene.write(8192, 4096);
+        assert_eq!((result, scene.engine.health()), (Ok(()), CacheHealth::OutOfService));
+        assert!(seen.contains(&"origin write 8192+4096".into()), "{seen:?}");
     }
 }

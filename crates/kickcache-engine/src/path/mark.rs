@@ -243,4 +243,39 @@ mod tests {
         assert!(place("note") < place("origin write 8192+4096"), "{seen:?}");
         assert_eq!(scene.write(8192, 4096).1, ["origin write 8192+4096"], "it is out of service");
     }
+
+    #[test]
+    fn volumes_that_are_not_served_are_recorded_as_incomplete() {
+        let mut scene = Scene::new(Mode::WriteBack);
+        scene.write(0, 4096).0.unwrap();
+        scene.flush().0.unwrap();
+        let volume = VolumeId::new(0);
+        scene.engine.state.volumes.remove(volume);
+        scene.engine.state.begin_marking();
+        assert!(scene.engine.state.marking.incomplete.unwrap().contains(volume));
+    }
+
+    #[test]
+    fn the_proof_that_a_volume_is_complete_is_a_new_flush() {
+        let mut scene = left_out_with_a_dirty_block();
+        let flush = |scene: &Scene| scene.engine.state.volumes.get(VolumeId::new(0)).flush.is_unsettled();
+        assert!(!flush(&scene), "no write of the origin since its flush");
+        scene.engine.state.prove_complete(VolumeId::new(0));
+        assert!(flush(&scene));
+    }
+
+    #[test]
+    fn a_flush_before_the_last_write_past_the_cache_proves_nothing() {
+        let mut scene = left_out_with_a_dirty_block();
+        scene.hold("origin flush");
+        scene.write(8192, 4096).0.unwrap();
+        scene.begin(Operation::Flush, 0, 0);
+        scene.begin(Operation::Write(Durability::Volatile), 0, 4096);
+        assert_eq!((scene.take_reply(), scene.not_clean()), (Some(Ok(())), (0, 0)));
+        scene.end_held_first_and_hold("origin flush");
+        assert!(is_incomplete(&scene), "a power cut at the origin may undo the write");
+        scene.end_held();
+        scene.pass(Duration::from_millis(5_000));
+        assert!(!is_incomplete(&scene));
+    }
 }

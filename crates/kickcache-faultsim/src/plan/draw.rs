@@ -125,11 +125,14 @@ const SCARCE: [Draw; 8] = [
 ];
 const SCARCE_PERMILLE: u64 = 350;
 
-/// Rot between lives on a cache device that stays the same. If the device grew into an area with older structures of
-/// its own, recovery does not detect the loss of a whole journal of the first life.
+/// Rot between lives on a cache device that stays the same, or grows.
 fn rot_alone(plan: &mut Plan, random: &mut Random) {
     plan.forbid_changes();
     focus::rot_between_lives(plan, random);
+    if random.chance(300) {
+        plan.cache_size = 8 << 20;
+        plan.growth = Some(focus::growth(random));
+    }
 }
 
 /// Plans that focus on one subject, in 1/1000.

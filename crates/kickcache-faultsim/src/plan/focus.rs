@@ -409,16 +409,21 @@ pub(super) fn grow_cache(plan: &mut Plan, random: &mut Random) {
     plan.forbid_restarts();
     plan.faults = Faults::default();
     plan.cache_size = 8 << 20;
+    plan.growth = Some(growth(random));
+    go_round(plan, random);
+}
+
+/// A cache device of 8 MiB that grows in most lives.
+pub(super) fn growth(random: &mut Random) -> Growth {
     let step_max = [1_000, 300_000][random.index(2)];
-    plan.growth = Some(Growth {
+    Growth {
         permille: random.within(300, 900),
         within: Duration::from_micros(random.within(100, 100_000)),
         step_max: Duration::from_micros(random.within(10, step_max)),
         most: random.within(128 << 10, 8 << 20),
         is_stale: random.chance(500),
         is_repeated: false,
-    });
-    go_round(plan, random);
+    }
 }
 
 /// Another device takes over while reclaim moves dirty blocks through the log; the power fails at about that time, and

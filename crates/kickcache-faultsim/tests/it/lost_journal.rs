@@ -9,7 +9,7 @@ use kickcache_engine::engine::Phase;
 use kickcache_engine::error::Error;
 use kickcache_engine::format::journal::{Fact, JournalBlock, JournalBody};
 use kickcache_engine::time::Duration;
-use kickcache_engine::units::{BLOCK_SIZE, SegmentIndex};
+use kickcache_engine::units::{BLOCK_SIZE, Generation, SegmentIndex};
 use kickcache_faultsim::content::Block;
 use kickcache_faultsim::plan::faults::{Faults, Outage, Rates, Trouble};
 
@@ -82,6 +82,31 @@ fn a_lost_journal_is_refused_after_kill_and_stop() {
         stage.kill();
         assert_eq!(stage.open(), Phase::Running);
         assert_eq!(stage.read_all(40), vec![7; 40]);
+    }
+}
+
+/// Growth skips generations of new segments only. The older segments still prove that the journal is lost.
+#[test]
+fn a_lost_journal_is_refused_after_growth_over_old_segments() {
+    for is_written_later in [false, true] {
+        let mut stage = Stage::with(dirty_plan(74), 74);
+        assert_eq!(stage.open(), Phase::Running);
+        let write = |stage: &mut Stage| {
+            (0..100).step_by(5).for_each(|first| stage.write(blocks(first, 5), 2).unwrap());
+            stage.flush().unwrap();
+        };
+        write(&mut stage);
+        stage.grow(12 << 20, Generation::new(3));
+        if is_written_later {
+            write(&mut stage);
+        }
+        stage.kill();
+        let all: Vec<u64> = journal(&stage).into_iter().map(|(_, place)| place).collect();
+        wipe(&mut stage, all);
+        check_refused(&mut stage, "its journal, which does not say that segment 0 was opened");
+        stage.go_on_with_what_is_left();
+        assert_eq!(stage.open(), Phase::Running);
+        assert_eq!(stage.read_all(100), vec![2; 100]);
     }
 }
 

@@ -7,10 +7,11 @@ use std::collections::BTreeMap;
 use kickcache_engine::config::{EngineSettings, Mode, RottedLog, SequentialCutoff, VolumeSettings};
 use kickcache_engine::engine::{Engine, Phase};
 use kickcache_engine::format::geometry::Geometry;
+use kickcache_engine::format::superblock::{SUPERBLOCK_OFFSETS, SUPERBLOCK_SIZE, Superblock};
 use kickcache_engine::request::{Durability, Errno, Operation, Request, RequestId};
-use kickcache_engine::stats::Status;
+use kickcache_engine::stats::{GrowthPhase, Status};
 use kickcache_engine::time::{Duration, Instant, earlier};
-use kickcache_engine::units::{BLOCK_SIZE, ByteExtent, VolumeId};
+use kickcache_engine::units::{BLOCK_BYTES, BLOCK_SIZE, ByteExtent, Generation, VolumeId};
 use kickcache_faultsim::content::{Block, Version};
 use kickcache_faultsim::device::SimulatedDevice;
 use kickcache_faultsim::host::{Devices, Host, Surroundings};
@@ -345,9 +346,34 @@ impl Stage {
         stage
     }
 
+    fn superblock(&self) -> Superblock {
+        let cache = &self.devices.cache;
+        let copies =
+            SUPERBLOCK_OFFSETS.map(|start| cache.bytes(ByteExtent { start, length: SUPERBLOCK_SIZE as u64 }));
+        Superblock::decode([&copies[0], &copies[1]], cache.size()).unwrap()
+    }
+
     /// The layout of the cache device.
     pub(crate) fn geometry(&self) -> Geometry {
-        Geometry::for_device(self.plan.cache_size).unwrap()
+        self.superblock().geometry
+    }
+
+    /// Grows the cache device into an area that contains its own segments of this generation.
+    pub(crate) fn grow(&mut self, size: u64, found: Generation) {
+        let mut grown = self.superblock();
+        grown.grow(size, Some(found)).unwrap();
+        self.devices.cache.extend(size);
+        let now = self.now;
+        self.host.as_mut().unwrap().grow(now, &grown).unwrap();
+        self.until(|stage| stage.engine().growth() == GrowthPhase::Prepared);
+        let bytes = grown.encode();
+        for offset in SUPERBLOCK_OFFSETS {
+            for (place, part) in (offset / BLOCK_SIZE..).zip(bytes.chunks_exact(BLOCK_BYTES)) {
+                self.devices.cache.prepare(place, &Block::from_bytes(part.try_into().unwrap()));
+            }
+        }
+        let now = self.now;
+        self.host.as_mut().unwrap().use_grown(now);
     }
 
     /// The places of the blocks of the cache device that satisfy the predicate.

@@ -108,6 +108,8 @@ Exit codes:
      copy
   8  `serve` was stopped, and blocks are on a cache device out of service alone, or lost, or a
      second signal cut the stop short
+  9  `status --check` found a problem
+  10 the daemon has not answered, and may still be carrying out the operation
   130  the command was interrupted, by a signal or because its terminal or pipe was closed: `bench`
      prints its complete rounds; of `drain --wait`, `replace` and `leave-out` the daemon continues
      the operation";

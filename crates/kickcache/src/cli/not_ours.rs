@@ -9,6 +9,7 @@ use kickcache_daemon::offline::{self, OfflineError};
 use kickcache_daemon::serve::config::StatePlace;
 use kickcache_daemon::serve::damaged_log::damaged_log;
 use kickcache_daemon::serve::lost_superblock::{lost_superblock, noted_dirty};
+use kickcache_daemon::serve::missed_device::drain_from;
 use kickcache_daemon::shell_command::ShellCommand;
 use kickcache_units::show_bytes;
 
@@ -47,7 +48,7 @@ pub(super) fn refuse_dirty(path: &Path, state: &StatePlace) -> anyhow::Result<()
         if bytes > 0 {
             let drain = match copy {
                 Some(_) => ShellCommand::drain_older(&record.name, path, state),
-                None => ShellCommand::drain_offline(&record.name, path).state(state),
+                None => drain_from(path, &record.name, state),
             };
             told.push(format!("{} of {} (written back by {drain})", show_bytes(bytes), record.name));
         }

@@ -12,6 +12,23 @@ pub(crate) fn vanished(error: ClientError, rest: &str) -> Failure {
         ClientError::NoDaemon(path) | ClientError::Io { path, .. } => {
             anyhow!("the daemon at {} ended before this was done: {rest}", path.display()).into()
         }
+        // During a stop, the daemon refuses requests until its socket is closed.
+        ClientError::Refused(reason) => anyhow!("{reason} before this was done: {rest}").into(),
         error => error.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_ending_daemon_is_named_with_the_unfinished_operation() {
+        let refused = ClientError::Refused("the daemon is stopping".into());
+        let gone = ClientError::NoDaemon("/c".into());
+        for (error, who) in [(refused, "the daemon is stopping"), (gone, "the daemon at /c ended")] {
+            let expected = format!("{who} before this was done: start it");
+            assert_eq!(vanished(error, "start it").sentence(), expected);
+        }
     }
 }

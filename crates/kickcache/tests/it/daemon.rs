@@ -237,6 +237,15 @@ impl Daemon {
         fs::read_to_string(self.spec.log()).unwrap_or_default()
     }
 
+    /// Waits for a line of its log with all of these parts.
+    pub(crate) fn wait_for_log(&self, parts: &[&str]) {
+        let start = Instant::now();
+        while !self.log().lines().any(|line| parts.iter().all(|part| line.contains(part))) {
+            assert!(start.elapsed() < Duration::from_secs(60), "no line with {parts:?}: {}", self.log());
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+
     pub(crate) fn is_alive(&mut self) -> bool {
         self.child.try_wait().unwrap().is_none()
     }

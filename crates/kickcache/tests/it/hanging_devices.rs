@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::process::Signal;
 
@@ -54,14 +54,6 @@ fn serve_beside(pair: &Pair, daemon: &Daemon) {
     }
 }
 
-fn wait_for(daemon: &Daemon, line: &[&str], longest: Duration) {
-    let start = Instant::now();
-    while !daemon.log().lines().any(|found| line.iter().all(|part| found.contains(part))) {
-        assert!(start.elapsed() < longest, "no line with {line:?}: {}", daemon.log());
-        thread::sleep(Duration::from_millis(50));
-    }
-}
-
 #[test]
 fn a_resize_with_a_silent_origin_delays_no_others() {
     need_kickcache!();
@@ -84,7 +76,7 @@ fn a_resize_with_a_silent_origin_delays_no_others() {
     drop(frozen);
     let joined = again.wait_with_output().unwrap();
     assert!(joined.status.success(), "{joined:?}");
-    wait_for(&daemon, &["the size of one is unchanged: 8388608 bytes"], Duration::from_secs(10));
+    daemon.wait_for_log(&["the size of one is unchanged: 8388608 bytes"]);
     let said = daemon.control(&["resize", "one"]);
     assert_eq!(said, "one: 8 MiB (8388608 bytes), unchanged\n");
     daemon.stop();
@@ -112,7 +104,7 @@ fn a_resize_waits_for_a_silent_cache_device() {
     );
     assert_eq!(pair.client("one").size, 8 * MIB, "it is told before it is noted");
     disks.tell("clear");
-    wait_for(&daemon, &["one now has 12582912 bytes"], Duration::from_secs(10));
+    daemon.wait_for_log(&["one now has 12582912 bytes"]);
     assert_eq!(pair.client("one").size, 12 * MIB);
     daemon.stop();
     let daemon = pair.start(&[], &NAMES);
@@ -142,7 +134,7 @@ fn stop_beside_a_hanging_origin(pair: &Pair, disks: &FaultyDisks) -> Daemon {
     daemon.signal(Signal::TERM);
     let path = fs::canonicalize(pair.origin("one")).unwrap();
     let line = ["the stop waits for", path.to_str().unwrap(), "origin of one", "SIGTERM now ends it"];
-    wait_for(&daemon, &line, Duration::from_secs(15));
+    daemon.wait_for_log(&line);
     std::mem::forget(release);
     daemon
 }
@@ -192,7 +184,7 @@ fn kickcache_stop_names_the_awaited_origin_as_the_log_does() {
 /// A second SIGTERM ends a stop that waits, and the log reports it.
 fn cut_short(daemon: &mut Daemon, disks: &FaultyDisks, said: &[&str]) {
     daemon.signal(Signal::TERM);
-    wait_for(daemon, said, Duration::from_secs(5));
+    daemon.wait_for_log(said);
     // A process that waits in the kernel for FUSE cannot be ended before the answer.
     disks.tell("clear");
     assert_eq!(daemon.wait().code(), Some(8), "{}", daemon.log());
@@ -241,7 +233,7 @@ fn sigterm_ends_a_commanded_stop_and_the_command_reports_it() {
     let _release = Release(&disks);
     let _client = owe_a_read(&pair, &disks);
     let stop = command(&pair, &["stop"]);
-    wait_for(&daemon, &["the stop waits for", "SIGTERM now ends it"], Duration::from_secs(15));
+    daemon.wait_for_log(&["the stop waits for", "SIGTERM now ends it"]);
     cut_short(&mut daemon, &disks, &["a signal ended the stop, which did not wait for"]);
     let output = stop.wait_with_output().unwrap();
     let told = String::from_utf8(output.stderr).unwrap();
@@ -310,7 +302,7 @@ fn a_stop_reports_that_it_waits_for_the_state_directory() {
     let state = Thaw(&state);
     state.0.freeze();
     daemon.signal(Signal::TERM);
-    wait_for(&daemon, &["the stop waits for", "state directory"], Duration::from_secs(15));
+    daemon.wait_for_log(&["the stop waits for", "state directory"]);
     drop(state);
     let status = daemon.wait();
     daemon.check_end(status);

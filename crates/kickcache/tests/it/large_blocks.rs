@@ -186,7 +186,7 @@ fn an_export_that_requires_larger_blocks_is_not_used() {
     let daemon = spec.start();
     server.kill();
     let server = start("8192");
-    crate::nbd_server::wait_for(&daemon, "blocks of at least 8192 bytes now, and took 4096");
+    daemon.wait_for_log(&["blocks of at least 8192 bytes now, and took 4096"]);
     drop(server);
     let _server = start("4096");
     let data = [7; 512];

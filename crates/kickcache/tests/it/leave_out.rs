@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
+use crate::bad_input::refused;
 use crate::client::{READ, Request};
 use crate::daemon::{Daemon, KICKCACHE, Spec, VOLUME};
 use crate::faulty::Release;
@@ -166,6 +167,21 @@ fn left_out(scratch: &Scratch) -> Daemon {
     client.flush();
     daemon.control(&["leave-out"]);
     daemon
+}
+
+#[test]
+fn a_device_in_use_after_leave_out_is_recorded_as_dirty() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let daemon = left_out(&scratch);
+    let last = scratch.path("last");
+    take_in(&daemon, &last, "8M");
+    daemon.connect().write(0, &[4; BLOCK]);
+    let mut spec = daemon.kill();
+    std::fs::remove_file(last).unwrap();
+    spec.cache = scratch.path("another");
+    let said = refused("a new cache device", &spec.arguments());
+    assert!(said.contains("may hold blocks"), "{said}");
 }
 
 #[test]

@@ -88,6 +88,7 @@ mod signals;
 mod simulate;
 mod state_cuts;
 mod state_disk;
+mod superblocks;
 mod tls;
 mod tls_origin;
 mod tmpfs;

@@ -15,7 +15,7 @@ use crate::daemon::{Daemon, KICKCACHE};
 use crate::guest::{Guest, READ, WRITE};
 use crate::ledger::Ledger;
 use crate::nbd_server::Server;
-use crate::reload::{Reloadable, volume_of, wait_for_log};
+use crate::reload::{Reloadable, volume_of};
 use crate::rng::Rng;
 use crate::scratch::{MIB, state_dir};
 use crate::{need_kickcache, need_tools, tools};
@@ -325,7 +325,7 @@ fn a_reload_adds_and_removes_volumes_and_places() {
     }
     assert!(!reloadable.scratch.path(guest_socket).exists());
     daemon.signal(Signal::HUP);
-    wait_for_log(&daemon, "no difference");
+    daemon.wait_for_log(&["no difference"]);
     daemon.kill();
     let daemon = reloadable.start(&["one", "three"]);
     assert_eq!(reloadable.connect("one").read(4096, 4096), vec![4; 4096]);
@@ -398,7 +398,7 @@ fn dirty_blocks_of_an_unserved_volume_are_reported() {
     daemon.kill();
     let daemon = reloadable.start(&["one"]);
     let what = format!("{} holds 8 KiB of it that its origin", reloadable.spec.cache.display());
-    wait_for_log(&daemon, &format!("volume two is not served: {what}"));
+    daemon.wait_for_log(&[&format!("volume two is not served: {what}")]);
     let status = daemon.status();
     let unserved = &status["unserved"][0];
     assert!(unserved["name"] == "two" && unserved["why"].as_str().unwrap().contains(&what), "{unserved}");

@@ -60,6 +60,7 @@ fn a_missing_dirty_cache_is_not_created_again() {
         fs::rename(&spec.cache, &kept).unwrap();
         let said = unchanged("the origin", &[&spec.origin], || refused("a new cache", &spec.arguments()));
         assert!(said.contains("--new-cache") && said.contains("may hold blocks"), "{said}");
+        assert!(said.contains("--without-cache with --lose-dirty=v serves the origin alone"), "{said}");
         assert!(!spec.cache.exists(), "a cache was made");
         // Another cache device does not help.
         let other = Spec { cache: scratch.path("other"), ..spec.clone() };

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 
 use crate::client::greet;
-use crate::daemon::{Daemon, guarded};
+use crate::daemon::guarded;
 use crate::scratch::Scratch;
 
 /// Unflushed writes are in a file of the server's own: if the server is killed, they are lost.
@@ -66,14 +66,5 @@ impl Drop for Server {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
-    }
-}
-
-/// Waits until the daemon's log has a line.
-pub(crate) fn wait_for(daemon: &Daemon, line: &str) {
-    let start = Instant::now();
-    while !daemon.log().contains(line) {
-        assert!(start.elapsed() < Duration::from_secs(60), "no line with `{line}`: {}", daemon.log());
-        thread::sleep(Duration::from_millis(20));
     }
 }

@@ -6,7 +6,6 @@ use std::process::Command;
 use crate::client::Client;
 use crate::daemon::{Daemon, Spec, VOLUME};
 use crate::need_kickcache;
-use crate::reload::wait_for_log;
 use crate::scratch::{MIB, Scratch};
 
 /// The command, run by a shell that limits open files.
@@ -52,7 +51,7 @@ fn clients_leave_open_files_to_control_and_devices() {
     };
     assert!(clients.len() > 20, "{refused}");
     // The log is written behind the reply.
-    wait_for_log(&daemon, "75 of 100 open files are in use");
+    daemon.wait_for_log(&["75 of 100 open files are in use"]);
     daemon.status();
     let with = scratch.dir().join("new");
     daemon.control(&["replace", "--with", with.to_str().unwrap(), "--dry-run"]);

@@ -11,7 +11,6 @@ use rustix::process::Signal;
 use crate::bad_input::Loop;
 use crate::daemon::{Daemon, KICKCACHE, Spec};
 use crate::out_of_service::{Mount, is_out, thin_cache};
-use crate::reload::wait_for_log;
 use crate::scratch::{MIB, Scratch, state_dir};
 use crate::{need_kickcache, need_tools, skip, tools};
 
@@ -151,7 +150,7 @@ fn the_daemon_survives_its_monitor_and_the_monitor_no_daemon() {
     tools::run("kill", ["-TERM", &monitor.to_string()]);
     assert!(place.add_another().contains("and the monitor opens only named devices"));
     tools::run("kill", ["-KILL", &monitor.to_string()]);
-    wait_for_log(&daemon, "the monitor, the part of the daemon that is root, has ended");
+    daemon.wait_for_log(&["the monitor, the part of the daemon that is root, has ended"]);
     daemon.connect().write(0, &[7; 4096]);
     assert_eq!(daemon.connect().read(0, 4096), [7; 4096]);
     let refused = place.add_another();

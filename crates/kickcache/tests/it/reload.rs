@@ -5,8 +5,7 @@ use std::fs;
 use std::os::unix::net::UnixDatagram;
 use std::path::PathBuf;
 use std::process::Output;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::process::Signal;
 use serde_json::Value;
@@ -102,15 +101,6 @@ fn mode_of(daemon: &Daemon, name: &str) -> String {
     volume_of(daemon, name).unwrap()["mode"].as_str().unwrap().to_owned()
 }
 
-/// Waits for a line of the log.
-pub(crate) fn wait_for_log(daemon: &Daemon, wanted: &str) {
-    let began = Instant::now();
-    while !daemon.log().contains(wanted) {
-        assert!(began.elapsed() < Duration::from_secs(20), "nothing of `{wanted}`: {}", daemon.log());
-        thread::sleep(Duration::from_millis(10));
-    }
-}
-
 #[test]
 fn a_reload_prints_and_applies_the_difference() {
     need_kickcache!();
@@ -203,14 +193,13 @@ fn sighup_reloads_and_notifies_systemd() {
     daemon.signal(Signal::HUP);
     assert!(hear("RELOADING=1").contains("RELOADING=1\nMONOTONIC_USEC="));
     hear("READY=1");
-    wait_for_log(&daemon, "one: mode write-through -> write-around");
+    daemon.wait_for_log(&["one: mode write-through -> write-around"]);
     assert_eq!(mode_of(&daemon, "one"), "write-around");
     reloadable.write(&[("one", "origin-no-flush = true")]);
     daemon.signal(Signal::HUP);
-    wait_for_log(
-        &daemon,
+    daemon.wait_for_log(&[
         "the daemon is unchanged: volume one: `origin-no-flush` is false in the daemon and true",
-    );
+    ]);
     assert_eq!(mode_of(&daemon, "one"), "write-around");
     daemon.stop();
 }

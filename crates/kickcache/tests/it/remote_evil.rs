@@ -15,7 +15,6 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::client::{Client, READ, Request};
 use crate::daemon::{Daemon, KICKCACHE, Spec, VOLUME, guarded};
 use crate::evil_server::{EvilServer, POISON, SAMPLED};
-use crate::nbd_server::wait_for;
 use crate::need_kickcache;
 use crate::scratch::{MIB, Scratch};
 
@@ -60,7 +59,7 @@ fn a_request_that_kills_its_server_fails_in_time() {
     assert!((2..=16).contains(&connections), "{connections} connections: {}", daemon.log());
     let lines = daemon.log().lines().filter(|line| line.contains("is lost")).count();
     assert!(lines <= 5, "{}", daemon.log());
-    wait_for(&daemon, "1 request, each of which repeatedly ended with the loss of the server");
+    daemon.wait_for_log(&["1 request, each of which repeatedly ended with the loss of the server"]);
     daemon.stop();
 }
 
@@ -75,7 +74,7 @@ fn an_outage_ends_in_time_while_a_handshake_hangs() {
     server.hang();
     server.crash();
     assert_eq!(read(&mut client, 16 * MIB), EIO);
-    wait_for(&daemon, "fail until it returns");
+    daemon.wait_for_log(&["fail until it returns"]);
     // Each handshake hangs for seconds, and the next one follows.
     let (before, reads) = (server.accepted(), 16);
     (0..reads).for_each(|block| assert_eq!(read(&mut client, 20 * MIB + block * 8192), EIO));

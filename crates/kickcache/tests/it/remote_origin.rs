@@ -16,7 +16,7 @@ use crate::bad_input::refused;
 use crate::cells;
 use crate::client::{Client, FUA, NO_HOLE, READ, Request, WRITE, WRITE_ZEROES};
 use crate::daemon::{Daemon, KICKCACHE, Spec, VOLUME, guarded};
-use crate::nbd_server::{Server, wait_for};
+use crate::nbd_server::Server;
 use crate::rng::Rng;
 use crate::scratch::{MIB, Scratch};
 use crate::{need_kickcache, need_tools};
@@ -162,7 +162,7 @@ fn a_long_outage_fails_only_requests_that_need_the_origin() {
     let (result, waited, mut client) = waiting.join().unwrap();
     assert_eq!(result, Err(5));
     assert!(waited >= Duration::from_secs(3), "{waited:?}");
-    wait_for(&daemon, "fail until it returns");
+    daemon.wait_for_log(&["fail until it returns"]);
     assert_eq!(read(&mut client, 6_000), Err(5));
     // Writeback fails as well, and its flushes, which no client's flush depends on.
     for version in 0..8 {
@@ -175,7 +175,7 @@ fn a_long_outage_fails_only_requests_that_need_the_origin() {
     assert_eq!(told["origin_last_error"]["name"], "EIO", "{told}");
 
     let _server = Server::forgetful(&scratch, &disk);
-    wait_for(&daemon, "is back after");
+    daemon.wait_for_log(&["is back after"]);
     beside.flush();
     assert!(daemon.status()["caches"][0]["volumes"][0]["origin_away_seconds"].is_null());
     assert_eq!(read(&mut client, 5_000), Ok(vec![0; BLOCK]));
@@ -214,7 +214,7 @@ fn a_server_that_returns_with_another_disk_is_not_used() {
     drop(server);
     let server = Server::start(&scratch, &other, &[], &[]);
     let waiting = thread::spawn(move || (client.write(0, &[7; BLOCK]), read(&mut client, 5_000)));
-    wait_for(&daemon, "it has 33554432 bytes now, and had 67108864");
+    daemon.wait_for_log(&["it has 33554432 bytes now, and had 67108864"]);
     assert!(!waiting.is_finished());
     drop(server);
     let _server = Server::start(&scratch, &disk, &[], &[]);
@@ -375,7 +375,7 @@ fn an_outage_is_reported_with_reason_and_exit_code() {
     };
     assert_eq!(check(), (Some(0), "good: 1 volume is served\n".into()));
     server.kill();
-    wait_for(&daemon, "cannot be used: Connection refused");
+    daemon.wait_for_log(&["cannot be used: Connection refused"]);
     let (code, said) = check();
     let line =
         format!("v: ORIGIN AWAY: the server of nbd+unix:///?socket={} was lost", server.socket.display());
@@ -387,7 +387,7 @@ fn an_outage_is_reported_with_reason_and_exit_code() {
     let told = daemon.status()["caches"][0]["volumes"][0]["origin_away_why"].clone();
     assert_eq!(told, "Connection refused (os error 111)");
     let _server = Server::start(&scratch, &disk, &[], &[]);
-    wait_for(&daemon, "is back after");
+    daemon.wait_for_log(&["is back after"]);
     assert_eq!(check().0, Some(0));
     assert!(daemon.status()["caches"][0]["volumes"][0]["origin_away_why"].is_null());
     daemon.stop();

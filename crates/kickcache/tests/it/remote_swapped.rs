@@ -7,7 +7,7 @@ use std::process::Output;
 use std::thread;
 
 use crate::daemon::{Daemon, KICKCACHE, Spec, VOLUME, guarded};
-use crate::nbd_server::{Server, wait_for};
+use crate::nbd_server::Server;
 use crate::scratch::{MIB, Scratch, difference};
 use crate::{need_kickcache, need_tools};
 
@@ -56,7 +56,7 @@ fn another_disk_of_equal_size_is_not_used() {
     drop(server);
     let server = Server::start(&scratch, &other, &[], &[]);
     let waiting = thread::spawn(move || client.read(20 * MIB, BLOCK));
-    wait_for(&daemon, TOLD);
+    daemon.wait_for_log(&[TOLD]);
     assert!(!waiting.is_finished());
     assert!(beside.read(0, 64 << 10) == cached && beside.read(32 * MIB, BLOCK) == [7; 4_096], "hits go on");
     beside.write(33 * MIB, &[8; 4_096]);
@@ -74,7 +74,7 @@ fn another_disk_of_equal_size_is_not_used() {
 fn older_is_refused(scratch: &Scratch, daemon: &Daemon, server: Server, older: &Path, disk: &Path) -> Server {
     drop(server);
     let server = Server::start(scratch, older, &[], &[]);
-    wait_for(daemon, TOLD);
+    daemon.wait_for_log(&[TOLD]);
     drop(server);
     Server::start(scratch, disk, &[], &[])
 }
@@ -195,7 +195,7 @@ fn an_extended_export_is_served_after_an_explicit_start() {
     drop(server);
     File::options().write(true).open(&disk).unwrap().set_len(2 * SIZE).unwrap();
     let _server = Server::start(&scratch, &disk, &[], &[]);
-    wait_for(&daemon, "it has 134217728 bytes now, and had 67108864");
+    daemon.wait_for_log(&["it has 134217728 bytes now, and had 67108864"]);
     assert!(daemon.log().contains("--origin-grown"), "{}", daemon.log());
     let stopped = daemon.stop();
     let daemon = Spec { extra: vec!["--origin-grown".into()], ..stopped }.start();

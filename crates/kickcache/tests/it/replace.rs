@@ -15,7 +15,6 @@ use crate::faulty::Release;
 use crate::fio_verify::{check_fio, fio};
 use crate::killed::{check, kill_under_writes, ledgers, rounds, wait_for_writes};
 use crate::ledger::Ledger;
-use crate::nbd_server::wait_for;
 use crate::reload::Reloadable;
 use crate::rng::Rng;
 use crate::scratch::{MIB, Scratch};
@@ -268,7 +267,7 @@ fn a_stop_ends_while_the_old_superblock_is_unwritable() {
     // The first write records that a replacement is in progress.
     disks.tell("fault cache write eio 0+8192 after 1");
     let replacing = begin(&daemon, &scratch.dir().join("new"));
-    wait_for(&daemon, "cannot be noted that one has taken over");
+    daemon.wait_for_log(&["cannot be noted that one has taken over"]);
     daemon.spec.refusal(&["status", "--check"], 9);
     client.write(4096, &[4; 4096]);
     drop(client);
@@ -277,7 +276,10 @@ fn a_stop_ends_while_the_old_superblock_is_unwritable() {
     daemon.check_end(status);
     assert!(daemon.log().contains("the next start decides by their superblocks"), "{}", daemon.log());
     let (code, said) = end(replacing);
-    assert!(code == Some(1) && said.contains("ended before this was done"), "{code:?}: {said}");
+    assert!(
+        code == Some(1) && said.contains("before this was done: its next start may continue"),
+        "{code:?}: {said}"
+    );
     disks.tell("clear");
     let old = daemon.spec.cache.clone();
     let daemon = daemon.kill().start();
@@ -313,7 +315,7 @@ fn clients_do_not_wait_for_a_silent_new_device() {
     drop(client);
     // A stop does not wait for it either; the process cannot end while operations on the device are in flight.
     daemon.signal(Signal::TERM);
-    wait_for(&daemon, "the server has stopped");
+    daemon.wait_for_log(&["the server has stopped"]);
     disks.tell("clear");
     let status = daemon.wait();
     daemon.check_end(status);
@@ -380,7 +382,7 @@ fn dirty_devices_need_force_and_unfinished_ones_are_missed() {
     end(replacing);
     std::fs::remove_file(&new).unwrap();
     let daemon = spec.start();
-    wait_for(&daemon, "is not there any more");
+    daemon.wait_for_log(&["is not there any more"]);
     let why = daemon.status()["caches"][0]["replacement_failure"].clone();
     assert!(why.as_str().unwrap().contains("it was to take over from"), "{why}");
     daemon.stop();

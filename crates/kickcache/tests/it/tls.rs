@@ -10,7 +10,6 @@ use std::process::Output;
 
 use crate::certificates::{Authority, EXPIRED, VALID};
 use crate::daemon::{Daemon, Spec, VOLUME};
-use crate::nbd_server::wait_for;
 use crate::scratch::{MIB, Scratch};
 use crate::{need_kickcache, need_tools, tools};
 
@@ -28,7 +27,7 @@ fn serve(scratch: &Scratch, certificates: &Path, extra: &[&str]) -> Daemon {
 
 /// The port that the system chose for a daemon.
 fn port(daemon: &Daemon) -> u16 {
-    wait_for(daemon, "listening on: ");
+    daemon.wait_for_log(&["listening on: "]);
     let log = daemon.log();
     let line = log.lines().find(|line| line.starts_with("listening on: ")).unwrap();
     line.rsplit(':').next().unwrap().parse().unwrap()
@@ -152,11 +151,11 @@ fn clients_without_a_valid_certificate_are_refused() {
     // The client trusts the server, and the server does not trust the client.
     authority.install(&others);
     assert!(!is_served(&uri(&daemon, &others)));
-    wait_for(&daemon, "its certificate is of no authority in ca-cert.pem");
+    daemon.wait_for_log(&["its certificate is of no authority in ca-cert.pem"]);
     assert!(!is_served(&uri(&daemon, &authority.client("late", EXPIRED, "vm1"))));
-    wait_for(&daemon, "its certificate has expired");
+    daemon.wait_for_log(&["its certificate has expired"]);
     assert!(!is_served(&uri(&daemon, &authority.stranger("stranger"))));
-    wait_for(&daemon, "it has no certificate");
+    daemon.wait_for_log(&["it has no certificate"]);
     assert!(is_served(&uri(&daemon, &client)));
     daemon.stop();
 }
@@ -175,7 +174,7 @@ fn a_server_is_not_believed_with_a_wrong_certificate() {
         |folder: &Path| format!("nbds://localhost:{port}/{VOLUME}?tls-certificates={}", folder.display());
     assert!(!is_served(&at(&client)), "nbdinfo takes a server that has expired");
     authority.issue(&server, "server", VALID, "localhost");
-    wait_for(&daemon, "new certificates are in use");
+    daemon.wait_for_log(&["new certificates are in use"]);
     assert!(is_served(&at(&client)));
     assert!(!is_served(&at(&Authority::new(&scratch, "others").client("client", VALID, "vm1"))));
     daemon.stop();
@@ -217,7 +216,7 @@ fn a_volume_is_for_the_clients_that_are_named() {
     assert!(is_served(&uri(&daemon, &authority.client("third", VALID, "vm3"))));
     let other = uri(&daemon, &authority.client("other", VALID, "vm2"));
     assert!(!is_served(&other));
-    wait_for(&daemon, "with the certificate of CN=vm2, DNS=vm2 was denied the volume v");
+    daemon.wait_for_log(&["with the certificate of CN=vm2, DNS=vm2 was denied the volume v"]);
     let listed = tools::output("nbdinfo", ["--list", &other]);
     assert!(!String::from_utf8_lossy(&listed.stdout).contains("export=\"v\""), "{listed:?}");
     daemon.stop();
@@ -232,7 +231,7 @@ fn certificates_are_replaced_while_clients_are_served() {
     let daemon = serve(&scratch, &server, &REQUIRE);
     assert!(is_served(&uri(&daemon, &client)));
     fs::write(server.join("server-key.pem"), "half of a key").unwrap();
-    wait_for(&daemon, "new certificates cannot be used");
+    daemon.wait_for_log(&["new certificates cannot be used"]);
     assert!(is_served(&uri(&daemon, &client)), "the one before is in use");
     assert!(is_served(&uri(&daemon, &client)));
     let told = daemon.log().matches("new certificates cannot be used").count();
@@ -242,14 +241,14 @@ fn certificates_are_replaced_while_clients_are_served() {
     let next = Authority::new(&scratch, "next");
     next.install(&server);
     next.issue(&server, "server", VALID, "localhost");
-    wait_for(&daemon, "new certificates are in use");
+    daemon.wait_for_log(&["new certificates are in use"]);
     assert!(!is_served(&uri(&daemon, &client)), "it trusts another authority");
     assert!(daemon.control(&["status", "--check"]).starts_with("good"));
     assert!(is_served(&uri(&daemon, &next.client("client", VALID, "vm1"))));
     // If the path is not a regular file, the daemon does not wait for it.
     fs::remove_file(server.join("server-key.pem")).unwrap();
     tools::run("mkfifo", [server.join("server-key.pem")]);
-    wait_for(&daemon, "it is no regular file");
+    daemon.wait_for_log(&["it is no regular file"]);
     assert!(is_served(&uri(&daemon, &next.client("client", VALID, "vm1"))), "the one before is in use");
     next.install(&client);
     authority.issue(&client, "client", VALID, "vm1");
@@ -309,7 +308,7 @@ fn a_plain_connection_to_tls_is_ended() {
     let mut rest = Vec::new();
     let _ = socket.read_to_end(&mut rest);
     assert!(!rest.starts_with(&[0, 3, 0xe8, 0x89]), "an option in the clear was answered");
-    wait_for(&daemon, "it does not use TLS");
+    daemon.wait_for_log(&["it does not use TLS"]);
     assert!(is_served(&uri(&daemon, &client)));
     daemon.stop();
 }

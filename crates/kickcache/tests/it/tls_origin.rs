@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::bad_input::refused;
 use crate::certificates::{Authority, EXPIRED, VALID};
 use crate::daemon::{Daemon, Spec};
-use crate::nbd_server::{Server, wait_for};
+use crate::nbd_server::Server;
 use crate::scratch::{MIB, Scratch};
 use crate::{need_kickcache, need_tools};
 
@@ -144,6 +144,6 @@ fn a_kickcache_is_the_origin_of_another_one() {
         &Spec::new(&place, Path::new(&uri(&other)), "write-back", "16M").arguments(),
     );
     assert!(refusal.contains("the export is not for the name in your certificate"), "{refusal}");
-    wait_for(&back, "was denied the volume v");
+    back.wait_for_log(&["was denied the volume v"]);
     back.stop();
 }

@@ -103,6 +103,9 @@ fn a_drain_reports_at_once_that_the_origin_refuses() {
     let mut drain = Command::new(KICKCACHE);
     drain.args(["drain", VOLUME, "--wait", "--control"]).arg(spec.control());
     let mut drain = drain.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    daemon.wait_for_log(&["the drain of v begins"]);
+    daemon.control(&["drain", VOLUME]);
+    assert_eq!(lines(&daemon, &["the drain of v begins"]), 1, "{}", daemon.log());
     thread::sleep(Duration::from_secs(13));
     disks.tell("clear");
     let start = Instant::now();

@@ -119,6 +119,32 @@ fn the_command_for_an_outdated_cache_device_writes_it_back() {
     reads(&one, 1);
 }
 
+/// The device was away while its volume was served without it.
+#[test]
+fn the_commands_for_a_bypassed_device_accept_older_blocks() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let spec = spec(&scratch, "write-back");
+    write(&spec, 1);
+    let away = scratch.path("away");
+    fs::rename(&spec.cache, &away).unwrap();
+    and(&spec, &["--without-cache", "--lose-dirty"]).start().stop();
+    fs::rename(&away, &spec.cache).unwrap();
+    let (cache, state) = (text(&spec.cache), scratch.path(STATE));
+    let words = |words: &[&str]| -> Vec<OsString> { words.iter().map(Into::into).collect() };
+    let commands = [
+        words(&["format", cache, "--state", text(&state)]),
+        words(&["detach", cache, VOLUME, "--state", text(&state)]),
+        and(&spec, &["--without-cache"]).arguments(),
+    ];
+    let said = commands.map(|command| refused("dirty blocks", &command));
+    for said in &said {
+        assert!(printed_command(said, "drain").contains("--accept-older"), "{said}");
+    }
+    type_command(&said[2], "drain");
+    is_on_origin(&spec, 1);
+}
+
 #[test]
 fn the_commands_for_an_older_copy_drain_and_format_it() {
     need_kickcache!();

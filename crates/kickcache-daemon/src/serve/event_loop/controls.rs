@@ -112,13 +112,19 @@ impl<E: CacheEngine> EventLoop<E> {
                 drop(answer.send(Ok(())));
             }
             Control::Drain(name, answer) => {
-                let done = self.volume_id(&name).map(|id| self.core.engine.drain(now, id));
-                if done.is_ok() {
-                    tracing::info!(event = "drain_begun", volume = name, "the drain of {name} begins");
-                }
+                let done = self.volume_id(&name).map(|id| self.begin_drain(now, id, &name));
                 drop(answer.send(done));
             }
         }
+    }
+
+    /// Begins the drain of a volume. If one is running, the log has no second message.
+    fn begin_drain(&mut self, now: Instant, volume: VolumeId, name: &str) {
+        let status = self.core.engine.status();
+        if !status.volumes.iter().any(|found| found.volume == volume && found.is_draining) {
+            tracing::info!(event = "drain_begun", volume = name, "the drain of {name} begins");
+        }
+        self.core.engine.drain(now, volume);
     }
 
     fn change_settings(&mut self, now: Instant, wanted: &[NamedSettings]) -> Result<(), ServeError> {

@@ -131,6 +131,7 @@ pub(crate) fn apply_image(state: &mut State, segment: SegmentIndex, image: Optio
 mod tests {
     use super::*;
     use crate::config::EngineSettings;
+    use crate::format::durable::Durable;
     use crate::format::superblock::Superblock;
     use crate::inflight::recovery::Recovery;
     use crate::queue::Queue;
@@ -212,5 +213,37 @@ mod tests {
         assert_eq!(apply(4, Fact::Dropped(KEY.volume())), Some(SlotState::Dirty));
         assert_eq!(apply(6, Fact::Clean(KEY)), Some(SlotState::Clean));
         assert_eq!(apply(7, Fact::Gone(KEY)), None);
+    }
+
+    /// Numbers that were used are not used again.
+    #[test]
+    fn a_loaded_segment_is_known_by_its_newest_sequence() {
+        let mut state = recovering(0xff, 0xff);
+        let (segment, generation) = (SegmentIndex::new(2), Generation::new(1));
+        let blocks = state.cache.geometry().batch_blocks() as usize;
+        let mut entries = alloc::vec![None; blocks];
+        let entry = |sequence| SummaryEntry {
+            key: KEY,
+            checksum: Checksum::new(0),
+            dirty: true,
+            sequence: Sequence::new(sequence),
+        };
+        (entries[1], entries[2]) = (Some(entry(9)), Some(entry(4)));
+        let (queue, durable) = (Queue::Main, Durable::NOTHING);
+        load_segment(&mut state, &Summary { uuid: [1; 16], segment, generation, queue, durable, entries });
+        assert_eq!(state.recovering().newest, Sequence::new(9));
+    }
+
+    #[test]
+    fn a_generation_continues_after_a_restart() {
+        let mut state = recovering(0, 0);
+        for kind in [SegmentKind::Free, SegmentKind::InUse, SegmentKind::Retired] {
+            let segment = SegmentIndex::new(3);
+            let image = state.recovering().images[3].clone().unwrap();
+            let image = SegmentImage { kind, generation: Generation::new(7), ..image };
+            state.cache.segment_mut(segment).generation = Generation::new(0);
+            apply_image(&mut state, segment, Some(&image));
+            assert_eq!(state.cache.segments().get(segment).generation, Generation::new(7), "{kind:?}");
+        }
     }
 }

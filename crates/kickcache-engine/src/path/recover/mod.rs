@@ -504,8 +504,11 @@ mod tests {
     use crate::config::EngineSettings;
     use crate::device::Completion;
     use crate::engine::{Engine, Phase};
+    use crate::format::summary::SummaryEntry;
     use crate::format::superblock::Superblock;
+    use crate::queue::Queue;
     use crate::time::Instant;
+    use crate::units::{BlockIndex, BlockKey, Checksum, Generation, VolumeId};
 
     /// An engine after a recovery with failures of the operations that `fails` selects; returns its last operations.
     fn recover(fails: impl Fn(&DeviceOperation) -> Option<DeviceError>) -> (Engine, Vec<DeviceOperation>) {
@@ -545,5 +548,43 @@ mod tests {
         assert!(single.count() as u64 >= engine.state.cache.geometry().journal_blocks());
         let (engine, _) = recover(|operation| is_long(operation).then_some(DeviceError::Gone));
         assert_eq!(engine.phase(), failed("a read of its journal"));
+    }
+
+    #[test]
+    fn an_unreadable_block_stays_in_the_new_summary() {
+        let superblock = Superblock::new([1; 16], 16 << 20).unwrap();
+        let mut state = State::new(Instant::ZERO, &superblock, EngineSettings::default());
+        let (geometry, segment) = (superblock.geometry, SegmentIndex::new(2));
+        let key = BlockKey::new(VolumeId::new(0), BlockIndex::new(7));
+        let (checksum, sequence) = (Checksum::new(0), Sequence::new(5));
+        let entry = SummaryEntry { key, checksum, dirty: true, sequence };
+        let summary = Summary {
+            uuid: superblock.uuid,
+            segment,
+            generation: Generation::new(1),
+            queue: Queue::Main,
+            durable: Durable::NOTHING,
+            entries: vec![None; geometry.batch_blocks() as usize],
+        };
+        let damage = Damage::Unreadable;
+        let recovery = Recovery {
+            images: vec![None; geometry.segment_count as usize],
+            unsealed: vec![summary],
+            damaged: vec![DamagedEntry { segment, offset: 3, entry, damage }],
+            ..Recovery::default()
+        };
+        state.recovery = Some(recovery.into());
+        take_damaged(&mut state);
+        assert_eq!(state.recovering().unsealed[0].entries[3], Some(entry));
+    }
+
+    #[test]
+    fn a_torn_block_that_cannot_be_erased_is_noted() {
+        let superblock = Superblock::new([1; 16], 16 << 20).unwrap();
+        let mut state = State::new(Instant::ZERO, &superblock, EngineSettings::default());
+        state.recovery = Some(Recovery { erasing: 2, ..Recovery::default() }.into());
+        assert_eq!(erase::on_written(&mut state, Err(DeviceError::Io)), 1);
+        assert_eq!(erase::on_written(&mut state, Ok(())), 0);
+        assert!(state.recovering().has_failed_erasing, "the device goes out of service");
     }
 }

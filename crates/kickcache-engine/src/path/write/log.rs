@@ -311,4 +311,35 @@ mod tests {
     fn the_zero_block_checksum_matches_zeroes() {
         assert_eq!(crc32c(&[0; 4096]), ZERO_BLOCK_CHECKSUM);
     }
+
+    #[test]
+    fn a_refused_block_stays_as_the_log_had_it() {
+        let mut scene = Scene::new(Mode::WriteBack);
+        let key = BlockKey::new(VolumeId::new(0), BlockIndex::new(0));
+        let standing = |scene: &Scene| {
+            let state = &scene.engine.state;
+            if_refused(state, key, state.cache.find(key))
+        };
+        assert_eq!(standing(&scene), IfRefused::Forgotten, "no block in the log");
+        scene.write(0, 4096).0.unwrap();
+        assert_eq!(standing(&scene), IfRefused::StaysDirty);
+        scene.hold("origin flush");
+        scene.drain();
+        assert_eq!(standing(&scene), IfRefused::StaysUnflushed);
+        scene.end_held();
+        assert_eq!(standing(&scene), IfRefused::Forgotten, "the origin has it");
+    }
+
+    /// The log loses the batch, and the older copies are the blocks again until the origin has the write.
+    #[test]
+    fn a_write_through_a_failing_log_leaves_no_older_copy() {
+        let mut scene = Scene::new(Mode::WriteBack);
+        scene.write(0, 8192).0.unwrap();
+        scene.settings(VolumeId::new(0)).mode = Mode::WriteThrough;
+        scene.fail_times(8, "cache log 8192", DeviceError::Io);
+        let (result, seen) = scene.write(0, 8192);
+        assert_eq!((result, scene.not_clean()), (Ok(()), (0, 0)), "{seen:?}");
+        assert!(scene.engine.state.device.is_out_of_service());
+        assert!(scene.read(0, 4096).1.iter().any(|line| line.starts_with("origin read")));
+    }
 }

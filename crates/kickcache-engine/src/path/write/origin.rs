@@ -357,4 +357,13 @@ mod tests {
             assert_eq!(scene.write(8192, 4096).0, Err(errno));
         }
     }
+
+    /// A part of the write may be at the origin.
+    #[test]
+    fn a_refused_write_needs_a_flush_of_the_origin() {
+        let mut scene = Scene::new(Mode::WriteAround);
+        scene.fail("origin write", DeviceError::Io);
+        assert!(scene.write(8192, 4096).0.is_err());
+        assert!(scene.engine.state.volumes.get(VolumeId::new(0)).flush.is_unsettled());
+    }
 }

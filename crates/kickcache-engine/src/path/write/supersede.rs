@@ -271,6 +271,24 @@ mod tests {
     }
 
     #[test]
+    fn long_zeroes_wait_for_a_log_block_that_is_written_again() {
+        let mut scene = Scene::new(Mode::WriteBack);
+        scene.hold("cache log 4096");
+        scene.begin(WRITE, 8192, 4096);
+        scene.begin(ZEROES, 0, 1 << 30);
+        let mut seen = scene.fail_held(DeviceError::Io);
+        seen.extend(scene.pass(Duration::from_millis(100)));
+        assert!(
+            !seen.iter().any(|line| line.starts_with("origin zeroes")),
+            "the block is volatile: {seen:?}"
+        );
+        let mut seen = scene.end_held();
+        seen.extend(scene.pass(Duration::from_millis(100)));
+        let place = |wanted: &str| seen.iter().position(|line| line.starts_with(wanted)).unwrap();
+        assert!(place("cache flush") < place("origin zeroes"), "{seen:?}");
+    }
+
+    #[test]
     fn refused_long_zeroes_drop_no_log_blocks() {
         let mut scene = Scene::new(Mode::WriteBack);
         scene.write(0, LENGTH).0.unwrap();

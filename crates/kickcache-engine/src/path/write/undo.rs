@@ -95,4 +95,16 @@ mod tests {
         scene.end_held();
         assert_eq!(scene.take_reply(), Some(Err(Errno::Io)));
     }
+
+    #[test]
+    fn a_refused_write_returns_if_its_removal_is_not_recorded() {
+        let mut scene = Scene::new(Mode::WriteThrough);
+        scene.hold("origin write");
+        scene.begin(Operation::Write(Durability::Volatile), 8192, 4096);
+        scene.fail("", DeviceError::Io);
+        scene.fail_held(DeviceError::Io);
+        scene.pass(crate::time::Duration::from_millis(20_000));
+        assert_eq!((scene.take_reply(), scene.is_cached(8192)), (Some(Err(Errno::Io)), true));
+        scene.engine.check();
+    }
 }
