@@ -122,6 +122,20 @@ impl DaemonCommands {
     pub fn detach(&self, cache: &Path, volume: &str) -> ShellCommand {
         ShellCommand::new("detach").path(cache).word(volume).state(&self.state)
     }
+
+    /// The remedy if a cache device out of service cannot be read, so that a drain does not progress.
+    pub fn if_a_drain_hangs(&self, cache: &Path) -> String {
+        let leave_out = ShellCommand::new("leave-out").word("--cache").path(cache).word("--abandon-dirty");
+        let replace = ShellCommand::new("replace").word("--with").word("DEVICE");
+        let [leave_out, replace] = [leave_out, replace].map(|command| match &self.control {
+            Some(control) => command.control(control),
+            None => command,
+        });
+        format!(
+            "if a drain does not progress, do not stop: `{leave_out}` loses the unreadable blocks, then `{replace}` \
+             puts another device into use"
+        )
+    }
 }
 
 /// A word as a POSIX shell reads it back; one with bytes that cannot be shown needs a shell that knows `$'...'`.

@@ -357,7 +357,7 @@ fn mistakes_are_refused_with_a_sentence() {
         k.toml: two volumes have the name `v`; each needs a name of its own
         k.toml: /c is named twice, as a cache device and as the origin of `a`; each device can have one part only
         k.toml, line 3: the key `origin` is missing
-        k.toml: the cache device /c has 17 volumes, it can serve at most 16
+        k.toml: the cache device /c has 17 volumes, it can serve at most 16; give the others another cache device
     "#]].assert_eq(&found);
 }
 

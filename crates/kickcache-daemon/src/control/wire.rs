@@ -224,6 +224,8 @@ pub struct Replacing {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ReplacementStage {
+    /// The command was a dry run. Only the command itself sets this.
+    Planned,
     /// The order begins it, or would.
     #[default]
     Begun,

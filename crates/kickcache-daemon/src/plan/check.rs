@@ -37,7 +37,7 @@ pub enum PlanError {
     )]
     NoAddress(String),
     /// More than the superblock can hold.
-    #[error("the cache device {} has {found} volumes, it can serve at most {VOLUME_COUNT_MAX}", .device.display())]
+    #[error("the cache device {} has {found} volumes, it can serve at most {VOLUME_COUNT_MAX}; give the others another cache device", .device.display())]
     TooManyVolumes {
         /// The cache device.
         device: PathBuf,

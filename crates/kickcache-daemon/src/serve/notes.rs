@@ -195,6 +195,14 @@ fn unnoted(place: &StatePlace, cache: &Path, error: &StateError) -> ServeError {
     ServeError::Unnoted { path: cache.into(), what }
 }
 
+fn not_added(name: &str, error: &StateError) -> ServeError {
+    let what = format!(
+        "{error}; no volume is added without a record: make room in the state directory and make it writable, \
+         then add the volume again"
+    );
+    ServeError::Volume { name: name.into(), what }
+}
+
 fn untrusted(name: &str, error: &StateError) -> ServeError {
     let what = format!(
         "{error}; write-back needs a directory to record that the cache device holds blocks that the \
@@ -275,7 +283,7 @@ impl Notes {
         names.push((id, noted.name.clone()));
         drop(names);
         if let Some(Ok(store)) = &self.store {
-            self.keep_first(store, &noted).map_err(|error| untrusted(volume.name, &error))?;
+            self.keep_first(store, &noted).map_err(|error| not_added(volume.name, &error))?;
         }
         self.lock().push(noted);
         Ok(())
@@ -651,6 +659,23 @@ mod tests {
             (record.starts, &*record.path, &*path("file:/o")),
             (6, Path::new("/new"), Path::new("/new"))
         );
+    }
+
+    #[test]
+    fn an_unrecorded_volume_is_not_added_in_any_mode() {
+        let folder = tempfile::tempdir().unwrap();
+        let directory = folder.path().join("state");
+        let notes =
+            served(&StatePlace::Directory(directory.clone()), &Superblock::new([7; 16], 8 << 20).unwrap());
+        std::fs::remove_dir_all(&directory).unwrap();
+        std::fs::write(&directory, "no directory").unwrap();
+        for mode in [Mode::WriteThrough, Mode::WriteBack] {
+            let (access, holdings) = (AccessMode::ReadWrite, Holdings::Nothing);
+            let volume = Candidate { name: "w", identity: "file:/w", mode, access, holdings };
+            let refused = notes.join(VolumeId::new(1), &volume).unwrap_err().to_string();
+            assert!(refused.contains("make room in the state directory"), "{refused}");
+            assert!(!refused.contains("another mode"), "{refused}");
+        }
     }
 
     #[test]

@@ -255,5 +255,11 @@ fn print_damage(out: &mut dyn Printer, volume: &VolumeFindings) -> io::Result<()
             writeln!(out, "  and {} more; --json lists them all", extents.len() - EXTENTS_SHOWN)?;
         }
     }
+    if !volume.lost.is_empty() {
+        writeln!(
+            out,
+            "reads of lost blocks fail: restore them from a backup, or overwrite each block completely"
+        )?;
+    }
     Ok(())
 }

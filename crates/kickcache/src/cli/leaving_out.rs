@@ -185,7 +185,7 @@ impl Left {
 
     fn late(&self, stuck_for: Duration) -> ControlError {
         ControlError::Refused(format!(
-            "{} were not written back: none was in {} s, and no device reports an error, so the cache device stays in use; the status shows which device does not respond: check it, then try again",
+            "{} were not written back: none was in {} s, and no device reports an error, so the cache device is not left out; the status shows which device does not respond: check it, then try again",
             self.told.join(" and "),
             stuck_for.as_secs()
         ))
@@ -197,16 +197,20 @@ impl Left {
             damaged => format!(" ({} cannot be read from the cache device)", counted(damaged, "block")),
         };
         ControlError::Refused(format!(
-            "{} cannot be written back{unreadable}, so the cache device stays in use; the log and the \
+            "{} cannot be written back{unreadable}, so the cache device is not left out; the log and the \
              status show the error: correct it, or use --abandon-dirty, which loses these blocks",
             self.told.join(" and ")
         ))
     }
 }
 
-/// Says in the log that a cache device stays.
+/// Logs that a cache device is not left out.
 pub(super) fn tell_not_left_out(device: &str, error: &ControlError) {
-    tracing::error!(event = "cache_not_left_out", device, "the cache device {device} stays in use: {error}");
+    tracing::error!(
+        event = "cache_not_left_out",
+        device,
+        "the cache device {device} is not left out: {error}"
+    );
 }
 
 /// Logs that a cache device is out of use, and its lost blocks.

@@ -84,7 +84,8 @@ impl ReplaceArgs {
         if self.dry_run {
             bar.finish_and_clear();
             if self.json {
-                return Ok(writeln!(out, "{}", serde_json::to_string_pretty(&replacing)?)?);
+                let planned = Replacing { stage: ReplacementStage::Planned, ..replacing.clone() };
+                return Ok(writeln!(out, "{}", serde_json::to_string_pretty(&planned)?)?);
             }
             if let Some(what) = destroyed {
                 writeln!(out, "{what}")?;

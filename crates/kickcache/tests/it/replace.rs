@@ -126,6 +126,7 @@ fn a_replaced_device_leads_to_its_successor_or_is_refused() {
     let small = scratch.sparse("small", 8 * MIB);
     let said = refusal(&daemon, &["--with", small.to_str().unwrap()]);
     assert!(said.contains("8388608 bytes") && said.contains("uses 16777216"), "{said}");
+    assert!(said.contains("`kickcache leave-out` and then `kickcache replace`"), "{said}");
     let full = scratch.dir().join("full");
     std::fs::write(&full, vec![1; 17 << 20]).unwrap();
     let said = refusal(&daemon, &["--with", full.to_str().unwrap()]);
@@ -146,6 +147,8 @@ fn a_replaced_device_leads_to_its_successor_or_is_refused() {
     assert!(std::fs::read(&full).unwrap() == before, "nothing was changed");
     let lost = dry.as_object_mut().unwrap().remove("destroyed").unwrap();
     assert!(lost.as_str().unwrap().contains("it holds data"), "{lost}");
+    let stage = std::mem::replace(&mut dry["stage"], "begun".into());
+    assert_eq!(stage, "planned");
     let done: Value = serde_json::from_str(&daemon.control(&words[..5])).unwrap();
     assert_eq!((&dry, done["with"].as_str()), (&done, full.to_str()));
     // A larger device can grow, under either name.

@@ -148,7 +148,7 @@ fn check_apart(path: &Path, size: u64) -> Result<(), ServeError> {
 fn too_small(found: u64, size: u64) -> String {
     format!(
         "it has {found} bytes, and the cache device to be replaced uses {size}; give one with at least \
-         this size, or serve the volumes with a new one after a drain"
+         this size, or use `kickcache leave-out` and then `kickcache replace`: the smaller one begins empty"
     )
 }
 

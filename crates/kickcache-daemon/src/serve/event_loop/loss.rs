@@ -101,7 +101,8 @@ impl<E: CacheEngine> EventLoop<E> {
             some => {
                 let drains = some.iter().map(|(name, _)| format!("`{}`", self.commands.drain(name)));
                 let drains = drains.collect::<Vec<_>>().join(" and ");
-                format!("first {drains}, which writes back the readable blocks, then {again}")
+                let hangs = self.commands.if_a_drain_hangs(&self.cache);
+                format!("first {drains}, which writes back the readable blocks, then {again}; {hangs}")
             }
         };
         tracing::error!(

@@ -148,12 +148,16 @@ fn out_of_service(cache: &CacheReport, record: RecordWord, commands: &DaemonComm
     };
     let needed = cache.volumes.iter().filter(|volume| volume.incomplete);
     let drains: Vec<String> = needed.map(|volume| format!("`{}`", commands.drain(&volume.name))).collect();
-    let first = match drains.as_slice() {
-        [] => String::new(),
-        some => format!("first {}, then ", some.join(" and ")),
+    let device = Path::new(&cache.device);
+    let (first, hangs) = match drains.as_slice() {
+        [] => (String::new(), String::new()),
+        some => (
+            format!("first {}, then ", some.join(" and ")),
+            format!("; {}", commands.if_a_drain_hangs(device)),
+        ),
     };
-    let format = commands.format(Path::new(&cache.device));
-    let next = format!("next: {first}stop, then `{format}` before it is used again");
+    let format = commands.format(device);
+    let next = format!("next: {first}stop, then `{format}` before it is used again{hangs}");
     Some((format!("  {place}; {next}"), tone))
 }
 

@@ -378,15 +378,15 @@ fn an_out_of_service_device_has_record_and_next_steps() {
           recorded on the device; next: stop, then `kickcache format /dev/nvme0n1p4` before it is used again
 
         cache device /dev/nvme0n1p4: OUT OF SERVICE: every request goes to the origin
-          noted in the state directory; next: first `kickcache drain vm1 --wait`, then stop, then `kickcache format /dev/nvme0n1p4` before it is used again
+          noted in the state directory; next: first `kickcache drain vm1 --wait`, then stop, then `kickcache format /dev/nvme0n1p4` before it is used again; if a drain does not progress, do not stop: `kickcache leave-out --cache /dev/nvme0n1p4 --abandon-dirty` loses the unreadable blocks, then `kickcache replace --with DEVICE` puts another device into use
         vm1: its origin has all cached data, and has yet to flush it
 
         cache device /dev/nvme0n1p4: OUT OF SERVICE: every request goes to the origin
-          being recorded: writes wait for that; next: first `kickcache drain vm1 --wait`, then stop, then `kickcache format /dev/nvme0n1p4` before it is used again
+          being recorded: writes wait for that; next: first `kickcache drain vm1 --wait`, then stop, then `kickcache format /dev/nvme0n1p4` before it is used again; if a drain does not progress, do not stop: `kickcache leave-out --cache /dev/nvme0n1p4 --abandon-dirty` loses the unreadable blocks, then `kickcache replace --with DEVICE` puts another device into use
         vm1: 8 KiB are dirty and on the cache device alone: a drain writes back the readable ones
 
         cache device /dev/nvme0n1p4: OUT OF SERVICE: every request goes to the origin
-          NOT RECORDED, on the device or in the state directory: writes fail; next: first `kickcache drain vm1 --wait`, then stop, then `kickcache format /dev/nvme0n1p4` before it is used again
+          NOT RECORDED, on the device or in the state directory: writes fail; next: first `kickcache drain vm1 --wait`, then stop, then `kickcache format /dev/nvme0n1p4` before it is used again; if a drain does not progress, do not stop: `kickcache leave-out --cache /dev/nvme0n1p4 --abandon-dirty` loses the unreadable blocks, then `kickcache replace --with DEVICE` puts another device into use
         vm1: 8 KiB are dirty and on the cache device alone: a drain writes back the readable ones
 
         cache device /dev/nvme0n1p4: OUT OF SERVICE: every request goes to the origin
@@ -420,6 +420,8 @@ fn commands_name_an_unusual_state_directory_and_socket() {
     let page = String::from_utf8(out).unwrap();
     let wanted = "first `kickcache drain vm1 --wait --control '/srv/it'\\''s/control'`, then stop, then \
                   `kickcache format /dev/nvme0n1p4 --state '/srv/my notes'` before";
+    assert!(page.contains(wanted), "{page}");
+    let wanted = "`kickcache leave-out --cache /dev/nvme0n1p4 --abandon-dirty --control '/srv/it'\\''s/control'` loses";
     assert!(page.contains(wanted), "{page}");
 }
 
