@@ -1,6 +1,6 @@
 //! Loads that a cache meets in practice: a reader beside a writer, scans between skewed reads, a working set that grows, two loops,
-//! and a week of days and backups. They are no traces, so that a policy is not fitted to them, and they differ from the plain loops and
-//! shifts in what changes: several reuse distances, partial passes, and writes with hot blocks of their own.
+//! and a week of days and backups. Unlike plain loops and shifts they have several reuse distances, partial passes, and writes with
+//! hot blocks of their own.
 
 use kickcache_random::Random;
 
@@ -37,7 +37,7 @@ impl Skewed {
     }
 }
 
-/// A read or a write of so many blocks.
+/// A read or a write of a number of blocks.
 const fn touch(kind: Kind, block: u64, count: u64) -> Touch {
     Touch { kind, block, count }
 }
@@ -72,7 +72,7 @@ fn scans() -> Vec<Touch> {
     touches
 }
 
-/// A working set of which the newest blocks are the hottest; three of ten accesses are writes.
+/// A growing working set; its newest blocks are the hottest; three of ten accesses are writes.
 fn growing() -> Vec<Touch> {
     const SPREAD: u64 = 300_007;
     let mut random = Random::new(3);
@@ -124,7 +124,7 @@ fn week() -> Vec<Touch> {
     touches
 }
 
-/// All of them.
+/// All five loads.
 pub fn all() -> Vec<Load> {
     let made: [(&str, fn() -> Vec<Touch>); 5] = [
         ("reader and writer", reader_and_writer),
