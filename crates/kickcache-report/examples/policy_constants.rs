@@ -13,6 +13,7 @@ use kickcache_model::policy_study::case::Case;
 use kickcache_model::policy_study::finding::Finding;
 use kickcache_model::policy_study::left_out::{Effect, left_out};
 use kickcache_model::policy_study::load::Load;
+use kickcache_model::policy_study::practice;
 use kickcache_model::policy_study::{Beside, Setup, run_all};
 use kickcache_model::statistics::mean;
 use kickcache_model::trace_file::folder::files;
@@ -77,8 +78,8 @@ struct Given {
 impl Study {
     fn read(options: &Options) -> Result<Study, Box<dyn Error>> {
         let (mut traces, mut trace_of_case) = (Vec::new(), Vec::new());
-        for path in &options.traces {
-            let load = Arc::new(Load::read(path)?);
+        let read: Result<Vec<Load>, _> = options.traces.iter().map(|path| Load::read(path)).collect();
+        for load in read?.into_iter().chain(practice::all()).map(Arc::new) {
             if !load.tells_something() {
                 println!("{}: omitted, too few of its blocks are accessed again.", load.name);
                 continue;

@@ -11,6 +11,7 @@ use kickcache_engine::time::Duration;
 use kickcache_model::policy_study::case::Case;
 use kickcache_model::policy_study::finding::Finding;
 use kickcache_model::policy_study::load::Load;
+use kickcache_model::policy_study::practice;
 use kickcache_model::policy_study::{Beside, Setup, run_all};
 use kickcache_model::reference_policy::NAMES;
 use kickcache_model::statistics::mean;
@@ -170,6 +171,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     let findings = run_all(&cases, options.setup());
     print_table("**Traces**", &cases, &findings, options.scale);
+    let mut practiced = Vec::new();
+    for load in practice::all().into_iter().map(Arc::new) {
+        practiced.extend(options.cases(&load)?.into_iter().filter(|case| options.is_asked(&case.name)));
+    }
+    let found = run_all(&practiced, options.setup());
+    print_table("**Loads of practice**", &practiced, &found, options.scale);
     let made =
         [("**Loops**", Case::loops(MADE_CACHE_BLOCKS)), ("**Shifts**", Case::shifts(MADE_CACHE_BLOCKS))];
     for (title, mut cases) in made {

@@ -1,5 +1,6 @@
 //! Loads of the study: traces, and loads that are made.
 
+use std::collections::HashSet;
 use std::path::Path;
 
 use kickcache_engine::time::Instant;
@@ -19,6 +20,17 @@ const STEP: u64 = 1_000_000;
 const REPEATED_MIN: f64 = 0.3;
 /// The skew of skewed reads.
 const THETA: f64 = 0.9;
+
+/// A read or a write of some blocks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Touch {
+    /// Which of both.
+    pub kind: Kind,
+    /// The first block.
+    pub block: u64,
+    /// The number of blocks.
+    pub count: u64,
+}
 
 /// Accesses in memory.
 #[derive(Clone, PartialEq, Debug)]
@@ -63,15 +75,28 @@ impl Load {
     }
 
     fn made(name: String, blocks: impl IntoIterator<Item = u64>) -> Load {
-        let access = |(number, block): (u64, u64)| PlacedAccess {
+        let read = |block| Touch { kind: Kind::Read, block, count: 1 };
+        Load::of_touches(&name, &blocks.into_iter().map(read).collect::<Vec<_>>())
+    }
+
+    /// Reads and writes of blocks, in equal intervals.
+    pub fn of_touches(name: &str, touches: &[Touch]) -> Load {
+        let access = |(number, touch): (u64, &Touch)| PlacedAccess {
             at: Instant::from_nanos(number * STEP),
-            kind: Kind::Read,
-            extent: ByteExtent { start: block * BLOCK_SIZE, length: BLOCK_SIZE },
+            kind: touch.kind,
+            extent: ByteExtent { start: touch.block * BLOCK_SIZE, length: touch.count * BLOCK_SIZE },
         };
-        let accesses: Vec<PlacedAccess> = (0..).zip(blocks).map(access).collect();
+        let accesses: Vec<PlacedAccess> = (0..).zip(touches).map(access).collect();
         let volume_bytes = accesses.iter().map(|access| access.extent.end()).max().unwrap_or(0);
-        let touches = accesses.len() as u64;
-        Load { name, accesses, volume_bytes, footprint: volume_bytes / BLOCK_SIZE, touches }
+        let different: HashSet<u64> =
+            touches.iter().flat_map(|touch| touch.block..touch.block + touch.count).collect();
+        Load {
+            name: name.into(),
+            accesses,
+            volume_bytes,
+            footprint: different.len() as u64,
+            touches: touches.iter().map(|touch| touch.count).sum(),
+        }
     }
 
     /// Reads of `length` blocks, one after the other, again and again.

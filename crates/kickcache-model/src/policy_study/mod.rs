@@ -4,6 +4,7 @@
 //! warm-up of the cache can be excluded.
 //!
 //! * `load`: traces and made loads (loops, skewed reads, both, and one after the other).
+//! * `practice`: loads that a cache meets in practice.
 //! * `case`: the cases.
 //! * `finding`: the result of a case.
 //! * `left_out`: the value of a constant on traces that did not choose it.
@@ -12,6 +13,7 @@ pub mod case;
 pub mod finding;
 pub mod left_out;
 pub mod load;
+pub mod practice;
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
