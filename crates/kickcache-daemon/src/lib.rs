@@ -7,6 +7,7 @@
 //! * [`driver`]: devices, aligned memory, checksums, io_uring and its replacement; all `unsafe` of this
 //!   crate.
 //! * [`control`]: the control socket, its protocol and the report that `status` shows.
+//! * [`conditions`]: problems and running operations, found in that report.
 //! * [`metrics`]: the same as text for Prometheus, over HTTP.
 //! * [`recording`]: requests of a volume on their way from the loop to `kickcache record`.
 //! * [`state`]: the state directory: records of origins and cache devices.
@@ -20,6 +21,7 @@
 //!
 //! Start with `serve/event_loop/mod.rs`; the cache itself is in `kickcache_engine`.
 
+pub mod conditions;
 pub mod config;
 pub mod control;
 pub mod driver;

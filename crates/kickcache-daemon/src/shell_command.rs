@@ -106,10 +106,29 @@ pub struct DaemonCommands {
 impl DaemonCommands {
     /// Writes a volume back and waits for that.
     pub fn drain(&self, volume: &str) -> ShellCommand {
-        let drain = ShellCommand::new("drain").word(volume).word("--wait");
+        self.to_daemon(ShellCommand::new("drain").word(volume).word("--wait"))
+    }
+
+    /// Changes the mode of a volume.
+    pub fn mode(&self, volume: &str, mode: &str) -> ShellCommand {
+        self.to_daemon(ShellCommand::new("mode").word(volume).word(mode))
+    }
+
+    /// Caches reads of a volume again.
+    pub fn end_pause(&self, volume: &str) -> ShellCommand {
+        self.to_daemon(ShellCommand::new("pause-caching").word(volume).word("--end"))
+    }
+
+    /// Stops the daemon.
+    pub fn stop(&self) -> ShellCommand {
+        self.to_daemon(ShellCommand::new("stop"))
+    }
+
+    /// A command for this daemon.
+    pub fn to_daemon(&self, command: ShellCommand) -> ShellCommand {
         match &self.control {
-            Some(control) => drain.control(control),
-            None => drain,
+            Some(control) => command.control(control),
+            None => command,
         }
     }
 

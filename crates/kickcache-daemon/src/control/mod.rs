@@ -4,6 +4,8 @@
 
 pub mod activity;
 pub mod client;
+pub mod condition;
+mod condition_kind;
 mod connections;
 pub mod error_count;
 mod feed;

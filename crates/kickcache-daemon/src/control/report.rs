@@ -1,5 +1,7 @@
 //! The state of a daemon as the control socket and `status --json` report it. Sizes are in bytes, counters
 //! only grow.
+//!
+//! Over 500 lines because a report is one tree, whose fields are listed in one place.
 
 use std::path::PathBuf;
 
@@ -9,6 +11,7 @@ use kickcache_engine::units::{BLOCK_SIZE, BlockIndex, VolumeId};
 use serde::{Deserialize, Serialize};
 
 use crate::control::activity::Activity;
+use crate::control::condition::{Condition, Health};
 use crate::control::error_count::ErrorCount;
 use crate::control::last_error::LastError;
 use crate::control::limits_report::LimitsReport;
@@ -51,6 +54,12 @@ pub struct Report {
     /// Why certificates for clients cannot be used as their files are now, if they cannot: those before them are in use.
     #[serde(default)]
     pub tls_failure: Option<String>,
+    /// Whether all is well, in a sentence.
+    #[serde(default)]
+    pub health: Health,
+    /// Problems and running operations, the most urgent first.
+    #[serde(default)]
+    pub conditions: Vec<Condition>,
 }
 
 /// A volume that is not served.
@@ -60,11 +69,14 @@ pub struct UnservedReport {
     pub name: String,
     /// Why, and what to do.
     pub why: String,
+    /// The commands that serve it again, if there are any, in their order.
+    #[serde(default)]
+    pub commands: Vec<String>,
 }
 
 impl From<Unserved> for UnservedReport {
     fn from(Unserved { name, why }: Unserved) -> UnservedReport {
-        UnservedReport { name, why }
+        UnservedReport { name, why, commands: Vec::new() }
     }
 }
 
@@ -187,6 +199,9 @@ pub struct VolumeReport {
     /// How the connection was lost, or why the returned server is refused.
     #[serde(default)]
     pub origin_away_why: Option<String>,
+    /// Seconds until requests fail because it is unreachable; 0 if they do.
+    #[serde(default)]
+    pub origin_fails_in_seconds: Option<f64>,
     /// Where clients find it.
     #[serde(flatten)]
     pub served_at: ServedAt,
@@ -210,6 +225,9 @@ pub struct VolumeReport {
     /// Seconds since there were first such bytes, without interruption, if there are any.
     #[serde(default)]
     pub dirty_seconds: Option<f64>,
+    /// Bytes that were dirty at the start, unless all have been written back since.
+    #[serde(default)]
+    pub recovered_bytes: u64,
     /// Bytes of these that are lost: reads fail until they are written again.
     #[serde(default)]
     pub damaged_bytes: u64,
@@ -305,6 +323,8 @@ pub struct Trouble {
     pub away_seconds: Option<f64>,
     /// Why it is.
     pub away_why: Option<String>,
+    /// Seconds until requests fail for that.
+    pub fails_in_seconds: Option<f64>,
 }
 
 /// The data of a report about a volume that the engine does not have.
@@ -336,6 +356,8 @@ pub struct VolumeFacts {
     pub held_requests: u64,
     /// Recordings of their requests.
     pub recordings: u64,
+    /// Bytes that were dirty at the start, unless all have been written back since.
+    pub recovered: u64,
 }
 
 impl CacheReport {
@@ -395,6 +417,7 @@ impl VolumeReport {
             origin_silent_seconds: facts.trouble.silent_seconds,
             origin_away_seconds: facts.trouble.away_seconds,
             origin_away_why: facts.trouble.away_why,
+            origin_fails_in_seconds: facts.trouble.fails_in_seconds,
             served_at: facts.served_at,
             mode: status.mode.into(),
             limits: LimitsReport::new(&status.settings, facts.client_cap, capacity),
@@ -404,6 +427,7 @@ impl VolumeReport {
             cached_bytes: status.cached_blocks * BLOCK_SIZE,
             dirty_bytes: status.dirty_blocks * BLOCK_SIZE,
             dirty_seconds: status.dirty_since.map(|since| seconds(now.since(since))),
+            recovered_bytes: facts.recovered,
             damaged_bytes: status.damaged_blocks * BLOCK_SIZE,
             damaged: extents(damaged).iter().map(Extent::from).collect(),
             unflushed_bytes: status.unflushed_blocks * BLOCK_SIZE,

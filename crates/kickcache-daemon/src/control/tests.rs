@@ -157,6 +157,8 @@ fn volume_report() -> VolumeReport {
         origin_silent_seconds: None,
         origin_away_seconds: None,
         origin_away_why: None,
+        origin_fails_in_seconds: None,
+        recovered_bytes: 0,
         served_at: served_at(),
         mode: ModeWord::WriteBack,
         limits: Default::default(),
@@ -226,6 +228,8 @@ fn report() -> Report {
         monitor_ended: false,
         memory: MemoryReport::default(),
         tls_failure: None,
+        health: Default::default(),
+        conditions: Vec::new(),
     }
 }
 

@@ -74,6 +74,8 @@ pub struct Away {
     pub span: Duration,
     /// The reason: how the connection was lost, or why the returned server is refused.
     pub why: String,
+    /// How long until requests fail for it; zero if they do.
+    pub fails_in: Duration,
 }
 
 /// A device that takes requests at any time and ends them later, in any order. No call may wait for anything.

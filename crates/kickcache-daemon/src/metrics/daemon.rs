@@ -1,5 +1,6 @@
 //! The metrics of a daemon.
 
+use crate::control::condition::{Condition, Severity};
 use crate::control::report::VolumeReport;
 use crate::metrics::family::{Family, Labelled, Labels, Subject, Values};
 use crate::metrics::scrape::Scrape;
@@ -22,6 +23,28 @@ pub(super) const FAMILIES: &[Family<Scrape>] = &[
         name: "kickcache_uptime_seconds",
         help: "Time since the daemon started.",
         values: Values::Gauge(|scrape| scrape.report.uptime_seconds),
+    },
+    Family {
+        name: "kickcache_condition",
+        help: "The conditions that there are: 1 for each, with its kind, its severity, and the volume or the device.",
+        values: Values::Gauges(|scrape| conditions(scrape, |_| 1.0)),
+    },
+    Family {
+        name: "kickcache_condition_seconds",
+        help: "How long each condition has lasted.",
+        values: Values::Gauges(|scrape| conditions(scrape, |condition| condition.lasted_seconds)),
+    },
+    Family {
+        name: "kickcache_health",
+        help: "The most urgent severity of all conditions: 0 none, 1 notice, 2 warning, 3 error.",
+        values: Values::Gauge(|scrape| {
+            let worst = scrape.report.conditions.iter().map(|condition| condition.severity).max();
+            worst.map_or(0.0, |severity| match severity {
+                Severity::Notice => 1.0,
+                Severity::Warning => 2.0,
+                Severity::Error => 3.0,
+            })
+        }),
     },
     Family {
         name: "kickcache_monitor_ended",
@@ -71,6 +94,20 @@ pub(super) const FAMILIES: &[Family<Scrape>] = &[
         }),
     },
 ];
+
+fn conditions(scrape: &Scrape, value: fn(&Condition) -> f64) -> Vec<Labelled<f64>> {
+    let labelled = |condition: &Condition| {
+        let name = |name: &Option<String>| name.clone().unwrap_or_default();
+        let labels = vec![
+            ("kind", condition.kind.as_str().into()),
+            ("severity", condition.severity.as_str().into()),
+            ("volume", name(&condition.volume)),
+            ("device", name(&condition.device)),
+        ];
+        Labelled { labels, value: value(condition) }
+    };
+    scrape.report.conditions.iter().map(labelled).collect()
+}
 
 impl Subject for Scrape {
     fn labels(&self) -> Labels {

@@ -7,7 +7,7 @@ use std::time::SystemTime;
 use kickcache_curve::curve::HitRatioCurve;
 use kickcache_engine::config::{Mode, VolumeSettings};
 use kickcache_engine::device::Device;
-use kickcache_engine::stats::{CacheHealth, Status, Wear};
+use kickcache_engine::stats::{Status, Wear};
 use kickcache_engine::time::{Duration, Instant};
 
 use crate::driver::fault::{Cause, Fault};
@@ -21,6 +21,7 @@ use crate::recording::ring::Recorder;
 use crate::serve::engine_change::EngineOrder;
 use crate::serve::error::ServeError;
 use crate::serve::membership::{Lease, MembershipOrder};
+pub use crate::serve::recovery::Recovery;
 use crate::serve::takeover_order::TakeoverOrder;
 use crate::serve::times::Activity;
 pub use crate::serve::volume_info::VolumeInfo;
@@ -28,6 +29,7 @@ pub use crate::serve::volume_info::VolumeInfo;
 /// A command to the event loop; its answer is sent through the sender in it.
 pub(crate) enum Control {
     Status(Sender<ServerStatus>),
+    Vitals(Sender<ServerStatus>),
     Sample(Sender<ServerSample>),
     Beat(Sender<Beat>),
     SetMode(String, Mode, Sender<Result<(), ServeError>>),
@@ -186,6 +188,8 @@ pub struct ServerStatus {
     pub has_taken_over: bool,
     /// The problem of the cache device.
     pub cache_trouble: Trouble,
+    /// What the start found on the cache device.
+    pub recovery: Recovery,
     /// The volumes, in the order of the configuration.
     pub volumes: Vec<VolumeInfo>,
     /// Unserved volumes for which the cache holds blocks that their origins lack.
@@ -229,6 +233,13 @@ pub struct ServerSample {
     pub pause: Duration,
 }
 
+impl ServerSample {
+    /// A whole status, without the parts for metrics.
+    pub fn whole(status: ServerStatus) -> ServerSample {
+        ServerSample { status, latencies: Vec::new(), pause: Duration::from_nanos(0) }
+    }
+}
+
 /// How a server is, in short.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Beat {
@@ -236,8 +247,6 @@ pub struct Beat {
     pub volumes: usize,
     /// Bytes that their origins lack.
     pub dirty_bytes: u64,
-    /// Whether its cache device is in service.
-    pub health: CacheHealth,
     /// The device that the stop waits for, during a stop.
     pub awaited: Option<String>,
 }

@@ -46,6 +46,7 @@ pub mod prepare;
 mod rate_limit;
 mod recognition;
 mod recorders;
+mod recovery;
 mod requests;
 mod resizes;
 mod rooms;

@@ -1,4 +1,6 @@
 //! The server's interface for the rest of the program: start, requests, stop.
+//!
+//! Over 500 lines because it lists all requests to a server.
 
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
@@ -20,7 +22,8 @@ use crate::serve::config::ServerConfig;
 use crate::serve::control::Control;
 pub use crate::serve::control::{
     Activities, Beat, CacheGrown, Errors, FaultCount, Growth, MemoryUse, NamedSettings, Orphan, Recorded,
-    Resized, ServerSample, ServerStatus, TakeoverBegun, TakeoverProgress, TakeoverStage, Trouble, VolumeInfo,
+    Recovery, Resized, ServerSample, ServerStatus, TakeoverBegun, TakeoverProgress, TakeoverStage, Trouble,
+    VolumeInfo,
 };
 use crate::serve::core::engine_span;
 pub use crate::serve::engine_change::Unclean;
@@ -164,6 +167,16 @@ impl ServerHandle {
     pub fn sample(&self) -> Result<ServerSample, ServeError> {
         let (answer, answered) = mpsc::channel();
         self.send(Control::Sample(answer))?;
+        answered.recv_timeout(SAMPLE_MAX).map_err(|_| ServeError::Stopped)
+    }
+
+    /// State and counters without the curves of other cache sizes, for a look at short intervals.
+    ///
+    /// # Errors
+    /// [`ServeError::Stopped`], also if the loop does not answer within [`SAMPLE_MAX`].
+    pub fn vitals(&self) -> Result<ServerStatus, ServeError> {
+        let (answer, answered) = mpsc::channel();
+        self.send(Control::Vitals(answer))?;
         answered.recv_timeout(SAMPLE_MAX).map_err(|_| ServeError::Stopped)
     }
 

@@ -34,6 +34,7 @@ use crate::serve::open_volume::{OpenVolume, Served};
 use crate::serve::origin_checks::VolumeCheck;
 use crate::serve::out_of_service::OutOfService;
 use crate::serve::prepare::{self, Prepared};
+use crate::serve::recovery::Recovery;
 use crate::serve::resizes::Resizes;
 use crate::serve::served_volumes::Volume;
 use crate::serve::stop_wait::StopWait;
@@ -99,6 +100,7 @@ pub(crate) fn start(
         is_leased: false,
         stop_wait: StopWait::default(),
         curve_turn: 0,
+        recovery: Recovery::default(),
         origins: Origins::Compared,
         commands: DaemonCommands { state: config.state, control: config.control },
     };
@@ -180,7 +182,8 @@ impl EventLoop<Engine> {
         }
         // The journal was read in large pieces; requests are rarely as large.
         self.core.driver.buffers().allocator.keep_at_most(0);
-        let took = self.core.clock.now().since(began).as_nanos() / 1_000_000;
+        self.recovery = Recovery::new(began, self.core.clock.now(), &self.core.engine.status());
+        let took = self.recovery.took.as_nanos() / 1_000_000;
         tracing::info!(event = "log_read", "the log was read in {took} ms");
         self.begin_times();
         Ok(())

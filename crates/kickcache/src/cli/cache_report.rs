@@ -62,6 +62,7 @@ fn report_of(
             client_cap: status.client_caps[index],
             held_requests: status.held_requests[index],
             recordings: status.recordings[index] as u64,
+            recovered: status.recovery.left_bytes(info.id, &status.engine),
             trouble: trouble(&status.origin_troubles[index], faults, Device::Origin(info.id)),
             name: info.name,
             origin: info.origin,
@@ -141,6 +142,7 @@ fn trouble(found: &server::Trouble, faults: &[FaultCount], device: Device) -> Tr
         silent_seconds: found.silent.map(seconds),
         away_seconds: found.away.as_ref().map(|away| away.span.as_secs_f64()),
         away_why: found.away.as_ref().map(|away| away.why.clone()),
+        fails_in_seconds: found.away.as_ref().map(|away| away.fails_in.as_secs_f64()),
     }
 }
 

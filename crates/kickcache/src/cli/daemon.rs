@@ -1,4 +1,6 @@
 //! Runs a plan: one server for each cache device, and the control socket.
+//!
+//! Over 500 lines because all requests to a daemon meet here, each in a few lines.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -7,6 +9,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use anyhow::Context;
+use kickcache_daemon::control::condition::Health;
 use kickcache_daemon::control::report::{Report, UnservedReport};
 use kickcache_daemon::control::server::ControlServer;
 use kickcache_daemon::control::{
@@ -20,7 +23,7 @@ use kickcache_daemon::plan::ServePlan;
 use kickcache_daemon::plan::removal::{Clients, DirtyFate};
 use kickcache_daemon::serve::config::StatePlace;
 use kickcache_daemon::serve::error::ServeError;
-use kickcache_daemon::serve::server::{Growth, RecordingBegun};
+use kickcache_daemon::serve::server::{Growth, RecordingBegun, ServerSample};
 use kickcache_daemon::serve::stop_wish::StopWish;
 use kickcache_daemon::signals::{self, Wish};
 use kickcache_daemon::whole_path::{shown_path, whole_path};
@@ -30,6 +33,7 @@ use tracing_subscriber::fmt::MakeWriter;
 
 use crate::cli::cache_report::{cache_report, sample_report, with_leaving};
 use crate::cli::changes::{self, Changes, Turn};
+use crate::cli::condition_book::{ConditionBook, ConditionThread, Look};
 use crate::cli::control_error::{control_error, starting};
 use crate::cli::ends::{end_of, worst};
 use crate::cli::gathered::Gathered;
@@ -110,12 +114,14 @@ fn serve(mut plan: ServePlan, source: PlanSource, out: &mut dyn Write, log: &Out
     tell_orphans(&orphans(&started));
     daemon.started(started.clone());
     go_on_replacing(&servers);
+    let conditions =
+        ConditionThread::start(daemon.clone()).context("cannot start a thread for conditions")?;
     let service_manager = ServiceManager::tell_ready(daemon).context("cannot start a thread for systemd")?;
     let (mut left, mut errors) = (Vec::new(), Vec::new());
     for served in &servers {
         served.wait(&state).map_or_else(|error| errors.push(error), |blocks| left.extend(blocks));
     }
-    drop(service_manager);
+    drop((service_manager, conditions));
     tell_again(&unserved);
     control.end(end_of(left, &errors));
     worst(errors)
@@ -140,6 +146,7 @@ struct Daemon {
     began: Instant,
     state: Option<PathBuf>,
     changes: Changes,
+    conditions: ConditionBook,
     /// Whether a signal or a command requested a stop.
     is_stopping: AtomicBool,
     /// Ends a start that waits for a server.
@@ -158,9 +165,11 @@ enum StartPhase {
 
 impl Daemon {
     fn new(changes: Changes) -> Daemon {
+        let state = state_directory(changes.plan());
         Daemon {
             began: Instant::now(),
-            state: state_directory(changes.plan()),
+            conditions: ConditionBook::new(changes.plan(), state.clone()),
+            state,
             changes,
             is_stopping: AtomicBool::new(false),
             stop_wish: StopWish::default(),
@@ -296,43 +305,80 @@ impl Daemon {
         }
     }
 
-    /// The status of all servers.
-    fn report(&self, started: Started, gathered: Gathered) -> Report {
+    /// The status of all servers, with the conditions found in it.
+    fn report(&self, started: &Started, depth: Depth) -> Scrape {
         let plan = self.changes.plan();
+        let gathered = self.gather(started, depth);
         let memory = gathered.memory(plan.memory_limit);
-        let Gathered { caches, orphans, tls_failure, .. } = gathered;
-        let unserved = started.unserved.into_iter().chain(orphans);
-        Report {
+        let Gathered { caches, orphans, tls_failure, silent, .. } = gathered;
+        let unserved = started.unserved.iter().cloned().map(UnservedReport::from).chain(orphans);
+        let mut report = Report {
             version: env!("CARGO_PKG_VERSION").into(),
             pid: std::process::id(),
             uptime_seconds: self.began.elapsed().as_secs_f64(),
             io_engine: plan.io_engine.as_str().into(),
             state_directory: self.state.clone(),
             caches,
-            unserved: unserved.map(UnservedReport::from).collect(),
+            unserved: unserved.collect(),
             monitor_ended: has_monitor_ended(),
             memory,
             tls_failure,
-        }
+            health: Health::default(),
+            conditions: Vec::new(),
+        };
+        // Servers that have stopped are no news during a stop.
+        let silent = if self.is_stopping.load(Ordering::Acquire) { Vec::new() } else { silent };
+        self.conditions.complete(&mut report, &silent);
+        Scrape { report, silent }
     }
+
+    /// The answers of the servers.
+    fn gather(&self, started: &Started, depth: Depth) -> Gathered {
+        let mut gathered = Gathered::default();
+        for served in &started.servers {
+            let sample = match depth {
+                Depth::Status => served.handle.status().map(ServerSample::whole),
+                Depth::Vitals => served.handle.vitals().map(ServerSample::whole),
+                Depth::Metrics => served.handle.sample(),
+            };
+            match sample {
+                Ok(sample) => {
+                    gathered.take(started, served, &sample.status, &self.conditions.commands);
+                    let report = match depth {
+                        Depth::Status | Depth::Vitals => cache_report(sample.status, &served.cache),
+                        Depth::Metrics => sample_report(sample, &served.cache),
+                    };
+                    let bytes = self.changes.under_way().leaving_out(&report.device);
+                    gathered.caches.push(with_leaving(report, bytes));
+                }
+                // The reason of a server that ended by itself is in the log.
+                Err(_) => gathered.silent.push(shown_path(&served.cache.device)),
+            }
+        }
+        gathered
+    }
+}
+
+/// How much of the servers' state a report has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Depth {
+    /// All.
+    Status,
+    /// All but the curves of other cache sizes.
+    Vitals,
+    /// As [`ServerHandle::sample`], for metrics.
+    ///
+    /// [`ServerHandle::sample`]: kickcache_daemon::serve::server::ServerHandle::sample
+    Metrics,
 }
 
 impl ControlTarget for Daemon {
     fn status(&self) -> Result<Report, ControlError> {
-        let started = self.served()?;
-        let mut gathered = Gathered::default();
-        for served in &started.servers {
-            // A server that ended by itself has no status; its reason is in the log.
-            let Ok(status) = served.handle.status() else { continue };
-            gathered.take(&started, served, &status);
-            let report = cache_report(status, &served.cache);
-            let bytes = self.changes.under_way().leaving_out(&report.device);
-            gathered.caches.push(with_leaving(report, bytes));
-        }
-        if gathered.caches.is_empty() {
+        let Scrape { report, .. } = self.report(&self.served()?, Depth::Status);
+        if report.caches.is_empty() {
             return Err(ControlError::Stopped);
         }
-        Ok(self.report(started, gathered))
+        Ok(report)
     }
 
     fn set_mode(&self, volume: &str, mode: ModeWord) -> Result<(), ControlError> {
@@ -464,6 +510,10 @@ impl ControlTarget for Daemon {
 }
 
 impl Pulses for Daemon {
+    fn health(&self) -> Health {
+        self.conditions.health()
+    }
+
     fn pulses(&self) -> Vec<DevicePulse> {
         let StartPhase::Serving(started) = self.lock().clone() else { return Vec::new() };
         let started = started.looked_at();
@@ -478,18 +528,16 @@ impl Pulses for Daemon {
 impl MetricsTarget for Daemon {
     fn scrape(&self) -> Result<Scrape, ControlError> {
         let StartPhase::Serving(started) = self.lock().clone() else { return Err(starting()) };
-        let started = started.looked_at();
-        let (mut gathered, mut silent) = (Gathered::default(), Vec::new());
-        for served in &started.servers {
-            match served.handle.sample() {
-                Ok(sample) => {
-                    gathered.take(&started, served, &sample.status);
-                    gathered.caches.push(sample_report(sample, &served.cache));
-                }
-                Err(_) => silent.push(shown_path(&served.cache.device)),
-            }
+        Ok(self.report(&started.looked_at(), Depth::Metrics))
+    }
+}
+
+impl Look for Daemon {
+    fn look(&self) {
+        let StartPhase::Serving(started) = self.lock().clone() else { return };
+        if !self.is_stopping.load(Ordering::Acquire) {
+            self.report(&started.looked_at(), Depth::Vitals);
         }
-        Ok(Scrape { report: self.report(started, gathered), silent })
     }
 }
 

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
 use clap::builder::{OsStringValueParser as OriginParser, TypedValueParser as _};
+use kickcache_daemon::conditions::damage;
 use kickcache_daemon::control::last_error::LastError;
 use kickcache_daemon::control::report::{CacheReport, Report, VolumeReport};
 use kickcache_daemon::offline::drain::{DrainOutcome, DrainPlan, Drained, OlderBlocks, drain};
@@ -19,7 +20,6 @@ use crate::bar::bar;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::not_ours::with_notes;
 use crate::cli::options::{ControlOption, StateOption};
-use crate::cli::status::show_damage;
 use crate::closed_output::OutputWatch;
 use crate::notice::notice;
 
@@ -243,7 +243,7 @@ pub(super) fn left(name: &str, report: &Report) -> anyhow::Result<u64> {
         find(report, name).ok_or_else(|| anyhow!("the volume `{name}` is not served any longer"))?;
     let left = volume.dirty_bytes + volume.unflushed_bytes;
     if left > 0 && left == volume.damaged_bytes {
-        let what = show_damage(volume, &cache.device);
+        let what = damage(volume, &cache.device);
         return Err(anyhow!("{name}: some blocks cannot be written back: {what}"));
     }
     Ok(left)

@@ -1,19 +1,21 @@
 //! The status of all servers of a daemon, collected for its report.
 
 use kickcache_daemon::control::memory_report::MemoryReport;
-use kickcache_daemon::control::report::CacheReport;
-use kickcache_daemon::plan::cache_spec::Unserved;
+use kickcache_daemon::control::report::{CacheReport, UnservedReport};
 use kickcache_daemon::plan::memory_limit::MemoryLimit;
 use kickcache_daemon::serve::server::ServerStatus;
+use kickcache_daemon::shell_command::DaemonCommands;
 
-use crate::cli::orphans::told;
+use crate::cli::orphans::orphan_reports;
 use crate::cli::start::{Served, Started};
 
 /// The collected parts of the servers queried so far.
 #[derive(Default)]
 pub(super) struct Gathered {
     pub(super) caches: Vec<CacheReport>,
-    pub(super) orphans: Vec<Unserved>,
+    pub(super) orphans: Vec<UnservedReport>,
+    /// Cache devices whose servers did not answer.
+    pub(super) silent: Vec<String>,
     pub(super) tls_failure: Option<String>,
     memory: MemoryReport,
 }
@@ -25,10 +27,16 @@ impl Gathered {
     }
 
     /// Adds the status of a server, except that of its cache device.
-    pub(super) fn take(&mut self, started: &Started, served: &Served, status: &ServerStatus) {
+    pub(super) fn take(
+        &mut self,
+        started: &Started,
+        served: &Served,
+        status: &ServerStatus,
+        commands: &DaemonCommands,
+    ) {
         self.memory.used_bytes += status.memory.bytes as u64;
         self.memory.waiting_requests += status.memory.waiting as u64;
-        self.orphans.extend(told(started, served, &status.orphans));
+        self.orphans.extend(orphan_reports(started, served, &status.orphans, commands));
         if self.tls_failure.is_none() {
             self.tls_failure.clone_from(&status.tls_failure);
         }

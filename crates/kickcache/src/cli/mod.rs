@@ -9,6 +9,7 @@ mod cache_report;
 mod changes;
 mod check;
 mod completions;
+mod condition_book;
 mod control_error;
 mod daemon;
 mod demo;

@@ -1,10 +1,11 @@
 //! Volumes that no daemon serves and whose cache device holds blocks that their origins lack.
 
 use kickcache_daemon::control::ControlError;
+use kickcache_daemon::control::report::UnservedReport;
 use kickcache_daemon::plan::cache_spec::Unserved;
 use kickcache_daemon::plan::origin_source::OriginSource;
 use kickcache_daemon::serve::server::Orphan;
-use kickcache_daemon::shell_command::ShellCommand;
+use kickcache_daemon::shell_command::{DaemonCommands, ShellCommand};
 use kickcache_engine::units::BLOCK_SIZE;
 use kickcache_units::show_bytes;
 
@@ -17,16 +18,37 @@ pub(super) fn orphans(started: &Started) -> Vec<Unserved> {
 }
 
 /// The unserved volumes that a server found, except volumes of the plan: for those the reason is known.
-pub(super) fn told(started: &Started, served: &Served, orphans: &[Orphan]) -> Vec<Unserved> {
+fn told(started: &Started, served: &Served, orphans: &[Orphan]) -> Vec<Unserved> {
     let unknown = orphans.iter().filter(|orphan| !started.is_unserved(&orphan.name));
     unknown.map(|orphan| Unserved { name: orphan.name.clone(), why: why(served, orphan) }).collect()
 }
 
-fn why(served: &Served, Orphan { name, origin, blocks }: &Orphan) -> String {
+/// The same for a report, with the commands that serve each volume again and write its blocks back.
+pub(super) fn orphan_reports(
+    started: &Started,
+    served: &Served,
+    orphans: &[Orphan],
+    commands: &DaemonCommands,
+) -> Vec<UnservedReport> {
+    let unknown = orphans.iter().filter(|orphan| !started.is_unserved(&orphan.name));
+    let report = |orphan: &Orphan| {
+        let remedy = remedy(served, orphan).map(|command| commands.to_daemon(command).to_string());
+        UnservedReport { name: orphan.name.clone(), why: why(served, orphan), commands: remedy.into() }
+    };
+    unknown.map(report).collect()
+}
+
+fn remedy(served: &Served, Orphan { name, origin, .. }: &Orphan) -> [ShellCommand; 2] {
     let (device, origin) = (&served.cache.device, OriginSource::of_identity(origin));
     let add =
         ShellCommand::new("add").word("--cache").path(device).word("--origin").word(&origin.to_string());
-    let (add, remove) = (add.word("--name").word(name), ShellCommand::new("remove").word(name));
+    [add.word("--name").word(name), ShellCommand::new("remove").word(name)]
+}
+
+fn why(served: &Served, orphan: &Orphan) -> String {
+    let Orphan { origin, blocks, .. } = orphan;
+    let [add, remove] = remedy(served, orphan);
+    let (device, origin) = (&served.cache.device, OriginSource::of_identity(origin));
     format!(
         "{} holds {} of it that its origin {origin} lacks, and no configuration has it; serve it again \
          (`{add}`), then `{remove}` writes these blocks back",

@@ -11,8 +11,8 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use std::{env, io};
 
+use kickcache_daemon::control::condition::Health;
 use kickcache_daemon::serve::server::{Beat, Pulse};
-use kickcache_engine::stats::CacheHealth;
 use kickcache_units::{counted, show_bytes};
 use sd_notify::NotifyState;
 
@@ -23,6 +23,9 @@ const PATIENCE: Duration = Duration::from_millis(500);
 
 /// The source of the pulses of the event loops.
 pub(super) trait Pulses: Send + Sync + 'static {
+    /// The health of the daemon at the last look.
+    fn health(&self) -> Health;
+
     /// The servers by their cache devices.
     fn pulses(&self) -> Vec<DevicePulse>;
 }
@@ -78,7 +81,7 @@ impl ServiceManager {
         let (ending, ended) = mpsc::channel();
         let follow = move || {
             while ended.recv_timeout(span) == Err(RecvTimeoutError::Timeout) {
-                let News { status, turns } = News::of(&target.pulses());
+                let News { status, turns } = News::of(&target.health(), &target.pulses());
                 tell(&[NotifyState::Status(&status)]);
                 if turns == Turns::All && watchdog.is_some() {
                     tell(&[NotifyState::Watchdog]);
@@ -133,33 +136,25 @@ struct News {
 }
 
 impl News {
-    fn of(pulses: &[DevicePulse]) -> News {
-        let (mut volumes, mut dirty, mut turns, mut troubles) = (0, 0, Turns::All, Vec::new());
+    fn of(health: &Health, pulses: &[DevicePulse]) -> News {
+        let (mut volumes, mut dirty, mut turns, mut stops) = (0, 0, Turns::All, Vec::new());
         for DevicePulse { device, pulse } in pulses {
             match pulse {
-                Pulse::Turns(beat) => {
-                    volumes += beat.volumes as u64;
-                    dirty += beat.dirty_bytes;
-                    troubles.extend(trouble(device, beat));
+                Pulse::Turns(Beat { volumes: count, dirty_bytes, awaited }) => {
+                    volumes += *count as u64;
+                    dirty += dirty_bytes;
+                    stops.extend(awaited.as_ref().map(|awaited| format!("the stop waits for {awaited}")));
                 }
                 Pulse::Silent => {
                     turns = Turns::NotAll;
-                    troubles.push(format!("the event loop of {device} does not answer"));
+                    stops.push(format!("the event loop of {device} does not answer"));
                 }
-                Pulse::Ended => troubles.push(format!("the server of {device} has ended")),
+                Pulse::Ended => {}
             }
         }
         let first = format!("{}, {} dirty", counted(volumes, "volume"), show_bytes(dirty));
-        let status = [first].into_iter().chain(troubles).collect::<Vec<String>>().join("; ");
-        News { status, turns }
-    }
-}
-
-fn trouble(device: &str, beat: &Beat) -> Option<String> {
-    match (&beat.awaited, beat.health) {
-        (Some(awaited), _) => Some(format!("the stop waits for {awaited}")),
-        (None, CacheHealth::OutOfService) => Some(format!("{device} is out of service")),
-        (None, CacheHealth::Good) => None,
+        let all = [first].into_iter().chain(stops).collect::<Vec<String>>().join("; ");
+        News { status: format!("{all}. {}", health.sentence).trim().to_owned(), turns }
     }
 }
 
@@ -167,24 +162,25 @@ fn trouble(device: &str, beat: &Beat) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn turns(volumes: usize, health: CacheHealth, awaited: Option<&str>) -> Pulse {
-        Pulse::Turns(Beat { volumes, dirty_bytes: 1 << 20, health, awaited: awaited.map(str::to_owned) })
+    fn turns(volumes: usize, awaited: Option<&str>) -> Pulse {
+        Pulse::Turns(Beat { volumes, dirty_bytes: 1 << 20, awaited: awaited.map(str::to_owned) })
     }
 
     fn news(pulses: Vec<Pulse>) -> (String, Turns) {
         let devices = ["/dev/a", "/dev/b"].map(str::to_owned).into_iter().zip(pulses);
         let named: Vec<_> = devices.map(|(device, pulse)| DevicePulse { device, pulse }).collect();
-        let News { status, turns } = News::of(&named);
+        let News { status, turns } =
+            News::of(&Health { sentence: "All is well.".into(), ..Health::default() }, &named);
         (status, turns)
     }
 
     #[test]
     fn a_hanging_loop_starves_the_watchdog_but_no_ended_one() {
-        let good = || turns(2, CacheHealth::Good, None);
-        assert_eq!(news(vec![good(), good()]), ("4 volumes, 2 MiB dirty".into(), Turns::All));
-        let silent = "2 volumes, 1 MiB dirty; the event loop of /dev/b does not answer";
+        let good = || turns(2, None);
+        assert_eq!(news(vec![good(), good()]), ("4 volumes, 2 MiB dirty. All is well.".into(), Turns::All));
+        let silent = "2 volumes, 1 MiB dirty; the event loop of /dev/b does not answer. All is well.";
         assert_eq!(news(vec![good(), Pulse::Silent]), (silent.into(), Turns::NotAll));
-        let ended = "2 volumes, 1 MiB dirty; the server of /dev/a has ended";
+        let ended = "2 volumes, 1 MiB dirty. All is well.";
         assert_eq!(news(vec![Pulse::Ended, good()]), (ended.into(), Turns::All));
     }
 
@@ -210,9 +206,8 @@ mod tests {
 
     #[test]
     fn problems_are_in_the_status_text() {
-        let out = turns(1, CacheHealth::OutOfService, None);
-        let stop = turns(1, CacheHealth::Good, Some("the origin of a"));
-        let expected = "2 volumes, 2 MiB dirty; /dev/a is out of service; the stop waits for the origin of a";
-        assert_eq!(news(vec![out, stop]), (expected.into(), Turns::All));
+        let stop = turns(1, Some("the origin of a"));
+        let expected = "2 volumes, 2 MiB dirty; the stop waits for the origin of a. All is well.";
+        assert_eq!(news(vec![turns(1, None), stop]), (expected.into(), Turns::All));
     }
 }

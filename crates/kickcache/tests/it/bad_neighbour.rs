@@ -43,7 +43,7 @@ fn one_is_left_until(pair: &Pair, words: &[&str], mended: impl FnOnce()) {
         assert!(why.contains(word), "no `{word}`: {why}");
     }
     assert!(log.contains(&format!("volume one is not served: {why}")), "{log}");
-    assert!(daemon.control(&["status"]).contains("one: NOT SERVED: "));
+    assert!(daemon.control(&["status"]).contains("one: not served: "));
     mended();
     daemon.stop();
 }

@@ -36,12 +36,11 @@ fn reads_and_writes_are_counted_by_device_with_times() {
     }
     (0..7).for_each(|block| client.write(block * STRIDE, &[9; 8192]));
     let found = volume(&daemon);
-    let mut misses = 0;
     for name in ["since_start", "recent"] {
         let activity = &found[name];
         let count = |class: &str| activity[class]["count"].as_u64().unwrap();
         assert_eq!((count("hits") + count("misses"), count("writes")), (reads, 7), "{name}: {activity}");
-        misses = count("misses");
+        let misses = count("misses");
         assert!(misses >= BLOCKS, "{name}: {activity}");
         for class in ["hits", "misses", "writes"] {
             let [mean, p99] = ["mean_ms", "p99_ms"].map(|key| activity[class][key].as_f64().unwrap());
@@ -63,7 +62,10 @@ fn reads_and_writes_are_counted_by_device_with_times() {
     assert!(sum >= (BLOCKS + 7) as f64, "{sum}");
     assert!(daemon.status()["caches"][0]["counters"]["write_bytes"].as_u64() > Some(32 * 4096));
     let page = daemon.control(&["status"]);
-    assert!(page.contains(&format!("v: {reads} reads, {misses} from the origin; mean ")), "{page}");
+    assert!(
+        page.contains(&format!("v: {reads} reads, {:.1} % of the data from the cache", hits / all * 100.0)),
+        "{page}"
+    );
     assert!(page.contains("written to it") && page.contains("writes take "), "{page}");
 }
 
@@ -92,7 +94,7 @@ fn the_mode_and_the_io_engine_are_reported() {
     let used = status["caches"][0]["io_engine"].as_str().unwrap();
     assert!(["io_uring", "threads"].contains(&used), "{used}");
     let page = daemon.control(&["status"]);
-    assert!(page.lines().next().unwrap().ends_with(&format!(", auto ({used})")), "{page}");
+    assert!(page.lines().any(|line| line.ends_with(&format!(", auto ({used})"))), "{page}");
 }
 
 #[test]

@@ -23,6 +23,7 @@ mod certificates;
 mod client;
 mod command_ends;
 mod complete;
+mod conditions;
 mod copies;
 mod crash;
 mod cut_history;

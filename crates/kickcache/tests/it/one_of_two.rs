@@ -37,7 +37,7 @@ fn one_is_left(pair: &Pair, flags: &[&str], named: &[&str]) {
         assert!(unserved[0]["why"].as_str().unwrap().contains(part), "no `{part}`: {status}");
         assert!(page.contains(part), "no `{part}`: {page}");
     }
-    assert!(page.contains("one: NOT SERVED: "), "{page}");
+    assert!(page.contains("one: not served: "), "{page}");
     let asked = ["drain", "one", "--control", pair.spec.control().to_str().unwrap()].map(str::to_owned);
     let output = tools::output(KICKCACHE, asked);
     let answer = String::from_utf8_lossy(&output.stderr).into_owned();

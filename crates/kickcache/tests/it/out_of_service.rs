@@ -360,8 +360,11 @@ fn a_device_with_one_mark_keeps_its_dirty_blocks() {
     assert!(daemon.log().contains("kickcache format"), "{}", daemon.log());
     assert_eq!(daemon.status()["caches"][0]["record"], "earlier");
     let page = daemon.control(&["status"]);
-    assert!(page.contains("OUT OF SERVICE") && !page.contains("LEFT OUT"), "{page}");
-    assert!(page.contains("since before the start; next: stop, then `kickcache format"), "{page}");
+    assert!(page.contains("out of service: ") && !page.contains("left out"), "{page}");
+    assert!(
+        page.contains("it failed before the start. Before the device is used again, run `kickcache stop"),
+        "{page}"
+    );
     daemon.connect().write(MIB, &[3; 4096]);
     daemon.stop();
     let daemon = spec.start();

@@ -40,7 +40,7 @@ fn top_shows_a_volume_and_restores_the_terminal() {
     let daemon = Spec::new(&scratch, &scratch.sparse("origin", 16 * MIB), "write-back", "16M").start();
     let mut script = in_terminal(&daemon.spec.control()).spawn().unwrap();
     let (mut keys, mut terminal) = (script.stdin.take().unwrap(), script.stdout.take().unwrap());
-    let first = read_until(&mut terminal, "write-back");
+    let first = read_until(&mut terminal, "TREND");
     assert!(first.contains("\x1b[?1049h") && first.contains("VOLUME^"), "{first}");
     keys.write_all(b"\r").unwrap();
     read_until(&mut terminal, "p99");
@@ -60,7 +60,7 @@ fn a_signal_restores_the_terminal_even_if_the_daemon_hangs() {
     for (hangs, ending) in [(false, Some("TERM")), (true, Some("HUP")), (true, None)] {
         let mut script = in_terminal(&daemon.spec.control()).spawn().unwrap();
         let (mut keys, mut terminal) = (script.stdin.take().unwrap(), script.stdout.take().unwrap());
-        read_until(&mut terminal, "write-back");
+        read_until(&mut terminal, "TREND");
         if hangs {
             daemon.signal(Signal::STOP);
             thread::sleep(Duration::from_millis(1_500));

@@ -3,10 +3,13 @@
 use std::collections::VecDeque;
 use std::fmt::Write;
 
+use kickcache_units::{show_bytes, show_count};
 use serde_json::{Value, json};
 
-use crate::control::report::{CacheReport, HealthWord, Report, VolumeReport};
-use crate::metrics::live::happenings::{Happening, Happenings, Weight};
+use crate::control::condition::Condition;
+use crate::control::limits_report::LimitsReport;
+use crate::control::report::{CacheReport, HealthWord, RecordWord, Report, VolumeReport};
+use crate::metrics::live::happenings::{Happening, Happenings};
 use crate::metrics::live::history::{
     COARSE_COUNT, COARSE_SPAN, FINE_COUNT, FINE_SPAN, Row, Subject, Track, Tracks,
 };
@@ -45,24 +48,32 @@ pub(super) fn document(shown: &Shown<'_>, since: u64, curves: Curves) -> String 
 /// The present state, and recent events.
 fn state(shown: &Shown<'_>, curves: Curves) -> Value {
     let Some(report) = shown.report else { return Value::Null };
-    let caches = report.caches.iter().map(|cache| cache_state(cache, curves));
-    let happening = |Happening { at, weight, what }: &Happening| json!({"at": at, "bad": *weight == Weight::Bad, "what": what});
+    let caches = report.caches.iter();
+    let happening =
+        |Happening { at, severity, what }: &Happening| json!({"at": at, "severity": severity, "what": what});
+    let condition =
+        |condition: &Condition| json!({"severity": condition.severity, "what": condition.sentence()});
+    let caches = caches.map(|cache| cache_state(report, cache, curves));
     json!({
+        "health": report.health,
+        "conditions": report.conditions.iter().map(condition).collect::<Vec<Value>>(),
         "version": report.version,
         "uptime_seconds": report.uptime_seconds,
         "caches": caches.collect::<Vec<Value>>(),
-        "unserved": report.unserved,
         "events": shown.happenings.kept.iter().map(happening).collect::<Vec<Value>>(),
         "volume_columns": VOLUME_COLUMNS,
         "cache_columns": CACHE_COLUMNS,
     })
 }
 
-fn cache_state(cache: &CacheReport, curves: Curves) -> Value {
+fn cache_state(report: &Report, cache: &CacheReport, curves: Curves) -> Value {
     let volume = |volume: &VolumeReport| {
+        let health = report.conditions.iter().find(|it| it.concerns(&volume.name, &cache.device));
+        let health = health.map(|it| json!({"severity": it.severity, "word": it.kind.entry().word}));
         let mut object = json!({
             "name": volume.name, "origin": volume.origin, "mode": volume.mode, "size_bytes": volume.size_bytes,
-            "cached_bytes": volume.cached_bytes, "dirty_bytes": volume.dirty_bytes, "draining": volume.draining,
+            "cached_bytes": volume.cached_bytes, "dirty_bytes": volume.dirty_bytes, "health": health,
+            "limits": show_limits(&volume.limits),
         });
         if let (Curves::Sent, Some(curve)) = (curves, &volume.lru_curve) {
             let points =
@@ -71,10 +82,25 @@ fn cache_state(cache: &CacheReport, curves: Curves) -> Value {
         }
         object
     };
+    let has_none = matches!(cache.record, Some(RecordWord::ByOrder | RecordWord::Earlier));
+    let used = if has_none { 0 } else { cache.probation_bytes + cache.main_bytes };
     json!({
         "device": cache.device, "in_service": cache.health == HealthWord::Good, "capacity_bytes": cache.capacity_bytes,
+        "used_bytes": used, "dirty_bytes": cache.volumes.iter().map(|volume| volume.dirty_bytes).sum::<u64>(),
+        "wear": cache.wear,
         "volumes": cache.volumes.iter().map(volume).collect::<Vec<Value>>(),
     })
+}
+
+/// As in `100 MiB/s, at most 2 GiB`.
+fn show_limits(limits: &LimitsReport) -> String {
+    let all = [
+        limits.client_bytes_per_second.map(|bytes| format!("{}/s", show_bytes(bytes))),
+        limits.client_requests_per_second.map(|requests| format!("{} requests/s", show_count(requests))),
+        limits.room_min_bytes.map(|bytes| format!("at least {}", show_bytes(bytes))),
+        limits.room_max_bytes.map(|bytes| format!("at most {}", show_bytes(bytes))),
+    ];
+    all.into_iter().flatten().collect::<Vec<String>>().join(", ")
 }
 
 fn write_track(text: &mut String, track: &Track, since: u64) {

@@ -3,9 +3,10 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use kickcache_units::counted;
+use kickcache_units::{counted, show_bytes};
 
-use crate::control::report::{CacheReport, HealthWord, Report, VolumeReport};
+use crate::control::condition::{Condition, ConditionKind, Severity};
+use crate::control::report::{CacheReport, Report, VolumeReport};
 
 /// Happenings that are kept.
 const COUNT_MAX: usize = 200;
@@ -20,15 +21,8 @@ pub(super) struct Happenings {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Happening {
     pub(super) at: u64,
-    pub(super) weight: Weight,
+    pub(super) severity: Severity,
     pub(super) what: String,
-}
-
-/// How bad it is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Weight {
-    Good,
-    Bad,
 }
 
 impl Happenings {
@@ -37,45 +31,81 @@ impl Happenings {
         let Some(before) = before else {
             let begun =
                 at.saturating_sub(Duration::from_secs_f64(now.uptime_seconds.clamp(0.0, 1e12)).as_secs());
-            self.add(begun, Weight::Good, format!("the daemon started, version {}", now.version));
-            for volume in &now.unserved {
-                self.add(begun, Weight::Bad, format!("{} is not served: {}", volume.name, volume.why));
-            }
-            let volumes = now.caches.iter().flat_map(|cache| &cache.volumes);
-            volumes.filter(|volume| volume.incomplete).for_each(|volume| {
-                self.add(at, Weight::Bad, format!("the origin of {} may lack blocks", volume.name));
-            });
+            self.note(begun, format!("the daemon started, version {}", now.version));
+            now.conditions.iter().for_each(|condition| self.begin(condition.since.max(begun), condition));
             return;
         };
+        self.look_at_conditions(at, before, now);
         for cache in &now.caches {
-            let Some(old) = before.caches.iter().find(|old| old.device == cache.device) else { continue };
-            self.look_at_cache(at, old, cache);
-            for volume in &cache.volumes {
-                if let Some(old) = old.volumes.iter().find(|old| old.name == volume.name) {
-                    self.look_at_volume(at, old, volume);
-                }
+            match before.caches.iter().find(|old| old.device == cache.device) {
+                Some(old) => self.look_at_cache(at, old, cache),
+                None => self.look_at_new_cache(at, before, cache),
             }
         }
-        for old in &before.caches {
-            if now.caches.iter().all(|cache| cache.device != old.device) {
-                self.add(
-                    at,
-                    Weight::Bad,
-                    format!("{}: its server does not answer, or has ended", old.device),
-                );
+        let [old, new] = [before, now].map(all_volumes);
+        for volume in &new {
+            match old.iter().find(|old| old.name == volume.name) {
+                Some(old) => self.look_at_volume(at, old, volume),
+                None => self.note(at, format!("{} is served", volume.name)),
             }
         }
+        for volume in old.iter().filter(|old| new.iter().all(|new| new.name != old.name)) {
+            self.note(at, format!("{} is no longer served", volume.name));
+        }
+    }
+
+    fn look_at_conditions(&mut self, at: u64, before: &Report, now: &Report) {
+        let is_same = |one: &Condition, other: &Condition| {
+            (one.kind, &one.volume, &one.device) == (other.kind, &other.volume, &other.device)
+        };
+        let [old, new] = [&before.conditions, &now.conditions];
+        for condition in new.iter().filter(|new| old.iter().all(|old| !is_same(old, new))) {
+            self.begin(at, condition);
+        }
+        for condition in old.iter().filter(|old| new.iter().all(|new| !is_same(old, new))) {
+            self.end(at, condition);
+        }
+    }
+
+    fn begin(&mut self, at: u64, condition: &Condition) {
+        self.add(at, condition.severity, condition.what());
+    }
+
+    fn end(&mut self, at: u64, condition: &Condition) {
+        let subject = condition.volume.as_ref().or(condition.device.as_ref());
+        let subject = subject.map_or_else(String::new, |subject| format!("{subject}: "));
+        let what = match condition.kind {
+            // The end of an operation is its result, which has an event of its own.
+            ConditionKind::OperationRunning => return,
+            kind => kind.as_str().replace('-', " "),
+        };
+        self.note(at, format!("{subject}{what}: ended after {:.0} s", condition.lasted_seconds));
     }
 
     fn look_at_cache(&mut self, at: u64, old: &CacheReport, new: &CacheReport) {
         let device = &new.device;
-        if old.health == HealthWord::Good && new.health == HealthWord::OutOfService {
-            self.add(at, Weight::Bad, format!("{device} is out of service"));
+        if old.device_bytes != new.device_bytes {
+            let [before, now] = [old, new].map(|cache| show_bytes(cache.device_bytes));
+            self.note(at, format!("{device} uses {now}; it used {before}"));
         }
-        self.look_at_errors(at, device, old.counters.errors, new.counters.errors);
-        self.look_at_silence(at, device, [old.silent_seconds, new.silent_seconds].map(|span| span.is_some()));
-        if let (None, Some(_)) = (&old.stop_waits_for, &new.stop_waits_for) {
-            self.add(at, Weight::Good, format!("{device}: its server stops"));
+        if old.wear.budget_bytes_per_day != new.wear.budget_bytes_per_day {
+            let budget = new.wear.budget_bytes_per_day.map_or("none".into(), show_bytes);
+            self.note(at, format!("the write budget of {device} is {budget}"));
+        }
+        if old.leaving_out.is_some() && new.leaving_out.is_none() {
+            self.note(at, format!("the leave-out of {device} ended"));
+        }
+    }
+
+    /// A cache device that serves the volumes of another one has replaced that.
+    fn look_at_new_cache(&mut self, at: u64, before: &Report, cache: &CacheReport) {
+        let serves = |old: &&CacheReport| {
+            let is_own = |name: &String| cache.volumes.iter().any(|volume| volume.name == *name);
+            old.volumes.iter().any(|volume| is_own(&volume.name))
+        };
+        match before.caches.iter().find(serves) {
+            Some(old) => self.note(at, format!("{} has replaced {}", cache.device, old.device)),
+            None => self.note(at, format!("the cache device {} is used", cache.device)),
         }
     }
 
@@ -83,58 +113,37 @@ impl Happenings {
         let name = &new.name;
         if old.mode != new.mode {
             let (before, now) = (old.mode.as_str(), new.mode.as_str());
-            self.add(at, Weight::Good, format!("the mode of {name} is now {now}; it was {before}"));
+            self.note(at, format!("the mode of {name} is {now}; it was {before}"));
         }
-        match (old.draining, new.draining) {
-            (false, true) => self.add(at, Weight::Good, format!("the drain of {name} began")),
-            (true, false) => self.add(at, Weight::Good, format!("the drain of {name} ended")),
-            (_, _) => {}
+        if old.draining && !new.draining {
+            self.note(at, format!("the drain of {name} ended"));
         }
-        match (old.caching_paused_seconds, new.caching_paused_seconds) {
-            (None, Some(_)) => {
-                self.add(at, Weight::Good, format!("reads of {name} are not cached for a while"));
-            }
-            (Some(_), None) => self.add(at, Weight::Good, format!("reads of {name} are cached again")),
-            (_, _) => {}
+        if old.limits != new.limits {
+            self.note(at, format!("the limits of {name} have changed"));
         }
         if old.size_bytes != new.size_bytes {
-            self.add(at, Weight::Good, format!("{name} now has {} bytes", new.size_bytes));
+            let [before, now] = [old, new].map(|volume| show_bytes(volume.size_bytes));
+            self.note(at, format!("{name} has {now}; it had {before}"));
         }
-        if new.damaged_bytes > old.damaged_bytes {
-            self.add(at, Weight::Bad, format!("dirty blocks of {name} are damaged"));
-        }
-        let (origin, counters) = (format!("the origin of {name}"), [&old.counters, &new.counters]);
-        self.look_at_errors(at, &origin, counters[0].origin_errors, counters[1].origin_errors);
-        let failed = counters[1].failed_requests.saturating_sub(counters[0].failed_requests);
+        let failed = new.counters.failed_requests.saturating_sub(old.counters.failed_requests);
         if failed > 0 {
-            self.add(at, Weight::Bad, format!("{} of clients of {name} failed", counted(failed, "request")));
-        }
-        self.look_at_silence(at, &origin, [old, new].map(is_origin_silent));
-    }
-
-    fn look_at_errors(&mut self, at: u64, device: &str, old: u64, new: u64) {
-        let count = new.saturating_sub(old);
-        if count > 0 {
-            self.add(at, Weight::Bad, format!("{device} had {}", counted(count, "error")));
+            let what = format!("{} of clients of {name} failed", counted(failed, "request"));
+            self.add(at, Severity::Error, what);
         }
     }
 
-    fn look_at_silence(&mut self, at: u64, device: &str, silent: [bool; 2]) {
-        match silent {
-            [false, true] => self.add(at, Weight::Bad, format!("{device} does not answer")),
-            [true, false] => self.add(at, Weight::Good, format!("{device} answers again")),
-            _ => {}
-        }
+    fn note(&mut self, at: u64, what: String) {
+        self.add(at, Severity::Notice, what);
     }
 
-    fn add(&mut self, at: u64, weight: Weight, what: String) {
+    fn add(&mut self, at: u64, severity: Severity, what: String) {
         if self.kept.len() == COUNT_MAX {
             self.kept.pop_front();
         }
-        self.kept.push_back(Happening { at, weight, what });
+        self.kept.push_back(Happening { at, severity, what });
     }
 }
 
-fn is_origin_silent(volume: &VolumeReport) -> bool {
-    volume.origin_silent_seconds.is_some() || volume.origin_away_seconds.is_some()
+fn all_volumes(report: &Report) -> Vec<&VolumeReport> {
+    report.caches.iter().flat_map(|cache| &cache.volumes).collect()
 }

@@ -61,6 +61,7 @@ impl<E: CacheEngine> EventLoop<E> {
             Control::Stop => self.begin_stop(now, "a stop was requested"),
             Control::Insist => self.insist(now),
             Control::Status(answer) => drop(answer.send(self.status(now))),
+            Control::Vitals(answer) => drop(answer.send(self.vitals(now))),
             Control::Sample(answer) => drop(answer.send(self.sample())),
             Control::Beat(answer) => drop(answer.send(self.beat(now))),
             Control::SetMode(name, mode, answer) => {
@@ -173,6 +174,12 @@ impl<E: CacheEngine> EventLoop<E> {
     }
 
     fn status(&mut self, now: Instant) -> ServerStatus {
+        let curves = self.core.volumes.iter().map(|volume| self.core.curves.of(volume.info.id)).collect();
+        ServerStatus { curves, ..self.vitals(now) }
+    }
+
+    /// The status without curves, which take long.
+    fn vitals(&mut self, now: Instant) -> ServerStatus {
         let activities = self.core.volumes.iter().map(|volume| {
             let times = self.core.times.of(volume.info.id);
             times.map_or_else(Activities::default, |times| Activities {
@@ -181,7 +188,7 @@ impl<E: CacheEngine> EventLoop<E> {
             })
         });
         let activities = activities.collect();
-        let curves = self.core.volumes.iter().map(|volume| self.core.curves.of(volume.info.id)).collect();
+        let curves = vec![None; self.core.volumes.count()];
         ServerStatus { activities, curves, ..self.state(now) }
     }
 
@@ -210,7 +217,6 @@ impl<E: CacheEngine> EventLoop<E> {
         Beat {
             volumes: self.core.volumes.count(),
             dirty_bytes: engine.volumes.iter().map(|volume| volume.dirty_blocks * BLOCK_SIZE).sum(),
-            health: engine.health,
             awaited: (self.core.stage != LoopPhase::Serving).then(|| self.awaited(now)),
         }
     }
@@ -241,6 +247,7 @@ impl<E: CacheEngine> EventLoop<E> {
             now,
             io_engine: self.core.driver.io_engine(),
             cache_trouble: self.trouble_of(now, Device::Cache),
+            recovery: self.recovery.clone(),
             activities: Vec::new(),
             curves: Vec::new(),
             orphans: self.orphans(),

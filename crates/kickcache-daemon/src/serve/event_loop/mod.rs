@@ -48,6 +48,7 @@ use crate::serve::note_queue::NoteQueue;
 use crate::serve::notes::Notes;
 use crate::serve::origin::SAMPLES_MAX;
 use crate::serve::out_of_service::OutOfService;
+use crate::serve::recovery::Recovery;
 use crate::serve::resizes::Resizes;
 use crate::serve::stop_wait::StopWait;
 use crate::serve::troubles::Troubles;
@@ -103,6 +104,7 @@ pub(crate) struct EventLoop<E> {
     pub(crate) commands: DaemonCommands,
     /// The next volume to add its curve to a sample.
     pub(crate) curve_turn: usize,
+    pub(crate) recovery: Recovery,
     pub(crate) origins: Origins,
 }
 

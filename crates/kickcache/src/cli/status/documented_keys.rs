@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use kickcache_daemon::control::activity::Activity;
+use kickcache_daemon::control::condition::{Condition, ConditionKind, Health};
 use kickcache_daemon::control::error_count::ErrorCount;
 use kickcache_daemon::control::last_error::LastError;
 use kickcache_daemon::control::limits_report::LimitsReport;
@@ -50,11 +51,25 @@ fn report() -> Report {
         io_engine: "auto".into(),
         state_directory: Some("/var/lib/kickcache".into()),
         caches: vec![cache()],
-        unserved: vec![UnservedReport { name: "a".into(), why: "it is away".into() }],
+        unserved: vec![UnservedReport {
+            name: "a".into(),
+            why: "it is away".into(),
+            commands: vec!["x".into()],
+        }],
         monitor_ended: true,
         memory: MemoryReport::default(),
         tls_failure: Some("ca-cert.pem: there is no such file".into()),
+        health: Health::default(),
+        conditions: vec![condition()],
     }
+}
+
+fn condition() -> Condition {
+    Condition::new(ConditionKind::OriginAway, "origin away", "check it")
+        .of_volume("b")
+        .of_device("/dev/b")
+        .because("lost")
+        .figure("waiting_requests", 1.0, "requests")
 }
 
 fn cache() -> CacheReport {
@@ -106,6 +121,7 @@ fn volume() -> VolumeReport {
         origin_silent_seconds: Some(11.0),
         origin_away_seconds: Some(12.0),
         origin_away_why: Some("lost".into()),
+        origin_fails_in_seconds: Some(1.0),
         served_at: ServedAt {
             nbd: vec!["nbd://localhost/b".into()],
             vhost_user: Some("/run/b".into()),
@@ -129,6 +145,7 @@ fn volume() -> VolumeReport {
         cached_bytes: 1,
         dirty_bytes: 1,
         dirty_seconds: Some(3.0),
+        recovered_bytes: 1,
         damaged_bytes: 1,
         damaged: vec![Extent { start: 0, length: 4096 }],
         unflushed_bytes: 1,

@@ -8,15 +8,11 @@ mod sentences;
 mod volumes;
 pub(crate) mod width;
 
-pub(crate) use self::sentences::show_damage;
-
 use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use kickcache_daemon::control::report::Report;
-use kickcache_daemon::serve::config::StatePlace;
-use kickcache_daemon::shell_command::DaemonCommands;
 
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::options::{ControlOption, parse_seconds};
@@ -48,8 +44,8 @@ Exit codes:
   1  it answered with an error
   2  an argument is wrong
   3  no daemon answers
-  9  with --check: a cache device is out of service, left out or silent, a volume is not served, has
-     damaged blocks, or its origin is away or silent, or one of the devices failed in the last 10 minutes";
+  9  with --check: there is a condition with the severity warning or error (docs/reference/status.md
+     lists them), such as a cache device out of service, or an origin that is away";
 
 /// Show the volumes of a daemon: modes, hit ratios, rates, errors
 #[derive(Debug, clap::Args)]
@@ -88,18 +84,12 @@ impl StatusArgs {
             self.show(out, &now, before.as_ref())?;
             out.flush()?;
             if self.check {
-                return problems::end(&now.report, &self.commands(&now.report));
+                return problems::end(&now.report);
             }
             let Some(pause) = self.watch else { return Ok(()) };
             before = Some(now);
             std::thread::sleep(pause);
         }
-    }
-
-    /// The commands for the daemon of this report.
-    fn commands(&self, report: &Report) -> DaemonCommands {
-        let state = report.state_directory.clone().map_or(StatePlace::NotKept, StatePlace::Directory);
-        DaemonCommands { control: self.control.control.clone(), state }
     }
 
     fn show(&self, out: &mut dyn Printer, now: &Sample, before: Option<&Sample>) -> Result<(), Failure> {
@@ -110,7 +100,7 @@ impl StatusArgs {
             return Ok(writeln!(out, "{}", serde_json::to_string_pretty(&now.report)?)?);
         }
         if self.check {
-            return Ok(problems::print(&now.report, &self.commands(&now.report), out)?);
+            return Ok(problems::print(&now.report, out)?);
         }
         if self.curve {
             return Ok(curve::print(&now.report, out, Colour::for_stdout())?);
@@ -118,13 +108,7 @@ impl StatusArgs {
         let rates =
             before.map(|before| Rates { before: &before.report, seconds: now.at.duration_since(before.at) });
         let span = if self.watch.is_some() { Span::Recent } else { Span::SinceStart };
-        let page = Page {
-            report: &now.report,
-            rates,
-            span,
-            width: terminal_width(),
-            commands: self.commands(&now.report),
-        };
+        let page = Page { report: &now.report, rates, span, width: terminal_width() };
         if self.watch.is_none() || !io::stdout().is_terminal() {
             return Ok(page.print(out, Colour::for_stdout())?);
         }

@@ -3,13 +3,13 @@
 use std::io;
 use std::time::Duration;
 
+use kickcache_daemon::control::condition::{Condition, HealthColour, Severity};
 use kickcache_daemon::control::report::Report;
-use kickcache_daemon::shell_command::DaemonCommands;
 use kickcache_units::printable::printable_line;
 use kickcache_units::show_duration;
 
 use super::rates::Rates;
-use super::sentences::{Span, cache_sentence, daemon_troubles, engines, memory_sentence, volume_sentences};
+use super::sentences::{Span, cache_sentences, engines, memory_sentence, volume_sentences};
 use super::volumes::volume_table;
 use super::width::wrap;
 use crate::cli::table::{Colour, Tone, paint};
@@ -23,45 +23,64 @@ pub(super) struct Page<'a> {
     pub(super) span: Span,
     /// Columns of the terminal, if it has some.
     pub(super) width: Option<usize>,
-    /// For the daemon of this report.
-    pub(super) commands: DaemonCommands,
 }
 
 impl Page<'_> {
     pub(super) fn print(&self, out: &mut dyn Printer, colour: Colour) -> io::Result<()> {
         let report = self.report;
+        self.line(out, &report.health.sentence, health_tone(report.health.colour), colour)?;
+        for condition in listed(&report.conditions) {
+            self.line(out, &condition.sentence(), tone(condition.severity), colour)?;
+        }
+        writeln!(out)?;
         let uptime = show_duration(Duration::from_secs_f64(report.uptime_seconds.clamp(0.0, 1e12)));
         let (version, pid, engine) = (&report.version, report.pid, engines(report));
         let head = format!("kickcache {version}, process {pid}, up {uptime}, {engine}");
         self.line(out, &head, Tone::Plain, colour)?;
-        if let Some((text, tone)) = memory_sentence(&report.memory) {
-            self.line(out, &text, tone, colour)?;
+        if let Some(text) = memory_sentence(&report.memory) {
+            self.line(out, &text, Tone::Plain, colour)?;
         }
-        for cache in &report.caches {
-            writeln!(out)?;
-            for (text, tone) in cache_sentence(cache, &self.commands) {
-                self.line(out, &text, tone, colour)?;
-            }
+        for text in report.caches.iter().flat_map(cache_sentences) {
+            self.line(out, &text, Tone::Plain, colour)?;
         }
         writeln!(out)?;
         volume_table(report, self.rates.as_ref()).print_within(out, colour, self.width)?;
-        for cache in &report.caches {
-            for volume in &cache.volumes {
-                writeln!(out)?;
-                for (text, tone) in volume_sentences(cache, volume, self.span) {
-                    self.line(out, &text, tone, colour)?;
-                }
+        for volume in report.caches.iter().flat_map(|cache| &cache.volumes) {
+            writeln!(out)?;
+            for text in volume_sentences(volume, self.span) {
+                self.line(out, &text, Tone::Plain, colour)?;
             }
         }
-        let troubles = daemon_troubles(report);
-        if !troubles.is_empty() {
-            writeln!(out)?;
-        }
-        troubles.iter().try_for_each(|text| self.line(out, text, Tone::Bad, colour))
+        Ok(())
     }
 
     fn line(&self, out: &mut dyn Printer, text: &str, tone: Tone, colour: Colour) -> io::Result<()> {
         paint(out, &wrap(&printable_line(text), self.width), tone, colour)?;
         writeln!(out)
+    }
+}
+
+/// The conditions, except the problem that the sentence of the health is about.
+fn listed(conditions: &[Condition]) -> &[Condition] {
+    match conditions {
+        [first, others @ ..] if first.severity.is_problem() => others,
+        all => all,
+    }
+}
+
+fn health_tone(colour: HealthColour) -> Tone {
+    match colour {
+        HealthColour::Green => Tone::Good,
+        HealthColour::Amber => Tone::Warning,
+        HealthColour::Red => Tone::Bad,
+    }
+}
+
+/// How a severity is shown.
+pub(super) fn tone(severity: Severity) -> Tone {
+    match severity {
+        Severity::Notice => Tone::Plain,
+        Severity::Warning => Tone::Warning,
+        Severity::Error => Tone::Bad,
     }
 }

@@ -1,8 +1,10 @@
 //! The table of the volumes: a row each; the least important columns are dropped first if there is no room.
 
-use kickcache_daemon::control::report::{CacheReport, HealthWord, Report, VolumeReport};
+use kickcache_daemon::control::condition::Condition;
+use kickcache_daemon::control::report::{CacheReport, Report, VolumeReport};
 use kickcache_units::{show_bytes, show_rate, show_ratio};
 
+use super::page::tone;
 use super::rates::Rates;
 use crate::cli::table::{Align, Cell, KEEP, Table, Tone};
 
@@ -28,12 +30,17 @@ const MIB: f64 = 1_048_576.0;
 pub(super) fn volume_table(report: &Report, rates: Option<&Rates<'_>>) -> Table {
     let mut table = Table::ranked(&COLUMNS);
     for cache in &report.caches {
-        cache.volumes.iter().for_each(|volume| table.row(volume_row(cache, volume, rates)));
+        cache.volumes.iter().for_each(|volume| table.row(volume_row(report, cache, volume, rates)));
     }
     table
 }
 
-fn volume_row(cache: &CacheReport, volume: &VolumeReport, rates: Option<&Rates<'_>>) -> Vec<Cell> {
+fn volume_row(
+    report: &Report,
+    cache: &CacheReport,
+    volume: &VolumeReport,
+    rates: Option<&Rates<'_>>,
+) -> Vec<Cell> {
     let before = rates.and_then(|rates| rates.volume(&volume.name));
     let before = before.map(|volume| volume.counters).unwrap_or_default();
     let now = &volume.counters;
@@ -55,7 +62,7 @@ fn volume_row(cache: &CacheReport, volume: &VolumeReport, rates: Option<&Rates<'
         mebibytes(rate(now.write_bytes, before.write_bytes, recent.write_bytes_per_second)),
         Cell::new(show_bytes(volume.fill_window_bytes)),
         Cell::new(show_read_ahead(volume)),
-        volume_health(cache, volume),
+        volume_health(report, cache, volume),
     ]
 }
 
@@ -65,18 +72,11 @@ fn show_read_ahead(volume: &VolumeReport) -> String {
     show_ratio(counters.prefetch_hit_blocks, counters.prefetched_blocks)
 }
 
-/// A word; the sentences below the table have the details.
-fn volume_health(cache: &CacheReport, volume: &VolumeReport) -> Cell {
-    let (word, tone) = match () {
-        () if volume.damaged_bytes > 0 => ("DAMAGED", Tone::Bad),
-        () if volume.origin_away_seconds.is_some() => ("ORIGIN AWAY", Tone::Bad),
-        () if volume.served_at.ublk_removed.is_some() => ("DEVICE REMOVED", Tone::Bad),
-        () if volume.origin_silent_seconds.is_some() => ("SILENT", Tone::Bad),
-        () if cache.health == HealthWord::OutOfService => ("no cache", Tone::Warning),
-        () if volume.origin_last_error.is_some() => ("errors", Tone::Warning),
-        () if volume.counters.healed_blocks > 0 => ("healed", Tone::Warning),
-        () if volume.draining => ("draining", Tone::Good),
-        () => ("good", Tone::Good),
-    };
-    Cell::toned(word, tone)
+/// The word of the most urgent condition; the sentences above the table have the details.
+fn volume_health(report: &Report, cache: &CacheReport, volume: &VolumeReport) -> Cell {
+    let concerns = |condition: &&Condition| condition.concerns(&volume.name, &cache.device);
+    match report.conditions.iter().find(concerns) {
+        Some(condition) => Cell::toned(condition.kind.entry().word, tone(condition.severity)),
+        None => Cell::toned("good", Tone::Good),
+    }
 }

@@ -48,7 +48,7 @@ fn visible_length(line: &str) -> usize {
 }
 
 /// A sentence in lines of at most this many characters, those after the first one indented; longer words stay whole.
-pub(super) fn wrap(text: &str, width: Option<usize>) -> String {
+pub(crate) fn wrap(text: &str, width: Option<usize>) -> String {
     const INDENT: &str = "    ";
     let Some(width) = width else { return text.into() };
     let lead = &text[..text.len() - text.trim_start().len()];

@@ -3,7 +3,8 @@
 use std::cmp::Ordering;
 use std::time::Instant;
 
-use kickcache_daemon::control::report::{Report, UnservedReport};
+use kickcache_daemon::control::condition::{Condition, Health, Severity};
+use kickcache_daemon::control::report::{CacheReport, Report};
 
 use crate::cli::top::volume_line::VolumeLine;
 
@@ -13,7 +14,9 @@ pub(super) struct Board {
     pub(super) volumes: Vec<VolumeLine>,
     pub(super) head: String,
     pub(super) uptime_seconds: f64,
-    pub(super) unserved: Vec<UnservedReport>,
+    pub(super) health: Health,
+    pub(super) conditions: Vec<Condition>,
+    pub(super) caches: Vec<CacheLine>,
     /// The reason why there is no newer report.
     pub(super) missed: Option<String>,
     pub(super) order: Order,
@@ -22,6 +25,30 @@ pub(super) struct Board {
     /// The name of the volume that is looked at.
     chosen: Option<String>,
     at: Option<Instant>,
+}
+
+/// A cache device.
+pub(super) struct CacheLine {
+    pub(super) device: String,
+    pub(super) used: u64,
+    pub(super) size: u64,
+    pub(super) dirty: u64,
+    /// Bytes written in the last day, and the budget for that.
+    pub(super) written: u64,
+    pub(super) budget: Option<u64>,
+}
+
+impl CacheLine {
+    fn new(cache: &CacheReport) -> CacheLine {
+        CacheLine {
+            device: cache.device.clone(),
+            used: cache.probation_bytes + cache.main_bytes,
+            size: cache.capacity_bytes,
+            dirty: cache.volumes.iter().map(|volume| volume.dirty_bytes).sum(),
+            written: cache.wear.day_bytes,
+            budget: cache.wear.budget_bytes_per_day,
+        }
+    }
 }
 
 /// The columns that volumes can be sorted by.
@@ -74,16 +101,19 @@ impl Board {
         let is_same = report.uptime_seconds >= self.uptime_seconds;
         let mut before = if is_same { std::mem::take(&mut self.volumes) } else { Vec::new() };
         self.volumes.clear();
+        self.caches = report.caches.iter().map(CacheLine::new).collect();
         for mut cache in report.caches {
             for volume in std::mem::take(&mut cache.volumes) {
                 let known = before.iter().position(|line| line.report.name == volume.name);
                 let known = known.map(|index| before.swap_remove(index));
                 self.volumes.push(VolumeLine::new(&cache, volume, known, seconds));
+                let line = self.volumes.last_mut().expect("it was just added");
+                line.health = word(&report.conditions, line);
             }
         }
         self.head = format!("kickcache {}, process {}", report.version, report.pid);
         self.uptime_seconds = report.uptime_seconds;
-        self.unserved = report.unserved;
+        (self.health, self.conditions) = (report.health, report.conditions);
         self.missed = None;
         self.at = Some(at);
         self.sort();
@@ -142,6 +172,12 @@ impl Board {
             turned.then_with(|| one.report.name.cmp(&other.report.name))
         });
     }
+}
+
+/// The word of the most urgent condition of a volume.
+fn word(conditions: &[Condition], line: &VolumeLine) -> Option<(&'static str, Severity)> {
+    let found = conditions.iter().find(|condition| condition.concerns(&line.report.name, &line.cache))?;
+    Some((found.kind.entry().word, found.severity))
 }
 
 impl Order {

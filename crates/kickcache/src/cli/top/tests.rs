@@ -30,7 +30,11 @@ fn report(seconds: u64) -> Report {
     });
     let report = json!({
         "version": "0.1.0", "pid": 7, "uptime_seconds": seconds, "io_engine": "auto", "caches": [cache],
-        "unserved": [{"name": "lost", "why": "it is away"}],
+        "health": {"colour": "red", "sentence": "lost: not served: it is away. Start it."},
+        "conditions": [{
+            "kind": "volume-not-served", "severity": "error", "since": 1, "lasted_seconds": 1.0, "volume": "lost", "device": null,
+            "summary": "not served", "cause": "it is away", "figures": [], "remedy": "start it", "commands": [],
+        }],
     });
     serde_json::from_value(report).unwrap()
 }
@@ -60,12 +64,19 @@ fn an_80_by_24_screen_has_all_columns_and_bars() {
     let lines = screen(&board(9), 80, 24);
     assert!(lines[0].starts_with(" kickcache 0.1.0, process 7, up 9"), "{}", lines[0]);
     assert!(lines[0].ends_with("3 volumes, 1.0k requests/s, 5 MiB dirty"), "{}", lines[0]);
-    assert_eq!(lines[1], " lost is not served: it is away");
-    assert_eq!(lines[2], "VOLUME^          REQ/S   HITS     READ     DIRTY    CACHED MODE          TREND");
-    assert!(lines[3].starts_with(&format!("{:<14} {:>7} {:>6}", "a-busy", "1.0k", "50 %")), "{}", lines[3]);
-    assert!(lines[3].contains("write-back") && lines[3].ends_with("██████"), "{}", lines[3]);
+    assert_eq!(lines[1], " lost: not served: it is away. Start it.");
+    assert_eq!(lines[2], "VOLUME^        HEALTH          REQ/S  HITS    READ    DIRTY   CACHED TREND");
     assert!(
-        lines[5].starts_with(&format!("{:<14} {:>7} {:>6} {:>8} {:>9}", "idle", "0", "-", "-", "0 B")),
+        lines[3].starts_with(&format!("{:<14} {:<14} {:>6} {:>5}", "a-busy", "good", "1.0k", "50 %")),
+        "{}",
+        lines[3]
+    );
+    assert!(lines[3].ends_with("██████"), "{}", lines[3]);
+    assert!(
+        lines[5].starts_with(&format!(
+            "{:<14} {:<14} {:>6} {:>5} {:>7} {:>8}",
+            "idle", "good", "0", "-", "-", "0 B"
+        )),
         "{}",
         lines[5]
     );
@@ -76,10 +87,9 @@ fn an_80_by_24_screen_has_all_columns_and_bars() {
 fn a_narrow_screen_leaves_columns_out_from_the_end() {
     let lines = screen(&board(9), 40, 10);
     assert!(
-        lines[2].starts_with(&format!("{:<14} {:>7} {:>6}", "VOLUME^", "REQ/S", "HITS"))
-            && !lines[2].contains("MODE"),
+        lines[3].starts_with(&format!("{:<14} {:<14}", "VOLUME^", "HEALTH")) && !lines[3].contains("MODE"),
         "{}",
-        lines[2]
+        lines[3]
     );
     for (width, height) in [(1, 1), (3, 2), (20, 5), (300, 100)] {
         let _ = screen(&board(2), width, height);
@@ -146,7 +156,7 @@ fn a_silent_daemon_is_reported_and_a_new_one_reset() {
     assert!(screen(&board, 80, 24)[1].contains("no kickcache daemon answers"));
     board.take(Instant::now(), report(1));
     let lines = screen(&board, 80, 24);
-    assert!(lines[3].starts_with(&format!("{:<14} {:>7}", "a-busy", "0")), "{}", lines[3]);
+    assert!(lines[3].starts_with(&format!("{:<14} {:<14} {:>6}", "a-busy", "good", "0")), "{}", lines[3]);
 }
 
 #[test]

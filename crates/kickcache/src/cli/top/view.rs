@@ -3,6 +3,8 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use kickcache_daemon::control::condition::{HealthColour, Severity};
+use kickcache_units::printable::printable_line;
 use kickcache_units::{counted, show_bytes, show_duration, show_rate};
 use ratatui::Frame;
 use ratatui::layout::{Alignment, Constraint, Layout, Rect};
@@ -10,20 +12,24 @@ use ratatui::style::{Color, Modifier, Style, Stylize};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Cell, Paragraph, Row, Sparkline, Table, TableState};
 
+use crate::cli::status::width::wrap;
 use crate::cli::top::board::{Board, Detail, Direction, Order};
 use crate::cli::top::volume_line::{VolumeLine, whole};
 
 /// Heading, width and order of each column; the last ones are dropped first if there is no room. Bars fill
 /// the remaining width.
-const COLUMNS: [(&str, u16, Option<Order>); 7] = [
+const COLUMNS: [(&str, u16, Option<Order>); 8] = [
     ("VOLUME", 14, Some(Order::Name)),
-    ("REQ/S", 7, Some(Order::Requests)),
-    ("HITS", 6, Some(Order::Hits)),
-    ("READ", 8, Some(Order::Latency)),
-    ("DIRTY", 9, Some(Order::Dirty)),
-    ("CACHED", 9, Some(Order::Cached)),
+    ("HEALTH", 14, None),
+    ("REQ/S", 6, Some(Order::Requests)),
+    ("HITS", 5, Some(Order::Hits)),
+    ("READ", 7, Some(Order::Latency)),
+    ("DIRTY", 8, Some(Order::Dirty)),
+    ("CACHED", 8, Some(Order::Cached)),
     ("MODE", 13, None),
 ];
+/// Lines that the health may take.
+const HEALTH_HEIGHT_MAX: u16 = 4;
 /// Columns of a narrow terminal are left out from the end as long as there is no room for these bars.
 const BARS_MIN: u16 = 6;
 /// Lines of the details, with their frame.
@@ -32,23 +38,26 @@ const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█']
 
 /// Draws the board.
 pub(super) fn draw(frame: &mut Frame<'_>, board: &Board) {
-    let bad = troubles(board);
+    let health = health(board, frame.area().width);
     let detail = match board.detail {
         Detail::Shown => DETAIL_HEIGHT,
         Detail::Hidden => 0,
     };
-    let trouble_height = u16::try_from(bad.len()).unwrap_or(u16::MAX).min(4);
+    let health_height = u16::try_from(health.len()).unwrap_or(u16::MAX).min(HEALTH_HEIGHT_MAX);
+    let cache_height = u16::try_from(board.caches.len() + 1).unwrap_or(u16::MAX).min(5);
     let parts = [
         Constraint::Length(1),
-        Constraint::Length(trouble_height),
+        Constraint::Length(health_height),
         Constraint::Min(3),
+        Constraint::Length(cache_height),
         Constraint::Length(detail),
         Constraint::Length(1),
     ];
-    let [head, trouble, table, details, keys] = Layout::vertical(parts).areas(frame.area());
+    let [head, top, table, caches, details, keys] = Layout::vertical(parts).areas(frame.area());
     draw_head(frame, head, board);
-    frame.render_widget(Paragraph::new(bad).style(Style::new().fg(Color::Red)), trouble);
+    frame.render_widget(Paragraph::new(health), top);
     draw_table(frame, table, board);
+    draw_caches(frame, caches, board);
     if let (Detail::Shown, Some(line)) = (board.detail, board.volumes.get(board.chosen())) {
         draw_details(frame, details, line);
     }
@@ -56,11 +65,59 @@ pub(super) fn draw(frame: &mut Frame<'_>, board: &Board) {
     frame.render_widget(Paragraph::new(help).style(Style::new().dim()), keys);
 }
 
-fn troubles(board: &Board) -> Vec<Line<'static>> {
-    let missed = board.missed.iter().map(|why| format!(" {why}"));
-    let unserved =
-        board.unserved.iter().map(|volume| format!(" {} is not served: {}", volume.name, volume.why));
-    missed.chain(unserved).map(Line::from).collect()
+/// The health in a sentence, wrapped; the other problems in a line each.
+fn health(board: &Board, width: u16) -> Vec<Line<'static>> {
+    let width = usize::from(width).max(8);
+    let lines = |text: &str, style: Style| {
+        let wrapped = wrap(&printable_line(text), Some(width - 2));
+        wrapped.lines().map(|line| Line::from(format!(" {line}")).style(style)).collect::<Vec<_>>()
+    };
+    if let Some(why) = &board.missed {
+        return lines(why, Style::new().fg(Color::Red));
+    }
+    let colour = match board.health.colour {
+        HealthColour::Green => Color::Green,
+        HealthColour::Amber => Color::Yellow,
+        HealthColour::Red => Color::Red,
+    };
+    let others = board.conditions.iter().filter(|it| it.severity.is_problem()).skip(1);
+    let others =
+        others.map(|it| Line::from(format!(" {}", printable_line(&it.what()))).style(style(it.severity)));
+    lines(&board.health.sentence, Style::new().fg(colour)).into_iter().chain(others).collect()
+}
+
+fn style(severity: Severity) -> Style {
+    match severity {
+        Severity::Notice => Style::new(),
+        Severity::Warning => Style::new().fg(Color::Yellow),
+        Severity::Error => Style::new().fg(Color::Red).bold(),
+    }
+}
+
+/// The cache devices: use, dirty blocks, and the write budget.
+fn draw_caches(frame: &mut Frame<'_>, area: Rect, board: &Board) {
+    let right = |text: String| Cell::from(Line::from(text).alignment(Alignment::Right));
+    let heads = [
+        Cell::from("CACHE DEVICE"),
+        right("USED".into()),
+        right("SIZE".into()),
+        right("DIRTY".into()),
+        right("WRITTEN".into()),
+        right("BUDGET".into()),
+    ];
+    let rows = board.caches.iter().map(|cache| {
+        let budget = cache.budget.map_or_else(
+            || "-".into(),
+            |budget| format!("{:.0} %", cache.written as f64 * 100.0 / budget.max(1) as f64),
+        );
+        let used = format!("{:.0} %", cache.used as f64 * 100.0 / cache.size.max(1) as f64);
+        let sizes =
+            [used, show_bytes(cache.size), show_bytes(cache.dirty), show_bytes(cache.written), budget];
+        Row::new([Cell::from(cache.device.clone())].into_iter().chain(sizes.map(right)))
+    });
+    let widths = [Constraint::Min(12)].into_iter().chain([6, 9, 9, 9, 6].map(Constraint::Length));
+    let table = Table::new(rows, widths).header(Row::new(heads).style(Style::new().dim())).column_spacing(1);
+    frame.render_widget(table, area);
 }
 
 fn draw_head(frame: &mut Frame<'_>, area: Rect, board: &Board) {
@@ -119,19 +176,19 @@ fn heading(name: &'static str, order: Option<Order>, board: &Board) -> Cell<'sta
 fn cells(line: &VolumeLine) -> [Cell<'static>; COLUMNS.len()] {
     let right = |text: String| Cell::from(Line::from(text).alignment(Alignment::Right));
     let volume = &line.report;
-    let mode = match (line.trouble(), volume.draining) {
-        (Some(trouble), _) => Cell::from(trouble).style(Style::new().fg(Color::Red).bold()),
-        (None, true) => Cell::from("drains"),
-        (None, false) => Cell::from(volume.mode.as_str()),
+    let health = match line.health {
+        Some((word, severity)) => Cell::from(word).style(style(severity)),
+        None => Cell::from("good").style(Style::new().fg(Color::Green)),
     };
     [
         Cell::from(volume.name.clone()),
+        health,
         right(show_rate(line.rates.reads + line.rates.writes)),
         right(line.hit_ratio().map_or_else(|| "-".into(), |ratio| format!("{:.0} %", ratio * 100.0))),
         right(millis(line.rates.read_ms)),
         right(show_bytes(volume.dirty_bytes)),
         right(show_bytes(volume.cached_bytes)),
-        mode,
+        Cell::from(volume.mode.as_str()),
     ]
 }
 
@@ -243,9 +300,9 @@ fn facts_of(line: &VolumeLine) -> Vec<Line<'static>> {
         ),
         fact(
             "mode",
-            line.trouble().map_or_else(
+            line.health.map_or_else(
                 || volume.mode.as_str().into(),
-                |trouble| format!("{}, {trouble}", volume.mode.as_str()),
+                |(word, _)| format!("{}, {word}", volume.mode.as_str()),
             ),
         ),
     ]

@@ -2,7 +2,8 @@
 
 use std::collections::VecDeque;
 
-use kickcache_daemon::control::report::{CacheReport, HealthWord, VolumeReport};
+use kickcache_daemon::control::condition::Severity;
+use kickcache_daemon::control::report::{CacheReport, VolumeReport};
 
 /// Spans that are kept of a volume: as many as a wide terminal shows.
 pub(super) const SPANS_MAX: usize = 240;
@@ -11,7 +12,8 @@ pub(super) const SPANS_MAX: usize = 240;
 pub(super) struct VolumeLine {
     pub(super) report: VolumeReport,
     pub(super) cache: String,
-    pub(super) health: HealthWord,
+    /// The word of its most urgent condition.
+    pub(super) health: Option<(&'static str, Severity)>,
     pub(super) rates: Rates,
     /// Requests a second, the latest last.
     pub(super) requests: VecDeque<u64>,
@@ -50,24 +52,12 @@ impl VolumeLine {
             push(&mut requests, rates.reads + rates.writes);
             push(&mut read_micros, rates.read_ms.unwrap_or(0.0) * 1e3);
         }
-        VolumeLine { report, cache: cache.device.clone(), health: cache.health, rates, requests, read_micros }
+        VolumeLine { report, cache: cache.device.clone(), health: None, rates, requests, read_micros }
     }
 
     pub(super) fn hit_ratio(&self) -> Option<f64> {
         let Rates { hit_blocks, read_blocks, .. } = self.rates;
         (read_blocks > 0).then(|| hit_blocks as f64 / read_blocks as f64)
-    }
-
-    /// A word for the volume's problem, if it has one.
-    pub(super) fn trouble(&self) -> Option<&'static str> {
-        let volume = &self.report;
-        match () {
-            () if volume.damaged_bytes > 0 => Some("DAMAGED"),
-            () if volume.origin_away_seconds.is_some() => Some("ORIGIN AWAY"),
-            () if volume.origin_silent_seconds.is_some() => Some("ORIGIN SILENT"),
-            () if self.health == HealthWord::OutOfService => Some("NO CACHE"),
-            () => None,
-        }
     }
 }
 

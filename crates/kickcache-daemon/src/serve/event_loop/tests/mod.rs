@@ -140,6 +140,7 @@ fn toy_loop(
         is_leased: false,
         stop_wait: StopWait::default(),
         curve_turn: 0,
+        recovery: Default::default(),
         commands: DaemonCommands::default(),
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use kickcache_engine::samples::Sample;
 use kickcache_nbd::client::ClientError;
@@ -22,8 +22,16 @@ pub(super) struct Exchange {
     outcomes: Mutex<VecDeque<Outcome>>,
     /// Readable when there are outcomes.
     pub(super) to_driver: Wakeup,
-    /// Since when the server has been away, and why, if it is.
-    away: Mutex<Option<(Instant, String)>>,
+    /// The outage, if the server is away.
+    away: Mutex<Option<KnownOutage>>,
+}
+
+/// An outage as the driver's thread sees it.
+struct KnownOutage {
+    since: Instant,
+    why: String,
+    /// When requests fail for it.
+    fails_at: Instant,
 }
 
 #[derive(Default)]
@@ -64,15 +72,23 @@ impl Exchange {
         })
     }
 
-    /// The server is away since a time.
-    pub(super) fn note_away(&self, since: Instant, why: String) {
-        *lock(&self.away) = Some((since, why));
+    /// The server is away from now on; requests fail after this time.
+    pub(super) fn note_away(&self, why: String, limit: Duration) {
+        let now = Instant::now();
+        *lock(&self.away) = Some(KnownOutage { since: now, why, fails_at: now + limit });
+    }
+
+    /// Requests fail after this time, counted from now.
+    pub(super) fn note_limit(&self, limit: Duration) {
+        if let Some(outage) = &mut *lock(&self.away) {
+            outage.fails_at = Instant::now() + limit;
+        }
     }
 
     /// Why it is away still.
     pub(super) fn note_why(&self, why: &str) {
-        if let Some((_, known)) = &mut *lock(&self.away) {
-            *known = why.into();
+        if let Some(outage) = &mut *lock(&self.away) {
+            outage.why = why.into();
         }
     }
 
@@ -83,7 +99,11 @@ impl Exchange {
 
     /// Since when the server has been away, and why, if it is.
     pub(super) fn away(&self) -> Option<Away> {
-        lock(&self.away).as_ref().map(|(since, why)| Away { span: since.elapsed(), why: why.clone() })
+        lock(&self.away).as_ref().map(|KnownOutage { since, why, fails_at }| Away {
+            span: since.elapsed(),
+            why: why.clone(),
+            fails_in: fails_at.saturating_duration_since(Instant::now()),
+        })
     }
 
     pub(super) fn give(&self, order: Order) {

@@ -138,6 +138,7 @@ impl Session {
         let now = self.now();
         if let Some(outage) = self.outage.as_mut().filter(|_| self.jobs.is_empty() && self.links.is_some()) {
             outage.begin_to_count(now);
+            self.exchange.note_limit(self.settings.timeout);
         }
         let number = self.next_job;
         self.next_job += 1;
@@ -227,7 +228,7 @@ impl Session {
                 let why = cause(error);
                 self.log.lost(&why);
                 self.outage = Some(Outage::begin(now, self.pace));
-                self.exchange.note_away(Instant::now(), why);
+                self.exchange.note_away(why, self.settings.timeout);
             }
         }
     }

@@ -1,0 +1,47 @@
+//! Finds the conditions of a daemon in its report, and follows them from report to report.
+//!
+//! * [`watch`]: the memory between reports: when a condition began, and figures that have to be compared.
+//! * `of_daemon`, `of_cache`, `of_volume`: the conditions of each subject; `volume_history`: the compared figures of a volume.
+//! * [`state_probe`]: whether the state directory can be written.
+//!
+//! Invariant: a condition is found from a report and that memory alone, so that all outputs show the same ones.
+//!
+//! To add a condition: a row in `control/condition_kind.rs`, its finder here. Shown: docs/reference/status.md.
+
+mod of_cache;
+mod of_daemon;
+mod of_volume;
+pub mod state_probe;
+mod volume_history;
+pub mod watch;
+
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+use kickcache_units::show_duration;
+
+pub use self::of_volume::damage;
+
+use crate::shell_command::DaemonCommands;
+
+/// Facts about a daemon that its report does not have.
+#[derive(Clone, Copy, Debug)]
+pub struct Surroundings<'a> {
+    /// Cache devices with an event loop that did not answer, or has ended.
+    pub silent: &'a [String],
+    /// Why the state directory cannot be written, if it cannot.
+    pub state_failure: Option<&'a str>,
+    /// The commands for this daemon.
+    pub commands: &'a DaemonCommands,
+}
+
+/// A span in a sentence, such as `40 s` or `3 min 2 s`.
+fn show_span(seconds: f64) -> String {
+    let seconds = seconds.clamp(0.0, 1e12);
+    match seconds {
+        short if short < 119.5 => format!("{short:.0} s"),
+        _ => show_duration(Duration::from_secs_f64(seconds)),
+    }
+}

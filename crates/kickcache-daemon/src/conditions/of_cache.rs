@@ -1,0 +1,182 @@
+//! Conditions of a cache device.
+
+use std::path::Path;
+
+use kickcache_units::{counted, show_bytes, show_ratio};
+
+use crate::conditions::of_daemon::in_order;
+use crate::conditions::of_volume::RECENT_SECONDS;
+use crate::conditions::{Surroundings, show_span};
+use crate::control::condition::{Condition, ConditionKind};
+use crate::control::replacing_report::{ReplacingReport, ReplacingStep};
+use crate::control::report::{CacheReport, HealthWord, RecordWord, VolumeReport};
+use crate::control::wear_report::GivenUpWord;
+use crate::shell_command::{DaemonCommands, ShellCommand};
+
+/// The share of the log that dirty blocks may have before that is a condition.
+const DIRTY_SHARE_MAX: f64 = 0.6;
+
+pub(super) fn find(cache: &CacheReport, around: &Surroundings<'_>, found: &mut Vec<Condition>) {
+    let of_device = |condition: Condition| condition.of_device(&cache.device);
+    found.extend(out_of_service(cache, around.commands).map(of_device));
+    if cache.health == HealthWord::Good {
+        found.extend(silent(cache).map(of_device));
+        found.extend(nearly_full(cache, around.commands).map(of_device));
+        found.extend(worn(cache).map(of_device));
+    }
+    found.extend(failing(cache).map(of_device));
+    if let Some(failure) = &cache.replacement_failure {
+        let replace = ShellCommand::new("replace");
+        let remedy = format!("check both devices, then run `{replace}` again");
+        let condition = Condition::new(ConditionKind::ReplacementFailed, "was not replaced", remedy);
+        found.push(of_device(condition.because(failure)));
+    }
+    found.extend(operations(cache).map(of_device));
+}
+
+fn out_of_service(cache: &CacheReport, commands: &DaemonCommands) -> Option<Condition> {
+    let place = match (cache.health, cache.record) {
+        (HealthWord::Good, _) => return None,
+        (HealthWord::OutOfService, Some(RecordWord::ByOrder)) => return Some(left_out(cache)),
+        (HealthWord::OutOfService, Some(RecordWord::Failed)) => {
+            let remedy = "make the state directory writable; the daemon tries again";
+            let what =
+                "out of service, and neither the device nor the state directory can record it: writes fail";
+            return Some(Condition::new(ConditionKind::OutOfServiceUnrecorded, what, remedy));
+        }
+        (HealthWord::OutOfService, Some(RecordWord::Earlier)) => "it failed before the start",
+        (HealthWord::OutOfService, Some(RecordWord::OnDevice)) => "this is recorded on the device",
+        (HealthWord::OutOfService, Some(RecordWord::InStateDirectory)) => {
+            "this is recorded in the state directory"
+        }
+        (HealthWord::OutOfService, Some(RecordWord::Pending) | None) => {
+            "this is being recorded, and writes wait for that"
+        }
+    };
+    let drains = cache.volumes.iter().filter(|volume| volume.incomplete);
+    let drains = drains.map(|volume| commands.drain(&volume.name).to_string());
+    let last = [commands.stop().to_string(), commands.format(Path::new(&cache.device)).to_string()];
+    let all: Vec<String> = drains.chain(last).collect();
+    let remedy = format!("before the device is used again, {}", in_order(&all));
+    let what = "out of service: every request goes to the origin";
+    Some(Condition::new(ConditionKind::CacheOutOfService, what, remedy).because(place).commands(all))
+}
+
+fn left_out(cache: &CacheReport) -> Condition {
+    let command = ShellCommand::new("replace").word("--device").path(Path::new(&cache.device)).word("--with");
+    let remedy = format!("`{command} DEVICE` takes another device in, if that is wanted");
+    Condition::new(ConditionKind::CacheLeftOut, "left out: every request goes to the origin", remedy)
+}
+
+fn silent(cache: &CacheReport) -> Option<Condition> {
+    let seconds = cache.silent_seconds?;
+    let what = format!("silent: it has completed no operation for {}; requests wait", show_span(seconds));
+    let condition = Condition::new(ConditionKind::CacheSilent, what, "check the device and its connection");
+    Some(condition.lasting(seconds))
+}
+
+fn failing(cache: &CacheReport) -> Option<Condition> {
+    let error = cache.last_error.as_ref().filter(|error| error.seconds_ago < RECENT_SECONDS)?;
+    let retired = match cache.retired_segments {
+        0 => String::new(),
+        some => format!("; {} of the log retired", counted(some, "segment")),
+    };
+    let what = format!("{}{retired}", error.show());
+    let remedy =
+        format!("check the device; `{}` moves the cache to another one", ShellCommand::new("replace"));
+    let condition = Condition::new(ConditionKind::CacheFailing, what, remedy);
+    let retired = cache.retired_segments as f64;
+    Some(condition.figure("errors", error.count as f64, "operations").figure("retired", retired, "segments"))
+}
+
+/// Of several volumes, that with most dirty blocks is to be drained.
+fn nearly_full(cache: &CacheReport, commands: &DaemonCommands) -> Option<Condition> {
+    let not_clean = |volume: &VolumeReport| volume.dirty_bytes + volume.unflushed_bytes;
+    let dirty: u64 = cache.volumes.iter().map(not_clean).sum();
+    let limit = DIRTY_SHARE_MAX * cache.capacity_bytes as f64;
+    let most = cache.volumes.iter().max_by_key(|volume| volume.dirty_bytes)?;
+    if cache.capacity_bytes == 0 || (dirty as f64) < limit {
+        return None;
+    }
+    let share = show_ratio(dirty, cache.capacity_bytes);
+    let limit = most.limits.dirty_limit * 100.0;
+    let what = format!(
+        "the log is nearly full: {} ({share}) are dirty, and at the dirty limit ({limit:.0} % for {}) writes are as slow as the origin",
+        show_bytes(dirty),
+        most.name
+    );
+    let drain = commands.drain(&most.name).to_string();
+    let remedy = format!(
+        "{}; if the log fills again, use a faster origin or a larger cache",
+        in_order(&[drain.clone()])
+    );
+    let condition = Condition::new(ConditionKind::LogNearlyFull, what, remedy).commands([drain]);
+    Some(condition.figure("dirty", dirty as f64, "bytes"))
+}
+
+fn worn(cache: &CacheReport) -> Option<Condition> {
+    let wear = &cache.wear;
+    let budget = wear.budget_bytes_per_day?;
+    let given_up = match wear.given_up {
+        GivenUpWord::Everything => "no misses are cached",
+        GivenUpWord::KnownBlocks => "only a part of the misses is cached",
+        GivenUpWord::Nothing | GivenUpWord::ReadAhead | GivenUpWord::UnknownBlocks => {
+            if wear.day_bytes <= budget {
+                return None;
+            }
+            "client writes are not limited by it"
+        }
+    };
+    let (written, share) = (show_bytes(wear.day_bytes), show_ratio(wear.day_bytes, budget));
+    let what = format!(
+        "{written} were written in the last day, {share} of the write budget of {}; {given_up}",
+        show_bytes(budget)
+    );
+    let remedy = "raise `write-budget`, or write less to the cache with another mode";
+    let condition = Condition::new(ConditionKind::WearOverBudget, what, remedy);
+    Some(condition.figure("written", wear.day_bytes as f64, "bytes").figure("budget", budget as f64, "bytes"))
+}
+
+/// The running operations of the device.
+fn operations(cache: &CacheReport) -> impl Iterator<Item = Condition> {
+    let running = |what: String| Condition::new(ConditionKind::OperationRunning, what, "wait for its end");
+    let replacing = cache.replacing.as_ref().map(|replacing| {
+        let ReplacingReport { copied_bytes, bytes, .. } = replacing;
+        running(show_replacing(replacing)).figure("copied", *copied_bytes as f64, "bytes").figure(
+            "all",
+            *bytes as f64,
+            "bytes",
+        )
+    });
+    let growing = cache.growing_to_bytes.map(|size| {
+        running(format!("grows from {} to {}", show_bytes(cache.device_bytes), show_bytes(size))).figure(
+            "size",
+            size as f64,
+            "bytes",
+        )
+    });
+    let leaving = cache.leaving_out.as_ref().map(|leaving| {
+        let left = show_bytes(leaving.left_bytes);
+        running(format!("is being left out: {left} are to be written back before")).figure(
+            "left",
+            leaving.left_bytes as f64,
+            "bytes",
+        )
+    });
+    let stopping = cache
+        .stop_waits_for
+        .as_ref()
+        .map(|awaited| running(format!("its server stops, and waits for {awaited}")));
+    [replacing, growing, leaving, stopping].into_iter().flatten()
+}
+
+/// How far it is with the device that takes over.
+fn show_replacing(ReplacingReport { with, step, copied_bytes, bytes }: &ReplacingReport) -> String {
+    match step {
+        ReplacingStep::Preparing => format!("is being replaced: {with} is prepared"),
+        ReplacingStep::Copying => {
+            format!("is being replaced: {} are copied to {with}", show_ratio(*copied_bytes, *bytes))
+        }
+        ReplacingStep::TakingOver => format!("is being replaced: {with} has all blocks, and takes over"),
+    }
+}

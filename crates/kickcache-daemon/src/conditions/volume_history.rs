@@ -1,0 +1,127 @@
+//! The figures of a volume that have to be compared with earlier reports.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use crate::control::report::VolumeReport;
+
+/// Distance of the marks of writeback, and their number: six hours.
+const MARK_EVERY: Duration = Duration::from_secs(900);
+const MARK_COUNT: usize = 24;
+
+/// A counter, and when it last changed.
+#[derive(Clone, Copy, Debug)]
+struct Counter {
+    value: u64,
+    /// The first report is no change.
+    changed: Option<Instant>,
+}
+
+/// The compared figures.
+#[derive(Clone, Debug)]
+pub(super) struct VolumeHistory {
+    first_seen: Instant,
+    writeback: Counter,
+    /// When there was last no dirty block, or some were written back.
+    progress: Instant,
+    requests: Counter,
+    held: Counter,
+    healed: Counter,
+    marks: VecDeque<(Instant, u64)>,
+    /// Whether recent reads were as fast without the cache.
+    pub(super) gain: Gain,
+}
+
+/// Whether the cache makes reads faster.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub(super) enum Gain {
+    /// It does, or the reads were too few for a comparison.
+    #[default]
+    SomeOrUnknown,
+    /// Reads are as slow: mean milliseconds of reads from the cache, and from the origin.
+    None { cache_ms: f64, origin_ms: f64 },
+}
+
+/// Reads of each kind that are needed for a comparison.
+const COMPARED_MIN: u64 = 200;
+
+impl Counter {
+    fn see(&mut self, now: Instant, value: u64) {
+        if value != self.value {
+            *self = Counter { value, changed: Some(now) };
+        }
+    }
+
+    fn changed_within(&self, now: Instant, span: Duration) -> bool {
+        self.changed.is_some_and(|changed| now.duration_since(changed) < span)
+    }
+}
+
+impl VolumeHistory {
+    pub(super) fn new(now: Instant, volume: &VolumeReport) -> VolumeHistory {
+        let counter = |value| Counter { value, changed: None };
+        let counters = &volume.counters;
+        VolumeHistory {
+            first_seen: now,
+            writeback: counter(counters.writeback_blocks),
+            progress: now,
+            requests: counter(counters.reads + counters.writes),
+            held: counter(volume.held_requests),
+            healed: counter(counters.healed_blocks),
+            marks: VecDeque::new(),
+            gain: Gain::default(),
+        }
+    }
+
+    /// Compares a report with the earlier ones.
+    pub(super) fn see(&mut self, now: Instant, volume: &VolumeReport) {
+        let counters = &volume.counters;
+        if volume.dirty_bytes == 0 || counters.writeback_blocks != self.writeback.value {
+            self.progress = now;
+        }
+        self.writeback.see(now, counters.writeback_blocks);
+        self.requests.see(now, counters.reads + counters.writes);
+        self.held.see(now, volume.held_requests);
+        self.healed.see(now, counters.healed_blocks);
+        if self.marks.back().is_none_or(|(at, _)| now.duration_since(*at) >= MARK_EVERY) {
+            self.marks.push_back((now, counters.writeback_blocks));
+            if self.marks.len() > MARK_COUNT + 1 {
+                self.marks.pop_front();
+            }
+        }
+        let recent = &volume.recent;
+        // A sample for metrics has no recent requests.
+        if recent.seconds > 0.0 {
+            let (hits, misses) = (&recent.hits, &recent.misses);
+            let is_known = hits.count.min(misses.count) >= COMPARED_MIN;
+            self.gain = match is_known && hits.mean_ms >= misses.mean_ms {
+                true => Gain::None { cache_ms: hits.mean_ms, origin_ms: misses.mean_ms },
+                false => Gain::SomeOrUnknown,
+            };
+        }
+    }
+
+    /// For how long dirty blocks have waited without any being written back.
+    pub(super) fn without_progress(&self, now: Instant) -> Duration {
+        now.duration_since(self.progress)
+    }
+
+    /// For how long there have been no requests, as far as that is known.
+    pub(super) fn idle(&self, now: Instant) -> Duration {
+        now.duration_since(self.requests.changed.unwrap_or(self.first_seen))
+    }
+
+    pub(super) fn held_within(&self, now: Instant, span: Duration) -> bool {
+        self.held.changed_within(now, span)
+    }
+
+    pub(super) fn healed_within(&self, now: Instant, span: Duration) -> bool {
+        self.healed.changed_within(now, span)
+    }
+
+    /// Blocks that were written back in the last six hours; `None` if that time is not known.
+    pub(super) fn written_back_in_six_hours(&self) -> Option<u64> {
+        let first = self.marks.front().filter(|_| self.marks.len() > MARK_COUNT)?;
+        Some(self.writeback.value.saturating_sub(first.1))
+    }
+}

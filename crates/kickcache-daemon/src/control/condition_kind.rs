@@ -1,0 +1,146 @@
+//! The kinds of conditions, in one table: the name, the severity, the word of `status` and the remedy.
+
+use serde::{Deserialize, Serialize};
+
+/// How urgent a condition is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Severity {
+    /// Intended, or under way: no problem.
+    Notice,
+    /// Nothing fails yet.
+    Warning,
+    /// Requests wait or fail, data are at risk, or a volume is not served.
+    Error,
+}
+
+impl Severity {
+    /// Its name in JSON and metrics.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Severity::Notice => "notice",
+            Severity::Warning => "warning",
+            Severity::Error => "error",
+        }
+    }
+
+    /// Whether `status --check` reports it.
+    pub fn is_problem(self) -> bool {
+        self > Severity::Notice
+    }
+}
+
+/// Whether a condition of a cache device is one of its volumes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Reach {
+    /// Its volumes are served as before.
+    Subject,
+    /// It changes how its volumes are served.
+    Volumes,
+}
+
+/// The entry of a kind.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct KindEntry {
+    /// Its name in JSON, metrics and the log.
+    pub name: &'static str,
+    /// How urgent it is.
+    pub severity: Severity,
+    /// The word in the column HEALTH.
+    pub word: &'static str,
+    /// Whether it concerns the volumes of its device.
+    pub reach: Reach,
+    /// The event in the log that marks its begin; without one, `condition_begun` does.
+    pub event: Option<&'static str>,
+}
+
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $kind:ident: $name:literal, $severity:ident, $word:literal, $reach:ident, $event:expr;)*) => {
+        /// The kind of a condition, the most urgent first.
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+        pub enum ConditionKind {
+            $($(#[$doc])* #[serde(rename = $name)] $kind,)*
+        }
+
+        impl ConditionKind {
+            /// All kinds.
+            pub const ALL: &'static [ConditionKind] = &[$(ConditionKind::$kind,)*];
+
+            /// Its entry in the table.
+            pub const fn entry(self) -> KindEntry {
+                match self {
+                    $(ConditionKind::$kind => KindEntry {
+                        name: $name, severity: Severity::$severity, word: $word,
+                        reach: Reach::$reach, event: $event,
+                    },)*
+                }
+            }
+        }
+    };
+}
+
+kinds! {
+    /// Dirty blocks on the cache device are damaged.
+    DamagedBlocks: "damaged-blocks", Error, "DAMAGED", Subject, Some("dirty_lost");
+    /// A cache device is out of service, and no record of that can be written.
+    OutOfServiceUnrecorded: "out-of-service-unrecorded", Error, "NOT RECORDED", Volumes, Some("out_of_service_unrecorded");
+    /// Dirty blocks of a volume are on a cache device out of service alone.
+    DirtyOutOfService: "dirty-out-of-service", Error, "DIRTY", Subject, Some("dirty_out_of_service");
+    /// A cache device failed and is not used any more.
+    CacheOutOfService: "cache-out-of-service", Error, "no cache", Volumes, Some("cache_out_of_service");
+    /// The server of a remote origin is lost, or unusable.
+    OriginAway: "origin-away", Error, "ORIGIN AWAY", Subject, Some("origin_lost");
+    /// An origin completes nothing.
+    OriginSilent: "origin-silent", Error, "SILENT", Subject, Some("device_silent");
+    /// A cache device completes nothing.
+    CacheSilent: "cache-silent", Error, "SILENT", Volumes, Some("device_silent");
+    /// The event loop of a cache device does not answer, or has ended.
+    LoopSilent: "loop-silent", Error, "SILENT", Volumes, None;
+    /// A configured volume is not served.
+    VolumeNotServed: "volume-not-served", Error, "NOT SERVED", Subject, Some("volume_not_served");
+    /// The ublk device of a volume was removed by another program.
+    DeviceRemoved: "device-removed", Error, "DEVICE REMOVED", Subject, Some("ublk_lost");
+    /// The state directory cannot be written.
+    StateUnwritable: "state-unwritable", Error, "STATE", Subject, None;
+    /// The privileged process of a daemon with another user has ended.
+    MonitorEnded: "monitor-ended", Error, "MONITOR", Subject, Some("monitor_ended");
+    /// Operations of an origin failed in the last 10 minutes.
+    OriginFailing: "origin-failing", Warning, "errors", Subject, Some("device_error");
+    /// Operations of a cache device failed in the last 10 minutes.
+    CacheFailing: "cache-failing", Warning, "cache errors", Subject, Some("device_error");
+    /// The last replacement of a cache device failed.
+    ReplacementFailed: "replacement-failed", Warning, "not replaced", Subject, Some("cache_replacement_failed");
+    /// Writeback has to run, and makes no progress.
+    WritebackStuck: "writeback-stuck", Warning, "writeback stuck", Subject, None;
+    /// Dirty blocks are hours old.
+    DirtyTooOld: "dirty-too-old", Warning, "dirty long", Subject, None;
+    /// Dirty blocks fill most of the log.
+    LogNearlyFull: "log-nearly-full", Warning, "log full", Subject, None;
+    /// More is written to a cache device than its budget permits.
+    WearOverBudget: "wear-over-budget", Warning, "wear", Subject, None;
+    /// New certificates cannot be used.
+    CertificatesUnusable: "certificates-unusable", Warning, "certificates", Subject, Some("tls_not_renewed");
+    /// Requests wait for memory for their payload.
+    MemoryShort: "memory-short", Warning, "memory", Subject, None;
+    /// Clean blocks were damaged in the cache, and read from the origin.
+    BlocksHealed: "blocks-healed", Notice, "healed", Subject, None;
+    /// A limit on clients holds requests back.
+    ClientsLimited: "clients-limited", Notice, "limited", Subject, None;
+    /// Reads are as fast without the cache.
+    CacheDoesNotPay: "cache-does-not-pay", Notice, "no gain", Subject, None;
+    /// The start found dirty blocks, and not all have been written back.
+    Recovered: "recovered", Notice, "recovered", Subject, None;
+    /// A cache device is left out by order.
+    CacheLeftOut: "cache-left-out", Notice, "no cache", Volumes, Some("cache_left_out");
+    /// Reads are not cached for a time.
+    CachingPaused: "caching-paused", Notice, "paused", Subject, Some("caching_paused");
+    /// A drain, a growth, a replacement, a leave-out or a stop is under way.
+    OperationRunning: "operation-running", Notice, "busy", Subject, None;
+}
+
+impl ConditionKind {
+    /// Its name in JSON, metrics and the log.
+    pub const fn as_str(self) -> &'static str {
+        self.entry().name
+    }
+}

@@ -1,0 +1,113 @@
+//! Conditions that a command can end: each command of each remedy is run as it is printed, and ends its condition.
+
+use serde_json::Value;
+
+use crate::client::{Request, WRITE};
+use crate::daemon::{Daemon, Spec, VOLUME};
+use crate::reload::Reloadable;
+use crate::remedies::follow;
+use crate::scratch::{MIB, Scratch};
+use crate::{faulty_disks, need_kickcache};
+
+/// The condition of a kind, if there is one.
+fn condition(daemon: &Daemon, kind: &str) -> Option<Value> {
+    let status = daemon.status();
+    let found = status["conditions"].as_array().unwrap().iter().find(|it| it["kind"] == kind);
+    found.cloned()
+}
+
+/// The commands of the condition of a kind, which its remedy names in this order.
+fn commands(daemon: &Daemon, kind: &str) -> Vec<String> {
+    let found = condition(daemon, kind).unwrap_or_else(|| panic!("no {kind}: {}", daemon.status()));
+    let remedy = found["remedy"].as_str().unwrap();
+    let commands = found["commands"].as_array().unwrap().iter().map(|it| it.as_str().unwrap().to_owned());
+    let commands: Vec<String> = commands.collect();
+    assert!(!commands.is_empty() && commands.iter().all(|it| remedy.contains(&format!("`{it}`"))), "{found}");
+    commands
+}
+
+fn run(command: &str) {
+    let output = follow(command);
+    assert!(output.status.success(), "{command}: {output:?}");
+}
+
+/// Runs the commands of a condition, which ends then.
+fn end(daemon: &Daemon, kind: &str) {
+    commands(daemon, kind).iter().for_each(|command| run(command));
+    assert_eq!(condition(daemon, kind), None);
+}
+
+/// Dirty blocks stay on the cache device until a drain.
+fn lazy(scratch: &Scratch) -> Spec {
+    let marks = ["--dirty-low", "85%", "--dirty-high", "88%", "--dirty-limit", "90%", "--idle-after", "1h"];
+    let spec = Spec::new(scratch, &scratch.sparse("origin", 64 * MIB), "write-back", "16M");
+    Spec { extra: marks.iter().map(Into::into).collect(), ..spec }
+}
+
+#[test]
+fn the_commands_of_conditions_end_them() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let daemon = lazy(&scratch).start();
+    assert!(daemon.control(&["status"]).starts_with("The volume v is healthy.\n\n"));
+    daemon.control(&["pause-caching", VOLUME, "--for", "1h"]);
+    end(&daemon, "caching-paused");
+    let mut client = daemon.connect();
+    client.write(0, &[1; 4096]);
+    drop(client);
+    let daemon = daemon.kill().start();
+    end(&daemon, "recovered");
+    let mut client = daemon.connect();
+    let mut at = 0;
+    while condition(&daemon, "log-nearly-full").is_none() {
+        (at..at + 8).for_each(|unit| client.write(unit * 65_536, &[2; 65_536]));
+        at += 8;
+        assert!(at < 256, "{}", daemon.status());
+    }
+    daemon.spec.refusal(&["status", "--check"], 9);
+    end(&daemon, "log-nearly-full");
+    assert!(daemon.control(&["status", "--check"]).starts_with("good: "));
+    drop(client);
+    daemon.stop();
+}
+
+#[test]
+fn the_commands_for_a_failed_cache_device_end_the_condition() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let disks = faulty_disks!(&scratch, 8 * MIB, 16 * MIB);
+    let daemon = disks.spec(&scratch, "write-back").start();
+    disks.tell("fault origin write eio");
+    let mut client = daemon.connect();
+    client.write(0, &[1; 4096]);
+    disks.tell("fault cache write eio");
+    let write = Request { command: WRITE, flags: 0, offset: MIB, length: 4096 };
+    (0..40).for_each(|_| _ = client.call(write, &[2; 4096]).unwrap().errno);
+    drop(client);
+    disks.tell("clear");
+    let health = daemon.status()["health"].clone();
+    assert_eq!(health["colour"], "red", "{health}");
+    end(&daemon, "dirty-out-of-service");
+    let all = commands(&daemon, "cache-out-of-service");
+    let mut daemon = daemon;
+    all.iter().for_each(|command| run(command));
+    let status = daemon.wait();
+    daemon.check_end(status);
+    let daemon = daemon.kill().start();
+    assert_eq!(condition(&daemon, "cache-out-of-service"), None);
+    daemon.stop();
+}
+
+#[test]
+fn the_commands_for_a_volume_without_configuration_end_the_condition() {
+    need_kickcache!();
+    let limits = "mode = \"write-back\"\nidle-after = \"1h\"\n";
+    let reloadable = Reloadable::new(&[("one", ""), ("four", limits)]);
+    let daemon = reloadable.start(&["one", "four"]);
+    reloadable.connect("four").write(0, &[7; 4096]);
+    daemon.kill();
+    reloadable.write(&[("one", "")]);
+    let daemon = reloadable.start(&["one"]);
+    end(&daemon, "volume-not-served");
+    daemon.stop();
+}
