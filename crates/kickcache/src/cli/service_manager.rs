@@ -23,7 +23,7 @@ const PATIENCE: Duration = Duration::from_millis(500);
 
 /// The source of the pulses of the event loops.
 pub(super) trait Pulses: Send + Sync + 'static {
-    /// The servers by their cache devices.
+    /// The pulse of each server, with its cache device.
     fn pulses(&self) -> Vec<DevicePulse>;
 }
 
