@@ -69,11 +69,11 @@ impl HitRatioCurve {
         }
     }
 
-    /// The number of accesses is known, and so is the number that the sample represents. The two differ
-    /// because the sampled blocks were used more or less often than the others. A regression over the groups
-    /// gives the effect of this difference on the misses. The effect is none if a few very popular blocks,
-    /// which hit, cause the difference (the correction of the paper); it is in proportion to the accesses if
-    /// all blocks are alike.
+    /// The number of accesses is known, and so is the number that the sample represents. The two differ because
+    /// the sampled blocks were used more or less often than the others. A regression over the groups gives the
+    /// effect of this difference on the misses. If a few very popular blocks, which hit, cause the difference,
+    /// the misses do not change (the correction of the paper); if all blocks are alike, the misses change in
+    /// proportion to the accesses.
     fn estimate(&self, blocks: f64) -> Estimate {
         if self.accesses == 0 || blocks < 1.0 {
             return Estimate { hit_ratio: 0.0, deviation: 0.0 };

@@ -1,4 +1,5 @@
-//! The path of a new unix socket, and the file that exists there already.
+//! Classifies the file at the path of a new unix socket: missing, not a socket, a socket with or without a
+//! listening process, or a socket that cannot be tried.
 
 use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};

@@ -24,9 +24,10 @@ impl Engine {
         }
     }
 
-    /// The journal blocks for [`Superblock::journal`] once the engine has stopped: all of this life before the last
-    /// checkpoint, or the block before these if there are none. The last checkpoint may rot, because the blocks before
-    /// it have the same content. `None` if no blocks are to be recorded.
+    /// Once the engine has stopped, returns the journal blocks that [`Superblock::journal`] declares durable: the
+    /// blocks of this life before the last checkpoint, or, if there are none, the block before that checkpoint. The
+    /// last checkpoint may rot, because the blocks before it have the same content. `None` if no blocks are to be
+    /// recorded.
     ///
     /// [`Superblock::journal`]: crate::format::superblock::Superblock::journal
     pub fn stopped_journal(&self) -> Option<DurableBlocks> {

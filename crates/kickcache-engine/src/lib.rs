@@ -6,7 +6,7 @@
 //!   that cross the boundary.
 //! * [`format`]: the on-disk format.
 //! * `cache`: the cache metadata (index, slots, segments), changed only together.
-//! * `policy`: decisions; `path`: their execution, a path in each file or folder.
+//! * `policy`: decisions; `path`: the steps of each kind of request and background work, one file or folder each.
 //! * `log`, `journal`, `order`: writes to the cache device, and their durability.
 //! * `inflight`: requests, submissions, fills and writebacks in progress.
 //! * [`engine`]: the dispatcher; [`cache_engine`]: the trait that drivers and simulators use.

@@ -1,6 +1,7 @@
 //! Blocks that the cache device cannot read. An error alone is no damage: a device may be missing for a while and
-//! return later. Until it can read again, the engine reads only its superblock. If a dirty block fails again and again
-//! while the device reads others, it is damaged, and its segment is not used again.
+//! return later. Until it can read again, the engine reads only its superblock. If reads of a dirty block fail
+//! repeatedly while the device completes other reads, the block is treated as damaged, and its segment receives no new
+//! blocks.
 
 use alloc::vec::Vec;
 

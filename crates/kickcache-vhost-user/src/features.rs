@@ -25,7 +25,7 @@ pub(super) const DESCRIPTORS_MAX: usize = 1024 + 2;
 pub(super) const RANGE_SECTORS_MAX: u32 = 1 << 21;
 /// Ranges of a discard or write-zeroes.
 pub(super) const RANGES_MAX: u32 = 16;
-/// Regions of guest memory, as many as a kernel's vhost takes.
+/// Regions of guest memory, at most: as many as QEMU's libvhost-user supports.
 pub(super) const MEMORY_SLOTS_MAX: usize = 509;
 
 const _: () = assert!(SEGMENTS_MAX as u64 * SEGMENT_BYTES_MAX as u64 <= REQUEST_BYTES_MAX);

@@ -76,7 +76,7 @@ mod tests {
         let (stream, mut daemon) = UnixStream::pair().unwrap();
         let title = RecordingTitle { volume: "v".into(), volume_bytes: 4096, started_nanos: 0 };
         let mut client = RecordingClient::new(stream, title, Vec::new());
-        // More waits than any limit on silence has had.
+        // 20 waits without a parcel: silence is no error.
         for _ in 0..20 {
             assert!(client.next(WAIT).unwrap().is_none());
         }

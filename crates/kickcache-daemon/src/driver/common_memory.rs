@@ -64,7 +64,8 @@ pub(crate) struct Member {
 }
 
 impl Member {
-    /// The access of a loop with this wakeup.
+    /// Registers an event loop; `wakeup` wakes it when it may take memory, and when another loop begins to
+    /// wait.
     pub(crate) fn new(memory: Arc<CommonMemory>, wakeup: Arc<Wakeup>) -> Member {
         let mut loops = memory.lock();
         let id = loops.next;

@@ -69,8 +69,8 @@ fn take(fd: RawFd) -> Option<OwnedFd> {
     if !is_open(fd) {
         return None;
     }
-    // SAFETY: the descriptor is open, the starter passed it to this process for this purpose, and ownership
-    // is transferred once.
+    // SAFETY: the descriptor is open, `LISTEN_PID` declares it as this process's own, and `TAKEN` permits
+    // one transfer of ownership.
     let socket = unsafe { OwnedFd::from_raw_fd(fd) };
     // Children of this process have no use for it.
     let _ = fcntl_setfd(&socket, FdFlags::CLOEXEC);

@@ -34,7 +34,7 @@ pub struct DrainPlan<'a> {
     pub cache: &'a Path,
     /// The volume; the only one if it is not named.
     pub volume: Option<&'a str>,
-    /// Its origin; where it was last if it is not named.
+    /// Its origin; `None` selects the origin with the identity on the cache device.
     pub origin: Option<&'a OriginSource>,
     /// How long requests wait for a server that is lost, if the origin is an export.
     pub origin_timeout: Option<OriginTimeout>,

@@ -259,8 +259,8 @@ impl OfflineError {
         OfflineError::Dirty { name: name.into(), extents, drain: drain_from(path, name, state), lose }
     }
 
-    /// The same for an older copy of a cache device: its dirty blocks are written back only with an explicit
-    /// flag.
+    /// Replaces the drain command of the error for an older copy of a cache device: `drain` refuses such a
+    /// copy without `--accept-older`.
     #[must_use]
     pub fn of_older_copy(self, copy: &OlderCopy) -> OfflineError {
         match self {

@@ -20,7 +20,8 @@ use crate::serve::served_volumes::{ServedVolumes, Volume};
 use crate::serve::throttle::{Throttles, Weight};
 use crate::serve::times::{Class, Times};
 
-/// How long no connection is accepted after the process ran out of descriptors.
+/// How long no connection is accepted after the acceptance of a connection failed, for example without
+/// free descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
 
 /// The parts that the loop and its front ends share.

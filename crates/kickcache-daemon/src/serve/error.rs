@@ -114,7 +114,8 @@ pub enum ServeError {
         /// The device that it did not wait for, and the consequence.
         what: String,
     },
-    /// It ended cleanly, with blocks on a cache device out of service alone, or with dirty blocks that are lost.
+    /// The server ended cleanly, but some blocks are only on a cache device out of service, or dirty blocks are
+    /// lost.
     #[error("{what}")]
     LeftBehind {
         /// Which volumes have some, and what to do; or how many are lost.
@@ -136,7 +137,7 @@ pub struct RefusedVolume {
 }
 
 impl ServeError {
-    /// That these volumes cannot be served.
+    /// Returns the refused volumes as an error.
     ///
     /// # Errors
     /// If there are some.

@@ -11,7 +11,8 @@ use crate::shell_command::ShellCommand;
 /// Refuses to format the recorded origin of a volume. A missing file is not refused.
 ///
 /// # Errors
-/// [`ServeError::Cache`]; its sentence names the volume and its cache device.
+/// [`ServeError::Cache`] if the file is recorded as an origin, with the volume and its cache device, or
+/// if the record cannot be read.
 pub fn check_no_origin(place: &StatePlace, path: &Path) -> Result<(), ServeError> {
     let (Some(store), Ok(identity)) = (place.store(), identity_of(path)) else { return Ok(()) };
     let what = match store.origin(&identity) {

@@ -69,7 +69,8 @@ impl<K: Ord + Clone> RateLimit<K> {
         false
     }
 
-    /// A kind at the end of its interval, and its suppressed lines; the next line begins a new interval.
+    /// If the interval of a kind with suppressed lines has ended, returns the kind and the number of these
+    /// lines; the next line of the kind begins a new interval.
     pub(crate) fn poll_held(&mut self, now: Instant) -> Option<HeldBack<K>> {
         self.next.filter(|next| *next <= now)?;
         let is_due = |entry: &Kind| entry.held > 0 && entry.began.plus(self.span) <= now;

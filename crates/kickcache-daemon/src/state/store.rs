@@ -76,7 +76,8 @@ pub enum StateError {
 }
 
 impl StateError {
-    /// Whether it concerns the whole directory, not one record: for example, it is full or read-only.
+    /// Whether the error concerns the whole state directory, not one record. Every failed action except the
+    /// read of a file counts: the directory may be full or read-only.
     pub fn is_of_directory(&self) -> bool {
         match self {
             StateError::Io { action, path, .. } => *action != "read" || path.is_dir(),

@@ -23,7 +23,7 @@ pub struct WearRecord {
     pub at: u64,
     /// Bytes that its write budget permitted at once.
     pub credit: i64,
-    /// Seconds in which the bytes were written; `None` in records of versions that did not record it.
+    /// Seconds for which writes were counted, at most a day; `None` in records of versions without this field.
     #[serde(default)]
     pub seconds: Option<u64>,
     /// Quarters of an hour, the oldest first: bytes that were written, and blocks that would have been without a budget.

@@ -32,7 +32,8 @@ pub(crate) enum SegmentState {
     Sealed,
     /// Reclaim empties it.
     Reclaiming,
-    /// A write to it failed; never used again.
+    /// It could not be opened, a write to it failed, a damaged block is in it, or its generation is too high: it
+    /// receives no new blocks; its live blocks stay in use.
     Retired,
 }
 

@@ -49,8 +49,10 @@ impl Simulation {
             || host.engine.status().volumes.iter().any(is_unflushed)
     }
 
-    /// The clients work, the device is left out, they work without it, and perhaps another device is put into use; a
-    /// crash may happen at any step.
+    /// Clients send requests, the cache device is drained and left out, clients send requests without it, and another
+    /// cache device is put into use. If the life ends in a crash, the crash happens after the leave-out, with the
+    /// engine without the device, or with the other device. If the device fails or is not drained, the life ends
+    /// without a leave-out.
     pub(super) fn work_and_leave_out<E: Subject>(
         &mut self,
         mut host: Host<E>,

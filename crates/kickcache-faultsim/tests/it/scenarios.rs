@@ -605,8 +605,8 @@ fn reads_of_1024_stretches(cache_size: u64) -> u64 {
     stage.status().counters.reads - before
 }
 
-/// Damage in every segment: no segment can be emptied, and writes do not wait for that. Reads of damaged blocks still
-/// fail.
+/// If every segment has a damaged block, no segment can be emptied, and writes do not wait for an empty segment. Reads
+/// of damaged blocks still fail.
 #[test]
 fn writes_go_on_with_a_cache_full_of_damage() {
     let mut stage = Stage::with(dirty_plan(30), 30);

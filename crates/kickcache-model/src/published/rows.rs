@@ -128,7 +128,8 @@ impl Line<'_> {
 }
 
 impl Row {
-    /// The same with kickcache in place of the measured cache; `None` for a bare device.
+    /// The scene with kickcache in place of the measured cache, and with blocks of deleted files in it at the
+    /// start; `None` for a bare device.
     pub fn our_scene(&self) -> Option<Scene> {
         let is_bare = matches!(self.scene.cache, Cache::BareSsd | Cache::BareDisk);
         (!is_bare).then_some(Scene { cache: Cache::Kickcache, start: Start::Stale, ..self.scene })

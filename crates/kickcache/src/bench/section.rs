@@ -8,7 +8,7 @@ pub(super) struct Section {
 }
 
 impl Section {
-    /// The name of an option, which ends at its sign.
+    /// The name of an option: the text before its `=`, in lower case.
     pub(super) fn key(option: &str) -> String {
         option.split('=').next().unwrap_or_default().trim().to_lowercase()
     }

@@ -86,8 +86,8 @@ impl FromStr for TargetSpec {
     }
 }
 
-/// The word before a colon that is not part of a path or a URI: such a file would otherwise be created by
-/// mistake.
+/// If a target begins with a word and a colon, and is neither a URI nor an existing path, returns the
+/// word: a misspelt prefix would otherwise create a file with this name.
 fn unknown_scheme(what: &str) -> Option<&str> {
     let (scheme, _) = what.split_once(':')?;
     let is_word =

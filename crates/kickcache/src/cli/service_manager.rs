@@ -26,7 +26,7 @@ pub(super) trait Pulses: Send + Sync + 'static {
     /// The health of the daemon at the last look.
     fn health(&self) -> Health;
 
-    /// The servers by their cache devices.
+    /// The pulse of each server, with its cache device.
     fn pulses(&self) -> Vec<DevicePulse>;
 }
 

@@ -35,7 +35,7 @@ impl Authority {
         place
     }
 
-    /// A folder of a client of a name.
+    /// Makes a folder for a client, with a client certificate for `name`.
     pub(crate) fn client(&self, folder: &str, days: i32, name: &str) -> PathBuf {
         let place = self.folder(folder);
         self.issue(&place, "client", days, name);

@@ -34,7 +34,7 @@ impl LiveView {
         }
     }
 
-    /// When it wants to know how things are.
+    /// When the next sample is due.
     pub(in crate::metrics) fn due(&self) -> Instant {
         self.due
     }

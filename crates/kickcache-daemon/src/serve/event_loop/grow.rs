@@ -127,7 +127,7 @@ impl<E: CacheEngine> EventLoop<E> {
         }
     }
 
-    /// The superblock of the device as it is to be.
+    /// The superblock of the device after the growth.
     fn grown_by(&self, extended: Extended) -> Result<Box<Superblock>, ServeError> {
         let mut grown = Box::new(self.superblock.clone());
         let done = grown.grow(extended.size, extended.found);

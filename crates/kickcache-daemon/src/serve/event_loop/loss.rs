@@ -1,5 +1,7 @@
-//! Messages about a cache device that goes out of service: once, with the blocks that are on it alone and the
-//! remedy, and again when it is on record.
+//! Messages about a failed cache device. If it is put out of service, the first messages list the blocks
+//! that only this device has, with the commands that write them back; a later message reports whether this
+//! state is recorded. If dirty blocks are lost, a message lists them. If blocks are lost or only on the
+//! device at the end, the daemon ends with an error.
 
 use kickcache_engine::cache_engine::CacheEngine;
 use kickcache_engine::device::Device;

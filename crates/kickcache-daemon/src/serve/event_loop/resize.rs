@@ -152,7 +152,7 @@ impl<E: CacheEngine> EventLoop<E> {
         tracing::info!(event = "volume_resized", volume = name, "{name} now has {size} bytes");
     }
 
-    /// Answers callers that a device takes too long.
+    /// Answers the callers of overdue resizes, and names the device that has not responded.
     pub(super) fn tell_late_resizes(&mut self, now: Instant) {
         while let Some(Overdue { volume, step, answer }) = self.resizes.poll_overdue(now) {
             let (device, what) = match step {

@@ -51,7 +51,7 @@ pub(crate) enum Origin {
 }
 
 impl Origin {
-    /// Opens the origin of a volume, and makes sure that it answers.
+    /// Opens the origin of a volume, and makes sure that a file, block device or export answers.
     ///
     /// # Errors
     /// [`ServeError::Origin`] or [`ServeError::Volume`], or [`ServeError::Stopped`] after a stop request.

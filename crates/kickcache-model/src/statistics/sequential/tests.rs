@@ -1,4 +1,5 @@
-//! Verdicts on 2,000 series of each kind of noise, by fixed seeds: how many are wrong, and how many there are.
+//! Verdicts on 2,000 series of each kind of noise, by fixed seeds: at most 1 % are wrong, and under moderate
+//! noise at least 95 % of the series get the right verdict within 100 rounds.
 
 use kickcache_random::Random;
 

@@ -11,7 +11,8 @@ pub(crate) struct UblkPlace {
     /// The volume's index.
     pub(crate) volume: usize,
     pub(crate) id: UblkId,
-    /// Queues of a device that is new.
+    /// Queues to request for a new device; an existing device keeps its number
+    /// of queues.
     pub(crate) queues: u16,
     /// Requests of each.
     pub(crate) depth: u16,

@@ -4,7 +4,7 @@ use crate::cli::simulate::calibrate::probe::Runs;
 
 /// If a device's single random read takes longer than this, in microseconds, it is no local flash disk.
 const FAR: f64 = 300.0;
-/// One with moving parts takes at least this long.
+/// A disk with moving parts takes longer than this for a single random read, in microseconds.
 const TURNS: f64 = 1_500.0;
 /// It does not do this many times as much with 8 in flight.
 const PARALLEL: f64 = 3.0;
