@@ -90,8 +90,9 @@ impl State {
     }
 
     fn wait_through(&mut self, sequence: Sequence, waiter: DurableWaiter) {
-        // Data on a device that refuses writes may still be made durable by a flush, so that writeback can continue.
-        let is_hopeless = waiter != DurableWaiter::Writeback || self.device.order.has_failed();
+        // A device out of service may still flush acknowledged writes: for writeback, and before a stop.
+        let may_flush = matches!(waiter, DurableWaiter::Writeback | DurableWaiter::Stop);
+        let is_hopeless = !may_flush || self.device.order.has_failed();
         if self.device.is_out_of_service() && is_hopeless {
             self.agenda.push_back(Task::NotDurable(waiter));
             return;
