@@ -108,7 +108,7 @@ fn nearly_full(cache: &CacheReport, commands: &DaemonCommands) -> Option<Conditi
     let drain = commands.drain(&most.name).to_string();
     let remedy = format!(
         "{}; if the log fills again, use a faster origin or a larger cache",
-        in_order(&[drain.clone()])
+        in_order(std::slice::from_ref(&drain))
     );
     let condition = Condition::new(ConditionKind::LogNearlyFull, what, remedy).commands([drain]);
     Some(condition.figure("dirty", dirty as f64, "bytes"))

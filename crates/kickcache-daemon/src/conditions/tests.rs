@@ -42,7 +42,7 @@ fn commands() -> DaemonCommands {
     DaemonCommands { state, control: Some("/srv/it's/control".into()) }
 }
 
-/// Reports, so many seconds after the first one.
+/// Reports, this many seconds after the first one.
 struct Scene {
     watch: ConditionWatch,
     began: Instant,
@@ -125,7 +125,7 @@ fn conditions_of_one_report_have_cause_and_remedy() {
         one(|report| report.caches[0].replacement_failure = Some("the new device failed".into())),
         one(|report| {
             report.caches[0].wear =
-                of(json!({"day_bytes": 2_u64 << 30, "day_seconds": 1, "budget_bytes_per_day": 1_u64 << 30}))
+                of(json!({"day_bytes": 2_u64 << 30, "day_seconds": 1, "budget_bytes_per_day": 1_u64 << 30}));
         }),
         one(|report| report.caches[0].volumes[1].dirty_bytes = 700 << 20),
         one(|report| report.unserved = of(json!([{"name": "c", "why": "its origin is missing"}]))),
@@ -152,16 +152,16 @@ fn operations_and_planned_states_are_notices() {
         one(|report| report.caches[0].leaving_out = of(json!({"left_bytes": 4096, "bytes": 8192}))),
         one(|report| {
             report.caches[0].replacing =
-                of(json!({"with": "/dev/new", "step": "copying", "copied_bytes": 1, "bytes": 4}))
+                of(json!({"with": "/dev/new", "step": "copying", "copied_bytes": 1, "bytes": 4}));
         }),
         one(|report| report.caches[0].stop_waits_for = Some("the origin of a".into())),
         one(|report| {
             (report.caches[0].volumes[0].recovered_bytes, report.caches[0].volumes[0].dirty_bytes) =
-                (8192, 4096)
+                (8192, 4096);
         }),
         one(|report| {
             (report.caches[0].health, report.caches[0].record) =
-                (of(json!("out-of-service")), of(json!("by-order")))
+                (of(json!("out-of-service")), of(json!("by-order")));
         }),
     ];
     assert!(all.iter().all(|condition| !condition.severity.is_problem()), "{all:#?}");

@@ -98,7 +98,7 @@ impl ConditionWatch {
             self.present.insert(key, present);
         }
         for ((kind, volume, device), present) in before {
-            log_end(kind, (volume, device), &present);
+            log_end(kind, volume.as_deref(), device.as_deref(), &present);
         }
     }
 }
@@ -133,7 +133,7 @@ fn log_begin(condition: &Condition) {
     }
 }
 
-fn log_end(kind: ConditionKind, (volume, device): (Option<String>, Option<String>), present: &Present) {
+fn log_end(kind: ConditionKind, volume: Option<&str>, device: Option<&str>, present: &Present) {
     if kind.entry().event.is_some() || present.severity == Severity::Notice {
         return;
     }

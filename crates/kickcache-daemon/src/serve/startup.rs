@@ -65,13 +65,7 @@ pub(crate) fn start(
     if let Some(keeper) = notes.as_ref().and_then(|notes| notes.keeper()) {
         driver.keep_notes(keeper);
     }
-    let (in_service, out_of_service) = match service {
-        CacheService::InService => (Service::In, OutOfService::Untold),
-        CacheService::LeftOut | CacheService::OutOfService | CacheService::WrittenBackOnly => {
-            (Service::Out, OutOfService::Told(Record::ByOrder))
-        }
-    };
-    let engine_settings = engine_settings(&config, &superblock, in_service);
+    let engine_settings = engine_settings(&config, &superblock, service);
     let clock = Clock::start();
     let mut engine = Engine::open(clock.now(), &superblock, engine_settings, &settings)
         .map_err(|source| ServeError::Engine { path: path.clone(), source })?;
@@ -83,7 +77,12 @@ pub(crate) fn start(
         frontends: Frontends::default(),
         cache: path,
         superblock,
-        out_of_service,
+        out_of_service: match service {
+            CacheService::InService => OutOfService::Untold,
+            CacheService::LeftOut | CacheService::OutOfService | CacheService::WrittenBackOnly => {
+                OutOfService::Told(Record::ByOrder)
+            }
+        },
         damaged: Vec::new(),
         control,
         note_queue: NoteQueue::new(Arc::clone(&wakeup)),
@@ -116,9 +115,10 @@ pub(crate) fn start(
     Ok(event_loop)
 }
 
-fn engine_settings(config: &ServerConfig, superblock: &Superblock, service: Service) -> EngineSettings {
+fn engine_settings(config: &ServerConfig, superblock: &Superblock, service: CacheService) -> EngineSettings {
+    let is_used = service == CacheService::InService;
     EngineSettings {
-        service,
+        service: if is_used { Service::In } else { Service::Out },
         freed_segments: config.cache.freed_segments(),
         write_budget: config.cache.write_budget.map(|budget| budget.per_day(superblock.geometry.device_size)),
         ..config.engine

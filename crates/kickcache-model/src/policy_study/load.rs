@@ -74,9 +74,9 @@ impl Load {
         1.0 - share(self.footprint, self.touches)
     }
 
-    fn made(name: String, blocks: impl IntoIterator<Item = u64>) -> Load {
+    fn made(name: &str, blocks: impl IntoIterator<Item = u64>) -> Load {
         let read = |block| Touch { kind: Kind::Read, block, count: 1 };
-        Load::of_touches(&name, &blocks.into_iter().map(read).collect::<Vec<_>>())
+        Load::of_touches(name, &blocks.into_iter().map(read).collect::<Vec<_>>())
     }
 
     /// Reads and writes of blocks, in equal intervals.
@@ -101,7 +101,7 @@ impl Load {
 
     /// Reads of `length` blocks, one after the other, again and again.
     pub fn repeat(name: &str, length: u64, passes: u64) -> Load {
-        Load::made(name.into(), (0..length * passes).map(|number| number % length))
+        Load::made(name, (0..length * passes).map(|number| number % length))
     }
 
     /// The same, with every other read a skewed one of as many blocks as `others` gives.
@@ -116,13 +116,13 @@ impl Load {
             next += 1;
             (next - 1) % length
         });
-        Load::made(name.into(), blocks)
+        Load::made(name, blocks)
     }
 
     /// Skewed reads.
     pub fn skewed(name: &str, blocks: u64, count: u64) -> Load {
         let mut zipf = Zipf::new(blocks, THETA, 3);
-        Load::made(name.into(), (0..count).map(|_| zipf.next()))
+        Load::made(name, (0..count).map(|_| zipf.next()))
     }
 
     /// One load, then the other on other blocks.
@@ -130,6 +130,6 @@ impl Load {
     pub fn then(&self, next: &Load, name: &str) -> Load {
         let block = |base: u64| move |access: &PlacedAccess| base + access.extent.start / BLOCK_SIZE;
         let (own, base) = (self.accesses.iter().map(block(0)), self.volume_bytes / BLOCK_SIZE);
-        Load::made(name.into(), own.chain(next.accesses.iter().map(block(base))).collect::<Vec<u64>>())
+        Load::made(name, own.chain(next.accesses.iter().map(block(base))).collect::<Vec<u64>>())
     }
 }

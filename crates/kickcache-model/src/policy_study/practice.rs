@@ -126,14 +126,14 @@ fn week() -> Vec<Touch> {
 
 /// All five loads.
 pub fn all() -> Vec<Load> {
-    let made: [(&str, fn() -> Vec<Touch>); 5] = [
-        ("reader and writer", reader_and_writer),
-        ("scans", scans),
-        ("growing", growing),
-        ("two loops", two_loops),
-        ("week", week),
+    let touches = [
+        ("reader and writer", reader_and_writer()),
+        ("scans", scans()),
+        ("growing", growing()),
+        ("two loops", two_loops()),
+        ("week", week()),
     ];
-    made.into_iter().map(|(name, touches)| Load::of_touches(name, &touches())).collect()
+    touches.iter().map(|(name, touches)| Load::of_touches(name, touches)).collect()
 }
 
 #[cfg(test)]

@@ -25,7 +25,8 @@ pub(super) fn drain_all(client: &Client) -> Result<(), Failure> {
         .map(|volume| (volume.name.as_str(), volume.mode))
         .collect();
     let client = &client.waiting();
-    let drained = write_around(client, &caching).and_then(|()| wait(client, &awaited));
+    let drained =
+        write_around(client, caching.iter().map(|(volume, _)| *volume)).and_then(|()| wait(client, &awaited));
     if drained.is_err() {
         for (volume, mode) in caching {
             // The failure that is reported has precedence.
@@ -39,8 +40,8 @@ fn volumes(report: &Report) -> impl Iterator<Item = &VolumeReport> {
     report.caches.iter().flat_map(|cache| &cache.volumes)
 }
 
-fn write_around(client: &Client, volumes: &[(&str, ModeWord)]) -> Result<(), Failure> {
-    Ok(volumes.iter().try_for_each(|(volume, _)| client.set_mode(volume, ModeWord::WriteAround))?)
+fn write_around<'a>(client: &Client, mut volumes: impl Iterator<Item = &'a str>) -> Result<(), Failure> {
+    Ok(volumes.try_for_each(|volume| client.set_mode(volume, ModeWord::WriteAround))?)
 }
 
 fn wait(client: &Client, awaited: &Awaited) -> Result<(), Failure> {

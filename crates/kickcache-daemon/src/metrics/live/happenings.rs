@@ -89,7 +89,7 @@ impl Happenings {
             self.note(at, format!("{device} uses {now}; it used {before}"));
         }
         if old.wear.budget_bytes_per_day != new.wear.budget_bytes_per_day {
-            let budget = new.wear.budget_bytes_per_day.map_or("none".into(), show_bytes);
+            let budget = new.wear.budget_bytes_per_day.map_or_else(|| "none".into(), show_bytes);
             self.note(at, format!("the write budget of {device} is {budget}"));
         }
         if old.leaving_out.is_some() && new.leaving_out.is_none() {

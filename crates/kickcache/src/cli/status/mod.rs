@@ -5,6 +5,7 @@ mod page;
 mod problems;
 mod rates;
 mod sentences;
+mod tones;
 mod volumes;
 pub(crate) mod width;
 

@@ -3,13 +3,14 @@
 use std::io;
 use std::time::Duration;
 
-use kickcache_daemon::control::condition::{Condition, HealthColour, Severity};
+use kickcache_daemon::control::condition::Condition;
 use kickcache_daemon::control::report::Report;
 use kickcache_units::printable::printable_line;
 use kickcache_units::show_duration;
 
 use super::rates::Rates;
 use super::sentences::{Span, cache_sentences, engines, memory_sentence, volume_sentences};
+use super::tones;
 use super::volumes::volume_table;
 use super::width::wrap;
 use crate::cli::table::{Colour, Tone, paint};
@@ -28,9 +29,9 @@ pub(super) struct Page<'a> {
 impl Page<'_> {
     pub(super) fn print(&self, out: &mut dyn Printer, colour: Colour) -> io::Result<()> {
         let report = self.report;
-        self.line(out, &report.health.sentence, health_tone(report.health.colour), colour)?;
+        self.line(out, &report.health.sentence, tones::of_health(report.health.colour), colour)?;
         for condition in listed(&report.conditions) {
-            self.line(out, &condition.sentence(), tone(condition.severity), colour)?;
+            self.line(out, &condition.sentence(), tones::of_severity(condition.severity), colour)?;
         }
         writeln!(out)?;
         let uptime = show_duration(Duration::from_secs_f64(report.uptime_seconds.clamp(0.0, 1e12)));
@@ -65,22 +66,5 @@ fn listed(conditions: &[Condition]) -> &[Condition] {
     match conditions {
         [first, others @ ..] if first.severity.is_problem() => others,
         all => all,
-    }
-}
-
-fn health_tone(colour: HealthColour) -> Tone {
-    match colour {
-        HealthColour::Green => Tone::Good,
-        HealthColour::Amber => Tone::Warning,
-        HealthColour::Red => Tone::Bad,
-    }
-}
-
-/// How a severity is shown.
-pub(super) fn tone(severity: Severity) -> Tone {
-    match severity {
-        Severity::Notice => Tone::Plain,
-        Severity::Warning => Tone::Warning,
-        Severity::Error => Tone::Bad,
     }
 }

@@ -4,8 +4,8 @@ use kickcache_daemon::control::condition::Condition;
 use kickcache_daemon::control::report::{CacheReport, Report, VolumeReport};
 use kickcache_units::{show_bytes, show_rate, show_ratio};
 
-use super::page::tone;
 use super::rates::Rates;
+use super::tones;
 use crate::cli::table::{Align, Cell, KEEP, Table, Tone};
 
 /// Headings, and the ranks that decide which columns are dropped first.
@@ -76,7 +76,7 @@ fn show_read_ahead(volume: &VolumeReport) -> String {
 fn volume_health(report: &Report, cache: &CacheReport, volume: &VolumeReport) -> Cell {
     let concerns = |condition: &&Condition| condition.concerns(&volume.name, &cache.device);
     match report.conditions.iter().find(concerns) {
-        Some(condition) => Cell::toned(condition.kind.entry().word, tone(condition.severity)),
+        Some(condition) => Cell::toned(condition.kind.entry().word, tones::of_severity(condition.severity)),
         None => Cell::toned("good", Tone::Good),
     }
 }

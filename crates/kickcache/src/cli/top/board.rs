@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::time::Instant;
 
-use kickcache_daemon::control::condition::{Condition, Health, Severity};
+use kickcache_daemon::control::condition::{Condition, Health};
 use kickcache_daemon::control::report::{CacheReport, Report};
 
 use crate::cli::top::volume_line::VolumeLine;
@@ -16,7 +16,7 @@ pub(super) struct Board {
     pub(super) uptime_seconds: f64,
     pub(super) health: Health,
     pub(super) conditions: Vec<Condition>,
-    pub(super) caches: Vec<CacheLine>,
+    pub(super) caches: Vec<DeviceLine>,
     /// The reason why there is no newer report.
     pub(super) missed: Option<String>,
     pub(super) order: Order,
@@ -28,7 +28,7 @@ pub(super) struct Board {
 }
 
 /// A cache device.
-pub(super) struct CacheLine {
+pub(super) struct DeviceLine {
     pub(super) device: String,
     pub(super) used: u64,
     pub(super) size: u64,
@@ -38,9 +38,9 @@ pub(super) struct CacheLine {
     pub(super) budget: Option<u64>,
 }
 
-impl CacheLine {
-    fn new(cache: &CacheReport) -> CacheLine {
-        CacheLine {
+impl DeviceLine {
+    fn new(cache: &CacheReport) -> DeviceLine {
+        DeviceLine {
             device: cache.device.clone(),
             used: cache.probation_bytes + cache.main_bytes,
             size: cache.capacity_bytes,
@@ -101,14 +101,16 @@ impl Board {
         let is_same = report.uptime_seconds >= self.uptime_seconds;
         let mut before = if is_same { std::mem::take(&mut self.volumes) } else { Vec::new() };
         self.volumes.clear();
-        self.caches = report.caches.iter().map(CacheLine::new).collect();
+        self.caches = report.caches.iter().map(DeviceLine::new).collect();
         for mut cache in report.caches {
             for volume in std::mem::take(&mut cache.volumes) {
                 let known = before.iter().position(|line| line.report.name == volume.name);
                 let known = known.map(|index| before.swap_remove(index));
                 self.volumes.push(VolumeLine::new(&cache, volume, known, seconds));
                 let line = self.volumes.last_mut().expect("it was just added");
-                line.health = word(&report.conditions, line);
+                let found =
+                    report.conditions.iter().find(|found| found.concerns(&line.report.name, &line.cache));
+                line.health = found.map(|found| (found.kind.entry().word, found.severity));
             }
         }
         self.head = format!("kickcache {}, process {}", report.version, report.pid);
@@ -175,11 +177,6 @@ impl Board {
 }
 
 /// The word of the most urgent condition of a volume.
-fn word(conditions: &[Condition], line: &VolumeLine) -> Option<(&'static str, Severity)> {
-    let found = conditions.iter().find(|condition| condition.concerns(&line.report.name, &line.cache))?;
-    Some((found.kind.entry().word, found.severity))
-}
-
 impl Order {
     fn compare(self, one: &VolumeLine, other: &VolumeLine) -> Ordering {
         match self.number(one).zip(self.number(other)) {
