@@ -212,8 +212,6 @@ mod planted {
         UnflushedCalledComplete,
         /// A failed flush completes a volume.
         CompleteAfterFailedFlush,
-        /// A durable write past a cache device out of service needs no origin flush.
-        PastCacheNotFlushed,
         /// Out of service, a client flush does not include the origin.
         FlushWithoutOrigin,
         /// A superseding write ends before its journal records are durable.

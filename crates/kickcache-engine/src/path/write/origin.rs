@@ -227,7 +227,7 @@ fn on_one(state: &mut State, slot: RequestSlot, result: Result<(), DeviceError>)
                 let some = blocks_of(extent).take(WITNESSES_MAX);
                 some.for_each(|block| found.flush.witnesses.add_durable(block));
             }
-            if is_out && !mutant!(PastCacheNotFlushed) {
+            if is_out {
                 // Only a flush proves that the origin is complete (M-2).
                 found.flush.on_write(now);
             }
