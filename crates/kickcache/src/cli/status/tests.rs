@@ -223,10 +223,10 @@ fn a_page_fits_into_80_columns() {
     let rates = Rates { before: &before, seconds: Duration::from_secs(2) };
     let page = printed(&now, Some(rates), Some(80));
     expect![[r#"
-        long-name: 3 dirty blocks on /dev/nvme0n1p4 are lost, as byte offset +
-            length: 8192 + 12288; reads of them fail until the whole block is written
-            again. Overwrite each of these blocks completely, or restore it from a
-            backup. 2 other problems are listed as well.
+        long-name: 3 dirty blocks on /dev/nvme0n1p4 are lost, as byte offset + length:
+            8192 + 12288; reads of them fail until the whole block is written again.
+            Overwrite each of these blocks completely, or restore it from a backup. 2
+            other problems are listed as well.
         vm1: its origin /dev/vm1 had 21,254 errors, the last EIO (write) 3.2 s ago.
             Check the origin; the log has the first error of each kind.
         /dev/nvme0n1p4: 1 error, the last EIO (write) 3.2 s ago. Check the device;
