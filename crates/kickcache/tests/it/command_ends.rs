@@ -183,7 +183,7 @@ fn top_ends_with_its_terminal_and_by_a_signal() {
     let Served { daemon, scratch } = &Served::new();
     let arguments = words(&["top", "--every", "86400", "--control", daemon.spec.control().to_str().unwrap()]);
     for end in [End::Signal(Signal::TERM), End::Signal(Signal::HUP), End::Terminal] {
-        interrupt(&arguments, scratch, Sign::Text("write-back"), end);
+        interrupt(&arguments, scratch, Sign::Text("CACHE DEVICE"), end);
     }
 }
 
@@ -193,7 +193,7 @@ fn top_ends_by_a_signal_while_its_terminal_is_stopped() {
     let Served { daemon, scratch } = &Served::new();
     let arguments = words(&["top", "--every", "1", "--control", daemon.spec.control().to_str().unwrap()]);
     let mut running = Running::on_terminal(&arguments, scratch);
-    running.wait_for(Sign::Text("write-back"), End::Terminal);
+    running.wait_for(Sign::Text("CACHE DEVICE"), End::Terminal);
     let name = ptsname(&running.output, Vec::new()).unwrap();
     let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
     let terminal = rustix::fs::open(&name, flags, Mode::empty()).unwrap();
