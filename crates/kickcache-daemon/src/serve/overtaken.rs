@@ -49,7 +49,7 @@ impl ServedSince {
     pub fn other_way(&self, volume: &str) -> String {
         match self {
             ServedSince::Replaced => format!(
-                "restore the previous file, or use {} if this one has the same content; otherwise",
+                "restore the previous file, or use {} if this one has the same content; otherwise ",
                 origin_moved(volume)
             ),
             ServedSince::Changed => {
