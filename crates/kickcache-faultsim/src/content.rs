@@ -304,7 +304,7 @@ mod tests {
         assert!(block.version_of_units(VOLUME, 0..16).unwrap_err().contains("volume 3 offset 0x5000"));
         let mut damaged = block.clone();
         damaged.flip(100, 3);
-        assert!(damaged.version_of_units(VOLUME, units.clone()).unwrap_err().contains("nobody"));
+        assert!(damaged.version_of_units(VOLUME, units.clone()).unwrap_err().contains("no client"));
         let mut mixed = block;
         mixed.overlay(64, &Block::Zeroes, 64, 64);
         assert!(mixed.version_of_units(VOLUME, units).unwrap_err().contains("both"));

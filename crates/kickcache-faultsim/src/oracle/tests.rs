@@ -48,7 +48,7 @@ fn torn_blocks_are_judged_by_sector_and_reported() {
     data.blocks[0].overlay(0, &Block::stamp(VOLUME, 0, first), 0, 256);
     assert!(read(&mut oracle, at(0, 4096), &data).unwrap_err().contains("both"));
     let noise = Payload::new(at(4096, 4096), |_| Block::Noise(7));
-    assert!(read(&mut oracle, at(4096, 4096), &noise).unwrap_err().contains("nobody"));
+    assert!(read(&mut oracle, at(4096, 4096), &noise).unwrap_err().contains("no client"));
 }
 
 #[test]
