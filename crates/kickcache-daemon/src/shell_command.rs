@@ -146,10 +146,7 @@ impl DaemonCommands {
     pub fn if_a_drain_hangs(&self, cache: &Path) -> String {
         let leave_out = ShellCommand::new("leave-out").word("--cache").path(cache).word("--abandon-dirty");
         let replace = ShellCommand::new("replace").word("--with").word("DEVICE");
-        let [leave_out, replace] = [leave_out, replace].map(|command| match &self.control {
-            Some(control) => command.control(control),
-            None => command,
-        });
+        let [leave_out, replace] = [leave_out, replace].map(|command| self.to_daemon(command));
         format!(
             "if a drain does not progress, do not stop: `{leave_out}` loses the unreadable blocks, then `{replace}` \
              puts another device into use"

@@ -18,6 +18,7 @@ pub mod watch;
 #[cfg(test)]
 mod tests;
 
+use std::fmt;
 use std::time::Duration;
 
 use kickcache_units::show_duration;
@@ -44,4 +45,10 @@ fn show_span(seconds: f64) -> String {
         short if short < 119.5 => format!("{short:.0} s"),
         _ => show_duration(Duration::from_secs_f64(seconds)),
     }
+}
+
+/// Commands, one after the other, in words.
+fn in_order(commands: &[impl fmt::Display]) -> String {
+    let quoted: Vec<String> = commands.iter().map(|command| format!("`{command}`")).collect();
+    format!("run {}", quoted.join(", then "))
 }

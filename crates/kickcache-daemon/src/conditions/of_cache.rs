@@ -4,9 +4,8 @@ use std::path::Path;
 
 use kickcache_units::{counted, show_bytes, show_ratio};
 
-use crate::conditions::of_daemon::in_order;
 use crate::conditions::of_volume::RECENT_SECONDS;
-use crate::conditions::{Surroundings, show_span};
+use crate::conditions::{Surroundings, in_order, show_span};
 use crate::control::condition::{Condition, ConditionKind};
 use crate::control::replacing_report::{ReplacingReport, ReplacingStep};
 use crate::control::report::{CacheReport, HealthWord, RecordWord, VolumeReport};
@@ -53,11 +52,16 @@ fn out_of_service(cache: &CacheReport, commands: &DaemonCommands) -> Option<Cond
             "this is being recorded, and writes wait for that"
         }
     };
+    let device = Path::new(&cache.device);
     let drains = cache.volumes.iter().filter(|volume| volume.incomplete);
-    let drains = drains.map(|volume| commands.drain(&volume.name).to_string());
-    let last = [commands.stop().to_string(), commands.format(Path::new(&cache.device)).to_string()];
-    let all: Vec<String> = drains.chain(last).collect();
-    let remedy = format!("before the device is used again, {}", in_order(&all));
+    let drains: Vec<String> = drains.map(|volume| commands.drain(&volume.name).to_string()).collect();
+    let hangs = match drains.as_slice() {
+        [] => String::new(),
+        _ => format!("; {}", commands.if_a_drain_hangs(device)),
+    };
+    let last = [commands.stop().to_string(), commands.format(device).to_string()];
+    let all: Vec<String> = drains.into_iter().chain(last).collect();
+    let remedy = format!("before the device is used again, {}{hangs}", in_order(&all));
     let what = "out of service: every request goes to the origin";
     Some(Condition::new(ConditionKind::CacheOutOfService, what, remedy).because(place).commands(all))
 }
@@ -106,10 +110,8 @@ fn nearly_full(cache: &CacheReport, commands: &DaemonCommands) -> Option<Conditi
         most.name
     );
     let drain = commands.drain(&most.name).to_string();
-    let remedy = format!(
-        "{}; if the log fills again, use a faster origin or a larger cache",
-        in_order(std::slice::from_ref(&drain))
-    );
+    let remedy =
+        format!("{}; if the log fills again, use a faster origin or a larger cache", in_order(&[&drain]));
     let condition = Condition::new(ConditionKind::LogNearlyFull, what, remedy).commands([drain]);
     Some(condition.figure("dirty", dirty as f64, "bytes"))
 }
@@ -117,16 +119,13 @@ fn nearly_full(cache: &CacheReport, commands: &DaemonCommands) -> Option<Conditi
 fn worn(cache: &CacheReport) -> Option<Condition> {
     let wear = &cache.wear;
     let budget = wear.budget_bytes_per_day?;
+    let is_above = wear.day_bytes > budget;
     let given_up = match wear.given_up {
-        GivenUpWord::Everything => "no misses are cached",
-        GivenUpWord::KnownBlocks => "only a part of the misses is cached",
+        GivenUpWord::KnownBlocks | GivenUpWord::Everything => wear.given_up.effect(),
         GivenUpWord::Nothing | GivenUpWord::ReadAhead | GivenUpWord::UnknownBlocks => {
-            if wear.day_bytes <= budget {
-                return None;
-            }
-            "client writes are not limited by it"
+            is_above.then_some("client writes are not limited by it")
         }
-    };
+    }?;
     let (written, share) = (show_bytes(wear.day_bytes), show_ratio(wear.day_bytes, budget));
     let what = format!(
         "{written} were written in the last day, {share} of the write budget of {}; {given_up}",

@@ -1,6 +1,6 @@
 //! Conditions of the daemon as a whole.
 
-use crate::conditions::{Surroundings, show_span};
+use crate::conditions::{Surroundings, in_order, show_span};
 use crate::control::condition::{Condition, ConditionKind};
 use crate::control::report::Report;
 
@@ -62,10 +62,4 @@ pub(super) fn find(report: &Report, around: &Surroundings<'_>, memory_wait: f64,
         let condition = Condition::new(ConditionKind::MemoryShort, summary, "raise `memory-limit`");
         found.push(condition.lasting(memory_wait).figure("waiting_requests", waiting as f64, "requests"));
     }
-}
-
-/// Commands, one after the other, in words.
-pub(super) fn in_order(commands: &[String]) -> String {
-    let quoted: Vec<String> = commands.iter().map(|command| format!("`{command}`")).collect();
-    format!("run {}", quoted.join(", then "))
 }

@@ -5,9 +5,8 @@ use std::time::{Duration, Instant};
 use kickcache_engine::units::{BLOCK_SIZE, ByteExtent};
 use kickcache_units::{counted, show_bytes, show_count};
 
-use crate::conditions::of_daemon::in_order;
 use crate::conditions::volume_history::{Gain, VolumeHistory};
-use crate::conditions::{Surroundings, show_span};
+use crate::conditions::{Surroundings, in_order, show_span};
 use crate::control::condition::{Condition, ConditionKind};
 use crate::control::report::{CacheReport, HealthWord, VolumeReport};
 use crate::extents::show_extents;
@@ -130,10 +129,7 @@ impl Seen<'_> {
             dirty => format!("{} are dirty and only on {device}, which is out of service", show_bytes(dirty)),
         };
         let drain = commands.drain(&volume.name).to_string();
-        let remedy = format!(
-            "{} before a stop; it writes back the readable blocks",
-            in_order(std::slice::from_ref(&drain))
-        );
+        let remedy = format!("{} before a stop; it writes back the readable blocks", in_order(&[&drain]));
         let condition = Condition::new(ConditionKind::DirtyOutOfService, what, remedy).commands([drain]);
         Some(condition.figure("dirty", volume.dirty_bytes as f64, "bytes"))
     }
@@ -168,8 +164,7 @@ impl Seen<'_> {
         }
         let what = format!("{} are dirty, some for {}", show_bytes(volume.dirty_bytes), show_span(seconds));
         let drain = commands.drain(&volume.name).to_string();
-        let condition =
-            Condition::new(ConditionKind::DirtyTooOld, what, in_order(std::slice::from_ref(&drain)));
+        let condition = Condition::new(ConditionKind::DirtyTooOld, what, in_order(&[&drain]));
         Some(condition.lasting(seconds).commands([drain]).figure("dirty", volume.dirty_bytes as f64, "bytes"))
     }
 
@@ -199,10 +194,7 @@ impl Seen<'_> {
             "the cache does not pay: reads from it take {cache_ms:.2} ms on average, those from the origin {origin_ms:.2} ms"
         );
         let bypass = commands.mode(&self.volume.name, ModeWord::Bypass.as_str()).to_string();
-        let remedy = format!(
-            "use a faster cache device, or stop caching: {}",
-            in_order(std::slice::from_ref(&bypass))
-        );
+        let remedy = format!("use a faster cache device, or stop caching: {}", in_order(&[&bypass]));
         let condition = Condition::new(ConditionKind::CacheDoesNotPay, what, remedy).commands([bypass]);
         Some(condition.figure("cache_mean", cache_ms, "ms").figure("origin_mean", origin_ms, "ms"))
     }
@@ -218,7 +210,7 @@ impl Seen<'_> {
             show_bytes(self.volume.dirty_bytes)
         );
         let drain = commands.drain(&self.volume.name).to_string();
-        let remedy = format!("wait for writeback, or {}", in_order(std::slice::from_ref(&drain)));
+        let remedy = format!("wait for writeback, or {}", in_order(&[&drain]));
         let condition = Condition::new(ConditionKind::Recovered, what, remedy).commands([drain]);
         Some(condition.figure("recovered", recovered as f64, "bytes"))
     }
@@ -246,7 +238,7 @@ impl Seen<'_> {
         let left = self.volume.caching_paused_seconds?;
         let what = format!("reads are not cached for {} more", show_span(left));
         let end = commands.end_pause(&self.volume.name).to_string();
-        let remedy = format!("wait for its end, or {}", in_order(std::slice::from_ref(&end)));
+        let remedy = format!("wait for its end, or {}", in_order(&[&end]));
         let condition = Condition::new(ConditionKind::CachingPaused, what, remedy).commands([end]);
         Some(condition.figure("left", left, "s"))
     }

@@ -202,6 +202,9 @@ fn a_failed_device_names_the_commands_in_order() {
     for command in &failed_device.commands {
         assert!(failed_device.remedy.contains(&format!("`{command}`")), "{}", failed_device.remedy);
     }
+    let hangs =
+        "if a drain does not progress, do not stop: `kickcache leave-out --cache /dev/fast --abandon-dirty ";
+    assert!(failed_device.remedy.contains(hangs), "{}", failed_device.remedy);
     let kinds = |record| failed(record, false).iter().map(|it| it.kind).collect::<Vec<_>>();
     for record in ["on-device", "in-state-directory", "pending", "earlier"] {
         assert_eq!(kinds(record), [ConditionKind::CacheOutOfService], "{record}");

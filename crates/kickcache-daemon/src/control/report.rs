@@ -360,7 +360,29 @@ pub struct VolumeFacts {
     pub recovered: u64,
 }
 
+impl Report {
+    /// The most urgent condition that concerns a volume, itself or through its cache device.
+    pub fn condition_of(&self, volume: &str, device: &str) -> Option<&Condition> {
+        self.conditions.iter().find(|condition| condition.concerns(volume, device))
+    }
+}
+
 impl CacheReport {
+    /// Whether the daemon uses the device. A device that was left out, or failed before the start, is not used.
+    pub fn is_in_use(&self) -> bool {
+        !matches!(self.record, Some(RecordWord::ByOrder | RecordWord::Earlier))
+    }
+
+    /// Bytes of cached blocks.
+    pub fn used_bytes(&self) -> u64 {
+        self.probation_bytes + self.main_bytes
+    }
+
+    /// Dirty bytes of all its volumes.
+    pub fn dirty_bytes(&self) -> u64 {
+        self.volumes.iter().map(|volume| volume.dirty_bytes).sum()
+    }
+
     /// The report on one engine; volumes without facts are left out.
     pub fn new(status: &stats::Status, facts: CacheFacts) -> CacheReport {
         let (now, capacity) = (facts.now, status.capacity_blocks);

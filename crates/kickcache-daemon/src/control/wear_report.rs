@@ -53,6 +53,19 @@ impl GivenUpWord {
     pub const fn rank(self) -> u64 {
         self as u64
     }
+
+    /// The fills that are skipped, in words; `None` if none are.
+    pub const fn effect(self) -> Option<&'static str> {
+        match self {
+            GivenUpWord::Nothing => None,
+            GivenUpWord::ReadAhead => Some("less is read ahead"),
+            GivenUpWord::UnknownBlocks => {
+                Some("only a part of the blocks that are requested for the first time is cached")
+            }
+            GivenUpWord::KnownBlocks => Some("only a part of the misses is cached"),
+            GivenUpWord::Everything => Some("no misses are cached"),
+        }
+    }
 }
 
 impl From<GivenUp> for GivenUpWord {

@@ -65,7 +65,9 @@ pub(crate) fn start(
     if let Some(keeper) = notes.as_ref().and_then(|notes| notes.keeper()) {
         driver.keep_notes(keeper);
     }
-    let engine_settings = engine_settings(&config, &superblock, service);
+    let is_used = service == CacheService::InService;
+    let in_service = if is_used { Service::In } else { Service::Out };
+    let engine_settings = engine_settings(&config, &superblock, in_service);
     let clock = Clock::start();
     let mut engine = Engine::open(clock.now(), &superblock, engine_settings, &settings)
         .map_err(|source| ServeError::Engine { path: path.clone(), source })?;
@@ -77,12 +79,7 @@ pub(crate) fn start(
         frontends: Frontends::default(),
         cache: path,
         superblock,
-        out_of_service: match service {
-            CacheService::InService => OutOfService::Untold,
-            CacheService::LeftOut | CacheService::OutOfService | CacheService::WrittenBackOnly => {
-                OutOfService::Told(Record::ByOrder)
-            }
-        },
+        out_of_service: if is_used { OutOfService::Untold } else { OutOfService::Told(Record::ByOrder) },
         damaged: Vec::new(),
         control,
         note_queue: NoteQueue::new(Arc::clone(&wakeup)),
@@ -106,7 +103,7 @@ pub(crate) fn start(
     event_loop.recover()?;
     event_loop.compare_origins(service, &checks)?;
     let stale = event_loop.check_local_origins(service, &checks)?;
-    if service == CacheService::InService {
+    if is_used {
         event_loop.check_cached(&checks, &stale)?;
     }
     event_loop.note_dirty(WhileServed::Yes);
@@ -115,10 +112,9 @@ pub(crate) fn start(
     Ok(event_loop)
 }
 
-fn engine_settings(config: &ServerConfig, superblock: &Superblock, service: CacheService) -> EngineSettings {
-    let is_used = service == CacheService::InService;
+fn engine_settings(config: &ServerConfig, superblock: &Superblock, service: Service) -> EngineSettings {
     EngineSettings {
-        service: if is_used { Service::In } else { Service::Out },
+        service,
         freed_segments: config.cache.freed_segments(),
         write_budget: config.cache.write_budget.map(|budget| budget.per_day(superblock.geometry.device_size)),
         ..config.engine

@@ -113,8 +113,8 @@ impl CheckArgs {
             && log == Log::Damaged
             && !ended.as_ref().is_err_and(|end| end.exit == Exit::OutOfService)
         {
-            let lost = lost(&findings).map_or_else(String::new, |lost| format!("; {lost}"));
-            return Err(Failure { exit: Exit::Suspect, error: anyhow!("{WENT_ON}{lost}") });
+            let error = anyhow!("{WENT_ON}{}", and_lost(&findings));
+            return Err(Failure { exit: Exit::Suspect, error });
         }
         ended?;
         Ok(shown?)
@@ -167,12 +167,17 @@ fn end(findings: &Findings, unused: &Unused, next: &str) -> Result<(), Failure> 
                 "the log is damaged: blocks may be older than the last writes, and the device is \
                  unchanged{}; {next} drops the clean blocks and keeps the dirty ones, which a drain then \
                  writes to the origin; `detach --lose-dirty` drops the dirty ones as well",
-                lost(findings).map_or_else(String::new, |lost| format!("; {lost}"))
+                and_lost(findings)
             ),
         ),
         Verdict::Lost => (Exit::Lost, lost(findings).unwrap_or_default()),
     };
     Err(Failure { exit, error: anyhow!(sentence) })
+}
+
+/// As [`lost`], to follow another sentence.
+fn and_lost(findings: &Findings) -> String {
+    lost(findings).map_or_else(String::new, |lost| format!("; {lost}"))
 }
 
 /// The damaged dirty blocks, if any.

@@ -137,19 +137,9 @@ impl Scene {
         let disks = FaultyDisks::start(&scratch, &DISKS)?;
         let state = StateDisk::make(disks.file("state-disk"), &scratch.path("mounted"))?;
         // Smaller than its disk, so that it can grow.
-        let small = scratch.path("small");
-        let state_of_format = scratch.path("state of the format");
-        tools::run(
-            KICKCACHE,
-            [
-                "format".as_ref(),
-                small.as_os_str(),
-                "--size".as_ref(),
-                "8M".as_ref(),
-                "--state".as_ref(),
-                state_of_format.as_os_str(),
-            ],
-        );
+        let (small, state_of_format) = (scratch.path("small"), scratch.path("state of the format"));
+        let [file, folder] = [&small, &state_of_format].map(|path| path.to_str().unwrap());
+        tools::run(KICKCACHE, ["format", file, "--size", "8M", "--state", folder]);
         File::options()
             .write(true)
             .open(disks.file("cache"))

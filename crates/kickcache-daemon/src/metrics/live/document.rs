@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::control::condition::Condition;
 use crate::control::limits_report::LimitsReport;
-use crate::control::report::{CacheReport, HealthWord, RecordWord, Report, VolumeReport};
+use crate::control::report::{CacheReport, HealthWord, Report, VolumeReport};
 use crate::metrics::live::happenings::{Happening, Happenings};
 use crate::metrics::live::history::{
     COARSE_COUNT, COARSE_SPAN, FINE_COUNT, FINE_SPAN, Row, Subject, Track, Tracks,
@@ -68,7 +68,7 @@ fn state(shown: &Shown<'_>, curves: Curves) -> Value {
 
 fn cache_state(report: &Report, cache: &CacheReport, curves: Curves) -> Value {
     let volume = |volume: &VolumeReport| {
-        let health = report.conditions.iter().find(|it| it.concerns(&volume.name, &cache.device));
+        let health = report.condition_of(&volume.name, &cache.device);
         let health = health.map(|it| json!({"severity": it.severity, "word": it.kind.entry().word}));
         let mut object = json!({
             "name": volume.name, "origin": volume.origin, "mode": volume.mode, "size_bytes": volume.size_bytes,
@@ -82,11 +82,10 @@ fn cache_state(report: &Report, cache: &CacheReport, curves: Curves) -> Value {
         }
         object
     };
-    let has_none = matches!(cache.record, Some(RecordWord::ByOrder | RecordWord::Earlier));
-    let used = if has_none { 0 } else { cache.probation_bytes + cache.main_bytes };
+    let used = if cache.is_in_use() { cache.used_bytes() } else { 0 };
     json!({
         "device": cache.device, "in_service": cache.health == HealthWord::Good, "capacity_bytes": cache.capacity_bytes,
-        "used_bytes": used, "dirty_bytes": cache.volumes.iter().map(|volume| volume.dirty_bytes).sum::<u64>(),
+        "used_bytes": used, "dirty_bytes": cache.dirty_bytes(),
         "wear": cache.wear,
         "volumes": cache.volumes.iter().map(volume).collect::<Vec<Value>>(),
     })

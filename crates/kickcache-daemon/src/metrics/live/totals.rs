@@ -105,10 +105,9 @@ fn volume_counters(volume: &VolumeReport) -> Counters {
 
 fn cache_counters(cache: &CacheReport) -> Counters {
     let counters = &cache.counters;
-    let dirty: u64 = cache.volumes.iter().map(|volume| volume.dirty_bytes).sum();
     let full = 1.0 - cache.free_segments as f64 / cache.segments.max(1) as f64;
     let grows = [0, counters.read_bytes, counters.write_bytes, 0, 0, counters.errors, 0, 0, 0, 0, 0, 0];
-    Counters { grows, stands: [dirty as f64, full], busy_millis: None }
+    Counters { grows, stands: [cache.dirty_bytes() as f64, full], busy_millis: None }
 }
 
 impl Counters {

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use kickcache_daemon::control::activity::{Activity, Took};
 use kickcache_daemon::control::memory_report::MemoryReport;
-use kickcache_daemon::control::report::{CacheReport, RecordWord, Report, VolumeCounters, VolumeReport};
-use kickcache_daemon::control::wear_report::{GivenUpWord, WearReport};
+use kickcache_daemon::control::report::{CacheReport, Report, VolumeCounters, VolumeReport};
+use kickcache_daemon::control::wear_report::WearReport;
 use kickcache_engine::units::BLOCK_SIZE;
 use kickcache_units::{counted, show_bytes, show_count, show_duration, show_ratio, show_years};
 
@@ -34,27 +34,22 @@ pub(super) fn memory_sentence(memory: &MemoryReport) -> Option<String> {
 
 /// The figures of a cache device; one that is not in use has none.
 pub(super) fn cache_sentences(cache: &CacheReport) -> Vec<String> {
-    if matches!(cache.record, Some(RecordWord::ByOrder | RecordWord::Earlier)) {
+    if !cache.is_in_use() {
         return vec![format!("cache device {}: not in use", cache.device)];
     }
     let retired = match cache.retired_segments {
         0 => String::new(),
         some => format!(", {} retired", show_count(some)),
     };
-    let (capacity, dirty) = (show_bytes(cache.capacity_bytes), dirty_bytes(cache));
+    let (capacity, dirty) = (show_bytes(cache.capacity_bytes), show_bytes(cache.dirty_bytes()));
     let free = show_ratio(cache.free_segments, cache.segments);
     let (memory, written) = (show_bytes(cache.memory_bytes), show_bytes(cache.counters.write_bytes));
     let figures = format!(
-        "cache device {}: {capacity}, {} dirty, {free} of the segments free{retired}; {written} written to it; tables take \
+        "cache device {}: {capacity}, {dirty} dirty, {free} of the segments free{retired}; {written} written to it; tables take \
          {memory} of memory",
-        cache.device,
-        show_bytes(dirty)
+        cache.device
     );
     [figures].into_iter().chain(wear(&cache.wear)).collect()
-}
-
-fn dirty_bytes(cache: &CacheReport) -> u64 {
-    cache.volumes.iter().map(|volume| volume.dirty_bytes).sum()
 }
 
 /// The share of its write budget that a cache device used, the fills that are skipped for it, and its
@@ -67,21 +62,12 @@ fn wear(wear: &WearReport) -> Option<String> {
         return Some(format!("  {written} written in the last {day}; {}", life?));
     };
     let share = show_ratio(wear.day_bytes, budget);
-    let given_up = match wear.given_up {
-        GivenUpWord::Nothing => None,
-        GivenUpWord::ReadAhead => Some("less is read ahead"),
-        GivenUpWord::UnknownBlocks => {
-            Some("only a part of the blocks that are requested for the first time is cached")
-        }
-        GivenUpWord::KnownBlocks => Some("only a part of the misses is cached"),
-        GivenUpWord::Everything => Some("no misses are cached"),
-    };
     let all = [
         Some(format!(
             "{written} written in the last {day}, {share} of the write budget of {} a day",
             show_bytes(budget)
         )),
-        given_up.map(str::to_owned),
+        wear.given_up.effect().map(str::to_owned),
         life,
     ];
     Some(format!("  {}", all.into_iter().flatten().collect::<Vec<_>>().join("; ")))

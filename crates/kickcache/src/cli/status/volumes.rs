@@ -1,6 +1,5 @@
 //! The table of the volumes: a row each; the least important columns are dropped first if there is no room.
 
-use kickcache_daemon::control::condition::Condition;
 use kickcache_daemon::control::report::{CacheReport, Report, VolumeReport};
 use kickcache_units::{show_bytes, show_rate, show_ratio};
 
@@ -74,8 +73,7 @@ fn show_read_ahead(volume: &VolumeReport) -> String {
 
 /// The word of the most urgent condition; the sentences above the table have the details.
 fn volume_health(report: &Report, cache: &CacheReport, volume: &VolumeReport) -> Cell {
-    let concerns = |condition: &&Condition| condition.concerns(&volume.name, &cache.device);
-    match report.conditions.iter().find(concerns) {
+    match report.condition_of(&volume.name, &cache.device) {
         Some(condition) => Cell::toned(condition.kind.entry().word, tones::of_severity(condition.severity)),
         None => Cell::toned("good", Tone::Good),
     }

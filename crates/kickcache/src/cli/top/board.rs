@@ -42,9 +42,9 @@ impl DeviceLine {
     fn new(cache: &CacheReport) -> DeviceLine {
         DeviceLine {
             device: cache.device.clone(),
-            used: cache.probation_bytes + cache.main_bytes,
+            used: cache.used_bytes(),
             size: cache.capacity_bytes,
-            dirty: cache.volumes.iter().map(|volume| volume.dirty_bytes).sum(),
+            dirty: cache.dirty_bytes(),
             written: cache.wear.day_bytes,
             budget: cache.wear.budget_bytes_per_day,
         }
@@ -95,21 +95,20 @@ pub(super) enum Look {
 
 impl Board {
     /// Takes a new report of a daemon.
-    pub(super) fn take(&mut self, at: Instant, report: Report) {
+    pub(super) fn take(&mut self, at: Instant, mut report: Report) {
         let seconds = self.at.map_or(1.0, |before| at.duration_since(before).as_secs_f64().max(1e-3));
         // Another daemon counts from 0.
         let is_same = report.uptime_seconds >= self.uptime_seconds;
         let mut before = if is_same { std::mem::take(&mut self.volumes) } else { Vec::new() };
         self.volumes.clear();
         self.caches = report.caches.iter().map(DeviceLine::new).collect();
-        for mut cache in report.caches {
+        for mut cache in std::mem::take(&mut report.caches) {
             for volume in std::mem::take(&mut cache.volumes) {
                 let known = before.iter().position(|line| line.report.name == volume.name);
                 let known = known.map(|index| before.swap_remove(index));
                 self.volumes.push(VolumeLine::new(&cache, volume, known, seconds));
                 let line = self.volumes.last_mut().expect("it was just added");
-                let found =
-                    report.conditions.iter().find(|found| found.concerns(&line.report.name, &line.cache));
+                let found = report.condition_of(&line.report.name, &line.cache);
                 line.health = found.map(|found| (found.kind.entry().word, found.severity));
             }
         }
@@ -176,7 +175,6 @@ impl Board {
     }
 }
 
-/// The word of the most urgent condition of a volume.
 impl Order {
     fn compare(self, one: &VolumeLine, other: &VolumeLine) -> Ordering {
         match self.number(one).zip(self.number(other)) {
