@@ -65,7 +65,7 @@ impl CacheDevice {
     /// The batches and journal blocks that are known to be durable, for the next structure that is written.
     pub(crate) fn durable(&self) -> Durable {
         let mut journal = self.order.durable_blocks();
-        journal.end = journal.end.min(self.journal.kept_end());
+        journal.end = self.journal.kept_end(journal.end);
         Durable { batches: self.order.durable_range(), journal }
     }
 

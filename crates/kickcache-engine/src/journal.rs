@@ -39,12 +39,23 @@ pub(crate) struct Journal {
     next: u64,
     /// Number of the oldest block that recovery would need.
     tail: u64,
+    /// Later lives write no blocks with a lower number than this.
     kept_end: u64,
+    /// Ends of later blocks of records, which were not known to be durable.
+    records_ends: Vec<u64>,
 }
 
 impl Journal {
     pub(crate) fn new(uuid: [u8; 16], geometry: Geometry, next: u64, tail: u64) -> Journal {
-        Journal { uuid, geometry, gathering: Vec::new(), next, tail, kept_end: next }
+        Journal {
+            uuid,
+            geometry,
+            gathering: Vec::new(),
+            next,
+            tail,
+            kept_end: next,
+            records_ends: Vec::new(),
+        }
     }
 
     /// Checkpoints may describe a larger device from here on. The size of the journal stays the same.
@@ -103,7 +114,9 @@ impl Journal {
         let records: Vec<Record> = self.gathering.drain(..count).collect();
         let sequences = records.iter().map(|record| record.sequence).collect();
         let write = self.place(JournalBody::Records(records), durable);
-        self.kept_end = self.next;
+        self.kept_end = self.kept_end.max(durable.journal.end);
+        self.records_ends.retain(|end| *end > self.kept_end);
+        self.records_ends.push(self.next);
         RecordsWrite { write, sequences }
     }
 
@@ -135,10 +148,11 @@ impl Journal {
         self.tail..self.next
     }
 
-    /// Later lives write no blocks with a lower number than this: they continue after the newest block of records, or
-    /// of a finished checkpoint.
-    pub(crate) fn kept_end(&self) -> u64 {
-        self.kept_end
+    /// The end of the blocks up to `durable_end`, all of them durable, whose numbers later lives do not use again: they
+    /// continue after the newest block of records, or of a finished checkpoint.
+    pub(crate) fn kept_end(&self, durable_end: u64) -> u64 {
+        let ends = self.records_ends.iter().copied().filter(|end| *end <= durable_end);
+        ends.fold(self.kept_end.min(durable_end), u64::max)
     }
 
     /// A checkpoint that began at block `start` is durable.
@@ -146,13 +160,43 @@ impl Journal {
         debug_assert!(start >= self.tail, "J-1: the tail only moves on");
         self.tail = start;
         self.kept_end = self.next;
+        self.records_ends.clear();
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::format::durable_blocks::DurableBlocks;
     use crate::format::growth::size_max;
+
+    #[test]
+    fn a_chunk_counts_as_durable_with_the_records_after_it() {
+        let geometry = Geometry::for_device(16 << 20).unwrap();
+        let mut journal = Journal::new([1; 16], geometry, 0, 0);
+        let durable = |end| {
+            let journal = DurableBlocks { first: 0, end };
+            Durable { journal, ..Durable::NOTHING }
+        };
+        let chunk = |number| Chunk {
+            start: Sequence::new(1),
+            number,
+            count: 2,
+            begun: Some(1),
+            segments: Vec::new(),
+        };
+        journal.take_records(durable(0));
+        journal.take_chunk(chunk(0), durable(1));
+        journal.take_records(durable(1));
+        let kept = |journal: &Journal| [0, 1, 2, 3, 4].map(|end| journal.kept_end(end));
+        assert_eq!(kept(&journal), [0, 1, 1, 3, 3], "a power cut may lose the block of records");
+        journal.take_records(durable(3));
+        assert_eq!(kept(&journal), [0, 1, 2, 3, 4]);
+        journal.take_chunk(chunk(1), durable(4));
+        assert_eq!(journal.kept_end(5), 4);
+        journal.forget_before(1);
+        assert_eq!(journal.kept_end(5), 5, "the checkpoint is finished");
+    }
 
     #[test]
     fn a_full_journal_may_lack_room_for_a_larger_checkpoint() {

@@ -222,7 +222,9 @@ impl FoundJournal {
         };
         let between =
             span.missing.iter().find_map(|missing| missing.clone().find(|number| is_durable(*number)));
-        between.or_else(|| (self.durable_end() > span.next).then_some(span.next))
+        // Older versions also list the last chunks of an unfinished checkpoint.
+        let is_found = |number: &u64| self.blocks.binary_search(number).is_ok();
+        between.or_else(|| (span.next..self.durable_end()).find(|number| !is_found(number)))
     }
 
     /// The number behind the last block that was durable.
@@ -343,8 +345,12 @@ mod tests {
     fn the_next_block_is_behind_records_and_whole_checkpoints_alone() {
         let count = u64::from(chunk_count(&geometry()));
         let unfinished = checkpoint(30, 9).into_iter().take(usize::try_from(count - 1).unwrap());
-        let span = found(unfinished.chain([(8, gone(29))])).digest(&geometry()).span;
+        let blocks = || unfinished.clone().chain([(8, gone(29))]);
+        let span = found(blocks()).digest(&geometry()).span;
         assert_eq!(span.next, 9);
+        let end = 9 + count - 1;
+        assert_eq!(lost(&mut found(blocks()), 8..end), None, "all of them are present");
+        assert_eq!(lost(&mut found(blocks()), 8..end + 1), Some(end));
     }
 
     #[test]
