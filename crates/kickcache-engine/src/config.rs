@@ -155,7 +155,7 @@ pub struct VolumeSettings {
     pub fill_window_max: u64,
     /// Share of the cache in 1/1024 above which writeback runs alongside foreground work.
     pub dirty_low: u16,
-    /// Share of the cache in 1/1024 at which writeback runs at full speed.
+    /// Share of the cache in 1/1024 above which client writes are delayed to match the rate of writeback.
     pub dirty_high: u16,
     /// Share of the cache in 1/1024 at which new writes go through to the origin.
     pub dirty_limit: u16,

@@ -53,7 +53,10 @@ impl State {
     pub(crate) fn end_drain(&mut self, volume: VolumeId) {
         if self.cache.volume(volume).not_clean() == 0 && !self.device.is_clean_untold() {
             // One that is gone waits for nothing.
-            self.volumes.find_mut(volume).into_iter().for_each(|found| found.draining = false);
+            if let Some(found) = self.volumes.find_mut(volume) {
+                found.counters.drains += u64::from(core::mem::take(&mut found.draining));
+                self.end_delay(volume);
+            }
             self.prove_complete(volume);
         }
     }

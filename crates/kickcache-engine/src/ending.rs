@@ -21,6 +21,7 @@ impl Engine {
         if self.ending == Ending::No {
             self.ending = Ending::Draining;
             self.state.is_ending = true;
+            self.state.begin_delayed();
         }
     }
 

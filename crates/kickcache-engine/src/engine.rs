@@ -20,6 +20,7 @@ use crate::order::DurableWaiter;
 use crate::path::{
     checkpoint, discard, fill, flush, grow, land, mark, merge, read, reclaim, recover, write, writeback,
 };
+use crate::policy::drain_end::DrainEnd;
 use crate::policy::offload::Offload;
 use crate::request::{Errno, Operation, ReadFrom, Reply, Request};
 use crate::state::State;
@@ -120,7 +121,7 @@ impl Engine {
         }
         self.begin_arrived();
         self.prepare(slot, &request);
-        self.state.agenda.push_back(Task::Begin(slot));
+        self.state.begin_in_time(slot, &request);
         self.run_agenda();
     }
 
@@ -346,6 +347,7 @@ impl Engine {
         }
         let is_for_others = !searches || self.poll_other_timeout().is_some_and(is_due);
         if self.state.recovery.is_none() && is_for_others {
+            self.state.begin_delayed();
             self.state.agenda.extend(self.state.volumes.ids().map(Task::Writeback));
             self.state.agenda.extend([Task::Reclaim, Task::Mark]);
             self.state.probe_if_due();
@@ -412,13 +414,12 @@ impl Engine {
     /// The same without searches.
     fn poll_other_timeout(&self) -> Option<Instant> {
         let state = &self.state;
-        let after = state.settings.origin_flush_after;
         let mut first = earlier(state.device.log.poll_timeout(), reclaim::poll_timeout(state));
         first = earlier(first, earlier(mark::poll_timeout(state), state.probe_timeout()));
+        first = earlier(first, state.delay_timeout());
         first = earlier(first, earlier(state.records_due, grow::is_due(state).then_some(state.now)));
         for volume in state.volumes.ids() {
-            let found = state.volumes.get(volume);
-            let flush = found.flush.due().map(|since| since.plus(after).max(found.flush_backoff_until));
+            let flush = flush::due_at(state, volume);
             first = earlier(first, earlier(flush, writeback::poll_timeout(state, volume)));
         }
         first
@@ -498,7 +499,10 @@ impl Engine {
     pub fn drain(&mut self, now: Instant, volume: VolumeId) {
         self.state.now = now;
         self.is_stirred = true;
-        self.state.volumes.get_mut(volume).draining = true;
+        let found = self.state.volumes.get_mut(volume);
+        if !found.draining {
+            (found.draining, found.drain_end) = (true, DrainEnd::default());
+        }
         self.state.end_drain_when_durable(volume);
         self.state.agenda.push_back(Task::Writeback(volume));
         self.run_agenda();

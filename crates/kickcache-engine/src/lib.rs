@@ -65,6 +65,7 @@ pub mod samples;
 #[cfg(test)]
 mod scene;
 mod searching;
+mod shortage;
 mod state;
 pub mod stats;
 mod step;
@@ -72,6 +73,7 @@ mod submit;
 mod task;
 pub mod time;
 pub mod tools;
+mod unflushed;
 pub mod units;
 mod unreadable;
 mod view;

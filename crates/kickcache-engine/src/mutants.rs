@@ -44,6 +44,10 @@ mod planted {
     mutants! {
         /// A block is clean once it was written to the origin.
         CleanBeforeOriginFlush,
+        /// A writeback that makes blocks clean without a flush is volatile.
+        DurableWritebackVolatile,
+        /// A flush of the origin covers writes that ended after its submission.
+        WrittenDuringFlushIsClean,
         /// A failed flush of the origin counts as one that went well.
         OriginFlushErrorIgnored,
         /// A segment is opened again while a read of it is in flight.

@@ -17,10 +17,22 @@ use crate::units::VolumeId;
 /// Writes through the log may exceed the dirty limit of their volume by one part in this many of the cache, divided
 /// among the volumes.
 const THROUGH_PART: u64 = 16;
+/// The least number of ready segments: four for clients, and the reserve of reclaim.
+const READY_MIN: usize = 4 + RESERVED_SEGMENTS;
 /// A volume may have this many segments more than its maximum before nothing that it reads is promoted.
 const OVERDRAWN_SEGMENTS: u64 = 4;
 
 impl State {
+    /// Segments below which reclaim makes more of them ready.
+    pub(crate) fn ready_low(&self) -> usize {
+        READY_MIN.max(self.cache.geometry().segment_count as usize / 128)
+    }
+
+    /// Segments that heads can take, now or once their opening is durable.
+    pub(crate) fn segments_coming(&self) -> usize {
+        self.device.log.ready_count() + self.reclaim.opening + self.reclaim.emptied.len()
+    }
+
     /// Whether the log takes another block that reclaim need not carry: the last segments, and the head that it carries
     /// blocks to when these are all that is left, are reclaim's.
     pub(crate) fn has_spare_room(&self, queue: Queue) -> bool {

@@ -44,6 +44,8 @@ pub struct VolumeCounters {
     pub logged_blocks: u64,
     /// Blocks copied to the origin by writeback.
     pub writeback_blocks: u64,
+    /// Drains that ended.
+    pub drains: u64,
     /// Origin reads (submissions).
     pub origin_reads: u64,
     /// Bytes of these reads.

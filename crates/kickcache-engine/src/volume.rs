@@ -1,16 +1,20 @@
 //! The state of each served volume.
 
+use alloc::collections::VecDeque;
+
 use crate::config::{OriginKind, VolumeSettings, WRITEBACK_BACKOFF};
-use crate::ids::Ticket;
+use crate::ids::{RequestSlot, Ticket};
 use crate::inflight::origin::{AccessRequest, OriginAccess, OriginQueue, Priority};
 use crate::inflight::origin_flush::OriginFlush;
 use crate::inflight::writebacks::Sweep;
 use crate::policy::admission::Gate;
+use crate::policy::drain_end::DrainEnd;
 use crate::policy::hand::Hand;
 use crate::policy::offload::Offload;
 use crate::policy::pacing::Pacing;
 use crate::policy::shift::Asked;
 use crate::policy::stream::Streams;
+use crate::policy::throttle::Throttle;
 use crate::policy::window::FillWindow;
 use crate::request::Durability;
 use crate::stats::VolumeCounters;
@@ -32,6 +36,9 @@ pub(crate) struct Volume {
     pub(crate) write_streams: Streams,
     pub(crate) sweep: Sweep,
     pub(crate) pacing: Pacing,
+    pub(crate) throttle: Throttle,
+    /// Delayed writes, with their starts.
+    pub(crate) delayed: VecDeque<(Instant, RequestSlot)>,
     /// Where it last gave blocks back that are beyond its room.
     pub(crate) hand: Hand,
     pub(crate) offload: Offload,
@@ -46,6 +53,7 @@ pub(crate) struct Volume {
     pub(crate) foreground_total: u64,
     /// All dirty data must be written back now.
     pub(crate) draining: bool,
+    pub(crate) drain_end: DrainEnd,
     /// It is durable that it has no blocks: it may go.
     pub(crate) is_forgotten: bool,
     /// Reclaim waits for dirty data to be written back.
@@ -116,6 +124,8 @@ impl Volume {
             write_streams: Streams::new(),
             sweep: Sweep::default(),
             pacing: Pacing::new(),
+            throttle: Throttle::default(),
+            delayed: VecDeque::new(),
             hand: Hand::new(),
             offload,
             counters: VolumeCounters::default(),
@@ -124,6 +134,7 @@ impl Volume {
             dirty_since: now,
             foreground_total: 0,
             draining: false,
+            drain_end: DrainEnd::default(),
             is_forgotten: false,
             writeback_wanted: false,
             backoff_until: now,

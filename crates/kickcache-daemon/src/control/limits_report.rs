@@ -14,7 +14,7 @@ pub struct LimitsReport {
     /// The share of its part of the log, from 0 to 1, above which dirty blocks are written back during
     /// requests.
     pub dirty_low: f64,
-    /// The share above which writeback runs at full speed.
+    /// The share above which client writes are delayed.
     pub dirty_high: f64,
     /// The share above which writes go through to the origin.
     pub dirty_limit: f64,

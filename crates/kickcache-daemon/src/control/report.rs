@@ -532,7 +532,7 @@ counters! {
     VolumeCounters {
         reads, writes, flushes, discards, read_bytes, write_bytes, hit_blocks, miss_blocks, shared_blocks,
         offloaded_blocks, bypass_blocks, stream_blocks, promoted_blocks, prefetched_blocks, prefetch_hit_blocks, logged_blocks, writeback_blocks,
-        origin_reads, origin_read_bytes, origin_writes, origin_write_bytes, origin_flushes, origin_errors,
+        drains, origin_reads, origin_read_bytes, origin_writes, origin_write_bytes, origin_flushes, origin_errors,
         healed_blocks, damaged_blocks, failed_requests,
     }
 }

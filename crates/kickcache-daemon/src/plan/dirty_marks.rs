@@ -29,7 +29,7 @@ impl DirtyMark {
 pub struct DirtyMarks {
     /// Writeback begins here, even during requests of clients.
     pub low: Option<DirtyMark>,
-    /// Writeback runs at full speed from here on.
+    /// Client writes are delayed from here on.
     pub high: Option<DirtyMark>,
     /// New writes go through to the origin from here on.
     pub limit: DirtyMark,

@@ -63,7 +63,7 @@ pub struct VolumeSpec {
     /// The share of the log above which its dirty blocks are written back during requests of clients.
     #[serde(default)]
     pub dirty_low: Option<DirtyMark>,
-    /// The share of the log above which writeback runs at full speed.
+    /// The share of the log above which client writes are delayed to match the rate of writeback.
     #[serde(default)]
     pub dirty_high: Option<DirtyMark>,
     /// How much of the log they may fill.

@@ -9,6 +9,9 @@ use crate::cache::BlockCopy;
 use crate::ids::RequestSlot;
 use crate::inflight::blocks::block_extent;
 use crate::inflight::origin_witnesses::OriginWitnesses;
+use crate::policy::flush_budget::{FLUSH_PART, FlushBudget};
+use crate::policy::load::work_of;
+use crate::request::Durability;
 use crate::task::Task;
 use crate::time::Instant;
 use crate::units::ByteExtent;
@@ -32,6 +35,17 @@ pub(crate) struct EndedFlush {
     pub(crate) blocks: Vec<BlockCopy>,
 }
 
+/// Writes to an origin since the last submission of a flush.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+struct Given {
+    /// Work of volatile writes that ended.
+    volatile: u64,
+    /// Work of client writes that bypassed the log, a part of `volatile`.
+    bypassed: u64,
+    /// Bytes of writebacks, and of volatile client writes with a block in the log.
+    bytes: u64,
+}
+
 /// Flush state of one origin.
 #[derive(Debug, Default)]
 pub(crate) struct OriginFlush {
@@ -47,6 +61,14 @@ pub(crate) struct OriginFlush {
     flushing: Vec<BlockCopy>,
     /// When the oldest write since the last flush ended, or the oldest block began to gather.
     since: Option<Instant>,
+    /// Since the last submission of a flush, and the work that the flush in flight covers.
+    given: Given,
+    flushing_work: u64,
+    /// Work of volatile writebacks in flight.
+    volatile_in_flight: u64,
+    /// When the flush in flight was submitted.
+    begun: Instant,
+    budget: FlushBudget,
     wanted: bool,
     /// The flush in flight covers writes that were acknowledged to clients.
     covers_clients: bool,
@@ -60,9 +82,19 @@ pub(crate) struct OriginFlush {
 }
 
 impl OriginFlush {
-    /// The origin ended a write that a client will be told of.
-    pub(crate) fn on_client_write(&mut self, now: Instant) {
+    /// The origin ended a client write of this many bytes that bypassed the log.
+    pub(crate) fn on_bypassing_write(&mut self, now: Instant, bytes: u64) {
+        self.given.bypassed += work_of(1, bytes);
+        self.given.volatile += work_of(1, bytes);
         self.acknowledged = true;
+        self.on_write(now);
+    }
+
+    /// The origin ended a client write of this many bytes.
+    pub(crate) fn on_client_write(&mut self, now: Instant, bytes: u64) {
+        self.acknowledged = true;
+        self.given.volatile += work_of(1, bytes);
+        self.given.bytes += bytes;
         self.on_write(now);
     }
 
@@ -72,9 +104,69 @@ impl OriginFlush {
         self.since.get_or_insert(now);
     }
 
-    /// A block that the origin holds now, unflushed. It makes a flush due as a write does: it may have been read while
-    /// the flush of the last write was in flight, and must be kept until the next one.
+    /// The durability of a writeback of this many bytes: volatile within the limit, and only the last ones before a flush for `part`
+    /// bytes. `room` is an upper bound of the limit.
+    pub(crate) fn choose_durability(&self, bytes: u64, room: u64, part: u64) -> Durability {
+        let room = self.budget.allowed().min(room);
+        let work = work_of(1, bytes);
+        let is_last = self.given.bytes + room / work * bytes >= self.flush_part(part);
+        if is_last && self.unflushed() + work <= room { Durability::Volatile } else { Durability::Durable }
+    }
+
+    /// Work of unflushed writes, and of volatile ones in flight.
+    fn unflushed(&self) -> u64 {
+        self.given.volatile + self.flushing_work + self.volatile_in_flight
+    }
+
+    /// Bytes of writeback for a flush.
+    fn flush_part(&self, part: u64) -> u64 {
+        if self.budget.is_accurate() { part } else { 0 }
+    }
+
+    /// Whether a flush is due as soon as the limit is reached.
+    pub(crate) fn is_worthwhile(&self, part: u64) -> bool {
+        self.given.volatile > 0 && self.is_short() && self.given.bytes >= self.flush_part(part)
+    }
+
+    /// Whether a flush takes about as long as the limit permits: writes that bypassed the log may make it longer.
+    pub(crate) fn is_short(&self) -> bool {
+        self.given.bypassed <= self.budget.allowed()
+    }
+
+    /// Whether the unflushed writes have reached the limit.
+    pub(crate) fn is_at_limit(&self) -> bool {
+        self.given.volatile >= self.budget.allowed()
+    }
+
+    /// Whether enough was written for a flush without a request.
+    pub(crate) fn has_much(&self) -> bool {
+        self.given.bytes >= FLUSH_PART
+    }
+
+    /// A writeback of this many bytes is submitted.
+    pub(crate) fn begin_writeback(&mut self, bytes: u64, durability: Durability) {
+        if durability == Durability::Volatile {
+            self.volatile_in_flight += work_of(1, bytes);
+        }
+    }
+
+    /// A writeback ended, with success or not.
+    pub(crate) fn end_writeback(&mut self, bytes: u64, durability: Durability) {
+        self.given.bytes += bytes;
+        if durability == Durability::Volatile {
+            let work = work_of(1, bytes);
+            self.volatile_in_flight -= work;
+            self.given.volatile += work;
+        }
+    }
+
+    /// A block that the origin holds now, unflushed. It makes a flush due as a write does. If no write ended since the submission of the
+    /// flush in flight, this flush covers the block: a fill read data of earlier writes.
     pub(crate) fn add(&mut self, copy: BlockCopy, now: Instant) {
+        if self.in_flight.is_some() && (!self.written || mutant!(WrittenDuringFlushIsClean)) {
+            self.flushing.push(copy);
+            return;
+        }
         self.gathering.push(copy);
         self.since.get_or_insert(now);
     }
@@ -138,7 +230,7 @@ impl OriginFlush {
     }
 
     /// Whether a flush should be submitted; if so, from then on it is in flight.
-    pub(crate) fn begin(&mut self, covered: Covered) -> bool {
+    pub(crate) fn begin(&mut self, now: Instant, covered: Covered) -> bool {
         let has_reason = !self.waiting.is_empty() || (self.wanted && self.is_unsettled());
         if self.in_flight.is_some() || !has_reason {
             return false;
@@ -148,6 +240,8 @@ impl OriginFlush {
         self.covers_clients = self.acknowledged;
         self.flushing = core::mem::take(&mut self.gathering);
         self.witnesses.begin_flush();
+        self.begun = now;
+        self.flushing_work = core::mem::take(&mut self.given).volatile;
         self.acknowledged = false;
         self.written = false;
         self.wanted = false;
@@ -161,7 +255,13 @@ impl OriginFlush {
     }
 
     /// The flush ended well; gives who waited and what became clean.
-    pub(crate) fn end(&mut self) -> EndedFlush {
+    pub(crate) fn end(&mut self, now: Instant) -> EndedFlush {
+        self.budget.on_flushed(self.flushing_work, now.since(self.begun));
+        self.finish()
+    }
+
+    fn finish(&mut self) -> EndedFlush {
+        self.flushing_work = 0;
         self.witnesses.end_flush();
         let waiters = self.in_flight.take().expect("a flush is in flight");
         EndedFlush { waiters, blocks: core::mem::take(&mut self.flushing) }
@@ -176,7 +276,7 @@ impl OriginFlush {
         self.acknowledged = is_owed;
         self.on_write(now);
         self.witnesses.forget_unflushed();
-        let mut ended = self.end();
+        let mut ended = self.finish();
         if !mutant!(FailedOriginFlushNotTold) {
             ended.waiters.append(&mut self.waiting);
         }
@@ -224,14 +324,14 @@ mod tests {
         let mut flush = OriginFlush::default();
         prepare(&mut flush);
         flush.want();
-        assert!(flush.begin(Covered::Something));
+        assert!(flush.begin(Instant::ZERO, Covered::Something));
         flush.fail(Instant::ZERO);
         flush
     }
 
     #[test]
     fn a_failure_without_a_witness_is_reported_to_one_client() {
-        let mut flush = failed(|flush| flush.on_client_write(Instant::ZERO));
+        let mut flush = failed(|flush| flush.on_client_write(Instant::ZERO, 4096));
         assert!(flush.take_unreported());
         assert!(!flush.take_unreported());
         assert!(flush.owes_clients(), "and the next flush uses the origin again");
@@ -242,12 +342,17 @@ mod tests {
         let mut flush = OriginFlush::default();
         flush.on_write(Instant::ZERO);
         flush.want();
-        assert!(flush.begin(Covered::Something));
+        assert!(flush.begin(Instant::ZERO, Covered::Something));
         let cache = Cache::new(Geometry::for_device(8 << 20).unwrap());
-        let key = BlockKey::new(VolumeId::new(0), BlockIndex::new(0));
-        flush.add(cache.copy_at(key, Location::new(0)), Instant::ZERO);
-        flush.end();
-        assert_eq!(flush.due(), Some(Instant::ZERO));
+        let copy = |block| {
+            let key = BlockKey::new(VolumeId::new(0), BlockIndex::new(block));
+            cache.copy_at(key, Location::new(u32::try_from(block).unwrap()))
+        };
+        flush.add(copy(0), Instant::ZERO);
+        flush.on_write(Instant::ZERO);
+        flush.add(copy(1), Instant::ZERO);
+        assert_eq!(flush.end(Instant::ZERO).blocks, [copy(0)], "the flush covers data of earlier writes");
+        assert_eq!((flush.due(), flush.gathered()), (Some(Instant::ZERO), 1));
     }
 
     #[test]
@@ -260,25 +365,25 @@ mod tests {
         };
         flush.add(copy(1), Instant::ZERO);
         flush.wait(RequestSlot(7));
-        assert!(flush.begin(Covered::Everything));
+        assert!(flush.begin(Instant::ZERO, Covered::Everything));
         flush.add(copy(2), Instant::ZERO);
-        assert_eq!(flush.restart(), [copy(2), copy(1)]);
+        assert_eq!(flush.restart(), [copy(1), copy(2)]);
         assert_eq!((flush.since, flush.covers_clients), (None, false));
         let told = EndedFlush { waiters: alloc::vec![RequestSlot(7)], blocks: Vec::new() };
-        assert_eq!(flush.end(), told, "the waiter gets the error");
+        assert_eq!(flush.end(Instant::ZERO), told, "the waiter gets the error");
     }
 
     #[test]
     fn waiters_for_the_next_flush_get_this_result() {
         let slot = RequestSlot;
         let mut flush = OriginFlush::default();
-        flush.on_client_write(Instant::ZERO);
+        flush.on_client_write(Instant::ZERO, 4096);
         flush.wait(slot(1));
-        assert!(flush.begin(Covered::Something));
+        assert!(flush.begin(Instant::ZERO, Covered::Something));
         flush.wait(slot(2));
         assert_eq!(flush.fail(Instant::ZERO).waiters, [slot(1), slot(2)]);
         assert!(!flush.take_unreported());
-        assert!(!flush.begin(Covered::Something), "no request waits any more");
+        assert!(!flush.begin(Instant::ZERO, Covered::Something), "no request waits any more");
     }
 
     #[test]
@@ -287,7 +392,7 @@ mod tests {
         assert!(!flush.owes_clients());
         assert!(!flush.take_unreported());
         flush.want();
-        assert!(flush.begin(Covered::Something), "the origin is flushed again nevertheless");
+        assert!(flush.begin(Instant::ZERO, Covered::Something), "the origin is flushed again nevertheless");
         assert!(!flush.owes_clients(), "nor does that one owe anything while it is in flight");
         flush.fail(Instant::ZERO);
         assert!(!flush.take_unreported());
@@ -298,11 +403,11 @@ mod tests {
         let mut flush = OriginFlush::default();
         flush.on_write(Instant::ZERO);
         flush.want();
-        assert!(flush.begin(Covered::Something));
+        assert!(flush.begin(Instant::ZERO, Covered::Something));
         let cache = Cache::new(Geometry::for_device(8 << 20).unwrap());
         let copy = cache.copy_at(BlockKey::new(VolumeId::new(0), BlockIndex::new(0)), Location::new(0));
         flush.add(copy, Instant::ZERO);
-        flush.on_client_write(Instant::ZERO);
+        flush.on_client_write(Instant::ZERO, 4096);
         assert_eq!(flush.fail(Instant::ZERO), EndedFlush { waiters: Vec::new(), blocks: alloc::vec![copy] });
         assert!(flush.take_unreported(), "the client's write may be lost as well");
     }

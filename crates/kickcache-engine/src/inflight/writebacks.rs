@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 use crate::cache::BlockCopy;
 use crate::ids::{Ticket, WritebackSlot};
 use crate::inflight::slab::Slab;
+use crate::request::Durability;
 use crate::units::{ByteExtent, PageIndex, VolumeId};
 
 /// One merged write of neighbouring blocks to an origin.
@@ -20,6 +21,8 @@ pub(crate) struct Writeback {
     pub(crate) missing: usize,
     /// A block could not be read.
     pub(crate) failed: bool,
+    /// The durability of the write.
+    pub(crate) durability: Durability,
 }
 
 /// The writebacks in flight.
@@ -49,6 +52,14 @@ impl Writebacks {
 
     pub(crate) fn count_for(&self, volume: VolumeId) -> usize {
         self.table.iter().filter(|(_, writeback)| writeback.volume == volume).count()
+    }
+
+    /// Durable writebacks in flight of a volume.
+    pub(crate) fn durable_count_for(&self, volume: VolumeId) -> usize {
+        let is_one = |writeback: &&Writeback| {
+            writeback.volume == volume && writeback.durability == Durability::Durable
+        };
+        self.table.iter().map(|(_, writeback)| writeback).filter(is_one).count()
     }
 
     /// Blocks of them all.

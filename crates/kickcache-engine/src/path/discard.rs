@@ -102,7 +102,7 @@ pub(crate) fn on_origin(state: &mut State, slot: RequestSlot, result: Result<(),
         (Ok(()), OriginKind::Remote) => found.flush.on_write(now),
         (Ok(()), OriginKind::Local) if mutant!(LocalDiscardDurable) => found.flush.on_write(now),
         (Ok(()), OriginKind::Local) | (Err(_), _) => {
-            found.flush.on_client_write(now);
+            found.flush.on_client_write(now, 0);
             state.requests.get_mut(slot).note_volatile();
         }
     }

@@ -273,7 +273,7 @@ mod tests {
         assert!(scene.is_cached(8192));
         assert!(scene.not_clean().1 > 0, "{:?}", scene.not_clean());
         scene.end_held();
-        scene.pass(crate::time::Duration::from_millis(10_000));
+        scene.pass(crate::time::Duration::from_millis(40_000));
         assert_eq!(scene.not_clean(), (0, 0));
     }
 }

@@ -5,23 +5,20 @@
 //!   durable in the log, and stay there until the origin has flushed them: they need no flush of the origin, unless the
 //!   cache device is out of service.
 
-use crate::cache::BlockCopy;
 use crate::cache::slots::SlotState;
-use crate::config::UNFLUSHED_BLOCKS_MAX;
 use crate::device::{Device, DeviceError, DeviceOperation};
-use crate::format::journal::Fact;
 use crate::ids::RequestSlot;
-use crate::inflight::blocks::block_extent;
 use crate::inflight::origin_flush::Covered;
 use crate::inflight::purpose::Purpose;
 use crate::order::{DurableWaiter, Need};
 use crate::request::Errno;
 use crate::state::State;
 use crate::task::Task;
+use crate::time::{Duration, Instant};
 use crate::units::VolumeId;
 
-/// Blocks that wait for an origin's flush are one part in this many of the cache at most before it is forced.
-const UNFLUSHED_PART: usize = 16;
+/// Factor on the time before a flush, while clients use the origin and less than one flush's part was written.
+const PATIENCE: u64 = 15;
 
 /// Begins a flush request.
 pub(crate) fn begin(state: &mut State, slot: RequestSlot) {
@@ -69,48 +66,47 @@ pub(crate) fn submit_due(state: &mut State) {
 /// Submits the flush of an origin if it is due. Not inlined, because each hit calls it.
 #[inline(never)]
 fn submit_due_of(state: &mut State, volume: VolumeId) {
-    let (now, after) = (state.now, state.settings.origin_flush_after);
+    let now = state.now;
     let found = state.volumes.get(volume);
     if now < found.flush_backoff_until && !found.flush.is_awaited() {
         return;
     }
     let is_out = state.device.is_out_of_service();
-    let capacity = usize::try_from(state.retention.capacity()).unwrap_or(usize::MAX);
-    let gathered_max = UNFLUSHED_BLOCKS_MAX.min(capacity / UNFLUSHED_PART);
-    let is_drained = state.cache.volume(volume).dirty == 0;
+    let counts = *state.cache.volume(volume);
+    let is_drained = counts.dirty == 0;
+    let is_old = due_at(state, volume).is_some_and(|at| now >= at);
+    let is_full = found.flush.gathered() >= state.unflushed_max();
     let found = state.volumes.get_mut(volume);
-    let is_old = found.flush.due().is_some_and(|since| now >= since.plus(after));
-    let is_full = found.flush.gathered() >= gathered_max;
-    if is_old || is_full || (found.draining && is_drained) {
+    // A later flush would take longer: client writes continue.
+    let is_in_the_way = found.drain_end.has_begun()
+        && (counts.unflushed >= 2 * counts.dirty || counts.unflushed > 0 && found.flush.is_at_limit());
+    if is_old || is_full || found.draining && (is_drained || is_in_the_way) {
         found.flush.want();
     }
     let covered = if is_out && is_drained { Covered::Everything } else { Covered::Something };
-    if found.flush.begin(covered) {
+    if found.flush.begin(now, covered) {
         let operation = DeviceOperation::Flush { device: Device::Origin(volume) };
         state.submit(Purpose::OriginFlush { volume }, operation);
     }
 }
 
-/// A block that the origin's flush was to make clean becomes clean, or dirty again. A full journal takes no *clean* record: that
-/// the block is clean is durable with the next checkpoint only. After a crash before that the block is written to the origin once
-/// more, which does no harm.
-fn end_unflushed(state: &mut State, copy: BlockCopy, state_now: SlotState) {
-    let BlockCopy { key, location, .. } = copy;
-    if !state.cache.is_alive(copy) || state.cache.slots().state(location) != SlotState::Unflushed {
-        return;
-    }
-    // What the origin is about to have in its place is newer: clean, it could be the block after a power cut and not be later.
-    let is_replaced = state.waiters.is_replaced(key.volume(), block_extent(key.block()));
-    let state_now = if is_replaced && !mutant!(ReplacedBecomesClean) { SlotState::Dirty } else { state_now };
-    state.cache.set_state(location, state_now);
-    if state_now != SlotState::Clean {
-        return;
-    }
-    if state.device.journal.has_room() {
-        state.device.record(Fact::Clean(key));
-    } else {
-        state.device.has_untold_clean = true;
-    }
+/// The time of a flush without a request: early after many writes or on an idle volume. A busy volume is not flushed if no block waits for
+/// that, or if many writes bypassed the log.
+pub(crate) fn due_at(state: &State, volume: VolumeId) -> Option<Instant> {
+    let after = state.settings.origin_flush_after;
+    let found = state.volumes.get(volume);
+    let since = found.flush.due()?;
+    let at = since.plus(after);
+    let is_idle_at = found.last_request.plus(found.settings.idle_after);
+    let at_last = since.plus(Duration::from_nanos(after.as_nanos().saturating_mul(PATIENCE)));
+    let is_out = state.device.is_out_of_service();
+    let is_wanted = found.flush.gathered() > 0 && found.flush.is_short();
+    let at = match is_wanted {
+        _ if is_out || is_wanted && found.flush.has_much() => at,
+        true => at.max(is_idle_at).min(at_last),
+        false => at.max(is_idle_at),
+    };
+    Some(at.max(found.flush_backoff_until))
 }
 
 /// The flush of an origin ended: the blocks that it covers are clean (I-3).
@@ -118,7 +114,7 @@ pub(crate) fn on_origin_flush(state: &mut State, volume: VolumeId, result: Resul
     let now = state.now;
     let found = state.volumes.get_mut(volume);
     let ended = match result {
-        Ok(()) => found.flush.end(),
+        Ok(()) => found.flush.end(now),
         Err(_) => found.flush.fail(now),
     };
     found.counters.origin_errors += u64::from(result.is_err());
@@ -132,7 +128,7 @@ pub(crate) fn on_origin_flush(state: &mut State, volume: VolumeId, result: Resul
     let is_flushed = result.is_ok() || mutant!(OriginFlushErrorIgnored);
     let state_now = if is_flushed { SlotState::Clean } else { SlotState::Dirty };
     for copy in ended.blocks {
-        end_unflushed(state, copy, state_now);
+        state.end_unflushed(copy, state_now);
     }
     state.await_old_records();
     if state.device.is_clean_untold() {
@@ -157,18 +153,13 @@ pub(crate) fn on_origin_flush(state: &mut State, volume: VolumeId, result: Resul
 
 /// The server of an origin was lost, and may have lost unflushed data: those blocks are dirty again.
 pub(crate) fn on_origin_restart(state: &mut State, volume: VolumeId) {
-    let blocks = state.volumes.get_mut(volume).flush.restart();
     if mutant!(RestartForgotten) {
         let now = state.now;
+        let blocks = state.volumes.get_mut(volume).flush.restart();
         blocks.into_iter().for_each(|copy| state.volumes.get_mut(volume).flush.add(copy, now));
         return;
     }
-    for copy in blocks {
-        end_unflushed(state, copy, SlotState::Dirty);
-    }
-    let afterwards = state.volumes.get_mut(volume).flush.take_afterwards();
-    state.agenda.extend(afterwards);
-    state.agenda.push_back(Task::Writeback(volume));
+    state.write_again(volume);
 }
 
 #[cfg(test)]
@@ -259,6 +250,7 @@ mod tests {
     #[test]
     fn clean_blocks_are_recorded_once_after_a_delay() {
         let mut scene = Scene::new(Mode::WriteThrough);
+        scene.settings(VolumeId::new(0)).idle_after = Duration::from_millis(500);
         scene.write(8192, 4096).0.unwrap();
         let records = |seen: &[String]| seen.iter().filter(|line| *line == "cache log 0").count();
         let flushed = scene.pass(Duration::from_millis(4_000));
@@ -328,6 +320,40 @@ mod tests {
     }
 
     #[test]
+    fn reclaim_requests_no_flush_in_each_pass() {
+        let mut scene = Scene::new(Mode::WriteBack);
+        scene.write(8192, 4096).0.unwrap();
+        let mut seen = Vec::new();
+        for _ in 0..100 {
+            let all: Vec<_> = scene.engine.state.cache.segments().iter().map(|(index, _)| index).collect();
+            scene.engine.state.hurry_writeback(&all);
+            seen.extend(scene.write(1 << 20, 4096).1);
+            seen.extend(scene.pass(Duration::from_millis(1)));
+        }
+        let count = |begin| seen.iter().filter(|line| line.starts_with(begin)).count();
+        assert!(count("origin write") > 50, "{seen:?}");
+        assert!(count("origin flush") * 8 <= count("origin write"), "{seen:?}");
+    }
+
+    #[test]
+    fn a_busy_volume_flushes_few_writes_late() {
+        let mut scene = Scene::new(Mode::WriteThrough);
+        scene.settings(VolumeId::new(0)).idle_after = Duration::from_millis(500);
+        scene.write(8192, 4096).0.unwrap();
+        let flushes = |scene: &mut Scene, seconds| {
+            let all = (0..seconds * 10).flat_map(|_| {
+                scene.read(8192, 4096).0.unwrap();
+                scene.pass(Duration::from_millis(100))
+            });
+            all.filter(|line| line == "origin flush").count()
+        };
+        assert_eq!([flushes(&mut scene, 29), flushes(&mut scene, 2)], [0, 1]);
+        scene.write(8192, 4096).0.unwrap();
+        let seen = scene.pass(Duration::from_millis(2_000));
+        assert!(seen.contains(&"origin flush".into()), "the volume is idle: {seen:?}");
+    }
+
+    #[test]
     fn a_failed_origin_flush_is_not_repeated_within_a_second() {
         let mut scene = Scene::new(Mode::WriteBack);
         scene.write(8192, 4096).0.unwrap();
@@ -338,6 +364,7 @@ mod tests {
                 let all =
                     scene.engine.state.cache.segments().iter().map(|(index, _)| index).collect::<Vec<_>>();
                 scene.engine.state.hurry_writeback(&all);
+                scene.engine.state.volumes.get_mut(VolumeId::new(0)).flush.want();
                 seen.extend(scene.read(8192, 4096).1);
                 seen.extend(scene.pass(span));
             }

@@ -2,6 +2,8 @@
 
 pub(crate) mod admission;
 pub(crate) mod departed;
+pub(crate) mod drain_end;
+pub(crate) mod flush_budget;
 pub(crate) mod ghost;
 pub(crate) mod hand;
 pub(crate) mod hold;
@@ -19,6 +21,7 @@ pub(crate) mod returns;
 pub(crate) mod shift;
 pub(crate) mod spread;
 pub(crate) mod stream;
+pub(crate) mod throttle;
 pub(crate) mod trials;
 pub(crate) mod turn;
 pub(crate) mod wear;

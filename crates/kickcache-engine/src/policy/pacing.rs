@@ -7,18 +7,29 @@
 //! Hits come first, too: where clients wait for a cache device that is behind, as one with a cap on requests is, the reads of a writeback have their
 //! turn after several times as much work for clients. They are many: what stands together on the origin is scattered in the log.
 //!
+//! The rate is a continuous function of the dirty share. Between the marks there is one writeback at a time, with rests that shrink to zero at
+//! the high mark. The depth grows from the high mark to the dirty limit, where client writes are delayed (`policy/throttle`). If reclaim
+//! waits for writeback, depth and turns depend on the missing segments.
+//!
 //! A cap on the rate holds below the high mark, also while the volume is idle. It does not hold where writeback is urgent or the
 //! high mark is reached: what clients write would go to the origin anyway, in smaller pieces.
 
 use crate::config::WRITEBACK_BURST;
 use crate::policy::load::work_of;
+use crate::policy::throttle::SHORTAGE_MAX;
 use crate::rate::{RateCap, RateUse};
 use crate::time::{Duration, Instant};
 
 /// Foreground accesses between two writebacks at the low mark.
 const TURN_LOW: u64 = 64;
+/// The same for reclaim with all segments ready, and for a drain.
+const TURN_RECLAIM: u64 = 16;
+const TURN_DRAIN: u64 = 4;
 /// Work of a cache device that is behind, for clients, between two writebacks at the low mark, in times the work of a writeback.
 const CACHE_TURN_LOW: u64 = 64;
+
+/// The longest rest between two writebacks.
+const REST_MAX: u64 = 1_000_000_000;
 
 /// What clients have the cache device do for a volume.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -44,11 +55,32 @@ pub(crate) struct View {
     pub(crate) cache: CacheWork,
     pub(crate) last_request: Instant,
     pub(crate) idle_after: Duration,
-    /// The user, a mode change or reclaim asks for it.
-    pub(crate) urgent: bool,
+    /// The shortage of room for dirty blocks, in parts of [`SHORTAGE_MAX`].
+    pub(crate) shortage: u64,
+    pub(crate) wanted_by: WantedBy,
+}
+
+/// The reason of an urgent writeback.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum WantedBy {
+    Nobody,
+    /// The next segments of reclaim contain dirty blocks.
+    Reclaim,
+    /// A drain of the user, or a mode change.
+    Drain,
 }
 
 impl View {
+    fn is_urgent(&self) -> bool {
+        self.wanted_by != WantedBy::Nobody
+    }
+
+    /// The depth of writeback: grows with the shortage.
+    fn depth(&self, depth_max: usize) -> usize {
+        let more = (depth_max as u64 - 1) * self.shortage / SHORTAGE_MAX;
+        usize::try_from(more).map_or(depth_max, |more| 1 + more)
+    }
+
     fn span(&self) -> u64 {
         self.high.saturating_sub(self.low).max(1)
     }
@@ -94,6 +126,10 @@ pub(crate) struct Pacing {
     cache_done: u64,
     cache_work: u64,
     used: RateUse,
+    /// Start, end and nanoseconds of the last writeback.
+    started: Instant,
+    ended: Instant,
+    took: u64,
 }
 
 impl Pacing {
@@ -104,12 +140,24 @@ impl Pacing {
     /// A writeback starts.
     pub(crate) fn on_start(&mut self, start: Start, cap: &RateCap) {
         let Start { foreground_total, cache_done, now, bytes, reads } = start;
-        (self.turn, self.cache_done) = (foreground_total, cache_done);
+        (self.turn, self.cache_done, self.started) = (foreground_total, cache_done, now);
         self.cache_work = work_of(reads, bytes);
         // What was urgent is not paid for by what comes after it.
         if self.used.ready_at(WRITEBACK_BURST) <= now {
             self.used.take(now, cap, bytes);
         }
+    }
+
+    /// A writeback ended.
+    pub(crate) fn on_end(&mut self, now: Instant) {
+        (self.ended, self.took) = (now, now.since(self.started).as_nanos());
+    }
+
+    /// The end of the rest after a writeback below the high mark.
+    fn rested_at(&self, view: &View) -> Instant {
+        let above_low = (view.span() - view.below_high()).max(1);
+        let rest = self.took.saturating_mul(view.below_high()) / above_low;
+        self.ended.plus(Duration::from_nanos(rest.min(REST_MAX)))
     }
 
     /// The cap is another one.
@@ -119,13 +167,13 @@ impl Pacing {
 
     pub(crate) fn choose(&self, view: &View, depth_max: usize) -> WritebackPace {
         if view.dirty_share >= view.high {
-            return WritebackPace::Run(depth_max);
+            return WritebackPace::Run(view.depth(depth_max));
         }
         let pace = self.choose_below_high(view, depth_max);
         let ready = self.used.ready_at(WRITEBACK_BURST);
         match pace {
-            WritebackPace::Run(_) if !view.urgent && view.now < ready => WritebackPace::RestUntil(ready),
-            WritebackPace::Run(_) if !view.urgent && !self.may_keep_hits_waiting(view) => {
+            WritebackPace::Run(_) if !view.is_urgent() && view.now < ready => WritebackPace::RestUntil(ready),
+            WritebackPace::Run(_) if !view.is_urgent() && !self.may_keep_hits_waiting(view) => {
                 WritebackPace::GiveWay
             }
             WritebackPace::Run(_)
@@ -139,14 +187,21 @@ impl Pacing {
         if view.foreground_reads > 0 {
             return self.choose_beside_reads(view);
         }
-        if view.urgent {
-            return WritebackPace::Run(depth_max);
-        }
         let idle_at = view.last_request.plus(view.idle_after);
-        if view.now >= idle_at {
+        if view.wanted_by == WantedBy::Drain || view.now >= idle_at {
             return WritebackPace::Run(depth_max);
         }
-        if view.dirty_share > view.low { WritebackPace::Run(1) } else { WritebackPace::RestUntil(idle_at) }
+        if view.wanted_by == WantedBy::Reclaim {
+            return WritebackPace::Run(view.depth(depth_max));
+        }
+        if view.dirty_share <= view.low {
+            return WritebackPace::RestUntil(idle_at);
+        }
+        let rested_at = self.rested_at(view);
+        if view.now < rested_at {
+            return WritebackPace::RestUntil(rested_at.min(idle_at));
+        }
+        WritebackPace::Run(1)
     }
 
     fn may_keep_hits_waiting(&self, view: &View) -> bool {
@@ -155,10 +210,17 @@ impl Pacing {
     }
 
     fn choose_beside_reads(&self, view: &View) -> WritebackPace {
-        if view.dirty_share <= view.low && !view.urgent {
+        if view.dirty_share <= view.low && !view.is_urgent() {
             return WritebackPace::Rest;
         }
-        let turn = if view.urgent { 4 } else { 1 + TURN_LOW * view.below_high() / view.span() };
+        let of_marks = 1 + TURN_LOW * view.below_high() / view.span();
+        let turn = match view.wanted_by {
+            WantedBy::Nobody => of_marks,
+            WantedBy::Reclaim => {
+                of_marks.min(1 + TURN_RECLAIM * (SHORTAGE_MAX - view.shortage) / SHORTAGE_MAX)
+            }
+            WantedBy::Drain => of_marks.min(TURN_DRAIN),
+        };
         if view.foreground_total >= self.turn + turn { WritebackPace::Run(1) } else { WritebackPace::Rest }
     }
 }
@@ -181,7 +243,8 @@ mod tests {
             cache: CacheWork::default(),
             last_request: Instant::from_nanos(0),
             idle_after: Duration::from_millis(500),
-            urgent: false,
+            shortage: 0,
+            wanted_by: WantedBy::Nobody,
         }
     }
 
@@ -191,7 +254,42 @@ mod tests {
         assert_eq!(pacing.choose(&view(), 8), WritebackPace::Rest);
         assert_eq!(pacing.choose(&View { foreground_total: 49, ..view() }, 8), WritebackPace::Run(1));
         assert_eq!(pacing.choose(&View { foreground_total: 48, ..view() }, 8), WritebackPace::Rest);
-        assert_eq!(pacing.choose(&View { dirty_share: 500, ..view() }, 8), WritebackPace::Run(8));
+        let full = |shortage| pacing.choose(&View { dirty_share: 500, shortage, ..view() }, 8);
+        assert_eq!([0, SHORTAGE_MAX / 2, SHORTAGE_MAX].map(full), [1, 4, 8].map(WritebackPace::Run));
+    }
+
+    #[test]
+    fn rests_get_shorter_up_to_the_high_mark() {
+        let mut pacing = Pacing::new();
+        let at = |millis: u64| Instant::from_nanos(millis * 1_000_000);
+        pacing.on_start(Start { now: at(0), ..Start::default() }, &RateCap::default());
+        pacing.on_end(at(10));
+        let view = View { foreground_reads: 0, now: at(11), last_request: at(11), ..view() };
+        let rests = |dirty_share| match pacing.choose(&View { dirty_share, ..view }, 8) {
+            WritebackPace::RestUntil(until) => until.since(at(10)).as_nanos(),
+            pace @ (WritebackPace::Rest | WritebackPace::GiveWay | WritebackPace::Run(_)) => {
+                panic!("{pace:?}")
+            }
+        };
+        assert_eq!([110, 200, 300].map(rests), [390_000_000, 30_000_000, 10_000_000]);
+        let shares = 101..460;
+        assert!(shares.map(rests).collect::<alloc::vec::Vec<_>>().is_sorted_by(|one, next| one >= next));
+        assert_eq!(pacing.choose(&View { dirty_share: 490, ..view }, 8), WritebackPace::Run(1));
+    }
+
+    #[test]
+    fn reclaim_hurries_writeback_the_more_segments_are_missing() {
+        let pacing = Pacing::new();
+        let wanted = View { dirty_share: 50, wanted_by: WantedBy::Reclaim, ..view() };
+        let starts = |shortage| {
+            (0..100).find(|foreground_total| {
+                let view = View { shortage, foreground_total: *foreground_total, ..wanted };
+                pacing.choose(&view, 8) == WritebackPace::Run(1)
+            })
+        };
+        assert_eq!([0, SHORTAGE_MAX / 2, SHORTAGE_MAX].map(starts), [Some(17), Some(9), Some(1)]);
+        let alone = |shortage| pacing.choose(&View { foreground_reads: 0, shortage, ..wanted }, 8);
+        assert_eq!([0, SHORTAGE_MAX].map(alone), [1, 8].map(WritebackPace::Run));
     }
 
     #[test]
@@ -204,8 +302,8 @@ mod tests {
         pacing.on_start(Start { bytes: 256 << 10, now: at(10_000), ..Start::default() }, &cap);
         let rest = WritebackPace::RestUntil(at(10_150));
         assert_eq!(pacing.choose(&idle, 8), rest, "250 ms, and a burst of 100 ms");
-        assert_eq!(pacing.choose(&View { urgent: true, ..idle }, 8), WritebackPace::Run(8));
-        assert_eq!(pacing.choose(&View { dirty_share: 500, ..idle }, 8), WritebackPace::Run(8));
+        assert_eq!(pacing.choose(&View { wanted_by: WantedBy::Drain, ..idle }, 8), WritebackPace::Run(8));
+        assert_eq!(pacing.choose(&View { dirty_share: 500, ..idle }, 8), WritebackPace::Run(1));
         pacing.on_start(Start { bytes: 256 << 10, now: at(10_100), ..Start::default() }, &cap);
         assert_eq!(pacing.choose(&idle, 8), rest, "what was urgent is not paid for later");
         assert_eq!(pacing.choose(&View { now: at(10_150), ..idle }, 8), WritebackPace::Run(8));
@@ -226,8 +324,8 @@ mod tests {
         assert_eq!(pacing.choose(&View { cache: at(turn - 1), ..view }, 8), WritebackPace::GiveWay);
         assert_eq!(pacing.choose(&View { cache: at(turn), ..view }, 8), WritebackPace::Run(1));
         assert_eq!(pacing.choose(&View { cache: CacheWork::default(), ..view }, 8), WritebackPace::Run(1));
-        assert_eq!(pacing.choose(&View { urgent: true, ..view }, 8), WritebackPace::Run(8));
-        assert_eq!(pacing.choose(&View { dirty_share: 500, ..view }, 8), WritebackPace::Run(8));
+        assert_eq!(pacing.choose(&View { wanted_by: WantedBy::Drain, ..view }, 8), WritebackPace::Run(8));
+        assert_eq!(pacing.choose(&View { dirty_share: 500, ..view }, 8), WritebackPace::Run(1));
     }
 
     #[test]

@@ -55,7 +55,7 @@ pub(crate) struct DrainArgs {
     volume: Option<String>,
     /// Wait until no block is dirty and the origin has flushed
     ///
-    /// This may take as long as clients write: `kickcache mode NAME write-around` before limits the time.
+    /// Client writes may continue: they pause for a moment at the end.
     #[arg(long, conflicts_with = "cache")]
     wait: bool,
     /// Cache device that no daemon serves
@@ -141,6 +141,7 @@ impl DrainArgs {
         let _output = watch.transpose().context("cannot start a thread")?;
         let client = self.control.client();
         let client = if self.wait { client.patient() } else { client };
+        let mut drains = drains(volume, &client.status()?)?;
         client.drain(volume)?;
         let client = if self.wait { client.waiting() } else { client };
         let mut report = client.status()?;
@@ -149,15 +150,18 @@ impl DrainArgs {
         // A closed pipe ends other commands with success, and this one has not drained yet.
         begun.map_err(|error| Failure { exit: Exit::Interrupted, error: anyhow!("{error}; {CONTINUES}") })?;
         let mut obstacles = Obstacles::default();
-        while self.wait && (left > 0 || is_draining(volume, &report)) {
+        let mut has_ended = false;
+        while self.wait && (is_draining(volume, &report) || left > 0 && !has_ended) {
             if let Some(line) = obstacles.tell(Instant::now(), volume, &report) {
                 notice(&line);
             }
             std::thread::sleep(ASK_EVERY);
             report = client.status()?;
             left = self::left(volume, &report)?;
-            if left == 0 && is_draining(volume, &report) {
-                // If all dirty blocks were discarded meanwhile, no event ends the drain; this request does.
+            has_ended = self::drains(volume, &report)? > drains;
+            if !has_ended && (left == 0) == is_draining(volume, &report) {
+                // Discards of the dirty blocks do not end a drain, and a restart of the daemon or of its engine cancels it.
+                drains = self::drains(volume, &report)?;
                 client.drain(volume)?;
             }
         }
@@ -247,6 +251,12 @@ pub(super) fn left(name: &str, report: &Report) -> anyhow::Result<u64> {
         return Err(anyhow!("{name}: some blocks cannot be written back: {what}"));
     }
     Ok(left)
+}
+
+/// Completed drains of a volume.
+fn drains(name: &str, report: &Report) -> anyhow::Result<u64> {
+    let found = find(report, name).ok_or_else(|| anyhow!("the volume `{name}` is no longer served"))?;
+    Ok(found.volume.counters.drains)
 }
 
 /// Whether records of the written-back blocks are still in flight to the cache device.

@@ -16,8 +16,8 @@ pub(crate) struct LimitFlags {
     /// [default: 70%]
     #[arg(long, value_name = "PERCENT", requires = "cache", allow_hyphen_values = true)]
     dirty_limit: Option<DirtyMark>,
-    /// Dirty share above which writeback runs at full speed, in percent of the cache device: 1% to 90%
-    /// [default: 5/7 of the limit]
+    /// Dirty share above which writes are delayed to match the rate of writeback, in percent of the cache
+    /// device: 1% to 90% [default: 5/7 of the limit]
     #[arg(long, value_name = "PERCENT", requires = "cache", allow_hyphen_values = true)]
     dirty_high: Option<DirtyMark>,
     /// Dirty share above which writeback runs alongside client I/O, in percent of the cache device: 1% to 90%

@@ -5,11 +5,13 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::thread;
 
+use rustix::process::Signal;
+
 use crate::client::{Client, FUA, NO_HOLE, Request, WRITE};
 use crate::daemon::{Daemon, KICKCACHE, Spec, VOLUME, is_stand_in};
 use crate::rng::Rng;
 use crate::scratch::{MIB, Scratch, difference};
-use crate::{need_kickcache, tools};
+use crate::{faulty_disks, need_kickcache, tools};
 
 const VOLUME_BYTES: u64 = 48 * MIB + 4096;
 const CONNECTIONS: u64 = 3;
@@ -216,4 +218,36 @@ fn a_stop_that_drains_leaves_complete_origins() {
     let status = daemon.wait();
     daemon.check_end(status);
     assert_eq!(fs::read(&origin).unwrap()[65_536..131_072], [7; 65_536]);
+}
+
+/// In write-through, a write in flight counts as dirty, and some client always has one.
+#[test]
+fn a_stop_that_drains_ends_beside_busy_clients() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let disks = faulty_disks!(&scratch, 8 * MIB, 8 * MIB);
+    let mut daemon = disks.spec(&scratch, "write-through").start();
+    disks.tell("fault origin write delay=20");
+    let stopped = thread::scope(|scope| {
+        for number in 0..4 {
+            let (mut client, request) =
+                (daemon.connect(), Request { command: WRITE, flags: 0, offset: number * MIB, length: 4096 });
+            client.write(number * MIB, &[7; 4096]);
+            scope
+                .spawn(move || while client.call(request, &[7; 4096]).is_ok_and(|reply| reply.errno == 0) {});
+        }
+        let control = daemon.spec.control();
+        let stop = ["60", KICKCACHE, "stop", "--drain", "--control", control.to_str().unwrap()];
+        let stopped = tools::output("timeout", stop);
+        if !stopped.status.success() {
+            daemon.signal(Signal::KILL);
+        }
+        stopped
+    });
+    assert!(stopped.status.success(), "{stopped:?}: {}", daemon.log());
+    let status = daemon.wait();
+    daemon.check_end(status);
+    drop(daemon);
+    let origin = fs::read(scratch.path("origin below")).unwrap();
+    assert!((0..4).all(|number| origin[number << 20..][..4096] == [7; 4096]));
 }

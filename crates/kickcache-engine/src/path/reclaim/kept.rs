@@ -85,6 +85,8 @@ mod tests {
         scene.add_volume(Mode::WriteBack);
         scene.settings(scene.volume).room_min = None;
         scene.settings(scene.volume).dirty_limit = 921;
+        // Writes do not bypass the log.
+        scene.settings(scene.volume).dirty_high = 921;
         scene.hold("origin write");
         for piece in 0..30 {
             scene.write(piece << 21, 56 << 10).0.unwrap();

@@ -36,8 +36,6 @@ use crate::task::Task;
 use crate::time::{Duration, Instant, earlier};
 use crate::units::{Location, PageIndex, SegmentIndex};
 
-/// Segments that are kept ready at least: some for clients, beside those that are reclaim's own.
-const READY_MIN: usize = 4 + RESERVED_SEGMENTS;
 /// Segments never used before that are kept ready beyond that: they cost nothing.
 const FRESH_AHEAD: usize = 16;
 /// Rest after a block too many could not be read.
@@ -46,7 +44,7 @@ const REST: Duration = Duration::from_millis(1_000);
 const EMPTYING_MAX: usize = 4;
 
 fn ready_low(state: &State) -> usize {
-    READY_MIN.max(state.cache.geometry().segment_count as usize / 128)
+    state.ready_low()
 }
 
 impl State {

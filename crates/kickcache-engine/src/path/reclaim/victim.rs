@@ -6,12 +6,12 @@ use alloc::vec::Vec;
 
 use crate::cache::segments::SegmentState;
 use crate::cache::slots::SlotState;
-use crate::config::{RESERVED_SEGMENTS, VOLUME_COUNT_MAX};
-use crate::device::Device;
+use crate::config::RESERVED_SEGMENTS;
 use crate::inflight::jobs::Emptying;
 use crate::path::reclaim::kept::Kept;
 use crate::policy::retention::{Judgement, Reason, Verdict, Work};
 use crate::policy::shift::{Asked, Wanted};
+use crate::policy::throttle::SHORTAGE_MAX;
 use crate::policy::turn::{HOLD_SEARCH_MAX, SEARCH_MAX};
 use crate::queue::Queue;
 use crate::state::State;
@@ -22,8 +22,9 @@ use crate::volume::Volume;
 
 /// How long clients wait for room before blocks are carried on that wait for an origin.
 pub(crate) const STARVED_MAX: Duration = Duration::from_millis(200);
-/// An origin is silent that has answered nothing for so long.
-const SILENT_MIN: Duration = Duration::from_millis(500);
+
+/// Missing segments from which on dirty blocks are carried on, in parts of [`SHORTAGE_MAX`]: before client writes are delayed.
+const CARRIED_FROM: u64 = SHORTAGE_MAX / 2;
 
 /// The next segment to empty, and the reason.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -58,11 +59,6 @@ impl State {
         found.or_else(|| cleanest(self).map(Victim::for_reason(Reason::Room)))
     }
 
-    /// Segments that heads can take, now or once their opening is durable.
-    pub(crate) fn segments_coming(&self) -> usize {
-        self.device.log.ready_count() + self.reclaim.opening + self.reclaim.emptied.len()
-    }
-
     /// Whether clients wait for room and no segment is on its way to them.
     pub(crate) fn is_starved(&self) -> bool {
         self.waiters.want_room() && self.segments_coming() <= RESERVED_SEGMENTS
@@ -71,29 +67,29 @@ impl State {
     /// The volumes whose origins take what is written back: not those that refused it a moment ago, or are silent, and none
     /// that is not served.
     fn taking(&self) -> VolumeSet {
-        let is_taking = |volume: &VolumeId| {
-            let found = self.volumes.get(*volume);
-            let since = || self.submissions.silent_since(Device::Origin(*volume));
-            let is_silent = || since().is_some_and(|since| self.now >= since.plus(SILENT_MIN));
-            self.now >= found.backoff_until && !is_silent()
-        };
-        self.volumes.ids().filter(is_taking).collect()
+        self.volumes.ids().filter(|volume| self.is_taking(*volume)).collect()
     }
 
     /// The segments that are next in line need the origin first.
     pub(crate) fn hurry_writeback(&mut self, segments: &[SegmentIndex]) {
-        let not_clean = segments
-            .iter()
-            .flat_map(|segment| self.cache.live_in(*segment))
-            .filter(|location| self.cache.slots().state(*location).is_not_clean())
-            .map(|location| self.cache.slots().key(location).volume());
-        let mut holds = [false; VOLUME_COUNT_MAX];
-        not_clean.for_each(|volume| holds[usize::from(volume.get())] = true);
-        for volume in self.volumes.ids().filter(|volume| holds[usize::from(volume.get())]) {
+        let slots = self.cache.slots();
+        let (mut dirty, mut unflushed) = (VolumeSet::default(), VolumeSet::default());
+        for location in segments.iter().flat_map(|segment| self.cache.live_in(*segment)) {
+            match slots.state(location) {
+                SlotState::Dirty => dirty.insert(slots.key(location).volume()),
+                SlotState::Unflushed => unflushed.insert(slots.key(location).volume()),
+                SlotState::Clean | SlotState::Dead => {}
+            }
+        }
+        let is_short = self.segments_coming() <= RESERVED_SEGMENTS + 1;
+        for volume in self.volumes.ids() {
             let found = self.volumes.get_mut(volume);
-            found.writeback_wanted = true;
-            found.flush.want();
-            self.agenda.push_back(Task::Writeback(volume));
+            if dirty.contains(volume) {
+                found.writeback_wanted = true;
+                self.agenda.push_back(Task::Writeback(volume));
+            } else if unflushed.contains(volume) && (is_short || found.flush.has_much()) {
+                found.flush.want();
+            }
         }
     }
 }
@@ -287,11 +283,14 @@ fn pass_over(state: &mut State, segment: SegmentIndex) {
     state.cache.seal(segment);
 }
 
-/// The segment with the fewest blocks that are not clean, when clients have waited for long: they are carried on, so that
+/// The segment with the fewest blocks that are not clean, when room is short or clients have waited for long: they are carried on, so that
 /// room in the log never depends on an origin. A segment with a damaged block cannot be emptied.
 fn cleanest(state: &State) -> Option<SegmentIndex> {
-    let since = state.reclaim.starved_since.filter(|_| state.is_starved())?;
-    if state.now < since.plus(STARVED_MAX) {
+    let starved_since = state.reclaim.starved_since.filter(|_| state.is_starved());
+    let is_late = starved_since.is_some_and(|since| state.now >= since.plus(STARVED_MAX));
+    let is_wanted = state.volumes.ids().any(|volume| state.volumes.get(volume).writeback_wanted);
+    let is_short = is_wanted && state.segments_missing() >= CARRIED_FROM;
+    if !is_late && !is_short {
         return None;
     }
     let most = carry_room(state).min(state.cache.geometry().batch_blocks() - 2);

@@ -465,7 +465,7 @@ fn finish(state: &mut State) {
         // A dead process, or another engine, may have left acknowledged writes in the origin's volatile memory.
         let now = state.now;
         let flush = &mut state.volumes.get_mut(volume).flush;
-        flush.on_client_write(now);
+        flush.on_client_write(now, 0);
         flush.want();
     }
     if state.settings.service == Service::Out {

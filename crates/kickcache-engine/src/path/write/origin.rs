@@ -217,8 +217,10 @@ fn on_one(state: &mut State, slot: RequestSlot, result: Result<(), DeviceError>)
     let found = state.volumes.get_mut(volume);
     match (result, found.durability_without_copy(asked)) {
         (Ok(()), Durability::Volatile) => {
-            found.flush.on_client_write(now);
-            if route != Route::LogThrough {
+            if route == Route::LogThrough {
+                found.flush.on_client_write(now, extent.length);
+            } else {
+                found.flush.on_bypassing_write(now, extent.length);
                 state.requests.get_mut(slot).note_volatile();
             }
         }

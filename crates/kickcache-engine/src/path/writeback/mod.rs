@@ -9,6 +9,7 @@
 //! * A block is written to the origin only when its copy in the log is durable: otherwise a power cut could restore an
 //!   older copy than the origin has.
 
+mod durability;
 mod run;
 mod sweep;
 mod transfer;
@@ -17,7 +18,7 @@ use crate::config::WRITEBACK_DEPTH_MAX;
 use crate::path::writeback::run::BLOCKS_MAX;
 pub(crate) use crate::path::writeback::sweep::on_not_durable;
 pub(crate) use crate::path::writeback::transfer::{on_read, on_written};
-use crate::policy::pacing::{Start, View, WritebackPace};
+use crate::policy::pacing::{Start, View, WantedBy, WritebackPace};
 use crate::state::State;
 use crate::time::{Duration, Instant};
 use crate::units::VolumeId;
@@ -25,6 +26,8 @@ use crate::units::VolumeId;
 /// With this many writebacks, no more blocks are read from a slow cache device: these writes are short, and a client's
 /// read of the origin waits for them. All together have no more blocks than those from a fast one.
 const SLOW_DEPTH_MAX: usize = 96;
+/// FUA writebacks in flight while the volume is idle; otherwise one.
+const DURABLE_DEPTH_IDLE: usize = 4;
 /// When to look again for something to write back that is not ripe yet, or that gives way to hits.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
@@ -42,17 +45,24 @@ pub(crate) fn choose(state: &State, volume: VolumeId) -> WritebackPace {
         return WritebackPace::RestUntil(at);
     }
     let settings = &found.settings;
+    let high = u64::from(settings.dirty_high);
+    let wanted_by = match (found.draining, found.writeback_wanted) {
+        (true, _) => WantedBy::Drain,
+        (false, true) => WantedBy::Reclaim,
+        (false, false) => WantedBy::Nobody,
+    };
     let view = View {
         now: state.now,
-        dirty_share: state.dirty_data_share(volume),
+        dirty_share: if state.is_above_high(volume) { high } else { state.dirty_data_share(volume) },
         low: u64::from(settings.dirty_low),
-        high: u64::from(settings.dirty_high),
+        high,
         foreground_reads: found.queue.foreground_reads(),
         foreground_total: found.foreground_total,
         cache: found.offload.cache_work(),
         last_request: found.last_request,
         idle_after: settings.idle_after,
-        urgent: found.draining || found.writeback_wanted,
+        shortage: state.shortage(volume),
+        wanted_by,
     };
     found.pacing.choose(&view, WRITEBACK_DEPTH_MAX)
 }
@@ -84,6 +94,11 @@ pub(crate) fn go_on(state: &mut State, volume: VolumeId) {
 /// later requests of clients wait for them.
 fn may_start(state: &State, volume: VolumeId, depth: usize) -> bool {
     let writebacks = &state.writebacks;
+    let found = state.volumes.get(volume);
+    let is_idle = state.now >= found.last_request.plus(found.settings.idle_after);
+    if writebacks.durable_count_for(volume) >= if is_idle { DURABLE_DEPTH_IDLE } else { 1 } {
+        return false;
+    }
     if depth > 1 && state.volumes.get(volume).offload.is_cache_slow() {
         return !writebacks.is_reading(volume)
             && writebacks.count_for(volume) < SLOW_DEPTH_MAX
@@ -263,6 +278,62 @@ mod tests {
         origin.begin_writeback(Instant::from_nanos(800_000_000), BLOCK_SIZE);
         let seen = drained(&mut scene);
         assert!(seen.contains(&"origin write 409600+8192".into()), "{seen:?}");
+    }
+
+    /// Dirty blocks far apart, of a volume that is idle at once.
+    fn idle(blocks: u64) -> Scene {
+        let mut scene = Scene::new(Mode::WriteBack);
+        (0..blocks).for_each(|number| scene.write(number * 100 * BLOCK_SIZE, BLOCK_SIZE).0.unwrap());
+        scene.settings(VolumeId::new(0)).idle_after = Duration::from_millis(1);
+        scene
+    }
+
+    fn origin_writes(seen: &[String]) -> Vec<bool> {
+        let writes = seen.iter().filter(|line| line.starts_with("origin write"));
+        writes.map(|line| line.ends_with("durable")).collect()
+    }
+
+    #[test]
+    fn the_origin_holds_no_more_unflushed_than_it_flushes_soon() {
+        let mut scene = idle(60);
+        scene.hold("origin flush");
+        let mut seen = scene.pass(Duration::from_millis(100));
+        seen.extend(scene.end_held());
+        assert_eq!(seen.iter().filter(|line| *line == "origin flush").count(), 1, "{seen:?}");
+        let writes = origin_writes(&seen);
+        assert_eq!((&writes[..8], writes[8..].iter().all(|is_durable| *is_durable)), (&[false; 8][..], true));
+        assert_eq!((writes.len(), scene.not_clean()), (60, (0, 0)), "no second flush");
+    }
+
+    #[test]
+    fn beside_clients_durable_writebacks_go_one_at_a_time() {
+        for (idle_after, count) in [(1, DURABLE_DEPTH_IDLE), (1_000_000, 1)] {
+            let mut scene = idle(30);
+            let volume = VolumeId::new(0);
+            let flush = &mut scene.engine.state.volumes.get_mut(volume).flush;
+            flush.on_client_write(Instant::ZERO, 1 << 30);
+            let settings = scene.settings(volume);
+            (settings.dirty_low, settings.dirty_high, settings.dirty_limit) = (0, 0, 1);
+            settings.idle_after = Duration::from_millis(idle_after);
+            scene.hold("origin");
+            let mut seen = scene.begin(Operation::Read, 0, BLOCK_SIZE);
+            seen.extend(scene.pass(Duration::from_millis(1_000)));
+            assert_eq!(origin_writes(&seen), alloc::vec![true; count], "{idle_after}");
+        }
+    }
+
+    #[test]
+    fn a_refused_durable_writeback_makes_unflushed_blocks_dirty() {
+        let mut scene = idle(9);
+        scene.hold("origin flush");
+        scene.fail("origin write 3276800", DeviceError::Io);
+        scene.pass(Duration::from_millis(100));
+        assert_eq!(scene.not_clean(), (9, 0));
+        scene.heal();
+        scene.end_held();
+        assert_eq!(scene.not_clean().0, 9, "the flush in flight does not cover them");
+        scene.pass(Duration::from_millis(10_000));
+        assert_eq!(scene.not_clean(), (0, 0));
     }
 
     #[test]

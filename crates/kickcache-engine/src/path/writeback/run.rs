@@ -7,9 +7,11 @@ use crate::cache::BlockCopy;
 use crate::cache::slots::SlotState;
 use crate::inflight::origin::{AccessRequest, OriginAccess, Priority};
 use crate::inflight::writebacks::Writeback;
+use crate::path::writeback::durability::durability_of;
 use crate::path::writeback::sweep::{gather, is_ripe, next_dirty};
 use crate::path::writeback::transfer::read_blocks;
 use crate::pool::BufferQuota;
+use crate::request::Durability;
 use crate::state::State;
 use crate::units::{BLOCK_SIZE, BlockKey, ByteExtent, Location, VolumeId};
 
@@ -78,13 +80,22 @@ pub(super) fn start(state: &mut State, volume: VolumeId) -> Option<Started> {
         let length = blocks.len() as u64 * BLOCK_SIZE;
         let extent = ByteExtent { start: first.key.block().byte_offset(), length };
         let request = AccessRequest { extent, access: OriginAccess::Write, priority: Priority::Background };
-        let ticket = state.volumes.get_mut(volume).queue.enqueue(request);
+        let durability = durability_of(state, volume, length);
+        let now = state.now;
+        let found = state.volumes.get_mut(volume);
+        let ticket = found.queue.enqueue(request);
+        found.flush.begin_writeback(length, durability);
+        found.throttle.begin(now);
         let pages: Vec<_> = pages.by_ref().take(blocks.len()).collect();
         let missing = blocks.len();
         assert!(pages.len() == missing, "there are pages for all that is wanted");
-        let writeback = Writeback { volume, extent, blocks, pages, ticket, missing, failed: false };
+        let writeback =
+            Writeback { volume, extent, blocks, pages, ticket, missing, failed: false, durability };
         slots.push(state.writebacks.insert(writeback));
         bytes += length;
+        if durability == Durability::Durable {
+            break;
+        }
     }
     let reads = read_blocks(state, volume, &slots, pages.collect());
     Some(Started { bytes, reads })

@@ -13,6 +13,12 @@ use crate::state::State;
 use crate::task::Task;
 use crate::units::{BlockKey, Location, SegmentIndex, VolumeId};
 
+/// Limits of a sweep: one part in this many of the cache, and this many nanoseconds of writeback.
+const SWEEP_PART: u64 = 8;
+const SWEEP_NANOS: u64 = 32_000_000_000;
+/// The least limit, in blocks: shorter sweeps have no useful address order.
+const SWEEP_BLOCKS_MIN: u64 = 256;
+
 /// The next block of the sweep that is still dirty; it is in the sweep no more.
 pub(super) fn next_dirty(state: &mut State, volume: VolumeId) -> Option<BlockCopy> {
     while let Some(copy) = state.volumes.get_mut(volume).sweep.pop() {
@@ -56,10 +62,11 @@ fn is_being_replaced(state: &State, key: BlockKey) -> bool {
 
 /// Collects dirty blocks for the next sweep, from the segments that reclaim will empty first.
 pub(super) fn gather(state: &mut State, volume: VolumeId) {
+    let most = sweep_max(state, volume);
     let mut found = Vec::new();
     let mut waits_for_flush = false;
     for segment in segments_in_order(state) {
-        if found.len() >= SWEEP_BLOCKS_MAX {
+        if found.len() >= most {
             break;
         }
         let dirty: Vec<_> = state.cache.live_in(segment).filter(|at| is_wanted(state, volume, *at)).collect();
@@ -78,6 +85,14 @@ pub(super) fn gather(state: &mut State, volume: VolumeId) {
         state.agenda.push_back(Task::Barrier(DurableWaiter::Writeback));
     }
     state.volumes.get_mut(volume).sweep.fill(found);
+}
+
+/// The limit of a sweep in blocks: reclaim may wait for the next sweep.
+fn sweep_max(state: &State, volume: VolumeId) -> usize {
+    let part = state.retention.capacity() / SWEEP_PART;
+    let soon = SWEEP_NANOS.checked_div(state.volumes.get(volume).throttle.each()).unwrap_or(part);
+    let most = part.min(soon).max(SWEEP_BLOCKS_MIN);
+    usize::try_from(most).unwrap_or(SWEEP_BLOCKS_MAX).min(SWEEP_BLOCKS_MAX)
 }
 
 /// What stands in the log did not become durable: writeback rests before it asks again.

@@ -13,7 +13,7 @@ use crate::pool::page_pieces;
 use crate::request::Durability;
 use crate::state::State;
 use crate::task::Task;
-use crate::units::{Location, PageIndex, VolumeId};
+use crate::units::{BLOCK_SIZE, Location, PageIndex, VolumeId};
 
 /// The location of a block, its page, and the writeback that it belongs to.
 type Place = (Location, PageIndex, WritebackPart);
@@ -132,12 +132,14 @@ fn write(state: &mut State, slot: WritebackSlot) {
     }
     let (volume, ticket, extent) = (writeback.volume, writeback.ticket, writeback.extent);
     let (offset, pieces) = (extent.start, Pieces::Many(page_pieces(&writeback.pages)));
+    let asked = writeback.durability;
     let durability = if state.device.is_out_of_service() {
         // Nobody knows whether the copy can be read a second time.
-        state.volumes.get(volume).durability_without_copy(Durability::Volatile)
+        state.volumes.get(volume).durability_without_copy(asked)
     } else {
-        Durability::Volatile
+        asked
     };
+    let durability = if mutant!(DurableWritebackVolatile) { Durability::Volatile } else { durability };
     let operation = DeviceOperation::Write { device: Device::Origin(volume), offset, pieces, durability };
     let purpose = Purpose::WritebackWrite { writeback: slot };
     state.begin_metered_writeback(volume, extent.length);
@@ -176,6 +178,7 @@ fn on_damaged(state: &mut State, copy: BlockCopy) {
 pub(crate) fn on_written(state: &mut State, slot: WritebackSlot, result: Result<(), DeviceError>) {
     let writeback = state.writebacks.get_mut(slot);
     let (volume, blocks, bytes) = (writeback.volume, writeback.blocks.clone(), writeback.extent.length);
+    let durability = writeback.durability;
     state.end_metered_writeback(volume, bytes);
     let now = state.now;
     let found = state.volumes.get_mut(volume);
@@ -183,10 +186,17 @@ pub(crate) fn on_written(state: &mut State, slot: WritebackSlot, result: Result<
         found.flush.on_write(now);
         found.counters.origin_errors += 1;
         found.rest_after_origin_error(now);
+        if durability == Durability::Durable {
+            // An origin reports an error once, possibly of earlier unflushed writes.
+            state.write_again(volume);
+        }
         finish(state, slot);
         return;
     }
-    found.flush.on_write(now);
+    if durability == Durability::Volatile || found.draining {
+        // The flush of an origin ends a drain.
+        found.flush.on_write(now);
+    }
     found.counters.writeback_blocks += blocks.len() as u64;
     for copy in blocks {
         let BlockCopy { key, location, .. } = copy;
@@ -196,16 +206,30 @@ pub(crate) fn on_written(state: &mut State, slot: WritebackSlot, result: Result<
                 state.device.record(Fact::Clean(key));
                 continue;
             }
+            if durability == Durability::Durable {
+                state.record_state(copy, SlotState::Clean);
+                state.volumes.get_mut(volume).flush.witnesses.add_durable(key.block());
+                continue;
+            }
             state.cache.set_state(location, SlotState::Unflushed);
             state.await_flush(key, location);
             state.volumes.get_mut(volume).flush.witnesses.add(key.block());
         }
+    }
+    if durability == Durability::Durable {
+        state.await_old_records();
+        state.agenda.push_back(Task::Reclaim);
     }
     finish(state, slot);
 }
 
 fn finish(state: &mut State, slot: WritebackSlot) {
     let writeback = state.writebacks.remove(slot);
+    let (volume, bytes) = (writeback.volume, writeback.extent.length);
+    let (now, found) = (state.now, state.volumes.get_mut(volume));
+    found.flush.end_writeback(bytes, writeback.durability);
+    found.throttle.end(now, bytes / BLOCK_SIZE);
+    found.pacing.on_end(now);
     for copy in
         writeback.blocks.iter().filter(|copy| state.cache.is_alive(**copy)).copied().collect::<Vec<_>>()
     {

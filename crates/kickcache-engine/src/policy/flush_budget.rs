@@ -1,0 +1,82 @@
+//! The limit on unflushed writes of an origin: the amount that it flushes in 50 ms.
+//!
+//! A flush of a rotating disk delays all other requests, in proportion to the unflushed data. A writeback above the limit uses FUA.
+//! Without a request of a client there is one flush for [`FLUSH_PART`] of writeback, and the volatile writebacks are the last before it:
+//! the origin has no time to write them to the medium before the flush, which would make the measurement too optimistic.
+
+use crate::policy::load::work_of;
+use crate::time::Duration;
+
+/// How long a flush may take.
+const SPAN: u64 = 50_000_000;
+/// Bytes of writeback for each flush that no client waits for.
+pub(crate) const FLUSH_PART: u64 = 4 << 20;
+/// The limit before the first measurement.
+const START: u64 = 8 * work_of(1, 4096);
+/// A limit for all writebacks between two flushes, in single blocks, needs no further growth.
+const ACCURATE: u64 = FLUSH_PART / 4096 * work_of(1, 4096);
+/// The largest limit.
+const MOST: u64 = 1 << 40;
+/// The limit after a flush is at most this many times the work of the flush: a short flush is an inaccurate measurement.
+const GROWTH: u64 = 4;
+
+/// The limit of one origin, in units of `work_of`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct FlushBudget {
+    allowed: u64,
+    /// The limit is the result of a flush, or large enough.
+    is_accurate: bool,
+}
+
+impl Default for FlushBudget {
+    fn default() -> FlushBudget {
+        FlushBudget::new()
+    }
+}
+
+impl FlushBudget {
+    pub(crate) const fn new() -> FlushBudget {
+        FlushBudget { allowed: START, is_accurate: false }
+    }
+
+    /// The limit.
+    pub(crate) const fn allowed(&self) -> u64 {
+        self.allowed
+    }
+
+    /// Whether the limit is accurate. Before that, a flush follows as soon as the limit is reached.
+    pub(crate) const fn is_accurate(&self) -> bool {
+        self.is_accurate
+    }
+
+    /// Adjusts the limit after a flush.
+    pub(crate) fn on_flushed(&mut self, work: u64, span: Duration) {
+        if work == 0 {
+            return;
+        }
+        let measured = u128::from(work) * u128::from(SPAN) / u128::from(span.as_nanos().max(1));
+        let measured = u64::try_from(measured).unwrap_or(MOST).min(MOST);
+        let most = work.saturating_mul(GROWTH).max(self.allowed);
+        self.allowed = measured.min(most);
+        self.is_accurate |= measured <= most || self.allowed >= ACCURATE;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_budget_is_fifty_milliseconds_of_flushing() {
+        let mut budget = FlushBudget::new();
+        let work = work_of(8, 8 * 4096);
+        budget.on_flushed(work, Duration::from_millis(100));
+        assert_eq!(budget.allowed(), work / 2);
+        budget.on_flushed(work, Duration::from_millis(1));
+        assert_eq!(budget.allowed(), GROWTH * work, "growth is bounded");
+        budget.on_flushed(0, Duration::from_millis(1));
+        assert_eq!(budget.allowed(), GROWTH * work, "an empty flush changes nothing");
+        budget.on_flushed(100 * work, Duration::from_millis(500));
+        assert_eq!(budget.allowed(), 10 * work);
+    }
+}
