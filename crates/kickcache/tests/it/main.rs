@@ -47,6 +47,7 @@ mod guests;
 mod hanging_devices;
 mod history;
 mod hostile_text;
+mod interrupted_take_in;
 mod judge;
 mod killed;
 mod large_blocks;

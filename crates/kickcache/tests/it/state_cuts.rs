@@ -398,8 +398,14 @@ fn flushed_writes_survive_power_cuts_while_a_device_is_taken_in() {
     let take_in = |scene: &Scene, daemon: &Daemon| {
         control(daemon, &["replace", "--with", scene.disks.file("next").to_str().unwrap()]);
     };
-    let prepare = |_: &Scene, daemon: &Daemon| control(daemon, &["leave-out"]);
-    survive(&Change { names: &["cache", "next"], prepare, ..Change::of_v(take_in) });
+    // Two volumes: their records are written one by one.
+    let prepare = |scene: &Scene, daemon: &Daemon| {
+        configure(&scene.scratch, "cache", &[("v", "write-back"), ("w", "write-back")]);
+        control(daemon, &["reload"]);
+        control(daemon, &["leave-out"]);
+    };
+    let names = &["cache", "next"];
+    survive(&Change { names, prepare, volumes: &["w", "v"], ..Change::of_v(take_in) });
 }
 
 #[test]
