@@ -587,3 +587,21 @@ fn an_older_daemon_refuses_a_ping_and_executes_the_rest() {
     assert_eq!(asked[0], "{\"command\":\"ping\"}\n");
     assert!(asked[1].contains("reload"), "{asked:?}");
 }
+
+#[test]
+fn a_command_does_not_continue_with_another_daemon() {
+    let room = room();
+    let (_, first) = start(&room.path);
+    let client = Client::new(&room.path);
+    client.status().unwrap();
+    drop(first.unwrap());
+    assert!(matches!(client.status(), Err(ClientError::NoDaemon(_))));
+    let (daemon, _server) = start(&room.path);
+    for client in [client.clone(), client.patient(), client.waiting()] {
+        assert!(matches!(client.stop(), Err(ClientError::AnotherDaemon(_))));
+        assert!(matches!(client.await_end(), Err(ClientError::AnotherDaemon(_))));
+        assert!(matches!(client.record("vm1"), Err(ClientError::AnotherDaemon(_))));
+    }
+    assert!(daemon.told.lock().unwrap().is_empty());
+    Client::new(&room.path).drain("vm1").unwrap();
+}

@@ -93,7 +93,7 @@ pub enum Request {
     Stop {},
     /// Say how the daemon ended, when it does.
     AwaitEnd {},
-    /// Show that the connection is served.
+    /// Name the daemon that serves the connection.
     Ping {},
 }
 
@@ -127,6 +127,11 @@ impl Request {
 pub enum Reply {
     /// The operation has begun.
     Done,
+    /// The daemon serves the connection.
+    Present {
+        /// Another one for each daemon that ever has the socket.
+        instance: String,
+    },
     /// It was refused.
     Error {
         /// A sentence.

@@ -110,7 +110,7 @@ fn wait_gone(client: &Client) -> Result<(), Failure> {
     let mut said = Instant::now();
     loop {
         match client.status() {
-            Err(ClientError::NoDaemon(_)) => return Ok(()),
+            Err(ClientError::NoDaemon(_) | ClientError::AnotherDaemon(_)) => return Ok(()),
             Ok(report) if said.elapsed() >= SAY_EVERY => {
                 said = Instant::now();
                 tell_awaited(&report);

@@ -90,6 +90,7 @@ mod signals;
 mod simulate;
 mod state_cuts;
 mod state_disk;
+mod successor_daemon;
 mod superblocks;
 mod tls;
 mod tls_origin;
