@@ -120,6 +120,8 @@ fn conditions_of_one_report_have_cause_and_remedy() {
         one(|report| report.caches[0].volumes[0].origin_silent_seconds = Some(12.0)),
         one(|report| report.caches[0].volumes[0].origin_last_error = of(error(3.0))),
         one(|report| report.caches[0].volumes[0].served_at.ublk_removed = Some("/dev/ublkb0".into())),
+        one(|report| report.caches[0].volumes[0].origin_unlinked_at = Some("/proc/7/fd/9".into())),
+        one(|report| report.caches[0].unlinked_at = Some("/proc/7/fd/8".into())),
         one(|report| report.caches[0].silent_seconds = Some(200.0)),
         one(|report| report.caches[0].last_error = of(error(3.0))),
         one(|report| report.caches[0].replacement_failure = Some("the new device failed".into())),

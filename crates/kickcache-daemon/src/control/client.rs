@@ -14,7 +14,7 @@ use crate::control::wire::{
 };
 use crate::control::{ChangeExtent, ReloadExtent};
 use crate::plan::address::{AddressError, check_socket_path};
-use crate::plan::removal::{Clients, DirtyFate};
+use crate::plan::removal::{Clients, DirtyFate, UnlinkedFate};
 use crate::shell_command::ShellCommand;
 use crate::unix_connection::connect_within;
 use crate::words::ModeWord;
@@ -253,8 +253,8 @@ impl Client {
     ///
     /// # Errors
     /// See [`ClientError`].
-    pub fn stop(&self) -> Result<(), ClientError> {
-        self.tell(&Request::Stop {})
+    pub fn stop(&self, unlinked: UnlinkedFate) -> Result<(), ClientError> {
+        self.tell(&Request::Stop { lose_unlinked: unlinked == UnlinkedFate::Lost })
     }
 
     /// Requests a report of the daemon's end.

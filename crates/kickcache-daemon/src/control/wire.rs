@@ -90,7 +90,11 @@ pub enum Request {
         dry_run: bool,
     },
     /// Stop cleanly.
-    Stop {},
+    Stop {
+        /// Whether the data in removed files may be lost.
+        #[serde(default, skip_serializing_if = "Not::not")]
+        lose_unlinked: bool,
+    },
     /// Say how the daemon ended, when it does.
     AwaitEnd {},
     /// Name the daemon that serves the connection.
@@ -114,7 +118,7 @@ impl Request {
             | Request::Resize { .. }
             | Request::Record { .. }
             | Request::Reload { .. }
-            | Request::Stop {}
+            | Request::Stop { .. }
             | Request::AwaitEnd {}
             | Request::Ping {} => false,
         }

@@ -126,6 +126,7 @@ fn trouble(found: &server::Trouble, faults: &[FaultCount], device: Device) -> Tr
         away_seconds: found.away.as_ref().map(|away| away.span.as_secs_f64()),
         away_why: found.away.as_ref().map(|away| away.why.clone()),
         fails_in_seconds: found.away.as_ref().map(|away| away.fails_in.as_secs_f64()),
+        unlinked_at: found.unlinked_at.clone(),
     }
 }
 

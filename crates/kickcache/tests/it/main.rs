@@ -79,6 +79,7 @@ mod remote_evil;
 mod remote_extents;
 mod remote_origin;
 mod remote_swapped;
+mod removed_files;
 mod replace;
 mod report;
 mod resize;
