@@ -80,9 +80,9 @@ const SENTENCE_WORDS_MAX: usize = 35;
 static SENTENCE_END: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"[.!?:;]\s+|\n\s*\n|\n\s*[-*|] ").unwrap());
 
+const HELP: &str = "crates/kickcache/src/cli/help.txt";
 /// The page without any habit.
 const STRICT: &str = "README.md";
-const HELP: &str = "crates/kickcache/src/cli/help.txt";
 /// Messages, help and log texts of all crates.
 const MESSAGES: &str = "messages of all crates";
 const FINDINGS_MAX: usize = 20;
@@ -171,7 +171,8 @@ fn long_sentences(lines: &[Line]) -> Vec<(usize, Kind)> {
     let text = lines.iter().map(|line| line.text.as_str()).collect::<Vec<_>>().join("\n");
     let mut found = Vec::new();
     let mut start = 0;
-    let ends = SENTENCE_END.find_iter(&text).map(|end| end.range()).chain([text.len()..text.len()]);
+    let ends =
+        SENTENCE_END.find_iter(&text).map(|end| end.range()).chain(std::iter::once(text.len()..text.len()));
     for end in ends {
         if word_count(&text[start..end.start]) > SENTENCE_WORDS_MAX {
             let line = &lines[text[..start].matches('\n').count()];
