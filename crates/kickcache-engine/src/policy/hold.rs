@@ -39,7 +39,7 @@ const FINE: u64 = 256;
 const SAMPLE_BITS_MIN: u32 = 5;
 /// The lowest bit of the hash that selects the sample; ghost memory and the index use other bits.
 const SAMPLE_SHIFT: u32 = 16;
-/// Hits by which the holding miniature must lead, in eighths of a miniature's blocks. Within a pass of a loop both
+/// Required lead of the holding miniature in hits, in eighths of a miniature's blocks. Within a pass of a loop both
 /// lead by turns, and the usual one is ahead by half of its blocks if the loop is half as long again as the cache.
 const LEAD_EIGHTHS: u64 = 6;
 const LEAD_MIN: u64 = 64;
@@ -61,20 +61,20 @@ pub(crate) struct Hold {
     sample: u64,
     usual: Miniature,
     holding: Miniature,
-    /// Most hits by which the holding miniature can lead, in the units of the margin.
+    /// The largest lead of the holding miniature in hits, in the units of the margin.
     lead_max: i64,
-    /// Hits by which it leads.
+    /// Its present lead in hits.
     lead: i64,
-    /// Hits by which it leads, counting only the usual one's hits on soon reused blocks.
+    /// Its present lead in hits, counting only the usual one's hits on soon reused blocks.
     soon_lead: i64,
     is_on: bool,
     /// Main was frozen, and the frozen blocks have not proved useless since.
     was_on: bool,
-    /// Blocks for which cold blocks have made room.
+    /// Room in blocks that cold blocks have left.
     room: u64,
-    /// Blocks that missed since the last one that was admitted regardless of its count.
+    /// Blocks that missed since the last admission regardless of the count.
     passed: u64,
-    /// The time of the miniatures' clock up to which turns were taken.
+    /// The end of the last turn, by the miniatures' clock.
     turns_until: u64,
     /// The time of the last look at a segment, by the same clock, in [`FINE`] fractions.
     look_at: u64,
@@ -196,7 +196,7 @@ impl Hold {
         returned
     }
 
-    /// The volume whose requests ended the freeze, once.
+    /// The volume with the requests that ended the freeze, once.
     pub(crate) fn take_changed(&mut self) -> Option<VolumeId> {
         self.changed.take()
     }

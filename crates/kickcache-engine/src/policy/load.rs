@@ -121,7 +121,7 @@ impl Load {
         self.in_flight.saturating_mul(self.pace) / SCALE
     }
 
-    /// Nanoseconds for which a request of this many bytes occupies the device.
+    /// Nanoseconds that a request of this many bytes occupies the device.
     pub(crate) fn each(&self, bytes: u64) -> u64 {
         work_of(1, bytes).saturating_mul(self.pace) / SCALE
     }

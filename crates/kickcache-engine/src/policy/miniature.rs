@@ -355,7 +355,7 @@ impl Miniature {
         })
     }
 
-    /// Keeps the segments before the one to be reclaimed, each block with a hit less.
+    /// Keeps the segments before the segment to be reclaimed, each block with a hit less.
     fn keep_hot(&mut self) {
         let count = self.segment(&self.main);
         let most = self.main.count / count.max(1);

@@ -49,7 +49,7 @@ pub(crate) enum Reason {
     Turn,
     /// Most of it is dead: live blocks are copied.
     Dead,
-    /// Its blocks are stale: only those that must be kept are copied.
+    /// Its blocks are stale: only blocks that must stay are copied.
     Stale,
     /// Clients wait, and no other segment gives them room: as for stale blocks.
     Room,

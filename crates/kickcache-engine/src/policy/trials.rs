@@ -86,7 +86,7 @@ pub(crate) struct Trials {
     is_proven: bool,
     /// The present span uses the opposite setting.
     is_trial: bool,
-    /// The time from which the span counts: earlier requests have ended by then.
+    /// The begin of the counted part of the span: earlier requests have ended by then.
     since: Instant,
     /// The work up to that time.
     before: Served,

@@ -11,7 +11,7 @@ use crate::prose::{Kind, Line, prose, word_count};
 use crate::source::{Source, source};
 use crate::workspace::{expect_nothing, texts};
 
-/// A group in a pattern is a continuation with which the words are right.
+/// A group in a pattern is a continuation that makes the words right.
 struct Habit {
     name: &'static str,
     /// For each 100,000 words.

@@ -6,7 +6,7 @@ use regex::Regex;
 
 use crate::source::{Source, source};
 
-/// Whom a line addresses.
+/// The kind of a line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     Page,

@@ -188,7 +188,7 @@ static DECLARATION: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"(?m)^\s*(?:pub(?:\([^)]*\))? )?(?:struct|enum|trait|type|union|mod) (\w+)").unwrap()
 });
 
-/// The line and name of each type or module whose name is one of the words.
+/// The line and name of each type or module that is named by such a word.
 fn lone_words(source: &Source) -> Vec<(usize, &str)> {
     let declared = DECLARATION.captures_iter(&source.text).filter_map(|found| found.get(1));
     let poor = declared.filter(|name| WORDS.contains(&name.as_str().to_lowercase().as_str()));

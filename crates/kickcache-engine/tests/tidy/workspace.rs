@@ -20,7 +20,7 @@ pub(crate) fn texts() -> Vec<Source> {
     files(&[".rs", ".md", ".toml", ".sh", "help.txt"])
 }
 
-/// The files of the workspace whose names end in this way.
+/// The files of the workspace with these ends of their names.
 fn files(ends: &[&str]) -> Vec<Source> {
     let root = root();
     let mut found = Vec::new();

@@ -108,7 +108,7 @@ impl Offload {
         }
     }
 
-    /// Nanoseconds for which a small read occupies the cache device if writeback has many in flight; with few in
+    /// Nanoseconds that a small read occupies the cache device if writeback has many in flight; with few in
     /// flight, as clients may have, the duration of one read.
     fn writeback_read(&self) -> u64 {
         let known = if self.writeback_reads.is_unknown() { &self.cache } else { &self.writeback_reads };

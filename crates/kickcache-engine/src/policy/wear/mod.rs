@@ -38,7 +38,7 @@ const WHOLE: u64 = 1024;
 const RANKS: usize = 5;
 const DEPTH_MAX: u64 = RANKS as u64 * WHOLE;
 
-/// The kinds of writes that are given up, in this order.
+/// The kinds of writes that the budget cuts, in this order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Rank {
     ReadAhead,
@@ -176,7 +176,7 @@ impl Wear {
         self.bound_credit();
     }
 
-    /// The writes that are given up now, in part or completely.
+    /// The writes that the budget cuts now, in part or completely.
     pub(crate) fn given_up(&self, now: Instant) -> GivenUp {
         let mut then = self.clone();
         match then.depth(now) {
@@ -240,7 +240,7 @@ impl Wear {
         end.saturating_sub(self.depth(now)).min(WHOLE)
     }
 
-    /// The strictness: the number of ranks that are given up, in fractions of one.
+    /// The strictness: the number of cut ranks, in fractions of one.
     fn depth(&mut self, now: Instant) -> u64 {
         let Some(budget) = self.bytes() else { return 0 };
         self.pass(now);
