@@ -316,7 +316,7 @@ fn healed_blocks_count_for_an_hour() {
 }
 
 #[test]
-fn requests_that_wait_for_memory_are_a_condition_after_a_while() {
+fn long_waits_for_memory_are_a_condition() {
     let (mut scene, mut report) = (Scene::new(), report());
     report.memory.waiting_requests = 2;
     assert_eq!((scene.conditions(0, &report).len(), scene.conditions(9, &report).len()), (0, 0));

@@ -170,7 +170,7 @@ fn left_out(scratch: &Scratch) -> Daemon {
 }
 
 #[test]
-fn a_device_in_use_after_leave_out_is_recorded_as_dirty() {
+fn a_device_used_after_leave_out_is_recorded_as_dirty() {
     need_kickcache!();
     let scratch = Scratch::new();
     let daemon = left_out(&scratch);

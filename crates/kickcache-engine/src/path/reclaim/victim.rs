@@ -63,7 +63,7 @@ impl State {
         self.device.log.ready_count() + self.reclaim.opening + self.reclaim.emptied.len()
     }
 
-    /// Whether clients wait for room and no segment is on its way to them.
+    /// Whether clients wait for room and no segment is being emptied for them.
     pub(crate) fn is_starved(&self) -> bool {
         self.waiters.want_room() && self.segments_coming() <= RESERVED_SEGMENTS
     }

@@ -274,7 +274,7 @@ fn the_engine_that_auto_became_is_named() {
 }
 
 #[test]
-fn a_healthy_daemon_says_so_first() {
+fn a_healthy_daemon_reports_health_first() {
     let mut report = report(9_500);
     report.caches[0].volumes[1].damaged_bytes = 0;
     report.caches[0].volumes[1].caching_paused_seconds = Some(60.0);
@@ -341,7 +341,7 @@ fn a_cache_device_that_was_left_out_has_no_figures() {
 }
 
 #[test]
-fn read_ahead_is_not_taken_for_latency() {
+fn read_ahead_is_not_counted_as_latency() {
     let gain = |prefetched_blocks: u64| {
         let mut report = report(9_500);
         report.caches[0].volumes[0].counters.prefetched_blocks = prefetched_blocks;
