@@ -1,5 +1,5 @@
 # Shared by the executables of this folder, which `kickcache bench --target NAME=cmd:...` runs with `up`, `path`,
-# `restart` or `down`. DRY_RUN=1 prints what would be run that changes anything, and runs none of it.
+# `restart` or `down`. DRY_RUN=1 prints the commands that change something, and does not run them.
 # shellcheck shell=sh
 
 die() {
@@ -7,7 +7,7 @@ die() {
     exit 1
 }
 
-# What was made by `up` is noted here, so that `down` takes down nothing else.
+# `up` records the things that it made here, so that `down` removes only these.
 # shellcheck disable=SC2034
 state=${KICKCACHE_BENCH_DIR:-/tmp}
 [ -d "$state" ] || die "KICKCACHE_BENCH_DIR=$state is no directory"
@@ -28,11 +28,11 @@ need_device() {
     [ "${DRY_RUN:-0}" = 1 ] || [ -b "$value" ] || die "$1=$value is no block device"
 }
 
-# A device that holds something is left alone, unless the bench was given --destroy-data.
+# A device with data is refused, unless the bench has --destroy-data.
 check_blank() {
     [ "${DRY_RUN:-0}" = 1 ] && return
     [ "${KICKCACHE_BENCH_DESTROY:-0}" = 1 ] && return
-    # What the bench itself left there in an earlier round is no data.
+    # The remains of an earlier round of the bench are no data.
     grep -qxF "$1" "$state/ours" 2>/dev/null && return
     found=$(wipefs --noheadings --output TYPE "$1") || die "$1 cannot be read"
     [ -z "$found" ] || die "$1 holds $found; give --destroy-data to lose it"

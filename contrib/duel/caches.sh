@@ -1,11 +1,11 @@
 # In the guest: the two disks, and the caches over them. scripts/duel puts this before each of its other parts.
 #   disk SERIAL          its device
 #   up CACHE, down       makes a cache over $SSD and $HDD, empty; its device is $DEV
-#   dirty, drain         what only the cache has; writes that to the HDD
+#   dirty, drain         prints the dirty blocks; writes them back to the HDD
 #   counts               reads, sectors read, writes, sectors written, flushes of HDD and SSD, and processor time in ticks, as JSON
 # Settings: CACHE_MB, CONGESTION (bcache: "default", or 0 for "never"), MODE (write-back), KICKCACHE_ARGS (commas for blanks).
 : "${CACHE_MB:=256}" "${CONGESTION:=0}" "${MODE:=write-back}" "${KICKCACHE_ARGS:=}"
-# For metadata: the caches that keep it apart have so much more.
+# For metadata: caches with metadata on a part of its own get this much more space.
 META_MB=8
 while read -r m; do insmod "/modules/$m"; done < /modules/more
 export KICKCACHE_STATE=/tmp/state DM_DISABLE_UDEV=1
@@ -68,7 +68,7 @@ dirty() {
     kickcache-*) kickcache status --json | awk -F'[:,]' '/"dirty_bytes"/ {print $2 + 0}' ;;
     *) echo 0 ;;
   esac; }
-# Waits for what the cache does by itself, too: the cleaner policy would make smq forget what it learned.
+# Waits for the cache's own work, too. The cleaner policy would reset the statistics of smq.
 drain() { # [itself]
   case $cache-${1:-} in
     dm-cache-) dmsetup reload cached --table "$(dm_table cleaner)"; dmsetup suspend cached; dmsetup resume cached ;;
@@ -82,7 +82,7 @@ drain() { # [itself]
 count() { awk '{printf "{\"reads\":%s,\"read_sectors\":%s,\"writes\":%s,\"write_sectors\":%s,\"flushes\":%s}", $1, $3, $5, $7, $16}' "/sys/block/${1##*/}/stat"; }
 counts() { printf '{"hdd":%s,"ssd":%s,"ticks":%s,"uptime":%s}' "$(count "$HDD")" "$(count "$SSD")" \
   "$(awk '/^cpu /{print $2 + $3 + $4 + $7 + $8}' /proc/stat)" "$(cut -d' ' -f1 /proc/uptime)"; }
-# What a cache says of itself, for those who look into the JSON.
+# The status of the cache, for readers of the JSON.
 says() {
   case $cache in
     dm-*) dmsetup status cached | awk '{printf "{\"status\":\"%s\"}", $0}' ;;

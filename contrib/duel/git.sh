@@ -3,7 +3,7 @@
 : "${GREPS:=12}"
 REPOSITORY=$(disk GIT); mkdir -p /repository; mount -t ext4 -o ro "$REPOSITORY" /repository || exit 1
 export GIT_CONFIG_NOSYSTEM=1; printf '[safe]\n\tdirectory = *\n' > "$HOME/.gitconfig"
-# What a clone runs at the other end.
+# The command that a clone runs at the other end.
 ln -sf git /bin/git-upload-pack
 timed() { # NAME COMMAND...
   row=$1; shift; sync; echo 3 > /proc/sys/vm/drop_caches; before=$(counts)

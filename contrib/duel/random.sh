@@ -1,9 +1,9 @@
 # In the guest: the same fio work on each cache. Settings: CASES (cache:data:start:rw, commas between; data in sizes of the
 # cache, start cold or stale), READS (of both jobs), SEED, STEPS (1; with more, requests move from one hot set to another,
-# a larger part of them in each step).
+# a larger share of the requests in each step).
 : "${READS:=80000}" "${SEED:=1}" "${STEPS:=1}"
 
-# Blocks that nothing will ask for again, 1.25 times the cache: written, written back, and read twice.
+# Fills the cache with blocks that are not used again, 1.25 times its size: written, written back, and read twice.
 stale() {
   for pass in randwrite randread randread; do
     fio --eta=never --name=stale --filename="$DEV" --direct=1 --ioengine=libaio --iodepth=8 --rw=$pass --bs=64k --offset=3500m --size=$((CACHE_MB * 5 / 4))m --output=/tmp/stale || cat /tmp/stale
@@ -11,8 +11,8 @@ stale() {
 
 half() { echo $((CACHE_MB * $1 / 2)); }
 
-# Reads or writes of 4 KiB by two jobs of depth 8, each on its half of the data. Where zipf scatters what is hot goes by the name of
-# the file: one name for all.
+# Reads or writes of 4 KiB by two jobs of depth 8, each on its half of the data. The name of the file decides
+# the places of the hot blocks of zipf: all have one name.
 requests() { log=/tmp/fio.$1; shift; fio --eta=never --name=duel --direct=1 --ioengine=libaio --iodepth=8 --group_reporting --output-format=json --output="$log" "$@" || cat "$log"; }
 
 load() { # DATA RW
@@ -22,12 +22,12 @@ load() { # DATA RW
   requests 0 --filename=$file --numjobs=2 --rw="$2" --bs=4k --random_distribution=zipf:1.2 --size="$(half "$1")m" --offset_increment="$(half "$1")m" --norandommap --io_size=$((READS / 2 * 4))k
 }
 
-# Places, one a line, that a job asks for; fio gives the same again for the same NAME.
+# The addresses of a job's requests, one per line; fio repeats them for the same NAME.
 drawn() { # NAME JOB DATA
   fio --eta=never --name=drawn --filename="/tmp/$1$2.$SEED" --ioengine=null --rw=randread --bs=4k --random_distribution=zipf:1.2 --size="$(half "$3")m" --offset=$((($2 - 1) * $(half "$3")))m --norandommap \
     --io_size=$((READS / 2 * 4))k --write_iolog=/tmp/drawn --output=/dev/null; awk '/ read /{print $(NF - 1)}' /tmp/drawn; rm -f /tmp/drawn; }
 
-# Each step goes on where the one before it ended, in both sets.
+# Each step continues at the end of the previous step, in both sets.
 steps() { # DATA RW
   for job in 1 2; do
     drawn old "$job" "$1" >/tmp/old; drawn new "$job" "$1" >/tmp/new

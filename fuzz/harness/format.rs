@@ -1,6 +1,6 @@
-//! What the fuzz targets of the on-disk format and the replay of their corpora have in common.
+//! Shared by the fuzz targets of the on-disk format and the replay of their corpora.
 //!
-//! No random input has a right checksum: it is put in place first, so that the bytes behind it are looked at.
+//! No random input has a right checksum: it is set first, so that the bytes behind it are decoded.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ fn geometry() -> Geometry {
     Geometry::for_device(DEVICE_SIZE).unwrap()
 }
 
-/// A structure of this many bytes that starts as it should; the input is what follows from byte 12 on.
+/// A structure of this many bytes with a valid start; the input follows from byte 12 on.
 fn structure(magic: [u8; 8], length: usize, input: &[u8]) -> Vec<u8> {
     let mut bytes = vec![0; length];
     bytes[..8].copy_from_slice(&magic);
@@ -53,7 +53,7 @@ pub(super) fn superblock(input: &[u8]) {
     service_mark(input);
 }
 
-/// Only two whole marks of this device say that it is in service.
+/// The device is in service only with two whole marks of its own.
 fn service_mark(input: &[u8]) {
     let mark = structure(MARK_MAGIC, MARK_BYTES, input);
     let found = ServiceMark::decode([&mark, &mark], UUID);
@@ -72,7 +72,7 @@ pub(super) fn summary(input: &[u8]) {
     let geometry = geometry();
     let _ = Summary::decode(input, &geometry);
     let length = BLOCK * usize::try_from(geometry.summary_blocks()).unwrap();
-    // What was decoded may not be encodable: distances of sequence numbers are bounded by the log, not by the format.
+    // A decoded record may not be encodable: distances of sequence numbers are bounded by the log, not by the format.
     let _ = Summary::decode(&structure(SUMMARY_MAGIC, length, input), &geometry);
 }
 
@@ -102,7 +102,7 @@ pub(super) fn recovery(input: &[u8]) {
     }
 }
 
-/// A cache device of which most is zeroes.
+/// A cache device with zeroes for the most part.
 #[derive(Default)]
 struct Device(BTreeMap<u64, Vec<u8>>);
 

@@ -1,4 +1,4 @@
-//! What the NBD fuzz targets and the replay of their corpus have in common. The includer brings `nbd` into scope.
+//! Shared by the NBD fuzz targets and the replay of their corpus. The includer brings `nbd` into scope.
 
 use std::sync::Arc;
 
@@ -7,9 +7,9 @@ use super::nbd::{
     TlsPolicy,
 };
 
-/// Longest stream that is looked at: more teaches nothing and is slow byte by byte.
+/// Longest stream that is tried: longer ones find no more, and are slow byte by byte.
 const STREAM_MAX: usize = 64 << 10;
-/// Most bytes of output for one byte of input, and for nothing.
+/// Most bytes of output for one byte of input, and without input.
 const OUTPUT_PER_BYTE: usize = 16;
 const OUTPUT_BASE: usize = 1024;
 
@@ -19,7 +19,7 @@ pub(super) fn handshake(bytes: &[u8]) {
     secured(bytes);
 }
 
-/// The same through TLS, which is taken for granted: what was said in the clear must not matter, and bytes behind STARTTLS end it.
+/// The same with an assumed TLS session: options sent before it must have no effect, and bytes behind STARTTLS end it.
 fn secured(bytes: &[u8]) {
     for policy in [TlsPolicy::On, TlsPolicy::Require] {
         let mut session = Session::with_tls(exports(), policy);
@@ -40,19 +40,19 @@ fn secured(bytes: &[u8]) {
     }
 }
 
-/// Feeds a client's stream from the first request on; the first byte chooses what the handshake agreed on.
+/// Feeds a client's stream from the first request on; the first byte chooses the result of the handshake.
 pub(super) fn transmission(bytes: &[u8]) {
     if let Some((&choice, stream)) = bytes.split_first() {
         compare(|| agreed(choice), stream);
     }
 }
 
-/// Panics if the stream is understood differently when it comes byte by byte.
+/// Panics if the stream has another result when it arrives byte by byte.
 fn compare(start: impl Fn() -> Session, stream: &[u8]) {
     let stream = &stream[..stream.len().min(STREAM_MAX)];
     let whole = run(start(), stream, stream.len().max(1));
     let bytewise = run(start(), stream, 1);
-    assert!(whole == bytewise, "the stream means something else when it comes byte by byte");
+    assert!(whole == bytewise, "the stream has another result when it arrives byte by byte");
     let limit = OUTPUT_BASE + stream.len() * OUTPUT_PER_BYTE;
     assert!(
         whole.output.len() <= limit,
@@ -101,7 +101,7 @@ fn run(mut session: Session, stream: &[u8], piece: usize) -> Outcome {
     outcome
 }
 
-/// Checks what the session promises of a command and encodes every reply to it; returns the length of its data.
+/// Checks the guarantees of the session for a command and encodes every reply to it; returns the length of its data.
 fn check(session: &Session, command: &super::nbd::Command) -> usize {
     let export = &exports()[command.export];
     assert!(command.offset.checked_add(command.length).is_some_and(|end| end <= export.size));

@@ -1,5 +1,5 @@
-//! What the vhost-user fuzz targets, the replay of their corpus and the tests of the device have in common: a guest of
-//! 1 MiB whose memory is a file. The includer brings `vhost_user` into scope.
+//! Shared by the vhost-user fuzz targets, the replay of their corpus and the tests of the device: a guest of
+//! 1 MiB with a file as its memory. The includer brings `vhost_user` into scope.
 
 use std::fs::File;
 use std::os::fd::OwnedFd;
@@ -14,7 +14,7 @@ use super::vhost_user::{Answer, Device, Disk, GuestRequest, Outcome, Packet, Pro
 pub(super) const RAM: u64 = 1 << 20;
 /// Where the front end has it.
 pub(super) const USER: u64 = 0x7f00_0000_0000;
-/// Where the rings of queue 0 stand.
+/// Addresses of the rings of queue 0.
 pub(super) const TABLE: u64 = 0x1000;
 pub(super) const AVAIL: u64 = 0x2000;
 pub(super) const USED: u64 = 0x3000;
@@ -27,7 +27,7 @@ pub(super) const NEXT: u16 = 1;
 pub(super) const WRITE: u16 = 2;
 pub(super) const INDIRECT: u16 = 4;
 
-/// Everything but the write cache switch.
+/// All features except the write cache switch.
 pub(super) const FEATURES: u64 = 1 << 32 | 1 << 30 | 1 << 28 | 1 << 13 | 1 << 14 | 1 << 9;
 pub(super) const EVENT_IDX: u64 = 1 << 29;
 pub(super) const CONFIG_WCE: u64 = 1 << 11;
@@ -52,7 +52,7 @@ pub(super) fn packet(request: u32, words: &[u64], fds: Vec<OwnedFd>) -> Packet {
     Packet { request, need_reply: false, payload, fds }
 }
 
-/// Two 32-bit values, as they stand in a payload.
+/// Two 32-bit values, as in a payload.
 pub(super) fn pair(first: u32, second: u32) -> u64 {
     u64::from(first) | u64::from(second) << 32
 }
@@ -71,7 +71,7 @@ impl Guest {
         guest
     }
 
-    /// A device that nobody told anything.
+    /// A device before the first message.
     pub(super) fn bare() -> Guest {
         let ram = File::from(memfd_create("guest", MemfdFlags::CLOEXEC).unwrap());
         ram.set_len(RAM).unwrap();
@@ -139,7 +139,7 @@ impl Guest {
         u16::from_le_bytes(self.read(USED + 2))
     }
 
-    /// Takes what is available, checks what the device promises of it, and completes it in reverse order.
+    /// Takes the available requests, checks the guarantees of the device, and completes the requests in reverse order.
     pub(super) fn serve(&mut self) -> Vec<GuestRequest> {
         let mut taken = Vec::new();
         while let Some(request) = self.device.next_request(0) {
@@ -168,7 +168,7 @@ fn complete(device: &mut Device, request: &mut GuestRequest) {
     device.complete(request, moved.map_or(Outcome::Failed, |()| Outcome::Done));
 }
 
-/// What holds for every request that a device gives out.
+/// The guarantees for every request of a device.
 fn check(request: &GuestRequest) {
     let extent = request.extent();
     assert!(extent.start.checked_add(extent.length).is_some_and(|end| end <= DISK));
@@ -212,7 +212,7 @@ pub(super) fn messages(mut bytes: &[u8]) {
         let (payload, behind) = rest.split_at(length);
         bytes = behind;
         let request = u32::from(head[0] & 0x3f);
-        // What comes with SET_VRING_KICK, CALL and ERR begins with an eventfd, what comes with others with memory.
+        // The descriptors of SET_VRING_KICK, CALL and ERR begin with an eventfd, those of other messages with memory.
         let first = u8::from((12..=14).contains(&request));
         let fds = (0..head[1] % 4)
             .map(|index| if (index + first) % 2 == 0 { guest.memory_fd() } else { event_fd() })

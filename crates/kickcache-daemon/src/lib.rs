@@ -1,4 +1,4 @@
-//! Servers: they serve a cached disk to NBD clients and virtual machines. Also the tools for a cache device
+//! Servers: they serve volumes to NBD clients and virtual machines. Also the tools for a cache device
 //! that no daemon serves.
 //!
 //! Rooms:

@@ -48,7 +48,7 @@ pub enum Error {
     },
     /// Another device has taken over.
     #[error(
-        "this cache device was replaced by {path}, which has what is cached since, dirty blocks, too; give that one, or bring it back"
+        "this cache device was replaced by {path}, which has all newer blocks, also dirty ones; give that device, or make it available again"
     )]
     Replaced {
         /// The path of that device at the time.
@@ -56,8 +56,8 @@ pub enum Error {
     },
     /// The device is to take over from another one, and its copy is not complete.
     #[error(
-        "this cache device was to replace the one that was at {path} then, and is not complete, so that nothing on it counts; give that one, \
-         which has everything"
+        "this cache device was to replace the device that was at {path} then; its copy is not complete, and its blocks are not used; give that \
+         device, which has all blocks"
     )]
     Incomplete {
         /// The path of that device at the time.

@@ -1,4 +1,4 @@
-//! The answer in words, at the head of a page: each run against its twin, or the first.
+//! The answer in words, at the head of a page: each run compared with its counterpart, or with the first run.
 
 use kickcache_model::result::RunResult;
 use kickcache_model::statistics::comparison::{Comparison, Verdict};

@@ -3,7 +3,7 @@
 //! Rooms:
 //! * [`cli`]: the commands, a file each; `user_text`: their output, with control characters escaped.
 //! * `bench`: fio on named targets, in turns, with a verdict.
-//! * [`demo`]: a cached disk and its parts, measured on this machine.
+//! * [`demo`]: a volume and its devices, measured on this machine.
 //! * [`judge`]: whether a command is worse than another one; verdicts for `git bisect run`.
 //! * `fio`: fio as a child process, its report and its logs; `interrupt`, `process_times`, `timeline`: shared
 //!   parts of measurements; `whole_file`: writing of results and pages; `notice`: messages on standard error

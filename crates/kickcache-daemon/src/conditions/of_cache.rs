@@ -23,6 +23,7 @@ pub(super) fn find(cache: &CacheReport, around: &Surroundings<'_>, found: &mut V
         found.extend(nearly_full(cache, around.commands).map(of_device));
         found.extend(worn(cache).map(of_device));
     }
+    found.extend(unlinked(cache, around.commands).map(of_device));
     found.extend(failing(cache).map(of_device));
     if let Some(failure) = &cache.replacement_failure {
         let replace = ShellCommand::new("replace");
@@ -70,6 +71,15 @@ fn left_out(cache: &CacheReport) -> Condition {
     let command = ShellCommand::new("replace").word("--device").path(Path::new(&cache.device)).word("--with");
     let remedy = format!("`{command} DEVICE` takes another device in, if that is wanted");
     Condition::new(ConditionKind::CacheLeftOut, "left out: every request goes to the origin", remedy)
+}
+
+fn unlinked(cache: &CacheReport, commands: &DaemonCommands) -> Option<Condition> {
+    cache.unlinked_at.as_ref()?;
+    let what = "its file was removed, or replaced by another one: its blocks are lost when the daemon ends";
+    let stop = commands.to_daemon(ShellCommand::new("stop").word("--drain")).to_string();
+    let replace = commands.to_daemon(ShellCommand::new("replace").word("--with").word("DEVICE"));
+    let remedy = format!("{}, or move the cache to another device (`{replace}`)", in_order(&[&stop]));
+    Some(Condition::new(ConditionKind::FileUnlinked, what, remedy).commands([stop]))
 }
 
 fn silent(cache: &CacheReport) -> Option<Condition> {

@@ -11,6 +11,7 @@ use crate::control::condition::{Condition, ConditionKind};
 use crate::control::report::{CacheReport, HealthWord, VolumeReport};
 use crate::extents::show_extents;
 use crate::offline::EXTENTS_SHOWN;
+use crate::serve::overtaken::origin_moved;
 use crate::shell_command::DaemonCommands;
 use crate::words::ModeWord;
 
@@ -38,6 +39,7 @@ impl Seen<'_> {
         let commands = around.commands;
         let all = [
             self.damaged(),
+            self.unlinked(commands),
             self.device_removed(),
             self.origin_away().or_else(|| self.origin_silent()),
             self.origin_failing(),
@@ -62,6 +64,21 @@ impl Seen<'_> {
             Condition::new(ConditionKind::DamagedBlocks, damage(self.volume, &self.cache.device), remedy)
                 .figure("damaged", bytes as f64, "bytes")
         })
+    }
+
+    fn unlinked(&self, commands: &DaemonCommands) -> Option<Condition> {
+        let at = self.volume.origin_unlinked_at.as_ref()?;
+        let what = format!(
+            "its origin {} was removed, or replaced by another file: its data have no name, and are lost when the daemon ends",
+            self.volume.origin
+        );
+        let (name, drain) = (&self.volume.name, commands.drain(&self.volume.name).to_string());
+        let remedy = format!(
+            "{}, then copy the data while the daemon runs (`cp --sparse=always {at} FILE`), and serve FILE as the origin with {}",
+            in_order(&[&drain]),
+            origin_moved(name)
+        );
+        Some(Condition::new(ConditionKind::FileUnlinked, what, remedy).commands([drain]))
     }
 
     fn device_removed(&self) -> Option<Condition> {

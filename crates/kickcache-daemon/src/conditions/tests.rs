@@ -120,6 +120,8 @@ fn conditions_of_one_report_have_cause_and_remedy() {
         one(|report| report.caches[0].volumes[0].origin_silent_seconds = Some(12.0)),
         one(|report| report.caches[0].volumes[0].origin_last_error = of(error(3.0))),
         one(|report| report.caches[0].volumes[0].served_at.ublk_removed = Some("/dev/ublkb0".into())),
+        one(|report| report.caches[0].volumes[0].origin_unlinked_at = Some("/proc/7/fd/9".into())),
+        one(|report| report.caches[0].unlinked_at = Some("/proc/7/fd/8".into())),
         one(|report| report.caches[0].silent_seconds = Some(200.0)),
         one(|report| report.caches[0].last_error = of(error(3.0))),
         one(|report| report.caches[0].replacement_failure = Some("the new device failed".into())),
@@ -314,7 +316,7 @@ fn healed_blocks_count_for_an_hour() {
 }
 
 #[test]
-fn requests_that_wait_for_memory_are_a_condition_after_a_while() {
+fn long_waits_for_memory_are_a_condition() {
     let (mut scene, mut report) = (Scene::new(), report());
     report.memory.waiting_requests = 2;
     assert_eq!((scene.conditions(0, &report).len(), scene.conditions(9, &report).len()), (0, 0));

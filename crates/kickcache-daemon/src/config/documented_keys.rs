@@ -33,7 +33,7 @@ fn without(mut keys: BTreeSet<String>, table: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn the_page_has_every_key_of_the_file_and_no_other() {
+fn the_page_has_exactly_the_keys_of_the_file() {
     assert_eq!(documented("Daemon"), without(accepted(""), "cache"));
     let cache = "[[cache]]\ndevice = \"/c\"\n";
     assert_eq!(documented("Cache device"), without(accepted(cache), "volume"));

@@ -3,6 +3,7 @@
 use std::io::{self, BufRead, BufReader};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use crate::control::recording_client::RecordingClient;
@@ -13,7 +14,7 @@ use crate::control::wire::{
 };
 use crate::control::{ChangeExtent, ReloadExtent};
 use crate::plan::address::{AddressError, check_socket_path};
-use crate::plan::removal::{Clients, DirtyFate};
+use crate::plan::removal::{Clients, DirtyFate, UnlinkedFate};
 use crate::shell_command::ShellCommand;
 use crate::unix_connection::connect_within;
 use crate::words::ModeWord;
@@ -51,6 +52,12 @@ pub enum ClientError {
         .0.display(), ANSWER_MAX.as_secs()
     )]
     Late(PathBuf),
+    /// The daemon ended, and another daemon has the socket.
+    #[error(
+        "the daemon of this command ended, and another one answers at {}, to which the command does not apply; repeat it if it is meant for \
+         that one, too", .0.display()
+    )]
+    AnotherDaemon(PathBuf),
     /// The operation is still running.
     #[error("{0}")]
     Running(String),
@@ -65,7 +72,8 @@ pub enum ClientError {
     Answer(PathBuf),
 }
 
-/// Asks the daemon behind a control socket; each request has a connection of its own.
+/// Asks the daemon behind a control socket; each request has a connection of its own. All requests apply to the daemon that answered
+/// the first one: a service manager may start another daemon meanwhile.
 #[derive(Clone, Debug)]
 pub struct Client {
     path: PathBuf,
@@ -73,12 +81,15 @@ pub struct Client {
     accept_max: Option<Duration>,
     /// Time limit for answers; without one, the client waits as long as the daemon process exists.
     answer_max: Option<Duration>,
+    /// The daemon that answered first, for all clones.
+    instance: Arc<OnceLock<String>>,
 }
 
 impl Client {
     /// A client for the control socket at `path`; it connects at the first request.
     pub fn new(path: &Path) -> Client {
-        Client { path: path.into(), accept_max: Some(ANSWER_MAX), answer_max: Some(ANSWER_MAX) }
+        let (accept_max, answer_max) = (Some(ANSWER_MAX), Some(ANSWER_MAX));
+        Client { path: path.into(), accept_max, answer_max, instance: Arc::default() }
     }
 
     /// The same, with another limit for answers.
@@ -191,7 +202,7 @@ impl Client {
     /// # Errors
     /// See [`ClientError`].
     pub fn record(&self, volume: &str) -> Result<RecordingClient, ClientError> {
-        let stream = self.connect()?;
+        let stream = self.connect_same()?;
         let mut reader = BufReader::new(&stream);
         let reply =
             exchange(&stream, &mut reader, self.answer_max, &Request::Record { volume: volume.into() });
@@ -242,8 +253,8 @@ impl Client {
     ///
     /// # Errors
     /// See [`ClientError`].
-    pub fn stop(&self) -> Result<(), ClientError> {
-        self.tell(&Request::Stop {})
+    pub fn stop(&self, unlinked: UnlinkedFate) -> Result<(), ClientError> {
+        self.tell(&Request::Stop { lose_unlinked: unlinked == UnlinkedFate::Lost })
     }
 
     /// Requests a report of the daemon's end.
@@ -251,7 +262,7 @@ impl Client {
     /// # Errors
     /// See [`ClientError`].
     pub fn await_end(&self) -> Result<AwaitedEnd, ClientError> {
-        let stream = self.connect()?;
+        let stream = self.connect_same()?;
         let ask = |stream: &UnixStream| {
             stream.set_write_timeout(Some(ANSWER_MAX))?;
             let mut writer = stream;
@@ -274,6 +285,7 @@ impl Client {
             Reply::Wrong { message } => ClientError::Wrong(message),
             Reply::Running { message } => ClientError::Running(message),
             Reply::Done
+            | Reply::Present { .. }
             | Reply::Added { .. }
             | Reply::Removed(_)
             | Reply::Reloaded(_)
@@ -292,25 +304,26 @@ impl Client {
     }
 
     fn ask_within(&self, answer_max: Option<Duration>, request: &Request) -> Result<Reply, ClientError> {
-        let stream = match answer_max {
-            Some(_) => self.connect()?,
-            None => self.connect_served()?,
-        };
+        let stream = self.connect_same()?;
         let reply = exchange(&stream, &mut BufReader::new(&stream), answer_max, request);
         reply.map_err(|error| self.exchange_error(error))
     }
 
-    /// A connection that the daemon has accepted, for requests without a time limit.
-    fn connect_served(&self) -> Result<UnixStream, ClientError> {
+    /// A connection that the same daemon has accepted as those before.
+    fn connect_same(&self) -> Result<UnixStream, ClientError> {
         let stream = self.connect()?;
-        if self.accept_max.is_none() {
-            return Ok(stream);
-        }
-        let reply = exchange(&stream, &mut BufReader::new(&stream), self.accept_max, &Request::Ping {});
-        match reply.map_err(|error| self.exchange_error(error))? {
-            Reply::Done => Ok(stream),
+        let limit = self.accept_max.map(|limit| self.answer_max.map_or(limit, |other| limit.min(other)));
+        let reply = exchange(&stream, &mut BufReader::new(&stream), limit, &Request::Ping {});
+        let (instance, stream) = match reply.map_err(|error| self.exchange_error(error))? {
+            Reply::Present { instance } => (instance, stream),
+            // An older daemon has no name.
+            Reply::Done => (String::new(), stream),
             // A daemon older than this request refuses it, and closes the connection.
-            _ => self.connect(),
+            _ => (String::new(), self.connect()?),
+        };
+        match *self.instance.get_or_init(|| instance.clone()) == instance {
+            true => Ok(stream),
+            false => Err(ClientError::AnotherDaemon(self.path.clone())),
         }
     }
 

@@ -86,6 +86,8 @@ kinds! {
     OutOfServiceUnrecorded: "out-of-service-unrecorded", Error, "NOT RECORDED", Volumes, Some("out_of_service_unrecorded");
     /// Dirty blocks of a volume are on a cache device out of service alone.
     DirtyOutOfService: "dirty-out-of-service", Error, "DIRTY", Subject, Some("dirty_out_of_service");
+    /// The file of an origin or of a cache device was removed while it is served.
+    FileUnlinked: "file-unlinked", Error, "UNLINKED", Subject, None;
     /// A cache device failed and is not used any more.
     CacheOutOfService: "cache-out-of-service", Error, "no cache", Volumes, Some("cache_out_of_service");
     /// The server of a remote origin is lost, or unusable.

@@ -3,6 +3,7 @@
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::event::PollFlags;
@@ -17,15 +18,17 @@ pub(super) const CONNECTION_COUNT_MAX: usize = 256;
 pub(super) const IDLE_MAX: Duration = Duration::from_secs(10);
 
 /// The connections that are open.
-#[derive(Default)]
 pub(super) struct Connections {
     open: Vec<Connection>,
     number: u64,
+    /// See [`Reply::Present`].
+    instance: Arc<str>,
 }
 
 /// A connection, by a number that no other one gets.
 pub(super) struct Connection {
     number: u64,
+    instance: Arc<str>,
     stream: UnixStream,
     /// The process that connected, if the kernel reports it.
     peer: Option<UCred>,
@@ -73,6 +76,11 @@ pub(super) struct Watch<'a> {
 }
 
 impl Connections {
+    /// No connection yet, to the daemon with this name.
+    pub(super) fn of(instance: &str) -> Connections {
+        Connections { open: Vec::new(), number: 0, instance: instance.into() }
+    }
+
     /// Takes a new connection in; gives its first request if that is there already.
     pub(super) fn insert(&mut self, stream: UnixStream, now: Instant) -> Option<ControlRequest> {
         stream.set_nonblocking(true).ok()?;
@@ -82,6 +90,7 @@ impl Connections {
         self.number += 1;
         self.open.push(Connection {
             number: self.number,
+            instance: Arc::clone(&self.instance),
             peer: socket_peercred(&stream).ok(),
             stream,
             stage: ExchangePhase::Reading,
@@ -218,7 +227,10 @@ impl Connection {
                 self.stage = ExchangePhase::AwaitingEnd;
                 None
             }
-            Ok(Some(Request::Ping {})) => self.reply(&Reply::Done, Then::GoOn, now),
+            Ok(Some(Request::Ping {})) => {
+                let instance = self.instance.to_string();
+                self.reply(&Reply::Present { instance }, Then::GoOn, now)
+            }
             Ok(Some(request)) => {
                 self.stage = ExchangePhase::Waiting;
                 Some(ControlRequest { number: self.number, request, peer: self.peer })

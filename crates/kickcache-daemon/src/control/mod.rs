@@ -29,7 +29,7 @@ use crate::control::wire::{
     Growing, LeaveOutOrder, LeftOut, RecordingTitle, Reloaded, Removed, ReplacementOrder, Replacing, Resized,
     VolumeToAdd,
 };
-use crate::plan::removal::{Clients, DirtyFate};
+use crate::plan::removal::{Clients, DirtyFate, UnlinkedFate};
 use crate::recording::ring::Recording;
 use crate::words::ModeWord;
 
@@ -131,8 +131,8 @@ pub trait ControlTarget: Send + Sync + 'static {
     /// Begins a clean stop.
     ///
     /// # Errors
-    /// [`ControlError::Stopped`].
-    fn stop(&self) -> Result<(), ControlError>;
+    /// [`ControlError::Stopped`], or data in removed files would be lost, and may not.
+    fn stop(&self, unlinked: UnlinkedFate) -> Result<(), ControlError>;
 }
 
 /// Whether a change is applied or only checked.

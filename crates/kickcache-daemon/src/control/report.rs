@@ -102,6 +102,9 @@ pub struct CacheReport {
     /// Seconds since it last completed an outstanding operation, if they are many.
     #[serde(default)]
     pub silent_seconds: Option<f64>,
+    /// Where its blocks are, if its file was removed.
+    #[serde(default)]
+    pub unlinked_at: Option<String>,
     /// The device that its server waits for before it ends, in words, once the daemon is stopping.
     #[serde(default)]
     pub stop_waits_for: Option<String>,
@@ -202,6 +205,9 @@ pub struct VolumeReport {
     /// Seconds until requests fail because it is unreachable; 0 if they do.
     #[serde(default)]
     pub origin_fails_in_seconds: Option<f64>,
+    /// Where the data of the origin are, if its file was removed.
+    #[serde(default)]
+    pub origin_unlinked_at: Option<String>,
     /// Where clients find it.
     #[serde(flatten)]
     pub served_at: ServedAt,
@@ -325,6 +331,8 @@ pub struct Trouble {
     pub away_why: Option<String>,
     /// Seconds until requests fail for that.
     pub fails_in_seconds: Option<f64>,
+    /// Where the data are of a file that was removed.
+    pub unlinked_at: Option<String>,
 }
 
 /// The data of a report about a volume that the engine does not have.
@@ -400,6 +408,7 @@ impl CacheReport {
             last_error: facts.trouble.last_error,
             errors_by_kind: facts.trouble.errors_by_kind,
             silent_seconds: facts.trouble.silent_seconds,
+            unlinked_at: facts.trouble.unlinked_at,
             stop_waits_for: facts.stop_waits_for,
             device_bytes: facts.size,
             growing_to_bytes: facts.growing_to,
@@ -440,6 +449,7 @@ impl VolumeReport {
             origin_away_seconds: facts.trouble.away_seconds,
             origin_away_why: facts.trouble.away_why,
             origin_fails_in_seconds: facts.trouble.fails_in_seconds,
+            origin_unlinked_at: facts.trouble.unlinked_at,
             served_at: facts.served_at,
             mode: status.mode.into(),
             limits: LimitsReport::new(&status.settings, facts.client_cap, capacity),

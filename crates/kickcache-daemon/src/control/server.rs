@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::Mode;
@@ -116,7 +116,7 @@ impl ControlServer {
         let inode = std::fs::metadata(path).map_err(fail)?.ino();
         let workers = Workers::new(target).map_err(fail)?;
         let (wakeup, ending) = (workers.wakeup(), Arc::new(AtomicBool::new(false)));
-        let (connections, ended) = (Connections::default(), Arc::new(OnceLock::new()));
+        let (connections, ended) = (Connections::of(&instance()), Arc::new(OnceLock::new()));
         let acceptor = Acceptor {
             listener,
             connections,
@@ -154,6 +154,12 @@ impl Drop for ControlServer {
             let _ = std::fs::remove_file(&self.path);
         }
     }
+}
+
+/// A name that no other daemon at any socket has: in a container every daemon may have the same process id.
+fn instance() -> String {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    format!("{}-{}", std::process::id(), now.as_nanos())
 }
 
 fn open(path: &Path) -> Result<UnixListener, ServerError> {

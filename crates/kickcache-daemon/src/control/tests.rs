@@ -22,7 +22,7 @@ use super::wire::{
 use super::workers::Workers;
 use super::{ChangeExtent, ControlError, ControlTarget, ReloadExtent, TitledRecording};
 use crate::plan::frontends::ServedAt;
-use crate::plan::removal::{Clients, DirtyFate};
+use crate::plan::removal::{Clients, DirtyFate, UnlinkedFate};
 use crate::recording::parcel::More;
 use crate::recording::ring::{Ends, Recorder, ring};
 use crate::words::ModeWord;
@@ -133,8 +133,8 @@ impl ControlTarget for Daemon {
         }
     }
 
-    fn stop(&self) -> Result<(), ControlError> {
-        self.note("stop".into());
+    fn stop(&self, unlinked: UnlinkedFate) -> Result<(), ControlError> {
+        self.note(format!("stop {unlinked:?}"));
         Ok(())
     }
 }
@@ -158,6 +158,7 @@ fn volume_report() -> VolumeReport {
         origin_away_seconds: None,
         origin_away_why: None,
         origin_fails_in_seconds: None,
+        origin_unlinked_at: None,
         recovered_bytes: 0,
         served_at: served_at(),
         mode: ModeWord::WriteBack,
@@ -199,6 +200,7 @@ fn report() -> Report {
         errors_by_kind: Vec::new(),
         sample_seconds: None,
         silent_seconds: None,
+        unlinked_at: None,
         stop_waits_for: None,
         device_bytes: 101 << 30,
         growing_to_bytes: None,
@@ -273,7 +275,8 @@ fn every_command_goes_there_and_back() {
         .unwrap();
     let removed = client.remove("vm1", Clients::Disconnected, DirtyFate::Abandoned).unwrap();
     assert_eq!(removed.lost_bytes, 4096);
-    client.stop().unwrap();
+    client.stop(UnlinkedFate::Kept).unwrap();
+    client.stop(UnlinkedFate::Lost).unwrap();
     let told = [
         "mode vm1 write-around",
         "pause vm1 60",
@@ -281,7 +284,8 @@ fn every_command_goes_there_and_back() {
         "resize vm1",
         "add \"vm2\" /dev/fast",
         "remove vm1 Disconnected Abandoned",
-        "stop",
+        "stop Kept",
+        "stop Lost",
     ];
     assert_eq!(*daemon.told.lock().unwrap(), told);
 }
@@ -515,7 +519,7 @@ fn pipelined_requests_are_answered_in_order_to_the_last() {
     let mut answers = String::new();
     stream.read_to_string(&mut answers).unwrap();
     assert_eq!(answers, "{\"reply\":\"done\"}\n{\"reply\":\"done\"}\n");
-    assert_eq!(*daemon.told.lock().unwrap(), ["drain vm1", "stop"]);
+    assert_eq!(*daemon.told.lock().unwrap(), ["drain vm1", "stop Kept"]);
 }
 
 #[test]
@@ -586,4 +590,22 @@ fn an_older_daemon_refuses_a_ping_and_executes_the_rest() {
     let asked = older.join().unwrap();
     assert_eq!(asked[0], "{\"command\":\"ping\"}\n");
     assert!(asked[1].contains("reload"), "{asked:?}");
+}
+
+#[test]
+fn a_command_does_not_continue_with_another_daemon() {
+    let room = room();
+    let (_, first) = start(&room.path);
+    let client = Client::new(&room.path);
+    client.status().unwrap();
+    drop(first.unwrap());
+    assert!(matches!(client.status(), Err(ClientError::NoDaemon(_))));
+    let (daemon, _server) = start(&room.path);
+    for client in [client.clone(), client.patient(), client.waiting()] {
+        assert!(matches!(client.stop(UnlinkedFate::Kept), Err(ClientError::AnotherDaemon(_))));
+        assert!(matches!(client.await_end(), Err(ClientError::AnotherDaemon(_))));
+        assert!(matches!(client.record("vm1"), Err(ClientError::AnotherDaemon(_))));
+    }
+    assert!(daemon.told.lock().unwrap().is_empty());
+    Client::new(&room.path).drain("vm1").unwrap();
 }

@@ -90,10 +90,14 @@ pub enum Request {
         dry_run: bool,
     },
     /// Stop cleanly.
-    Stop {},
+    Stop {
+        /// Whether the data in removed files may be lost.
+        #[serde(default, skip_serializing_if = "Not::not")]
+        lose_unlinked: bool,
+    },
     /// Say how the daemon ended, when it does.
     AwaitEnd {},
-    /// Show that the connection is served.
+    /// Name the daemon that serves the connection.
     Ping {},
 }
 
@@ -114,7 +118,7 @@ impl Request {
             | Request::Resize { .. }
             | Request::Record { .. }
             | Request::Reload { .. }
-            | Request::Stop {}
+            | Request::Stop { .. }
             | Request::AwaitEnd {}
             | Request::Ping {} => false,
         }
@@ -127,6 +131,11 @@ impl Request {
 pub enum Reply {
     /// The operation has begun.
     Done,
+    /// The daemon serves the connection.
+    Present {
+        /// Another one for each daemon that ever has the socket.
+        instance: String,
+    },
     /// It was refused.
     Error {
         /// A sentence.

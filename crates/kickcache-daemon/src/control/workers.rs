@@ -10,7 +10,7 @@ use crate::control::connections::ControlRequest;
 use crate::control::wire::{Reply, Request};
 use crate::control::{ChangeExtent, ControlError, ControlTarget, ReloadExtent, TitledRecording};
 use crate::jobs::Jobs;
-use crate::plan::removal::{Clients, DirtyFate};
+use crate::plan::removal::{Clients, DirtyFate, UnlinkedFate};
 use crate::recording::ring::Recording;
 use crate::wakeup::Wakeup;
 
@@ -182,7 +182,10 @@ fn answer(target: &dyn ControlTarget, request: &Request) -> Answer {
             let extent = if *dry_run { ReloadExtent::DifferenceOnly } else { ReloadExtent::All };
             target.reload(extent).map(Reply::Reloaded)
         }
-        Request::Stop {} => target.stop().map(|()| Reply::Done),
+        Request::Stop { lose_unlinked } => {
+            let unlinked = if *lose_unlinked { UnlinkedFate::Lost } else { UnlinkedFate::Kept };
+            target.stop(unlinked).map(|()| Reply::Done)
+        }
         Request::AwaitEnd {} | Request::Ping {} => unreachable!("the thread of the connections answers it"),
     };
     Answer::Reply(result.unwrap_or_else(error))

@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 
 use serde::de::{Deserialize, Deserializer, Error as _};
 
-use crate::whole_path::real_path;
+use crate::plan::percent::encode;
+use crate::whole_path::{real_path, whole_path};
 
 /// Longest path of a unix socket in bytes: it fits into `sockaddr_un` with its closing zero.
 pub const UNIX_PATH_MAX: usize = 107;
@@ -98,10 +99,13 @@ impl NbdAddress {
         }
     }
 
-    /// The URI of the volume `name` at this address, for NBD clients.
+    /// The URI of the volume `name` at this address, for NBD clients in any folder.
     pub fn uri(&self, name: &str) -> String {
+        let name = encode(name.as_bytes());
         match self {
-            NbdAddress::Unix(path) => format!("nbd+unix:///{name}?socket={}", path.display()),
+            NbdAddress::Unix(path) => {
+                format!("nbd+unix:///{name}?socket={}", encode(whole_path(path).as_os_str().as_bytes()))
+            }
             NbdAddress::Tcp { host, port } if host.contains(':') => format!("nbd://[{host}]:{port}/{name}"),
             NbdAddress::Tcp { host, port } => format!("nbd://{host}:{port}/{name}"),
         }
@@ -239,5 +243,14 @@ mod tests {
         let uri = |text: &str| NbdAddress::parse(OsStr::new(text)).unwrap().uri("vm1");
         assert_eq!(uri("unix:/run/x.sock"), "nbd+unix:///vm1?socket=/run/x.sock");
         assert_eq!(uri("tcp:[::1]:10809"), "nbd://[::1]:10809/vm1");
+        let here = std::env::current_dir().unwrap();
+        assert_eq!(uri("unix:s1"), format!("nbd+unix:///vm1?socket={}/s1", here.display()));
+        let odd = NbdAddress::parse(OsStr::from_bytes("unix:/run/a b?c#d%é&\u{1}".as_bytes())).unwrap();
+        assert_eq!(
+            odd.uri("v 1/#?%"),
+            "nbd+unix:///v%201/%23%3F%25?socket=/run/a%20b%3Fc%23d%25%C3%A9%26%01"
+        );
+        let bytes = NbdAddress::parse(OsStr::from_bytes(b"unix:/tmp/\xff")).unwrap();
+        assert_eq!(bytes.uri("v"), "nbd+unix:///v?socket=/tmp/%FF");
     }
 }

@@ -18,6 +18,7 @@ pub mod nbd_uri;
 pub mod origin_claims;
 pub mod origin_source;
 pub mod origin_timeout;
+mod percent;
 pub mod plan_change;
 pub mod rate;
 pub mod removal;

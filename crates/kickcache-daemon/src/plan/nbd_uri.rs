@@ -4,7 +4,7 @@
 //! The forms are defined in <https://github.com/NetworkBlockDevice/nbd/blob/master/doc/uri.md>.
 
 use std::collections::BTreeSet;
-use std::fmt::{self, Write as _};
+use std::fmt;
 use std::net::ToSocketAddrs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -18,6 +18,7 @@ use crate::driver::device::OpenError;
 use crate::path_text::check_real_path;
 use crate::plan::address::{AddressError, NbdAddress, check_socket_path};
 use crate::plan::origin_source::spec::OriginSpec;
+use crate::plan::percent::{decode, encode};
 use crate::whole_path::real_path;
 
 /// The port of NBD.
@@ -211,24 +212,24 @@ impl OriginSpec for NbdUri {
 
 impl fmt::Display for NbdUri {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let export = encode(&self.export);
+        let export = encode(self.export.as_bytes());
         let scheme = if self.tls.is_some() { "nbds" } else { "nbd" };
         let mut separator = '?';
         match &self.address {
             NbdAddress::Unix(path) => {
-                write!(f, "{scheme}+unix:///{export}?socket={}", encode_bytes(path.as_os_str().as_bytes()))?;
+                write!(f, "{scheme}+unix:///{export}?socket={}", encode(path.as_os_str().as_bytes()))?;
                 separator = '&';
             }
             NbdAddress::Tcp { .. } => {
-                let uri = self.address.uri(&export);
+                let uri = self.address.uri(&self.export);
                 write!(f, "{scheme}{}", uri.strip_prefix("nbd").unwrap_or(&uri))?;
             }
         }
         let tls = self.tls.iter();
         let folder = tls.clone().filter_map(|tls| {
-            Some(("tls-certificates", encode_bytes(tls.certificates.as_ref()?.as_os_str().as_bytes())))
+            Some(("tls-certificates", encode(tls.certificates.as_ref()?.as_os_str().as_bytes())))
         });
-        let host = tls.filter_map(|tls| Some(("tls-hostname", encode(tls.host.as_ref()?))));
+        let host = tls.filter_map(|tls| Some(("tls-hostname", encode(tls.host.as_ref()?.as_bytes()))));
         for (key, value) in folder.chain(host) {
             write!(f, "{separator}{key}={value}")?;
             separator = '&';
@@ -283,43 +284,6 @@ fn tcp(host: &str) -> Option<NbdAddress> {
     let has_port = host.rsplit_once(':').is_some_and(|(_, port)| !port.contains(']'));
     let text = if has_port { format!("tcp:{host}") } else { format!("tcp:{host}:{PORT}") };
     NbdAddress::parse(text.as_ref()).ok()
-}
-
-fn decode(text: &str) -> Result<String, &'static str> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut left = text.as_bytes();
-    while let Some((&first, rest)) = left.split_first() {
-        if first != b'%' {
-            bytes.push(first);
-            left = rest;
-            continue;
-        }
-        let digits = rest.get(..2).filter(|digits| digits.iter().all(u8::is_ascii_hexdigit));
-        let digits = digits.and_then(|digits| std::str::from_utf8(digits).ok());
-        let byte = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
-        bytes.push(byte.ok_or("a % must precede two hexadecimal digits")?);
-        left = &rest[2..];
-    }
-    let text = String::from_utf8(bytes).map_err(|_| "names and paths must be UTF-8")?;
-    if text.contains('\0') { Err("names and paths have no zero byte") } else { Ok(text) }
-}
-
-fn encode(text: &str) -> String {
-    encode_bytes(text.as_bytes())
-}
-
-fn encode_bytes(bytes: &[u8]) -> String {
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/-._~:@,+=".contains(&byte);
-    let mut out = String::with_capacity(bytes.len());
-    for &byte in bytes {
-        if is_plain(byte) {
-            out.push(char::from(byte));
-        } else {
-            // Writing to a string cannot fail.
-            let _ = write!(out, "%{byte:02X}");
-        }
-    }
-    out
 }
 
 #[cfg(test)]

@@ -24,6 +24,15 @@ pub enum DirtyFate {
     Abandoned,
 }
 
+/// The treatment of data in removed files, which end with the daemon, when it is stopped.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum UnlinkedFate {
+    /// The daemon keeps running.
+    Kept,
+    /// They are lost.
+    Lost,
+}
+
 /// The reason why the only volume of a cache device cannot be removed.
 pub fn only_volume(cache: &Path) -> String {
     let cache = cache.display();

@@ -269,6 +269,10 @@ pub struct Trouble {
     pub silent: Option<Duration>,
     /// Since when and why the server behind it has been away, if it is.
     pub away: Option<Away>,
+    /// Where the data of a removed file are, see [`BlockFile::unlinked_at`].
+    ///
+    /// [`BlockFile::unlinked_at`]: crate::driver::device::BlockFile::unlinked_at
+    pub unlinked_at: Option<String>,
 }
 
 /// The errors of a device.

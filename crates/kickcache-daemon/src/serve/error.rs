@@ -114,8 +114,8 @@ pub enum ServeError {
         /// The device that it did not wait for, and the consequence.
         what: String,
     },
-    /// The server ended cleanly, but some blocks are only on a cache device out of service, or dirty blocks are
-    /// lost.
+    /// The server ended cleanly, but some blocks are only on a cache device out of service, or dirty blocks or the data
+    /// of removed files are lost.
     #[error("{what}")]
     LeftBehind {
         /// Which volumes have some, and what to do; or how many are lost.

@@ -104,7 +104,7 @@ impl Geometry {
         };
         let expected = of(&formatted.with_size(self.device_size.clamp(self.formatted_size, DEVICE_SIZE_MAX)));
         let what = format!(
-            "it tells of {} on {} bytes, {} when it was formatted; this kickcache expects {expected}: use the version that wrote it last",
+            "it records {} on {} bytes, {} when it was formatted; this kickcache expects {expected}: use the version that wrote it last",
             of(self),
             self.device_size,
             self.formatted_size
@@ -229,7 +229,7 @@ mod tests {
         let said = wrong.check().unwrap_err().to_string();
         let [found, expected] = [wrong, before].map(|layout| format!("{} segments of", layout.segment_count));
         assert!(
-            said.contains(&format!("tells of {found}")) && said.contains(&format!("expects {expected}")),
+            said.contains(&format!("records {found}")) && said.contains(&format!("expects {expected}")),
             "{said}"
         );
     }

@@ -187,7 +187,7 @@ impl Superblock {
         let unopened = found.map_or(0, |found| found.get().saturating_add(growth::GENERATION_GAP));
         if unopened >= GENERATION_WORN_OUT / 2 {
             let what =
-                "what stands where it grows into makes no sense; overwrite that with zeroes".to_string();
+                "the space that it grows into has structures that are not valid; overwrite this space with zeroes".to_string();
             return Err(Error::Growth { what });
         }
         self.geometry = geometry;

@@ -37,7 +37,7 @@ pub(crate) struct EndedFlush {
 
 /// Writes to an origin since the last submission of a flush.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-struct Given {
+struct UnflushedWrites {
     /// Work of volatile writes that ended.
     volatile: u64,
     /// Work of client writes that bypassed the log, a part of `volatile`.
@@ -62,7 +62,7 @@ pub(crate) struct OriginFlush {
     /// When the oldest write since the last flush ended, or the oldest block began to gather.
     since: Option<Instant>,
     /// Since the last submission of a flush, and the work that the flush in flight covers.
-    given: Given,
+    given: UnflushedWrites,
     flushing_work: u64,
     /// Work of volatile writebacks in flight.
     volatile_in_flight: u64,

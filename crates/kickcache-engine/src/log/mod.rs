@@ -282,7 +282,7 @@ impl Log {
         Queue::ALL.into_iter().for_each(|queue| self.close(queue));
     }
 
-    /// Closes batches whose time has come: somebody waits and nothing is in flight, they are large, or old.
+    /// Closes batches that are due: a request waits and no batch is in flight, or the batch is large or old.
     pub(crate) fn close_due(&mut self, now: Instant) {
         for queue in Queue::ALL {
             let head = &self.heads[queue.index()];

@@ -26,7 +26,7 @@ fn write(log: &mut Log, sequence: u64) -> BatchWrite {
 }
 
 #[test]
-fn a_durable_waiter_is_told_if_a_batch_is_volatile() {
+fn a_waiter_for_durability_detects_a_volatile_batch() {
     let mut log = log();
     append(&mut log, entry(0, None));
     let gathering = log.heads[Queue::Main.index()].gathering.unwrap();

@@ -261,7 +261,7 @@ mod tests {
         assert_eq!(
             image.written,
             place - 1,
-            "the one before is on its way, and this one may be void when it is"
+            "the record before is in flight, and this record may be void when that one is written"
         );
         scene.end_held();
         assert_eq!(image_of(&scene, gathers).written, place + 1);

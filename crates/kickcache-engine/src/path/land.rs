@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_lost_by_the_failing_log_is_at_the_origin() {
+    fn blocks_lost_by_a_failing_log_are_on_the_origin() {
         let mut scene = Scene::new(Mode::WriteBack);
         scene.fail_times(8, "cache log 4096", DeviceError::Io);
         let (result, seen) = scene.write(8192, 4096);

@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn the_proof_that_a_volume_is_complete_is_a_new_flush() {
+    fn only_a_new_flush_proves_that_a_volume_is_complete() {
         let mut scene = left_out_with_a_dirty_block();
         let flush = |scene: &Scene| scene.engine.state.volumes.get(VolumeId::new(0)).flush.is_unsettled();
         assert!(!flush(&scene), "no write of the origin since its flush");
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flush_before_the_last_write_past_the_cache_proves_nothing() {
+    fn a_flush_before_the_last_bypassing_write_is_no_proof() {
         let mut scene = left_out_with_a_dirty_block();
         scene.hold("origin flush");
         scene.write(8192, 4096).0.unwrap();

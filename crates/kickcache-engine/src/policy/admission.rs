@@ -1,26 +1,26 @@
 //! Which misses are promoted.
 //!
-//! A block that is promoted and leaves probation without a hit was written to the cache device for nothing. Where a
-//! volume seldom misses after a long time, and its newcomers earn next to no hits, the cache is full of blocks that have
-//! proved themselves: an unknown block then waits for its second touch, which costs no more hits than newcomers earned.
-//! It ends when blocks that were turned away come back so soon that they would have been hits, when misses are no longer
-//! few, and when the volume suddenly asks for other blocks than before.
+//! A promoted block that is dropped from probation without a hit was written to the cache device without benefit. If a volume
+//! has few misses over a long time, and its new blocks earn hardly any hits, the cache is full of proven blocks: an
+//! unknown block then waits for its second request, at no higher cost in hits than new blocks earned. The wait ends if
+//! rejected blocks are requested again so soon that they would have been hits, if misses are no longer few, or if the
+//! working set of the volume suddenly changes.
 
 use crate::config::Admission;
 use crate::policy::departed::Noted;
 use crate::policy::shift::Asked;
 use crate::units::Sequence;
 
-/// Newcomers that are judged together, as a part of the cache's capacity in blocks.
+/// New blocks that are judged together, as a share of the cache's capacity in blocks.
 const JUDGED_SHARE: u64 = 16;
 const JUDGED_MIN: u64 = 256;
-/// Unknown blocks wait if fewer than one in this many blocks that were asked for was a newcomer's first use.
+/// Unknown blocks wait if fewer than one in this many requested blocks was the first use of a new block.
 const STRICT: u64 = 512;
-/// They no longer do if more than one in this many would have been.
+/// The wait ends if more than one in this many would have been.
 const OPEN: u64 = 256;
-/// Misses are few if they are at most one in this many blocks that were asked for.
+/// Misses are few if they are at most one in this many requested blocks.
 const FEW: u64 = 8;
-/// A cache has learned what it can when this many times its capacity was asked for since the last sudden change.
+/// A cache has adapted after this many capacities of requests since the last sudden change.
 const LEARNING: u64 = 32;
 
 /// The answer for one miss.
@@ -28,11 +28,11 @@ const LEARNING: u64 = 32;
 pub(crate) enum Verdict {
     /// Promote it.
     Promote,
-    /// Serve it past the cache, and remember that it was asked for.
+    /// Serve it from the origin only, and record the request in ghost memory.
     Remember,
 }
 
-/// How hard it is at the moment to make room in the log.
+/// The present difficulty of making room in the log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Pressure {
     /// Segments are ready.
@@ -57,18 +57,18 @@ pub(crate) struct Gate {
     is_strict: bool,
     /// Newcomers that left, or blocks that were turned away, since the last judgement.
     judged: u64,
-    /// Those of them that were used, or came back soon.
+    /// Blocks among them that were used, or requested again soon.
     used: u64,
-    /// Blocks asked for up to then.
+    /// Requested blocks up to then.
     asked: Asked,
-    /// What was written before the last sudden change says nothing; so much had been asked for.
+    /// Blocks written before the last sudden change do not count; the requested blocks at that time.
     opened: Sequence,
     asked_at_change: Asked,
 }
 
 impl Gate {
-    /// A block of the volume leaves probation, in a cache with room for `capacity` blocks; `asked` is what its volume
-    /// was asked for so far.
+    /// A block of the volume is dropped from probation, in a cache with room for `capacity` blocks; `asked` are the
+    /// requests of its volume so far.
     pub(crate) fn on_left_probation(&mut self, newcomer: Newcomer, asked: Asked, capacity: u64) {
         if self.is_strict || newcomer.written < self.opened {
             return;
@@ -77,7 +77,7 @@ impl Gate {
         self.judge(asked, capacity);
     }
 
-    /// A block missed; what was turned away just now might have been a hit.
+    /// A block missed; if it was rejected recently, it might have been a hit.
     pub(crate) fn on_miss(&mut self, noted: Option<Noted>, asked: Asked, capacity: u64) {
         if self.is_strict {
             self.used += u64::from(noted == Some(Noted::JustNow));
@@ -98,12 +98,13 @@ impl Gate {
         (self.used, self.judged, self.asked) = (0, 0, asked);
     }
 
-    /// The volume suddenly asks for other blocks than what was `asked` for so far; `newest` is the newest sequence number.
+    /// The working set of the volume suddenly changed, after the requests `asked`; `newest` is the newest sequence
+    /// number.
     pub(crate) fn open(&mut self, newest: Sequence, asked: Asked) {
         *self = Gate { opened: newest, asked, asked_at_change: asked, ..Gate::default() };
     }
 
-    /// What happens to a miss, by when ghost memory noted it, if it did.
+    /// The treatment of a miss, by the time of its entry in ghost memory, if it has one.
     pub(crate) fn choose(&self, admission: Admission, pressure: Pressure, noted: Option<Noted>) -> Verdict {
         let may_enter = match admission {
             Admission::Always => true,
@@ -121,18 +122,18 @@ mod tests {
 
     const CAPACITY: u64 = 25_600;
 
-    /// A gate that has seen enough to judge.
+    /// A gate with enough observations for a verdict.
     fn learned() -> Gate {
         Gate { asked: Asked { hits: LEARNING * CAPACITY, misses: 0 }, ..Gate::default() }
     }
 
-    /// So much more was asked for: blocks that hit, and as many of them for each one that missed.
+    /// More requests: blocks that hit, and this many hits for each miss.
     fn asked(gate: &Gate, misses: u64, hits_for_a_miss: u64) -> Asked {
         let Asked { hits, misses: before } = gate.asked;
         Asked { hits: hits + misses * hits_for_a_miss, misses: before + misses }
     }
 
-    /// Newcomers leave, one in `used_of` of them used.
+    /// New blocks are dropped, one in `used_of` after a use.
     fn leave(gate: &mut Gate, used_of: u64, hits_for_a_miss: u64) {
         for number in 1..=CAPACITY / JUDGED_SHARE {
             let was_used = number.is_multiple_of(used_of);

@@ -1,5 +1,5 @@
-//! What left a cache, the real one or a miniature, and what follows from that: where it starts when it comes back, and how
-//! much probation shall hold.
+//! Dropped blocks of a cache, real or miniature: the queue in which such a block starts when it is requested again,
+//! and the target size of probation.
 
 use crate::policy::ghost::{Content, Ghost};
 use crate::queue::Queue;
@@ -7,31 +7,31 @@ use crate::step::Step;
 
 /// Probation's share of the cache at first, one part in this many.
 const START_SHARE: u64 = 10;
-/// Blocks that left a queue just now, as a part of the capacity.
+/// Blocks that were just dropped from a queue: the capacity divided by this.
 const JUST_LEFT_SHARE: u64 = 10;
-/// Blocks that left probation and are remembered, in tenths of the capacity.
+/// Blocks dropped from probation that are remembered, in tenths of the capacity.
 const NOTED_TENTHS: usize = 8;
-/// Blocks that left until those from before count half, as a part of the capacity.
+/// Dropped blocks after which earlier counts are halved: the capacity divided by this.
 const LEFT_SHARE: u64 = 4;
 const LEFT_MIN: u64 = 64;
 /// Blocks by which one ghost hit moves probation's target.
 const STEP: u64 = 2;
 
-/// What ghost memory knows of a block that is not cached.
+/// The entry of ghost memory for a block that is not cached.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Known {
-    /// Where it starts.
+    /// The queue in which it starts.
     pub(crate) queue: Queue,
-    /// When it was noted.
+    /// The time of its entry.
     pub(crate) noted: Noted,
 }
 
-/// Blocks that probation shall hold at first.
+/// The initial target size of probation.
 fn target_at_first(capacity: u64) -> u64 {
     capacity / tuned!(Start, START_SHARE)
 }
 
-/// Blocks that each ghost has room for, in a cache of a number of them.
+/// The sizes of the ghosts, in a cache of this many blocks.
 struct Rooms {
     probation: u64,
     recently: u64,
@@ -44,36 +44,36 @@ impl Rooms {
     }
 }
 
-/// When ghost memory noted a block.
+/// The age of an entry in ghost memory.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Noted {
-    /// So short a while ago that what came in then is still in probation.
+    /// So recent that blocks admitted then are still in probation.
     JustNow,
     /// Not long ago.
     Lately,
-    /// It is nearly forgotten.
+    /// It is nearly dropped.
     LongAgo,
 }
 
-/// Ghost memory of both queues, and probation's target. Blocks are told by a hash.
+/// Ghost memory of both queues, and the target size of probation. Blocks are identified by a hash.
 #[derive(Debug)]
 pub(crate) struct Departed {
     capacity: u64,
-    /// Blocks that probation shall hold.
+    /// The target size of probation.
     target: u64,
-    /// Left probation a while ago, or was turned away.
+    /// Dropped from probation a while ago, or rejected.
     probation: Ghost,
-    /// Left probation just now.
+    /// Just dropped from probation.
     probation_recently: Ghost,
-    /// Left main just now.
+    /// Just dropped from main.
     main_recently: Ghost,
-    /// Blocks that left recently, and those of them that came back at once.
+    /// Recently dropped blocks, and blocks among them that were requested again at once.
     left: u64,
     returned: u64,
 }
 
 impl Departed {
-    /// Of a cache of this many blocks.
+    /// For a cache of this many blocks.
     pub(crate) fn new(capacity: u64) -> Departed {
         let rooms = Rooms::of(capacity);
         Departed {
@@ -87,7 +87,8 @@ impl Departed {
         }
     }
 
-    /// How many of the blocks that leave are asked for again while the ghosts of what left just now remember them, in 1/1024.
+    /// The share of dropped blocks that are requested again while they are in the ghosts of just dropped blocks, in
+    /// 1/1024.
     pub(crate) fn returned_share(&self) -> u64 {
         self.returned * 1024 / self.left.max(LEFT_MIN)
     }
@@ -107,14 +108,14 @@ impl Departed {
         self.main_recently.begin_growth(rooms.recently)
     }
 
-    /// A part of that.
+    /// One step of the growth.
     pub(crate) fn grow(&mut self) -> Step {
         let mut ghosts =
             [&mut self.probation, &mut self.probation_recently, &mut self.main_recently].into_iter();
         if ghosts.all(|ghost| ghost.grow() == Step::Done) { Step::Done } else { Step::More }
     }
 
-    /// Room was made: the cache has this many blocks from here on.
+    /// Ends the growth: the cache has this many blocks from here on.
     pub(crate) fn use_grown(&mut self, capacity: u64) {
         for ghost in [&mut self.probation, &mut self.probation_recently, &mut self.main_recently] {
             ghost.use_grown();
@@ -128,13 +129,13 @@ impl Departed {
         [&self.probation, &self.probation_recently, &self.main_recently].map(Ghost::memory_bytes).iter().sum()
     }
 
-    /// Blocks that probation shall hold.
+    /// The target size of probation.
     pub(crate) const fn target(&self) -> u64 {
         self.target
     }
 
-    /// A block that is not cached was asked for: in which queue does it start, if it is known? What left main had its
-    /// time there, and begins again in probation.
+    /// A block that is not cached was requested: returns the queue in which it starts, if it is known. A block dropped
+    /// from main had its time there, and begins again in probation.
     pub(crate) fn place(&mut self, hash: u64) -> Option<Known> {
         if self.probation_recently.take(hash).is_some() {
             self.returned += 1;
@@ -154,27 +155,28 @@ impl Departed {
         Some(Known { queue: Queue::Main, noted })
     }
 
-    /// An unknown block was asked for and turned away; its next turn will be its second.
+    /// An unknown block was requested and rejected; its next request counts as the second.
     pub(crate) fn remember(&mut self, hash: u64) {
         self.probation.insert(hash);
     }
 
-    /// Whether what is turned away is counted, in half of the memory of what left probation a while ago.
+    /// Sets whether rejected blocks are counted, in half of the memory for blocks that were dropped from probation a
+    /// while ago.
     pub(crate) const fn change(&mut self, content: Content) {
         self.probation.change(content);
     }
 
-    /// A block was turned away; gives how often it was of late, at most [`COUNT_MAX`](crate::policy::ghost::COUNT_MAX).
+    /// A block was rejected; returns how often recently, at most [`COUNT_MAX`](crate::policy::ghost::COUNT_MAX).
     pub(crate) fn count(&mut self, hash: u64) -> u8 {
         self.probation.count(hash)
     }
 
-    /// Some turns pass for what is counted.
+    /// Ages the counts by some turns.
     pub(crate) const fn pass(&mut self, turns: u16) {
         self.probation.pass(turns);
     }
 
-    /// A clean block was forgotten.
+    /// A clean block was dropped.
     pub(crate) fn on_left(&mut self, hash: u64, queue: Queue) {
         self.note_left();
         match queue {
@@ -186,7 +188,7 @@ impl Departed {
         }
     }
 
-    /// Forgets everything.
+    /// Drops all entries.
     pub(crate) fn clear(&mut self) {
         self.target = target_at_first(self.capacity);
         self.probation.change(Content::Prints);

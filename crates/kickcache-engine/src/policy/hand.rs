@@ -1,4 +1,4 @@
-//! Where the last look at a volume's blocks ended: a clock's hand that goes round the segments, probation first.
+//! The position of the last look at a volume's blocks: a clock's hand over the segments, probation first.
 
 use crate::queue::Queue;
 use crate::time::Instant;
@@ -15,9 +15,9 @@ pub(crate) struct Seen {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Hand {
     pub(crate) queue: Queue,
-    /// The last segment of the queue that was looked at in this round.
+    /// The last segment of the queue in this round.
     pub(crate) last: Option<Seen>,
-    /// No look is taken before.
+    /// The earliest time of the next look.
     pub(crate) rest_until: Instant,
 }
 

@@ -1,24 +1,28 @@
-//! Whether main stays as it is, because what is read comes back too late to be held as a whole.
+//! Freezes the main queue while the working set is a loop larger than the cache.
 //!
-//! A loop longer than the cache pushes itself out before it comes back. What keeps a part of it and takes little else in
-//! hits that part each time. Two miniatures see the same sample of what is asked for: one takes everything in, as the
-//! cache does, the other one only what missed often of late, and in place of what was not used for long. Where the second hits more,
-//! the cache does as it does.
+//! A loop longer than the cache displaces its own blocks before they are used again. A cache that keeps a part of the
+//! loop and admits little else hits that part in each pass. Two miniatures see the same sample of the requests: the
+//! usual one admits every block, as the cache does; the holding one admits only blocks that missed often recently, in
+//! place of blocks that were not used for long. If the holding one has more hits, the cache does the same.
 //!
-//! For that, half of the memory of what left probation counts misses meanwhile. Main is gone round once for five caches of what is asked
-//! for, segment by segment, each block with half of its hits left: those without any make room for what misses three times in some three
-//! caches, and for one miss in 28. A loop that is all there is stands as it is, and nothing is written for it.
+//! While main is frozen, half of the memory for blocks that left probation counts misses. Main is walked once per five
+//! capacities of requests, segment by segment, and each block keeps half of its hits. Blocks without hits make room
+//! for blocks that miss three times within about three capacities, and for one miss in 28. If the load is only a loop,
+//! the frozen blocks stay, and the loop causes no writes.
 //!
-//! Within a pass of such a loop both miniatures take turns: it takes a large lead to hold main, and main is let go when it is used up. What
-//! fits into the cache would be kept out for long by that. So a second lead, half as large, ends it too: there the first miniature's hits
-//! count only on what comes back within as many accesses as there is room, as a loop longer than the cache never does.
+//! Within a pass of such a loop the miniatures lead by turns, so a large lead is needed to freeze main, and main is
+//! released when the lead is used up. That alone would exclude a working set that fits into the cache for too long. A
+//! second lead, half as large, therefore ends it, too: it counts hits of the usual miniature only on blocks that are
+//! used again within a capacity of requests, which never happens in a loop longer than the cache.
 //!
-//! When the first is ahead again by far, the second begins empty, and what main was held for is stale. That takes a while: where what is kept
-//! out comes back at once, and what is held is not used at all, main is let go before ([`Returns`]).
+//! When the usual miniature is far ahead again, the holding one begins empty, and the frozen blocks are stale. That
+//! takes a while: if excluded blocks are requested again at once, and the frozen blocks are not used at all, main is
+//! released earlier ([`Returns`]).
 //!
-//! Sources: bimodal insertion and set duelling (Qureshi et al., *Adaptive Insertion Policies for High Performance Caching*,
-//! ISCA 2007), with miniatures in place of dedicated sets; what comes in instead of what by counts that age (Einziger et al., *TinyLFU: A
-//! Highly Efficient Cache Admission Policy*, ACM Transactions on Storage, 2017).
+//! Sources: bimodal insertion and set duelling (Qureshi et al., *Adaptive Insertion Policies for High Performance
+//! Caching*, ISCA 2007), with miniatures in place of dedicated sets; the comparison of admitted and replaced blocks by
+//! counts that age (Einziger et al., *TinyLFU: A Highly Efficient Cache Admission Policy*, ACM Transactions on
+//! Storage, 2017).
 
 use crate::policy::ghost::TURNS_ALL;
 use crate::policy::miniature::{BLOCKS_MAX, Found, Intake, Miniature, Use};
@@ -26,28 +30,29 @@ use crate::policy::returns::{Returned, Returns};
 use crate::policy::turn::{HOLD_AHEAD, HOLD_ROUND, HOLD_TURN};
 use crate::units::{BlockKey, VolumeId};
 
-/// While main is held, one miss in this many is taken in whether it is often or not, while there is room: a loop is soon known.
+/// While main is frozen, one miss in this many is admitted regardless of its count, if there is room: a loop is known
+/// soon.
 const PART: u64 = 28;
-/// Parts of what the clock of the miniatures counts.
+/// Fractions of a tick of the miniatures' clock.
 const FINE: u64 = 256;
 /// The sample is at most one block in two to the power of this.
 const SAMPLE_BITS_MIN: u32 = 5;
-/// Where the bits of a hash begin by which the sample is taken; ghost memory and index use others.
+/// The lowest bit of the hash that selects the sample; ghost memory and the index use other bits.
 const SAMPLE_SHIFT: u32 = 16;
-/// Hits by which holding must be ahead, in eighths of a miniature's blocks: within a pass of a loop both take turns, and the
-/// usual one is ahead for a half of its blocks where the loop is half as long again as the cache.
+/// Required lead of the holding miniature in hits, in eighths of a miniature's blocks. Within a pass of a loop both
+/// lead by turns, and the usual one is ahead by half of its blocks if the loop is half as long again as the cache.
 const LEAD_EIGHTHS: u64 = 6;
 const LEAD_MIN: u64 = 64;
-/// This part of it is the lead over what comes back soon.
+/// The lead over soon reused blocks is the lead divided by this.
 const SOON_SHARE: i64 = 2;
-/// With fewer quarters of that left, what is kept out is remembered. Remembered always, what a database reads and then writes pushes out what
-/// is held.
+/// With fewer quarters of this lead left, excluded blocks are remembered. If they were always remembered, blocks that
+/// a database reads and then writes would replace the frozen ones.
 const DOUBT_QUARTERS: i64 = 3;
-/// This part of the lead behind, what is held is of no use.
+/// If the holding miniature is behind by the lead divided by this, the frozen blocks are useless.
 const BEHIND_SHARE: i64 = 6;
-/// Before main is held, this part of the usual hits does not count for it.
+/// Before main is frozen, this fraction of the usual hits counts against it.
 const MARGIN_SHARE: i64 = 32;
-/// Miniatures have room for this part of what the real one has, whose segments waste some, in percent.
+/// Miniatures have this share of the real cache's room, in percent, because its segments waste some.
 const ROOM_PERCENT: u64 = 95;
 
 /// See the module.
@@ -56,29 +61,29 @@ pub(crate) struct Hold {
     sample: u64,
     usual: Miniature,
     holding: Miniature,
-    /// Most hits by which holding can be ahead, in parts of a hit as the margin is.
+    /// The largest lead of the holding miniature in hits, in the units of the margin.
     lead_max: i64,
-    /// Hits by which it is.
+    /// Its present lead in hits.
     lead: i64,
-    /// Hits by which it is ahead of those of the usual one on what came back soon.
+    /// Its present lead in hits, counting only the usual one's hits on soon reused blocks.
     soon_lead: i64,
     is_on: bool,
-    /// It was, and nothing has shown since that what is held is of no use.
+    /// Main was frozen, and the frozen blocks have not proved useless since.
     was_on: bool,
-    /// Blocks for which there is room of what was cold.
+    /// Room in blocks that cold blocks have left.
     room: u64,
-    /// Blocks that missed since one was taken in whether it missed often or not.
+    /// Blocks that missed since the last admission regardless of the count.
     passed: u64,
-    /// Up to when, by the clock of the miniatures, turns were taken.
+    /// The end of the last turn, by the miniatures' clock.
     turns_until: u64,
-    /// When a segment was looked at last, by the same clock, in [`FINE`] parts.
+    /// The time of the last look at a segment, by the same clock, in [`FINE`] fractions.
     look_at: u64,
     pub(super) returns: Returns,
-    /// What this volume asks for may no longer be what main was held for.
+    /// The volume whose working set may have changed since main was frozen.
     changed: Option<VolumeId>,
-    /// That has shown to be of no use.
+    /// The frozen blocks proved useless.
     is_stale: bool,
-    /// It was let go since it was held in vain.
+    /// Main was released because the frozen blocks were not used.
     is_in_vain: bool,
 }
 
@@ -116,17 +121,17 @@ impl Hold {
         self.usual.memory_bytes() + self.holding.memory_bytes() + self.returns.memory_bytes()
     }
 
-    /// Whether main is held.
+    /// Whether main is frozen.
     pub(crate) const fn is_on(&self) -> bool {
         self.is_on
     }
 
-    /// Whether main may soon be let go, for what comes back soon.
+    /// Whether main may soon be released, because of soon reused blocks.
     pub(crate) fn is_in_doubt(&self) -> bool {
         self.soon_lead * 4 < self.soon_lead_max() * DOUBT_QUARTERS
     }
 
-    /// A block was asked for.
+    /// A request of a block.
     #[inline]
     pub(crate) fn observe(&mut self, key: BlockKey, how: Use) {
         let hash = key.hash();
@@ -135,7 +140,8 @@ impl Hold {
         }
     }
 
-    /// The block was there because it was read ahead, which neither miniature does, and a cache that holds main seldom.
+    /// A hit of a block that was read ahead: neither miniature reads ahead, and a cache with a frozen main seldom
+    /// does.
     pub(crate) fn on_read_ahead(&mut self, key: BlockKey) {
         if key.hash() & self.sample == 0 {
             self.lead = self.bound(self.lead - tuned!(Margin, MARGIN_SHARE), self.lead_max);
@@ -173,7 +179,7 @@ impl Hold {
         self.lead_max / tuned!(SoonLead, SOON_SHARE)
     }
 
-    /// What is held is of no use.
+    /// The frozen blocks are useless.
     fn begin_again(&mut self) {
         self.was_on = false;
         self.holding.clear();
@@ -190,22 +196,22 @@ impl Hold {
         returned
     }
 
-    /// The volume whose requests ended that main was held, once.
+    /// The volume with the requests that ended the freeze, once.
     pub(crate) fn take_changed(&mut self) -> Option<VolumeId> {
         self.changed.take()
     }
 
-    /// Whether what main was held for turned out to be stale, once.
+    /// Whether the frozen blocks turned out to be stale, once.
     pub(crate) fn take_stale(&mut self) -> bool {
         core::mem::take(&mut self.is_stale)
     }
 
-    /// Whether main was held in vain, once: then all that is cached is stale.
+    /// Whether the freeze was useless, once: then all cached blocks are stale.
     pub(crate) fn take_in_vain(&mut self) -> bool {
         core::mem::take(&mut self.is_in_vain)
     }
 
-    /// Turns in which counts become less since it was asked last.
+    /// Turns since the last call: counts decrease by one in each.
     pub(super) fn take_turns(&mut self) -> u16 {
         let turn = tuned!(HoldTurn, HOLD_TURN) * self.usual.capacity();
         let turns = (self.usual.clock() - self.turns_until) / turn;
@@ -213,24 +219,24 @@ impl Hold {
         u16::try_from(turns.min(TURNS_ALL.into())).expect("few")
     }
 
-    /// While main is held, whether the next one of `count` segments is to be looked at.
+    /// Whether the next one of `count` segments is due for a look, while main is frozen.
     pub(crate) fn wants_look(&self, count: u64) -> bool {
         self.is_on && self.usual.clock() * FINE >= self.look_at + self.between_looks(count)
     }
 
-    /// It is looked at.
+    /// A segment was looked at.
     pub(crate) fn on_look(&mut self, count: u64) {
         let next = self.look_at + self.between_looks(count);
         let behind_max = self.between_looks(count).max(FINE);
         self.look_at = next.max((self.usual.clock() * FINE).saturating_sub(behind_max));
     }
 
-    /// By the clock of the miniatures, in fine parts.
+    /// By the clock of the miniatures, in fractions.
     fn between_looks(&self, count: u64) -> u64 {
         (tuned!(HoldRound, HOLD_ROUND) * self.usual.capacity() * FINE / count.max(1)).max(1)
     }
 
-    /// Whether more is emptied of what is cold, of segments of this many blocks.
+    /// Whether more cold blocks are to make room, in segments of this many blocks.
     pub(crate) const fn wants_room(&self, blocks: u64) -> bool {
         self.room < HOLD_AHEAD * blocks
     }
@@ -240,13 +246,13 @@ impl Hold {
         self.room += blocks;
     }
 
-    /// There is room for this many blocks that nothing had to leave.
+    /// There is room for this many blocks without dropping any.
     pub(crate) fn on_unused(&mut self, blocks: u64) {
         self.room = self.room.max(blocks);
     }
 
-    /// While main is held, whether a miss of this many blocks is taken in, of which `often` missed often of late, and which needs room for
-    /// `needed` with all that is read along.
+    /// Whether a miss of this many blocks is admitted while main is frozen. `often` is the number that missed often recently;
+    /// with its read-ahead the miss needs room for `needed`.
     pub(crate) fn takes_in(&mut self, missed: u64, often: u64, needed: u64) -> bool {
         self.passed += missed;
         let is_turn = self.passed >= tuned!(TakenIn, PART) * needed;
@@ -300,7 +306,7 @@ mod tests {
             let mut hold = Hold::new(CAPACITY);
             read(&mut hold, looped(CAPACITY / 10 * tenths, 3));
             assert!(hold.is_on(), "{tenths}");
-            // Within a pass both miniatures take turns.
+            // Within a pass the miniatures lead by turns.
             for pass in 4..=20 {
                 for part in 0..tenths {
                     let blocks = CAPACITY / 10;
@@ -374,7 +380,7 @@ mod tests {
             let mut hold = held();
             hold.on_look(count);
             let mut looks = 0;
-            // Misses are many between those of the sample.
+            // There are many misses between the misses of the sample.
             for block in looped(2 * CAPACITY, 5) {
                 read(&mut hold, core::iter::once(block));
                 for _ in 0..300 {

@@ -1,18 +1,18 @@
-//! How long a device took recently: a histogram of the last minute, at most.
+//! Recent latencies of a device: a histogram of the last minute, at most.
 
 use alloc::boxed::Box;
 
 use crate::time::Instant;
 
-/// Nanoseconds of half a minute: what is older than two halves is forgotten.
+/// Nanoseconds of half a minute: older samples than two halves are dropped.
 const HALF: u64 = 30_000_000_000;
 /// Buckets for each doubling, as a power of two.
 const FINE: u32 = 2;
-/// The first bucket takes what is below 2 to this power, in nanoseconds: a microsecond.
+/// The first bucket has all samples below 2 to this power, in nanoseconds: a microsecond.
 const FIRST: u32 = 10;
-/// The last one takes what is over a minute.
+/// The last bucket has all samples over a minute.
 const BUCKETS: usize = 26 << FINE;
-/// Fewer samples say nothing.
+/// With fewer samples there is no result.
 const SAMPLES_LEAST: u64 = 32;
 
 type Counts = [u32; BUCKETS];
@@ -20,7 +20,7 @@ type Counts = [u32; BUCKETS];
 /// Latencies of one kind of request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Latencies {
-    /// Those of this half minute, and of the one before.
+    /// The samples of this half minute, and of the one before.
     halves: [Box<Counts>; 2],
     since: Instant,
 }
@@ -33,7 +33,7 @@ const fn bucket(nanos: u64) -> usize {
     if bucket < BUCKETS { bucket } else { BUCKETS - 1 }
 }
 
-/// The least that a bucket takes.
+/// The lower bound of a bucket.
 const fn least(bucket: usize) -> u64 {
     let part = (bucket & ((1 << FINE) - 1)) as u64 | 1 << FINE;
     part << (bucket >> FINE) << (FIRST - FINE)
@@ -44,7 +44,7 @@ impl Latencies {
         Latencies { halves: [Box::new([0; BUCKETS]), Box::new([0; BUCKETS])], since: Instant::ZERO }
     }
 
-    /// This many requests took so long.
+    /// Adds this many requests of this duration.
     #[inline(never)]
     pub(crate) fn add(&mut self, now: Instant, nanos: u64, requests: u32) {
         let age = now.since(self.since).as_nanos();
@@ -60,7 +60,7 @@ impl Latencies {
         *count = count.saturating_add(requests);
     }
 
-    /// What 99 of 100 requests of the last minute did not exceed, if there were enough.
+    /// The 99th percentile of the last minute, if there were enough requests.
     pub(crate) fn p99(&self, now: Instant) -> Option<u64> {
         let known = match now.since(self.since).as_nanos() / HALF {
             0 => &self.halves[..],

@@ -1,21 +1,21 @@
-//! How much a device has to do, how fast it is with it, and whether it would do more if it had more in flight.
+//! The load of a device, its speed, and whether it would do more with more requests in flight.
 
 use crate::time::Instant;
 
-/// What a request costs beside its bytes, in bytes: a device has a cap on both.
+/// The fixed cost of a request, in bytes: a device has a cap on both.
 const OVERHEAD: u64 = 48 << 10;
-/// Busy nanoseconds that make a measurement: caps let pass what they have for a slice of time at once. This many
-/// requests are enough for a first one.
+/// Busy nanoseconds of a measurement: caps let the allowance of a time slice pass at once. This many requests are
+/// enough for a first one.
 const WINDOW: u64 = 200_000_000;
 const FIRST_COUNT: u32 = 8;
 /// Scale of the pace: nanoseconds for this many bytes.
 const SCALE: u64 = 1 << 20;
 /// Levels of requests in flight, each twice as many as the one before.
 const LEVELS: usize = 12;
-/// With more in flight a device does more if it does this many parts more in a hundred.
+/// With more in flight a device serves more if the difference is at least this many percent.
 const MORE: u64 = 20;
 
-/// What this many requests of this many bytes in all cost.
+/// The cost of this many requests of this many bytes in all.
 pub(crate) const fn work_of(requests: u64, bytes: u64) -> u64 {
     bytes + requests * OVERHEAD
 }
@@ -27,18 +27,18 @@ pub(crate) struct Load {
     requests: u64,
     /// Nanoseconds for `SCALE` bytes of work; 0 if not known.
     pace: u64,
-    /// When something began or ended last.
+    /// The time of the last begin or end.
     at: Instant,
-    /// Of the measurement under way: busy time, the same times requests in flight, work and requests that ended.
+    /// Of the current measurement: busy time, the same times requests in flight, work and requests that ended.
     time: u64,
     area: u64,
     work: u64,
     ended: u32,
-    /// Work for others that ended meanwhile.
+    /// Work for others that ended in the same time.
     others: u64,
     /// Work that ended in the measurements before.
     total: u64,
-    /// The pace at each level of requests in flight, 0 if not known, and the level of the last measurement.
+    /// The pace at each number of requests in flight, 0 if unknown, and the level of the last measurement.
     levels: [u64; LEVELS],
     level: usize,
 }
@@ -79,7 +79,7 @@ impl Load {
         }
     }
 
-    /// A request of others ended, of this many bytes: that this one's wait makes no device slow.
+    /// A request of others of this many bytes ended: a wait for it does not make the device slow.
     pub(crate) fn end_other(&mut self, bytes: u64) {
         if self.requests > 0 {
             self.others += work_of(1, bytes);
@@ -90,7 +90,7 @@ impl Load {
     fn note_pace(&mut self) -> u64 {
         let work = (self.work + self.others).max(1);
         let pace = (self.time.saturating_mul(SCALE) / work).max(1);
-        // A device that has little to do seems slow: what it could do before counts for a while.
+        // A lightly loaded device seems slow: its earlier pace counts for a while.
         self.pace = match self.pace {
             0 => pace,
             known if pace < known => (known + pace) / 2,
@@ -110,23 +110,23 @@ impl Load {
         (self.time, self.area, self.work, self.others, self.ended) = (0, 0, 0, 0, 0);
     }
 
-    /// Nanoseconds until a request of this many bytes more would be done.
+    /// Nanoseconds until one more request of this many bytes would be done.
     pub(crate) fn expected(&self, bytes: u64) -> u64 {
         (self.in_flight + work_of(1, bytes)).saturating_mul(self.pace) / SCALE
     }
 
-    /// Nanoseconds until what is in flight is done.
+    /// Nanoseconds until all requests in flight are done.
     #[inline]
     pub(crate) fn backlog(&self) -> u64 {
         self.in_flight.saturating_mul(self.pace) / SCALE
     }
 
-    /// Nanoseconds that a request of this many bytes keeps it busy.
+    /// Nanoseconds that a request of this many bytes occupies the device.
     pub(crate) fn each(&self, bytes: u64) -> u64 {
         work_of(1, bytes).saturating_mul(self.pace) / SCALE
     }
 
-    /// Whether it does no more than it did when it had fewer in flight, as far as is known.
+    /// Whether more requests in flight did not raise its pace, as far as is known.
     pub(crate) fn is_at_its_limit(&self) -> bool {
         let below = self.levels[..self.level].iter().rev().find(|pace| **pace > 0);
         below.is_none_or(|below| below * 100 <= self.levels[self.level] * (100 + MORE))
@@ -140,7 +140,7 @@ impl Load {
         self.pace == 0
     }
 
-    /// Requests that ended in the window under way.
+    /// Requests that ended in the current window.
     pub(crate) const fn ended(&self) -> u32 {
         self.ended
     }

@@ -1,7 +1,7 @@
-//! A miniature of the cache: which blocks of a sample a cache would hold whose room is as small a part of the real one's.
+//! A miniature of the cache: a simulation with a sample of the blocks and the same share of the cache's room.
 //!
 //! Source: Waldspurger et al., *Cache Modeling and Optimization using Miniature Simulations*, ATC 2017. It keeps
-//! single blocks, as S3-FIFO does, and knows nothing of segments. All of its memory is taken at the start.
+//! single blocks, as S3-FIFO does, without segments. All of its memory is allocated at the start.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -18,31 +18,32 @@ use crate::queue::Queue;
 pub(crate) const BLOCKS_MAX: u64 = 4_096;
 /// Most hits that are counted, as the cache counts them.
 const HITS_MAX: u8 = 3;
-/// Blocks asked for in a tick, as a part of the room.
+/// Requested blocks per tick: the room divided by this.
 const TICK_SHARE: u64 = 8;
-/// Ticks begin again after this many: what is asked for after eight capacities may look as if it came back soon.
+/// Ticks wrap around after this many: a block requested after eight capacities may look as if it was requested soon.
 const TICKS: u64 = 64;
 /// Segments that the room is divided into, about as many as a small cache has.
 const SEGMENTS: u64 = 128;
 /// No entry.
 const NONE: u16 = u16::MAX;
 
-/// What a miniature does with a block that it does not hold.
+/// The treatment of a block that is not in the miniature.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Intake {
-    /// It takes it in.
+    /// Admits it.
     All,
-    /// Once it is full, it takes in what was read often, in place of what was not used for long, and all that was written.
+    /// Once full, admits blocks that were read often, in place of blocks that were not used for long, and all written
+    /// blocks.
     Often,
 }
 
-/// What a miniature had of a block that is asked for.
+/// The result of a look-up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Found {
     Nothing,
-    /// It, which was asked for last before fewer others than there is room for.
+    /// A block that was requested before fewer other blocks than there is room for.
     Soon,
-    /// It, which was asked for last before that.
+    /// A block with an older last request.
     Late,
 }
 
@@ -52,14 +53,14 @@ impl Found {
     }
 }
 
-/// How a block was asked for.
+/// The kind of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Use {
     Read,
     Write,
 }
 
-/// How a block was used: its hits, and the tick in which it was asked for last.
+/// The uses of a block: its hits, and the tick of its last request.
 #[derive(Clone, Copy, Default, Debug)]
 struct Uses(u8);
 
@@ -83,7 +84,7 @@ impl Uses {
     }
 }
 
-/// A block that is held, in the list of a queue and in the chain of those whose prints are alike.
+/// A block of the miniature, in the list of a queue and in the chain of equal prints.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     print: u32,
@@ -125,7 +126,7 @@ impl List {
     }
 }
 
-/// What a look at a segment of main found.
+/// The result of a look at a segment of main.
 #[derive(Clone, Copy)]
 struct Looked {
     hot: u64,
@@ -138,7 +139,7 @@ pub(crate) struct Miniature {
     intake: Intake,
     entries: Vec<Entry>,
     uses: Vec<Uses>,
-    /// Blocks that were asked for.
+    /// Requested blocks.
     clock: u64,
     /// The first of each chain.
     chains: Vec<u16>,
@@ -147,7 +148,7 @@ pub(crate) struct Miniature {
     is_full: bool,
     probation: List,
     main: List,
-    /// Blocks that were asked for since a segment was looked at last, and since the turn began.
+    /// Blocks requested since the last look at a segment, and since the turn began.
     since_look: u64,
     since_turn: u64,
     departed: Departed,
@@ -176,7 +177,7 @@ impl Miniature {
         }
     }
 
-    /// Forgets all that it holds.
+    /// Drops all blocks.
     pub(crate) fn clear(&mut self) {
         self.chains.fill(NONE);
         (self.free, self.probation, self.main) = (List::EMPTY, List::EMPTY, List::EMPTY);
@@ -192,12 +193,12 @@ impl Miniature {
         tables as u64 + self.departed.memory_bytes()
     }
 
-    /// Blocks that were asked for.
+    /// Requested blocks.
     pub(crate) const fn clock(&self) -> u64 {
         self.clock
     }
 
-    /// Blocks that it has room for.
+    /// The capacity in blocks.
     pub(crate) fn capacity(&self) -> u64 {
         self.entries.len() as u64
     }
@@ -207,7 +208,7 @@ impl Miniature {
         self.is_full
     }
 
-    /// A block is asked for.
+    /// A request of a block.
     pub(crate) fn access(&mut self, print: u32, how: Use) -> Found {
         self.clock += 1;
         if self.intake == Intake::Often && self.is_full {
@@ -245,7 +246,7 @@ impl Miniature {
         }
     }
 
-    /// In which queue a block starts that is not held, if it is taken in.
+    /// The queue in which a new block starts, if it is admitted.
     fn place(&mut self, print: u32, how: Use) -> Option<Queue> {
         if let (Intake::Often, Use::Read, true) = (self.intake, how, self.is_full) {
             let is_often = self.departed.count(ghost_hash(print)) >= HOLD_OFTEN;
@@ -274,7 +275,7 @@ impl Miniature {
         }
     }
 
-    /// From here on what is turned away is counted, and all that is held is main's.
+    /// From here on rejected blocks are counted, and all blocks belong to main.
     fn begin_to_hold(&mut self) {
         self.departed.change(Content::PrintsAndCounts);
         while let Some(entry) = self.probation.pop(&self.entries) {
@@ -282,7 +283,7 @@ impl Miniature {
         }
     }
 
-    /// Looks at the next segment of main if it is time to.
+    /// Looks at the next segment of main if it is due.
     fn go_round(&mut self) {
         let round = self.capacity() * tuned!(HoldRound, HOLD_ROUND);
         (self.since_look, self.since_turn) = (self.since_look + 1, self.since_turn + 1);
@@ -296,7 +297,8 @@ impl Miniature {
         }
     }
 
-    /// Main's oldest segment is the newest, each block with half of its hits, or is emptied, if enough is cold.
+    /// Moves main's oldest segment to the head, each block with half of its hits, or empties it if enough of it is
+    /// cold.
     fn look_for_cold(&mut self) {
         let count = self.segment(&self.main);
         let cold = count - self.look(self.main.oldest, count).hot;
@@ -313,7 +315,7 @@ impl Miniature {
         }
     }
 
-    /// Lets blocks go as the real cache does, a segment at a time.
+    /// Drops blocks a segment at a time, as the real cache does.
     fn make_room(&mut self) {
         let target = if self.intake == Intake::All { self.departed.target() } else { 0 };
         while self.free.count == 0 {
@@ -344,7 +346,8 @@ impl Miniature {
         }
     }
 
-    /// How many blocks of main's segment have hits that begins with this entry, and where the next one begins.
+    /// The number of blocks with hits in the segment of main that begins with this entry, and the first entry of the
+    /// next segment.
     fn look(&self, first: u16, count: u64) -> Looked {
         (0..count).fold(Looked { hot: 0, next: first }, |looked, _| {
             let at = usize::from(looked.next);
@@ -352,7 +355,7 @@ impl Miniature {
         })
     }
 
-    /// Segments before the one that is to be reclaimed stay, each block with a hit less.
+    /// Keeps the segments before the segment to be reclaimed, each block with a hit less.
     fn keep_hot(&mut self) {
         let count = self.segment(&self.main);
         let most = self.main.count / count.max(1);
@@ -381,7 +384,7 @@ impl Miniature {
         self.main.push(&mut self.entries, entry);
     }
 
-    /// Main's oldest segment is reclaimed, what is hot up to a part of it stays.
+    /// Reclaims the oldest segment of main; its hot blocks stay, up to a part of the segment.
     fn reclaim_main(&mut self) {
         let count = self.segment(&self.main);
         let hot = self.look(self.main.oldest, count).hot;
@@ -396,7 +399,7 @@ impl Miniature {
         }
     }
 
-    /// A block that was taken off its queue leaves.
+    /// Removes a block that was taken from its queue.
     fn remove(&mut self, entry: u16, queue: Queue) {
         let Entry { print, alike, .. } = self.entries[usize::from(entry)];
         let chain = self.chain(print);
@@ -414,7 +417,7 @@ impl Miniature {
     }
 }
 
-/// Blocks that stay at most of a segment of main, `hot` of its `count` blocks with hits.
+/// The most blocks of a segment of main that stay; `hot` of its `count` blocks have hits.
 fn carried_max(intake: Intake, hot: u64, count: u64) -> u64 {
     match intake {
         Intake::Often if carries_all(hot, count) => hot,
@@ -511,7 +514,8 @@ mod tests {
         assert_eq!((held, memory), (probation.count + main.count, miniature.memory_bytes()));
     }
 
-    /// Hits of the last half of reads of a loop, every other one of blocks of which nine of ten are among the first of a tenth.
+    /// Hits of the last half of reads of a loop; every other read is of blocks of which nine of ten are among the
+    /// first tenth.
     fn mixed(miniature: &mut Miniature, length: u32, reads: u32) -> usize {
         let mut hits = 0;
         for number in 0..reads {
@@ -527,7 +531,7 @@ mod tests {
     #[test]
     fn rarely_used_blocks_make_room_for_a_mixed_loop() {
         let reads = 80_000;
-        // The best set is the hot tenth, which takes 400 blocks and is 45 % of the reads, and 600 of the loop.
+        // The best set is the hot tenth, 400 blocks with 45 % of the reads, and 600 blocks of the loop.
         let best = f64::from(reads / 2) * (0.455 + 0.5 * 600.0 / 1_500.0);
         let hits = |intake| mixed(&mut Miniature::new(1_000, intake), 1_500, reads) as f64;
         assert!(hits(Intake::Often) > 0.93 * best, "{} of {best}", hits(Intake::Often));

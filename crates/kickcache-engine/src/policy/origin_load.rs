@@ -1,42 +1,41 @@
-//! What is known of an origin before it is asked for more: its load, and how long a random read takes.
+//! The load of an origin before a request is added to it, and the latency of a random read.
 
 use crate::policy::load::Load;
 use crate::time::{Duration, Instant};
 use crate::units::ByteExtent;
 
-/// A read that begins at most this many bytes from where the last one ended is not a random one, nor is one that is not small.
+/// A read that begins at most this many bytes from the end of the last one is not random, and neither is a long one.
 const NEAR: u64 = 1 << 20;
-/// Nanoseconds after which a random read's latency is not known any more.
+/// Nanoseconds after which the latency of a random read is no longer valid.
 const FORGET: u64 = 60_000_000_000;
-/// Nanoseconds for which an origin that failed is not asked.
+/// Nanoseconds without requests to a failed origin.
 const AVOID: u64 = 10_000_000_000;
 /// Nanoseconds with more than one read in flight that make a measurement: longer than the bursts that limits let pass.
 const WINDOW: u64 = 200_000_000;
-/// Nanoseconds after which a measurement is not known any more.
+/// Nanoseconds after which a measurement is no longer valid.
 const FORGET_LIMIT: u64 = 600_000_000_000;
 /// Reads are small up to this many bytes.
 const SMALL: u64 = 64 << 10;
-/// What a read takes at least grows by this part with each that took longer.
+/// The lowest latency grows by one part in this many with each longer read.
 const LEAST_GROWS: u64 = 64;
-/// A read waits for others if it takes more than this many halves of what one takes at least.
+/// A read waits for others if it takes more than this many halves of the lowest latency.
 const WAITS_HALVES: u64 = 3;
 
-/// What reads took while others were in flight.
+/// Reads while others were in flight.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct Limit {
     in_flight: u64,
-    /// When something began or ended last.
+    /// The time of the last begin or end.
     at: Instant,
-    /// Of the measurement under way: time with several in flight, the same times how many, reads that ended in it, and
-    /// their bytes.
+    /// Of the current measurement: time with several in flight, the same times their number, reads that ended in it,
+    /// and their bytes.
     time: u64,
     area: u64,
     count: u64,
     bytes: u64,
-    /// Something was written back meanwhile, or a long read came between: what the reads had to wait for is not the origin's limit of
-    /// small ones.
+    /// A writeback or a long read happened meanwhile: the waits do not show the origin's limit of small reads.
     is_disturbed: bool,
-    /// Nanoseconds for each small read of an origin at its limit, 0 if not known, and when that was.
+    /// Nanoseconds for each small read of an origin at its limit, 0 if unknown, and the time of the measurement.
     small: u64,
     small_at: Instant,
 }
@@ -56,7 +55,7 @@ impl Limit {
         self.in_flight += 1;
     }
 
-    /// A read ended; one takes `least` nanoseconds at least.
+    /// A read ended; the lowest latency is `least` nanoseconds.
     fn end(&mut self, now: Instant, bytes: u64, least: u64) {
         self.pass(now);
         if self.in_flight > 1 {
@@ -72,7 +71,7 @@ impl Limit {
         }
     }
 
-    /// An origin whose reads take no longer beside others than alone could do more: nothing is known of its limit.
+    /// If reads take no longer with others in flight than alone, the origin could serve more: its limit is unknown.
     fn measure(&mut self, now: Instant, least: u64) {
         let (each, mean, latency) = (self.time / self.count, self.bytes / self.count, self.area / self.count);
         if mean <= SMALL && least > 0 && latency.saturating_mul(2) >= least * WAITS_HALVES {
@@ -82,22 +81,22 @@ impl Limit {
     }
 }
 
-/// The policy's memory of an origin. Its latencies are of the wall clock: what a late processor adds makes it look slower.
+/// The policy's state for an origin. Latencies are in wall-clock time: a late processor makes the origin look slower.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct OriginLoad {
-    /// What clients wait for.
+    /// Requests that clients wait for.
     load: Load,
-    /// Writebacks. They have a pace of their own: those of a rotating disk say nothing of its random reads.
+    /// Writebacks. Their pace is separate: on a rotating disk it does not show the pace of random reads.
     writebacks: Load,
-    /// A random read in flight that is timed: its first byte, and when it began.
+    /// A random read in flight that is timed: its first byte, and the time of its begin.
     timed: Option<(u64, Instant)>,
     last_end: u64,
-    /// Mean nanoseconds of the last random reads that did not wait for writeback, and when that was.
+    /// Mean nanoseconds of the last random reads that did not wait for writeback, and their time.
     random_read: u64,
     random_at: Instant,
     avoid_until: Instant,
     limit: Limit,
-    /// Nanoseconds that a random read takes at least, 0 if not known.
+    /// The lowest latency of a random read in nanoseconds, 0 if unknown.
     least: u64,
 }
 
@@ -121,23 +120,23 @@ impl OriginLoad {
         self.writebacks.end(now, bytes);
     }
 
-    /// Nanoseconds until a request of this many bytes more would be done, behind all that is in flight; nothing if that cannot be
-    /// known.
+    /// Nanoseconds until one more request of this many bytes would be done, behind all requests in flight; `None` if
+    /// unknown.
     pub(crate) fn expected(&self, bytes: u64) -> Option<u64> {
         (!self.load.is_unknown()).then(|| self.load.expected(bytes) + self.writebacks.backlog())
     }
 
-    /// Nanoseconds until what is in flight is done.
+    /// Nanoseconds until all requests in flight are done.
     pub(crate) fn backlog(&self) -> u64 {
         self.load.backlog() + self.writebacks.backlog()
     }
 
-    /// Whether it has nothing to do.
+    /// Whether it is idle.
     pub(crate) fn is_idle(&self) -> bool {
         self.load.is_idle() && self.writebacks.is_idle()
     }
 
-    /// A read of which the end will be told with the same extent.
+    /// A read begins; its end is reported with the same extent.
     pub(crate) fn begin_read(&mut self, now: Instant, extent: ByteExtent) {
         self.load.begin(now, extent.length);
         self.limit.begin(now);
@@ -167,13 +166,13 @@ impl OriginLoad {
         self.random_at = now;
     }
 
-    /// Mean nanoseconds of a random read, if there was one lately.
+    /// Mean nanoseconds of a random read, if there was one recently.
     pub(crate) fn random_read(&self, now: Instant) -> Option<u64> {
         let is_known = self.random_read > 0 && now.since(self.random_at).as_nanos() < FORGET;
         is_known.then_some(self.random_read)
     }
 
-    /// Nanoseconds of an origin at its limit that a small read takes, if it was seen there lately.
+    /// Nanoseconds of a small read of an origin at its limit, if it was seen there recently.
     pub(crate) fn small_read(&self, now: Instant) -> Option<u64> {
         let Limit { small, small_at, .. } = self.limit;
         (small > 0 && now.since(small_at).as_nanos() < FORGET_LIMIT).then_some(small)
@@ -183,7 +182,7 @@ impl OriginLoad {
         self.avoid_until = now.plus(Duration::from_nanos(AVOID));
     }
 
-    /// Whether it failed lately.
+    /// Whether it failed recently.
     pub(crate) fn is_avoided(&self, now: Instant) -> bool {
         now < self.avoid_until
     }
@@ -267,7 +266,7 @@ mod tests {
         crowd(&mut origin, 2_000, (8, 12_000, 4096));
         origin.end_writeback(at(2_950), 256 << 10);
         crowd(&mut origin, 2_950, (1, 100, 4096));
-        assert_eq!(origin.small_read(at(2_960)), Some(4_000_000), "beside writeback it takes longer");
+        assert_eq!(origin.small_read(at(2_960)), Some(4_000_000), "during writeback it takes longer");
         crowd(&mut origin, 2_970, (8, 12_000, 1 << 20));
         assert_eq!(origin.small_read(at(3_970)), Some(4_000_000), "long reads are no small ones");
         assert_eq!(origin.small_read(at(602_000)), None, "ten minutes ago");

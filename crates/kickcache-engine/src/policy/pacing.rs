@@ -1,18 +1,19 @@
-//! How fast writeback goes: not at all, beside foreground work, or as fast as it can.
+//! The pace of writeback: none, alongside foreground work, or full speed.
 //!
-//! Foreground reads of the origin come first: while any is queued or in flight, writeback only takes a turn after a
-//! number of them that shrinks as the dirty share grows. (Open CAS's cleaner does not look at the queue and cuts a
+//! Foreground reads of the origin have precedence: while any is queued or in flight, writeback gets a turn only after
+//! a number of reads, which shrinks as the dirty share grows. (Open CAS's cleaner does not look at the queue and cuts a
 //! loaded disk to a quarter.)
 //!
-//! Hits come first, too: where clients wait for a cache device that is behind, as one with a cap on requests is, the reads of a writeback have their
-//! turn after several times as much work for clients. They are many: what stands together on the origin is scattered in the log.
+//! Hits have precedence as well: while clients wait for a cache device that is behind, such as one with a cap on
+//! requests, the reads of a writeback get a turn after several times as much work for clients. These reads are many:
+//! blocks that are adjacent on the origin are scattered in the log.
 //!
 //! The rate is a continuous function of the dirty share. Between the marks there is one writeback at a time, with rests that shrink to zero at
 //! the high mark. The depth grows from the high mark to the dirty limit, where client writes are delayed (`policy/throttle`). If reclaim
 //! waits for writeback, depth and turns depend on the missing segments.
 //!
-//! A cap on the rate holds below the high mark, also while the volume is idle. It does not hold where writeback is urgent or the
-//! high mark is reached: what clients write would go to the origin anyway, in smaller pieces.
+//! A cap on the rate holds below the high mark, also while the volume is idle. It does not hold if writeback is urgent
+//! or the high mark is reached: writes of clients would go to the origin anyway, in smaller pieces.
 
 use crate::config::WRITEBACK_BURST;
 use crate::policy::load::work_of;
@@ -31,16 +32,16 @@ const CACHE_TURN_LOW: u64 = 64;
 /// The longest rest between two writebacks.
 const REST_MAX: u64 = 1_000_000_000;
 
-/// What clients have the cache device do for a volume.
+/// Work of the cache device for the clients of a volume.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct CacheWork {
-    /// They wait for it.
+    /// Clients wait for it.
     pub(crate) is_behind: bool,
-    /// Work done for them so far.
+    /// Work that ended so far.
     pub(crate) done: u64,
 }
 
-/// What the decider looks at, while a volume has blocks to write back.
+/// The input of a decision, while a volume has blocks to write back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct View {
     pub(crate) now: Instant,
@@ -85,20 +86,20 @@ impl View {
         self.high.saturating_sub(self.low).max(1)
     }
 
-    /// How far the dirty share is below the high mark, at most the span between the marks.
+    /// The distance of the dirty share to the high mark, at most the span between the marks.
     fn below_high(&self) -> u64 {
         self.high.saturating_sub(self.dirty_share).min(self.span())
     }
 }
 
-/// The answer.
+/// The decision.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum WritebackPace {
-    /// Nothing to do until something happens.
+    /// Nothing to do until the next event.
     Rest,
     /// Nothing to do before this time.
     RestUntil(Instant),
-    /// Hits first; to be looked at again soon.
+    /// Hits have precedence; decide again soon.
     GiveWay,
     /// Up to this many writebacks in flight.
     Run(usize),
@@ -113,7 +114,7 @@ pub(crate) struct Start {
     /// Work that the cache device did for clients so far.
     pub(crate) cache_done: u64,
     pub(crate) bytes: u64,
-    /// Reads of the cache device that bring them.
+    /// Reads of the cache device for this writeback.
     pub(crate) reads: u64,
 }
 
@@ -142,7 +143,7 @@ impl Pacing {
         let Start { foreground_total, cache_done, now, bytes, reads } = start;
         (self.turn, self.cache_done, self.started) = (foreground_total, cache_done, now);
         self.cache_work = work_of(reads, bytes);
-        // What was urgent is not paid for by what comes after it.
+        // Urgent work is not charged to later work.
         if self.used.ready_at(WRITEBACK_BURST) <= now {
             self.used.take(now, cap, bytes);
         }
@@ -160,7 +161,7 @@ impl Pacing {
         self.ended.plus(Duration::from_nanos(rest.min(REST_MAX)))
     }
 
-    /// The cap is another one.
+    /// Sets another cap.
     pub(crate) fn forget_use(&mut self) {
         self.used = RateUse::default();
     }

@@ -1,11 +1,12 @@
-//! Whether long sequential streams enter the cache or pass it by: they enter while what comes back of them is worth more
-//! hits than what they displace.
+//! Sequential bypass: a long sequential stream is admitted only if it earns more hits than it displaces.
 //!
-//! * Each volume has an account for streams that it reads, and one for those that it writes. A block that enters costs the hits
-//!   that its room would have given others; a block that is read again earns one. Where the account is empty, streams pass by.
-//! * Extents of 1 MiB of streams are remembered, whether they entered or passed by, so that either choice can prove wrong. What
-//!   passed by earns only if it is read again before as much came in as the cache has room for: else it would have left.
-//! * What a block displaces is told by ghost memory: how many of those that left just now are asked for again.
+//! * Each volume has an account for streams that it reads, and one for streams that it writes. An admitted block costs
+//!   the hits that its room would have earned otherwise; a block that is read again earns one. If the account is
+//!   empty, streams bypass the cache.
+//! * Extents of 1 MiB of streams are remembered, admitted or bypassed, so that either choice can prove wrong. A
+//!   bypassed block earns only if it is read again before a capacity of blocks was admitted: otherwise it would have
+//!   been dropped.
+//! * Ghost memory shows the value of displaced blocks: the share of recently dropped blocks that are requested again.
 //!
 //! Source: marginal utility of sequential against other data, as in SARC (Gill and Modha, USENIX ATC 2005).
 
@@ -17,34 +18,34 @@ use crate::policy::miniature::Use;
 use crate::units::{BLOCK_SIZE, BlockIndex, BlockKey, ByteExtent, VolumeId};
 
 const EXTENT_BLOCKS: u64 = 256;
-/// Extents of a set, of which the oldest is forgotten first.
+/// Extents of a set; the oldest is dropped first.
 const WAYS: usize = 8;
-/// Sets at most: with 20 bytes an extent, 40 KiB.
+/// The most sets: with 20 bytes per extent, 40 KiB.
 const SETS_MAX: u64 = 256;
-/// What a block costs and earns is told in parts of a hit.
+/// Costs and earnings of a block are in fractions of a hit.
 const HIT: u64 = 1024;
-/// A block that displaces nothing of use is written to the cache device, and costs as much.
+/// A block that displaces no useful block is still written to the cache device; its cost.
 const COST_MIN: u64 = HIT / 16;
-/// An account has so much at first: a part of the cache's room at the least cost.
+/// The initial balance of an account: the cache's room divided by this, at the lowest cost.
 const CREDIT_SHARE: u64 = 8;
-/// It has at most this many times as much.
+/// The largest balance, as a multiple of the initial one.
 const CREDIT_TIMES: i64 = 4;
 
-/// What happens to a part of a long stream.
+/// The treatment of a part of a long stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Way {
-    /// It is treated as anything else.
+    /// It is treated as any other request.
     Enter,
-    /// It goes past the cache.
+    /// It bypasses the cache.
     PassBy,
 }
 
-/// What a block of a stream would displace.
+/// The blocks that a block of a stream would displace.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Displaced {
-    /// Nothing: there is room that was never used.
+    /// None: there is room that was never used.
     Nothing,
-    /// Blocks that leave, with these hits to come for each that enters, in 1/1024.
+    /// Blocks that are dropped, with these expected hits per admitted block, in 1/1024.
     Hits(u64),
 }
 
@@ -63,7 +64,7 @@ impl Piece {
         Piece { volume, how, first: BlockIndex::containing(whole.start), blocks: whole.length / BLOCK_SIZE }
     }
 
-    /// The parts of it that lie in one extent each.
+    /// Its parts within one extent each.
     fn extents(self) -> impl Iterator<Item = Piece> {
         let (start, end) = (self.first.get(), self.first.get() + self.blocks);
         (start / EXTENT_BLOCKS..end.div_ceil(EXTENT_BLOCKS)).map(move |extent| {
@@ -78,25 +79,25 @@ impl Piece {
         BlockKey::new(self.volume, BlockIndex::new(self.first.get() / EXTENT_BLOCKS)).hash()
     }
 
-    /// Where it starts within its extent.
+    /// The start within its extent.
     fn start(self) -> u8 {
         u8::try_from(self.first.get() % EXTENT_BLOCKS).expect("below 256")
     }
 
-    /// Where it ends there; the last block of an extent does not count.
+    /// The end within its extent; the last block of an extent does not count.
     fn end(self) -> u8 {
         u8::try_from((u64::from(self.start()) + self.blocks).min(EXTENT_BLOCKS - 1)).expect("below 256")
     }
 }
 
-/// A stream that went past a part of an extent.
+/// A stream that bypassed a part of an extent.
 #[derive(Clone, Copy, Debug)]
 struct Pass {
-    /// When it did, in extents.
+    /// The time of the bypass, in extents.
     at: u32,
-    /// Blocks from the extent's start to where it is.
+    /// Blocks from the extent's start to the place of the stream.
     end: u8,
-    /// Blocks that may come back and be counted.
+    /// Blocks that may be read again and be counted.
     left: u8,
     how: Use,
     way: Way,
@@ -113,10 +114,10 @@ impl Pass {
     }
 }
 
-/// An extent that streams went past: the last one, and the one before it.
+/// An extent that streams bypassed: the last stream, and the one before it.
 #[derive(Clone, Copy, Debug)]
 struct Extent {
-    /// Of the hash, or 0: none.
+    /// From the hash; 0 means none.
     print: u32,
     last: Pass,
     before: Pass,
@@ -149,16 +150,16 @@ pub(crate) struct Passage {
     /// One extent in two to the power of this is remembered.
     sample_bits: u32,
     accounts: [Accounts; VOLUME_COUNT_MAX],
-    /// Most that an account has.
+    /// The largest balance.
     credit_max: i64,
-    /// Blocks that came in, or would have.
+    /// Blocks that were admitted, or would have been.
     clock: u64,
-    /// A stream was noted: else there is nothing to look up.
+    /// A stream was recorded: otherwise no look-up is needed.
     has_streams: bool,
 }
 
 impl Passage {
-    /// Of a cache of this many blocks.
+    /// For a cache of this many blocks.
     pub(crate) fn new(capacity: u64) -> Passage {
         let extents = capacity / EXTENT_BLOCKS;
         let sets = (extents * 2 / WAYS as u64).clamp(4, SETS_MAX);
@@ -182,12 +183,12 @@ impl Passage {
         (self.sets.len() * size_of::<[Extent; WAYS]>()) as u64
     }
 
-    /// Blocks come in, or might.
+    /// Blocks are admitted, or could be.
     pub(crate) fn on_time(&mut self, piece: Piece) {
         self.clock += piece.blocks;
     }
 
-    /// Whether a part of a long stream enters.
+    /// Whether a part of a long stream is admitted.
     pub(crate) fn choose(&mut self, piece: Piece, displaced: Displaced) -> Way {
         let account = self.accounts[usize::from(piece.volume.get())].of(piece.how);
         let way = match displaced {
@@ -231,7 +232,7 @@ impl Passage {
         self.come_back(part, |pass| pass.way == Way::Enter);
     }
 
-    /// A part of an extent is read again: the stream that went past it last earns by that, if it may.
+    /// A part of an extent is read again: the stream that bypassed it last earns from that, if it may.
     fn come_back(&mut self, part: Piece, may_earn: impl Fn(&Pass) -> bool) {
         let Some(extent) = self.find(part.hash()) else { return };
         let passes = [&mut extent.last, &mut extent.before].into_iter().filter(|pass| may_earn(pass));
@@ -247,7 +248,7 @@ impl Passage {
         *account = (*account + hits).min(self.credit_max);
     }
 
-    /// A stream has gone past a part of an extent.
+    /// A stream has bypassed a part of an extent.
     fn note(&mut self, part: Piece, way: Way) {
         self.has_streams = true;
         let now = self.now();
@@ -294,7 +295,7 @@ impl Passage {
     }
 }
 
-/// Zero stands for "none". The bits are those that choose neither sample nor set alone.
+/// Zero means "none". The bits are those that choose neither sample nor set alone.
 #[expect(clippy::cast_possible_truncation, reason = "32 bits are the print")]
 const fn print(hash: u64) -> u32 {
     let print = (hash >> 12) as u32;

@@ -1,5 +1,5 @@
-//! How much of something that is scarce a volume may take: half of it is divided among all volumes, a reserve for each that
-//! nobody else can take; the other half belongs to whoever needs it. What volumes have of their own is taken off before.
+//! Shares of a scarce resource: half of it is divided among all volumes as exclusive reserves, the other half belongs
+//! to any volume that needs it. Private parts of volumes are deducted first.
 
 use crate::policy::reserves::Reserves;
 use crate::units::{VolumeId, VolumeSet};
@@ -7,11 +7,11 @@ use crate::units::{VolumeId, VolumeSet};
 /// The reserves of all volumes together are one part in this many of the whole.
 const RESERVED_PART: u64 = 2;
 
-/// Something that volumes share.
+/// A shared resource.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Quota {
     total: u64,
-    /// What each has beside its own.
+    /// The shared part in use by each volume, without its private part.
     reserve: u64,
     own: Reserves,
     volumes: VolumeSet,
@@ -22,18 +22,18 @@ impl Quota {
         Quota::with_own(total, volumes, Reserves::default())
     }
 
-    /// Of `total`, so much is some volumes' own.
+    /// Of `total`, this much is private to volumes.
     pub(crate) fn with_own(total: u64, volumes: VolumeSet, own: Reserves) -> Quota {
         let count = u64::from(volumes.bits().count_ones()).max(1);
         let reserve = total.saturating_sub(own.sum()) / RESERVED_PART / count;
         Quota { total, reserve, own, volumes }
     }
 
-    /// The most that a volume may have, from what each of them has.
+    /// The most that a volume may use, from the present uses of all volumes.
     pub(crate) fn allowance(&self, volume: VolumeId, used: impl Fn(VolumeId) -> u64) -> u64 {
         let reserve = |volume| self.reserve + self.own.of(volume);
         let others = self.volumes.iter().filter(|other| *other != volume);
-        // Each of the others has its reserve, or more of what is shared.
+        // Each other volume has its reserve, or more of the shared part.
         let taken: u64 = others.map(|other| used(other).max(reserve(other))).sum();
         self.total.saturating_sub(taken).max(reserve(volume))
     }

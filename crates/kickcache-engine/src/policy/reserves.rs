@@ -1,16 +1,16 @@
-//! What of the cache is each volume's own: others do not take it.
+//! The private parts of the cache for each volume.
 
 use crate::config::VOLUME_COUNT_MAX;
 use crate::units::VolumeId;
 
-/// Blocks that are each volume's own.
+/// Private blocks of each volume.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Reserves {
     blocks: [u64; VOLUME_COUNT_MAX],
 }
 
 impl Reserves {
-    /// As wanted, or each less by the same part if that is more than `most` in all.
+    /// The wishes, or each reduced by the same factor if they exceed `most` together.
     pub(crate) fn new(wanted: impl Iterator<Item = (VolumeId, u64)>, most: u64) -> Reserves {
         let mut reserves = Reserves::default();
         wanted.for_each(|(volume, blocks)| reserves.blocks[usize::from(volume.get())] = blocks.min(most));
@@ -47,7 +47,7 @@ mod tests {
         assert_eq!(
             [found.of(volume(3)), found.of(volume(0))],
             [50, 50],
-            "no more than all of it each, then divided"
+            "no more than the whole each, then divided"
         );
         assert!(reserves([u64::MAX, u64::MAX], 3 << 30).sum() <= 3 << 30);
     }

@@ -1,4 +1,4 @@
-//! What stays and what goes: S3-FIFO over segments, with a probation queue whose share adapts.
+//! Which blocks stay and which are dropped: S3-FIFO over segments, with a probation queue of adaptive size.
 //!
 //! Sources: S3-FIFO (Yang et al., SOSP 2023) for the two queues and the ghost; the adaptation by two small ghosts,
 //! segments kept in place and dead-first cleaning are design R of the project's policy study (`ARCHITECTURE.md`).
@@ -16,25 +16,27 @@ use crate::units::BlockKey;
 
 /// A segment with at most this share of live blocks is cleaned first, in percent.
 const DEAD_FIRST_PERCENT: u32 = 50;
-/// The same while copies are few: the room that dead copies take is missing for others.
+/// The same while copies are few: dead copies use room that other blocks need.
 const DEAD_FIRST_PERCENT_MAX: u32 = 70;
-/// Copies are few below this share of the blocks that came in, in percent: under two blocks are written for each.
+/// Copies are few below this share of the admitted blocks, in percent: less than two blocks are written per admitted
+/// block.
 const COPIES_PERCENT: u64 = 90;
-/// Of a segment whose turn it is at most so much is copied while copies are few, in percent.
+/// The most that is copied from a segment in its turn while copies are few, in percent.
 const CARRIED_PERCENT_MAX: u32 = 75;
-/// Blocks that come in until what was counted before counts half, as a part of the capacity.
+/// Admitted blocks after which earlier counts are halved: the capacity divided by this.
 const COPIES_SHARE: u64 = 4;
-/// A segment of main with fewer hot blocks than this, older than all of probation, goes first, in percent.
+/// A segment of main with a smaller share of hot blocks than this, older than all of probation, is reclaimed first, in
+/// percent.
 const STALE_PERCENT: u32 = 10;
-/// It does so only while there are at most this many misses for each hit: a scan makes all of main look unused.
+/// Only while there are at most this many misses per hit: during a scan all of main looks unused.
 const MISSES_FOR_A_HIT: u64 = 2;
-/// Blocks asked for until what was asked before counts half, as a part of the capacity.
+/// Requested blocks after which earlier counts are halved: the capacity divided by this.
 const ASKED_SHARE: u64 = 4;
 
 /// What to do with a live block of a segment that is reclaimed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Judgement {
-    /// Forget it.
+    /// Drop it.
     Demote,
     /// Copy it to the head of a queue, with these hits left.
     Reinsert(Queue, u8),
@@ -43,26 +45,26 @@ pub(crate) enum Judgement {
 /// Why a segment is emptied.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Reason {
-    /// Its turn has come: what was used enough is copied, up to a part of the segment.
+    /// Its turn: blocks with enough hits are copied, up to a share of the segment.
     Turn,
-    /// Much of it is dead: what lives is copied.
+    /// Most of it is dead: live blocks are copied.
     Dead,
-    /// What it holds is stale: nothing is copied that need not be.
+    /// Its blocks are stale: only blocks that must stay are copied.
     Stale,
-    /// Clients wait, and nothing else gives them room: the same.
+    /// Clients wait, and no other segment gives them room: as for stale blocks.
     Room,
 }
 
 /// What to do with a segment whose turn it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Verdict {
-    /// Give every hot block a hit less and let it stand as the newest.
+    /// Give every hot block a hit less and move the segment to the head of the queue.
     Keep,
     /// Empty it.
     Reclaim,
 }
 
-/// Blocks that reclaim copied, and blocks that came in.
+/// Blocks that reclaim copied, and blocks that were admitted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Work {
     pub(crate) copied: u64,
@@ -74,15 +76,15 @@ pub(crate) struct Work {
 struct Copies {
     /// All work up to the last time that the past was halved.
     until: Work,
-    /// What counts of it.
+    /// The share of this work that counts.
     past: Work,
     are_many: bool,
 }
 
 impl Copies {
-    /// So much was done in all.
+    /// Updates with the totals so far.
     fn observe(&mut self, all: Work, capacity: u64) {
-        // A volume that is taken away takes its counters along.
+        // The counters of a removed volume are removed with it.
         let new = all.admitted.saturating_sub(self.until.admitted);
         let copied = self.past.copied + all.copied.saturating_sub(self.until.copied);
         let admitted = self.past.admitted + new;
@@ -94,23 +96,23 @@ impl Copies {
     }
 }
 
-/// What was requested recently.
+/// Recent requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct Use {
-    /// All that was asked for up to the last time that the past was halved.
+    /// All requests up to the last time that the past was halved.
     until: Asked,
-    /// What counts of it.
+    /// The share of these requests that counts.
     past: Asked,
     is_good: bool,
 }
 
 impl Use {
-    /// So much was asked for in all.
+    /// Updates with the totals so far.
     fn observe(&mut self, all: Asked, capacity: u64) {
         let new = all.since(self.until);
         let Asked { hits, misses } = self.past.plus(new);
         self.is_good = hits * tuned!(StaleMisses, MISSES_FOR_A_HIT) >= misses;
-        // A volume that is taken away takes its counters along.
+        // The counters of a removed volume are removed with it.
         if new.hits + new.misses > capacity / ASKED_SHARE || all.hits < self.until.hits {
             *self = Use { until: all, past: Asked { hits: hits / 2, misses: misses / 2 }, ..*self };
         }
@@ -124,7 +126,7 @@ pub(crate) struct Retention {
     copies: Copies,
     used: Use,
     departed: Departed,
-    /// Whether main stays as it is.
+    /// Whether main is frozen.
     pub(crate) hold: Hold,
     /// Whether long streams enter.
     pub(crate) passage: Passage,
@@ -147,13 +149,13 @@ impl Retention {
         self.departed.begin_growth(capacity)
     }
 
-    /// A part of that.
+    /// One step of the growth.
     pub(crate) fn grow(&mut self) -> Step {
         self.departed.grow()
     }
 
-    /// Room was made: the cache has this many blocks from here on. Whether main is to be held, and what streams are worth, is found
-    /// out anew.
+    /// Ends the growth: the cache has this many blocks from here on. The state of main and the value of streams are
+    /// determined again.
     pub(crate) fn use_grown(&mut self, capacity: u64) {
         self.departed.use_grown(capacity);
         self.hold = Hold::new(capacity);
@@ -170,7 +172,7 @@ impl Retention {
         self.capacity
     }
 
-    /// Blocks that probation shall hold.
+    /// The target size of probation.
     pub(crate) fn target(&self) -> u64 {
         self.departed.target()
     }
@@ -196,15 +198,15 @@ impl Retention {
         self.departed.change(if self.hold.is_on() { Content::PrintsAndCounts } else { Content::Prints });
     }
 
-    /// While main is held, a block missed: whether it did so often of late.
+    /// A block missed while main is frozen. Returns whether it missed often recently.
     pub(crate) fn comes_often(&mut self, key: BlockKey) -> bool {
         self.note_content();
         self.departed.pass(self.hold.take_turns());
         self.departed.count(key.hash()) >= HOLD_OFTEN
     }
 
-    /// While main is held, the first of some blocks missed, with this many hits before. What was kept out in vain is
-    /// remembered.
+    /// The first of `blocks` blocks missed while main is frozen, with this many hits before. Blocks that were excluded
+    /// in vain are remembered.
     pub(crate) fn on_held_miss(&mut self, key: BlockKey, blocks: u32, hits: u64) -> Returned {
         let returned = self.hold.on_held_miss(key, blocks, hits);
         if matches!(returned, Returned::InVain { .. }) {
@@ -218,19 +220,19 @@ impl Retention {
         self.departed.on_left(key.hash(), queue);
     }
 
-    /// Whether main's oldest segment, older than all of probation, has had its time without being used, though the
-    /// cache is used well: stale data leaves first. `hot` of its `live` blocks have hits.
+    /// Whether main's oldest segment, older than all of probation, was not used in its time although the cache is used
+    /// well: stale data is dropped first. `hot` of its `live` blocks have hits.
     pub(crate) fn is_stale(&self, hot: u32, live: u32) -> bool {
         self.used.is_good && hot * 100 < live * tuned!(Stale, STALE_PERCENT)
     }
 
-    /// From which queue the next segment goes.
+    /// The queue of the next segment to be reclaimed.
     pub(crate) fn choose_queue(&self, probation_blocks: u64, main_segments: u32) -> Queue {
         let target = if self.hold.is_on() { self.capacity / 100 } else { self.target() };
         if probation_blocks > target || main_segments == 0 { Queue::Probation } else { Queue::Main }
     }
 
-    /// What happens to a block whose segment is emptied.
+    /// The treatment of a block in a reclaimed segment.
     pub(crate) fn judge(&self, reason: Reason, queue: Queue, hits: u8) -> Judgement {
         match (reason, queue) {
             (Reason::Turn, _) if self.hold.is_on() && hits > 0 => Judgement::Reinsert(Queue::Main, hits / 2),
@@ -254,14 +256,14 @@ impl Retention {
         }
     }
 
-    /// So much was copied, and came in, and so much was asked for, in all.
+    /// Updates with the total numbers of copied, admitted and requested blocks.
     pub(crate) fn observe(&mut self, work: Work, asked: Asked) {
         self.copies.observe(work, self.capacity);
         self.used.observe(asked, self.capacity);
     }
 
-    /// Blocks that are copied at most of a segment of `blocks` blocks, of which `hot` have hits; those that are not clean are
-    /// copied all the same.
+    /// The most blocks that are copied from a segment of `blocks` blocks, `hot` with hits. Blocks that are not
+    /// clean are always copied.
     pub(crate) fn carried_max(&self, reason: Reason, hot: u32, blocks: u32) -> u32 {
         if self.hold.is_on() && carries_all(hot.into(), blocks.into()) {
             return blocks;
@@ -276,7 +278,7 @@ impl Retention {
         blocks * percent / 100
     }
 
-    /// Whether enough of a sealed segment of `blocks` blocks, `live` of them live, is dead copies and headers.
+    /// Whether enough of a sealed segment of `blocks` blocks, `live` still in use, is dead copies and headers.
     pub(crate) fn is_mostly_dead(&self, live: u32, blocks: u32) -> bool {
         let percent = if self.copies.are_many {
             tuned!(DeadFirst, DEAD_FIRST_PERCENT)

@@ -1,35 +1,37 @@
-//! What main, while it is held, keeps out though it comes back at once.
+//! Excluded blocks that are requested again at once while main is frozen.
 //!
-//! A loop longer than the cache comes back after more misses than are remembered here, whatever part of it is held. When other
-//! blocks are used, those soon come back, and what is held has no hits: then holding main costs all hits that there are.
+//! A loop longer than the cache repeats a block only after more misses than are remembered here, whatever part of it
+//! is frozen. If other blocks are used, these are soon requested again, and frozen blocks have no hits: then the
+//! freeze costs all hits.
 
 use alloc::collections::VecDeque;
 
 use crate::units::BlockKey;
 
-/// Misses that are remembered at most, and as a part of the cache's capacity in blocks.
+/// Misses that are remembered: this many at most, and the cache's capacity in blocks divided by the other.
 const MISSES: u64 = 256;
 const MISSES_SHARE: u64 = 128;
 const MISSES_MIN: u64 = 32;
-/// Returns that are looked at together.
+/// Returns that are judged together.
 const RETURNS: usize = 32;
-/// They are within this many misses if main is held for nothing.
+/// They are within this many misses if the freeze is useless.
 const WITHIN: u32 = 512;
-/// And a hit comes with more blocks of them than this.
+/// And there are more returned blocks than this for each hit.
 const BLOCKS_FOR_A_HIT: u32 = 4;
 
-/// A miss while main is held.
+/// A miss while main is frozen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Returned {
-    /// It was not asked for just now.
+    /// No recent request of the block.
     No,
-    /// It was.
+    /// The block was requested recently.
     Yes,
-    /// It was, and others show that main is held for nothing; this many of their kind were asked for first.
+    /// The block was requested recently, and others show that the freeze is useless; this many of these were first
+    /// requests.
     InVain { first: usize },
 }
 
-/// What there was up to a return, as it counts on from what fits.
+/// The counts up to a return.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Mark {
     hits: u32,
@@ -37,18 +39,18 @@ struct Mark {
     blocks: u32,
 }
 
-/// The last misses, and the last of them that came back.
+/// The last misses, and the last returns among them.
 #[derive(Debug)]
 pub(crate) struct Returns {
     missed: VecDeque<BlockKey>,
     marks: VecDeque<Mark>,
     misses: u32,
-    /// Blocks that came back.
+    /// Blocks that were requested again.
     blocks: u32,
 }
 
 impl Returns {
-    /// Of a cache of this many blocks.
+    /// For a cache of this many blocks.
     pub(crate) fn new(capacity: u64) -> Returns {
         let misses = usize::try_from((capacity / MISSES_SHARE).clamp(MISSES_MIN, MISSES)).expect("few");
         Returns {
@@ -63,12 +65,12 @@ impl Returns {
         (self.missed.capacity() * size_of::<BlockKey>() + self.marks.capacity() * size_of::<Mark>()) as u64
     }
 
-    /// The misses that are remembered, which are forgotten.
+    /// Takes the remembered misses.
     pub(crate) fn take_missed(&mut self) -> impl Iterator<Item = BlockKey> {
         self.missed.drain(..)
     }
 
-    /// The first of some blocks missed, with this many hits of blocks before.
+    /// The first of some missed blocks, with this many hits of blocks before.
     pub(crate) fn on_miss(&mut self, key: BlockKey, blocks: u32, hits: u64) -> Returned {
         self.misses = self.misses.wrapping_add(1);
         if !self.missed.contains(&key) {
@@ -85,7 +87,7 @@ impl Returns {
         let Some(oldest) = oldest else { return Returned::Yes };
         let misses = self.misses.wrapping_sub(oldest.misses);
         let returned = self.blocks.wrapping_sub(oldest.blocks);
-        // A volume that is taken away takes its hits along.
+        // The hits of a removed volume are removed with it.
         let is_hit = hits.wrapping_sub(oldest.hits) >= returned / BLOCKS_FOR_A_HIT;
         if misses > WITHIN || is_hit {
             return Returned::Yes;
@@ -100,7 +102,7 @@ mod tests {
     use super::*;
     use crate::units::{BlockIndex, VolumeId};
 
-    /// Misses of these blocks, with a hit after some of them; how many are in vain.
+    /// Misses of these blocks, with a hit after every few; returns how many show a useless freeze.
     fn in_vain(returns: &mut Returns, blocks: impl Iterator<Item = u64>, misses_for_a_hit: u64) -> usize {
         let is_in_vain = |(number, block)| {
             let key = BlockKey::new(VolumeId::new(0), BlockIndex::new(block));

@@ -1,33 +1,34 @@
-//! A shift of the working set: when a volume suddenly asks for what the cache never knew, the segments of before become
-//! candidates. If new blocks soon serve the volume well and those of before do not, what nobody used leaves first.
+//! A shift of the working set: if a volume suddenly requests blocks that are unknown to the cache, the older segments
+//! become candidates. If new blocks soon serve the volume well and older ones do not, unused blocks are dropped first.
 //!
-//! A scan is a sudden change too, and so is a phase of a program that soon comes back to what it used before: hits
-//! prove that the new blocks are what the volume works with, misses prove nothing. Nor do hits of what was read ahead, block after
-//! block, which a scan has as well. Hits of before are not forgotten. Of a working set larger than the cache hits are fewer, and prove it later.
+//! A scan is a sudden change too, and so is a short phase of a program: hits prove that the new blocks are the working
+//! set, misses prove no change. Hits of read-ahead, block after block, are no proof, because a scan has them as well.
+//! Hits of older blocks keep their count. If the working set is larger than the cache, hits are fewer, and the proof
+//! takes longer.
 
 use alloc::collections::VecDeque;
 
 use crate::units::{SegmentIndex, Sequence, VolumeId};
 
-/// A segment of which a smaller part than this was used, in percent, leaves.
+/// A segment with a smaller used share than this, in percent, is reclaimed.
 const USED_PERCENT: u32 = 1;
-/// Hits that a proof takes, as a part of the cache's capacity in blocks.
+/// Hits needed for a proof: the cache's capacity in blocks divided by this.
 const HITS_SHARE: u64 = 256;
-/// Hits for each miss that a proof takes.
+/// Hits per miss needed for a proof.
 const HITS_FOR_A_MISS: u64 = 3;
-/// A proof takes that at most one in this many hits is one of a candidate.
+/// A proof requires that at most one in this many hits is on a candidate.
 const NEW_FOR_AN_OLD: u64 = 16;
-/// Blocks asked for after which hits prove nothing any more, as a part of the cache's capacity.
+/// Requested blocks after which hits are no longer a proof, as a share of the cache's capacity.
 const LENGTH_SHARE: u64 = 4;
-/// Blocks asked for after which fewer hits are a proof too, as a part of the cache's capacity: with at most this many misses for
-/// each, and at most one in this many of a candidate.
+/// Requested blocks after which fewer hits are a proof as well, as a share of the cache's capacity: with at most this
+/// many misses for each, and at most one in this many on a candidate.
 const LATE_SHARE: u64 = 2;
 const LATE_MISSES_FOR_A_HIT: u64 = 2;
 const LATE_NEW_FOR_AN_OLD: u64 = 64;
-/// Blocks asked for after which a shift without a proof ends, in capacities of the cache.
+/// Requested blocks after which a shift without a proof ends, in capacities of the cache.
 const LENGTH: u64 = 2;
 
-/// What a volume asked for so far, in blocks.
+/// The requests of a volume so far, in blocks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Asked {
     pub(crate) hits: u64,
@@ -40,7 +41,7 @@ impl Asked {
         Asked { hits: self.hits + other.hits, misses: self.misses + other.misses }
     }
 
-    /// What came since then; a volume that was taken away and came back counts from zero.
+    /// The requests since then; a volume that was removed and added again counts from zero.
     pub(crate) const fn since(self, before: Asked) -> Asked {
         Asked {
             hits: self.hits.saturating_sub(before.hits),
@@ -49,7 +50,7 @@ impl Asked {
     }
 }
 
-/// A look that is to begin: at what was written up to a sequence number.
+/// A look that is due: at segments written up to a sequence number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Wanted {
     pub(crate) volume: VolumeId,
@@ -60,29 +61,29 @@ pub(crate) struct Wanted {
 #[derive(Debug, Default)]
 pub(crate) struct Shift {
     wanted: Option<Wanted>,
-    /// Whose change it is.
+    /// The volume of the change.
     volume: Option<VolumeId>,
     since: Asked,
     /// Hits of the volume in candidates.
     old_hits: u64,
-    /// What nobody used leaves, until none is left.
+    /// Unused segments are reclaimed until none is left.
     is_proven: bool,
-    /// Segments that may be stale, those that leave first at the front.
+    /// Segments that may be stale, in the order of their reclaim.
     candidates: VecDeque<SegmentIndex>,
 }
 
 impl Shift {
-    /// A volume suddenly asks for other blocks, and did not when `before` was the newest sequence number.
+    /// The working set of a volume suddenly changed; `before` was the newest sequence number before the change.
     pub(crate) fn want(&mut self, volume: VolumeId, before: Sequence) {
         self.wanted = Some(Wanted { volume, before });
     }
 
-    /// The look that is to begin, if any. What is proven ends first.
+    /// The look that is due, if any. A proven shift ends first.
     pub(crate) fn take_wanted(&mut self) -> Option<Wanted> {
         self.wanted.take_if(|_| !self.is_proven)
     }
 
-    /// Begins when the volume had asked for so much; the segments that leave first come first.
+    /// Begins a shift at these counts of the volume; the segments are in the order of their reclaim.
     pub(crate) fn begin(&mut self, volume: VolumeId, asked: Asked, candidates: VecDeque<SegmentIndex>) {
         (self.volume, self.since, self.candidates) = (Some(volume), asked, candidates);
         (self.old_hits, self.is_proven) = (0, false);
@@ -92,17 +93,17 @@ impl Shift {
         self.volume
     }
 
-    /// A volume used a block of a segment that was a candidate when that began.
+    /// A volume used a block of a segment that was a candidate at the start of the shift.
     pub(crate) fn on_old_hit(&mut self, volume: VolumeId) {
         self.old_hits += u64::from(self.volume == Some(volume));
     }
 
-    /// Others have found that what nobody used since is stale.
+    /// Another policy has found that blocks unused since then are stale.
     pub(crate) fn prove(&mut self) {
         self.is_proven = self.volume.is_some();
     }
 
-    /// The next candidate, once it is proven that new blocks serve the volume well.
+    /// The next candidate, after the proof that new blocks serve the volume well.
     pub(crate) fn take_candidate(&mut self, asked: Asked, capacity: u64) -> Option<SegmentIndex> {
         let asked = asked.since(self.since);
         let Asked { hits, misses } = asked;
@@ -128,7 +129,8 @@ impl Shift {
             && self.old_hits * LATE_NEW_FOR_AN_OLD <= hits
     }
 
-    /// Whether a candidate is stale, and leaves: blocks of it were used so often since, this many of them live.
+    /// Whether a candidate is stale and is reclaimed: its blocks were used this often since, and this many blocks are
+    /// live.
     pub(crate) const fn is_stale(&self, used: u32, live: u32) -> bool {
         used * 100 <= live * USED_PERCENT
     }

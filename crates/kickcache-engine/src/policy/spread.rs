@@ -1,9 +1,9 @@
-//! How far apart the blocks lie that a volume asks for first: whether what lies around them is asked for in time.
+//! How far apart the blocks of a volume's first requests lie: whether their neighbours are requested in time.
 //!
-//! Of n blocks that fall evenly into E extents about n^2/2E meet one that came before, so that a few hundred blocks tell
-//! how many extents there are. With room for C extents a block that is read ahead is asked for with a chance of C/E before
-//! misses alone would have filled the cache, and for so long it is worth more than the room it takes. What it costs,
-//! a block written to the cache device, weighs the more the sooner that is: the cache is written over as often.
+//! If n blocks are spread evenly over E extents, about n^2/2E blocks fall into an extent that was seen before, so
+//! that a few hundred blocks show the number of extents. With room for C extents, a block that is read ahead is
+//! requested with a chance of C/E before misses alone would have filled the cache; during that time it is worth more
+//! than its room. Its cost, one block written to the cache device, weighs more the sooner the cache is overwritten.
 
 use alloc::boxed::Box;
 
@@ -12,18 +12,19 @@ use crate::time::Instant;
 use crate::units::{BLOCK_SIZE, BlockIndex};
 
 const EXTENT_BLOCKS: u64 = FILL_WINDOW_MAX / BLOCK_SIZE;
-/// Nanoseconds until misses alone would have filled the cache, times the chance: from here on reading ahead pays.
+/// Nanoseconds until misses alone would have filled the cache, times the chance: read-ahead pays from here on.
 const PAYS: u64 = 60_000_000_000;
-/// Nanoseconds in which no device fills a cache: the clock is not one of devices.
+/// Nanoseconds in which no device fills a cache: the clock is not real.
 const ALONE_MIN: u64 = 1_000_000_000;
-/// Nanoseconds without a miss that count at most: a volume that rests says nothing of how fast its origin is.
+/// The most nanoseconds that count for a pause between misses: an idle volume shows nothing about the speed of its
+/// origin.
 const REST: u64 = 100_000_000;
-/// How fast misses come is the mean of about this many, and known after twice as many: what came before is nearly forgotten then.
+/// The rate of misses is the mean of about this many, and is valid after twice as many: older ones hardly count then.
 const PACE_MISSES: u64 = 32;
-/// As many misses are a group, of which this many are remembered: who stands still now and then has misses far between, and yet some
-/// groups as fast as the origin is.
+/// Number of groups of [`PACE_MISSES`] misses that are kept. A volume that pauses now and then has a low mean rate,
+/// and yet some groups at the speed of the origin.
 const GROUPS: usize = 8;
-/// Hashes of the last first blocks: after a change what they tell need not be asked again.
+/// Hashes of the last first blocks: they are still valid after a change.
 const LAST: usize = 128;
 /// Blocks after which the count begins again.
 const COUNT_MAX: u32 = 1_024;
@@ -31,22 +32,22 @@ const COUNT_MAX: u32 = 1_024;
 const PLACES: usize = 4 * COUNT_MAX as usize;
 /// Meetings that a verdict takes: this many, or this many expected.
 const MEETINGS_MIN: u64 = 8;
-/// Over more extents next to no two of the blocks that are counted meet.
+/// Above this number of extents, hardly any two of the counted blocks share one.
 const EXTENTS_MAX: u64 = 1 << 20;
 const ONE: u64 = 1 << 31;
 
-/// In how many extents those blocks lie.
+/// The spread of those blocks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Distance {
     /// Too few blocks were seen.
     Unknown,
-    /// In few enough for the cache, or nothing shows that there are too many.
+    /// Few enough extents for the cache, or no proof that there are too many.
     Near,
-    /// In too many: what lies around a block is hardly ever asked for in time.
+    /// Too many extents: neighbours of a block are hardly ever requested in time.
     Far,
 }
 
-/// What is judged.
+/// The dimensions of a verdict.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Scale {
     /// Blocks that the cache has room for.
@@ -55,7 +56,7 @@ pub(crate) struct Scale {
     pub(crate) size: u64,
 }
 
-/// How fast misses come: sums in which what is older counts less.
+/// The rate of misses: sums in which older misses count less.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Pace {
     last_miss: Instant,
@@ -66,7 +67,7 @@ struct Pace {
     blocks: u64,
     /// Nanoseconds of the misses since the last group.
     grouped: u64,
-    /// Those of each of the last groups of as many misses, the newest first.
+    /// The nanoseconds of each of the last groups, the newest first.
     groups: [u64; GROUPS],
 }
 
@@ -89,7 +90,7 @@ impl Pace {
         }
     }
 
-    /// All but the last misses were others.
+    /// Drops the groups before the last `count` misses.
     fn forget_all_but(&mut self, count: usize) {
         let kept = count / usize::try_from(PACE_MISSES).expect("few");
         self.groups.iter_mut().skip(kept).for_each(|group| *group = u64::MAX);
@@ -99,7 +100,7 @@ impl Pace {
         self.count >= 2 * PACE_MISSES
     }
 
-    /// Nanoseconds in which misses alone would fill a cache: as they come now, and as they came in the fastest of the
+    /// Nanoseconds in which misses alone would fill a cache, at the present rate and at the rate of the fastest of the
     /// last groups.
     fn filling(&self, capacity: u64) -> Filling {
         let fastest = self.groups.iter().fold(self.nanos, |fastest, group| fastest.min(*group));
@@ -117,7 +118,7 @@ struct Filling {
     fastest: u128,
 }
 
-/// Over how many extents blocks may be spread, at either pace.
+/// The most extents over which blocks may be spread, at either rate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Most {
     now: u64,
@@ -128,7 +129,7 @@ struct Most {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Asked {
     meetings: u32,
-    /// Whether as many are expected, so that fewer tell something too.
+    /// Whether as many are expected, so that a lower number is a result as well.
     is_enough: bool,
 }
 
@@ -137,16 +138,16 @@ struct Asked {
 pub(crate) struct Spread {
     /// Fingerprints of the extents that were met.
     met: Box<[u16; PLACES]>,
-    /// Blocks seen, and those of them that met another.
+    /// Blocks seen, and blocks among them in an extent that was met.
     count: u32,
     meetings: u32,
-    /// Hashes of the last ones, of which the next takes the place at `next`.
+    /// Hashes of the last blocks; the next one is stored at `next`.
     last: [u32; LAST],
     next: usize,
     pace: Pace,
-    /// Whether the last verdict could tell time.
+    /// Whether the last verdict had a valid clock.
     is_timed: bool,
-    /// Whether enough met each other to prove that they are near.
+    /// Whether enough blocks met each other to prove that they are near.
     is_proven: bool,
     distance: Distance,
 }
@@ -171,7 +172,7 @@ impl Spread {
         self.pace.on_miss(now, blocks);
     }
 
-    /// A block is asked for that was not asked for before, as far as is known.
+    /// The first known request of a block.
     pub(crate) fn on_first(&mut self, block: BlockIndex) {
         let hash = (block.get() / EXTENT_BLOCKS + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
         let hash = u32::try_from(hash).expect("32 bits");
@@ -197,7 +198,7 @@ impl Spread {
         core::mem::replace(found, print) == print
     }
 
-    /// The volume asks for other blocks: what was seen says nothing of them, but for the last `count` blocks.
+    /// The working set of the volume has changed: only the last `count` blocks remain valid.
     pub(crate) fn forget_all_but(&mut self, count: usize) {
         self.begin_again();
         self.distance = Distance::Unknown;
@@ -246,7 +247,7 @@ impl Spread {
         Asked { meetings, is_enough: expected >= MEETINGS_MIN }
     }
 
-    /// Over how many extents blocks may be spread for reading ahead to pay.
+    /// The most extents over which blocks may be spread for read-ahead to pay.
     fn extents_max(&mut self, scale: Scale) -> Most {
         let Filling { now, fastest } = self.pace.filling(scale.capacity);
         self.is_timed = fastest >= u128::from(ALONE_MIN);
@@ -261,7 +262,7 @@ impl Spread {
         self.distance
     }
 
-    /// Whether the last verdict could tell time.
+    /// Whether the last verdict had a valid clock.
     pub(crate) const fn is_timed(&self) -> bool {
         self.is_timed
     }
@@ -272,7 +273,8 @@ impl Spread {
     }
 }
 
-/// How many of `count` blocks meet another if they are spread evenly over `extents`: all but those extents that are met.
+/// The number of `count` blocks that meet another if they are spread evenly over `extents`: all except one per extent
+/// that is met.
 fn meetings_expected(count: u64, extents: u64) -> u64 {
     if extents > EXTENTS_MAX {
         return 0;
@@ -348,7 +350,7 @@ mod tests {
 
     #[test]
     fn a_few_rare_misses_give_no_origin_latency() {
-        // What a kernel reads of a new disk to look for partitions.
+        // The reads of a kernel that looks for partitions on a new disk.
         let mut spread = Spread::new();
         (0..12).for_each(|number| spread.on_miss(Instant::from_nanos((number + 1) * SECOND / 4), 1));
         (0..12).for_each(|number| spread.on_first(BlockIndex::new(number * EXTENT_BLOCKS)));
@@ -396,7 +398,7 @@ mod tests {
         let mut spread = Spread::new();
         (0..512).for_each(|_| spread.on_miss(Instant::ZERO, 1));
         (0..512).for_each(|number| spread.on_first(BlockIndex::new(number * EXTENT_BLOCKS)));
-        assert_eq!((spread.judge(SCALE), spread.is_proven()), (Distance::Near, false), "no time went by");
+        assert_eq!((spread.judge(SCALE), spread.is_proven()), (Distance::Near, false), "no time passed");
         (0..512).for_each(|number| spread.on_miss(Instant::from_nanos((number + 1) * SECOND / 300), 1));
         let scale = Scale { size: 1 << 28, ..SCALE };
         assert_eq!((spread.judge(scale), spread.is_timed()), (Distance::Near, true));

@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_waits_for_an_unknown_origin() {
+    fn no_write_waits_for_an_unknown_origin() {
         assert_eq!(second(Throttle::default(), 1, SHORTAGE_MAX), at(1_000_000));
     }
 }

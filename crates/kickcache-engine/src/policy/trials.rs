@@ -1,4 +1,4 @@
-//! Trials: whether two devices serve more than one, asked again and again with few requests.
+//! Trials: whether two devices serve more than one, tested repeatedly with few requests.
 
 use crate::time::{Duration, Instant};
 
@@ -6,29 +6,29 @@ use crate::time::{Duration, Instant};
 const SPAN: u64 = 300_000_000;
 /// Nanoseconds without a backlog after which a span does not count.
 const GAP: u64 = 1_000_000_000;
-/// Nanoseconds without a backlog after which nothing is proven any more.
+/// Nanoseconds without a backlog after which a proof is no longer valid.
 const FORGET: u64 = 600_000_000_000;
 /// One request in this many may be part of a trial.
 const PART: u64 = 50;
-/// What is proven is tried again after this many spans.
+/// A proven setting is tried again after this many spans.
 const SPANS: u32 = 50;
 /// Most requests that are saved for trials.
 const SAVED_MAX: u64 = 4_096;
-/// What serves more must serve this many parts in a hundred more to be taken, and this many to be kept.
+/// A setting that serves more requests must serve this many percent more to be chosen, and this many to be kept.
 const TAKEN: u64 = 6;
 const KEPT: u64 = 3;
-/// Two spans are alike when each has at most this many parts in a hundred less than the other.
+/// Two spans are alike if neither has more than this many percent less than the other.
 const STEADY: u64 = 20;
-/// With fewer in flight, a cache device at its limit still does this many parts in a hundred.
+/// With fewer requests in flight, a saturated cache device still serves this many percent.
 const STILL: u64 = 70;
 
-/// What a volume's clients were served so far.
+/// The requests that a volume's clients were served so far.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Served {
     pub(crate) requests: u64,
-    /// Work of both devices, as of a load.
+    /// Work of both devices, in the units of a load.
     pub(crate) work: u64,
-    /// Of it, the cache device's.
+    /// The cache device's part of the work.
     pub(crate) by_cache: u64,
 }
 
@@ -42,7 +42,7 @@ impl Served {
     }
 }
 
-/// What was served in a span, and how long it took.
+/// The work of a span, and its duration.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct Rate {
     served: Served,
@@ -56,7 +56,7 @@ impl Rate {
         self.exceeds(other, 100 - STEADY, by_cache) && other.exceeds(self, 100 - STEADY, by_cache)
     }
 
-    /// This many parts in a hundred of what this rate would serve in the time of the other, against what the other served.
+    /// This many percent of the work at this rate in the time of the other span, compared with the work of the other.
     fn exceeds(&self, other: &Rate, percent: u64, of: impl Fn(&Served) -> u64) -> bool {
         let product = |one: &Rate, other: &Rate| u128::from(of(&one.served)) * u128::from(other.nanos);
         product(self, other) * 100 > product(other, self) * u128::from(percent)
@@ -79,22 +79,22 @@ pub(crate) enum TrialRule {
     Forbidden,
 }
 
-/// Whether the origin helps, and how that is found out.
+/// Whether the origin helps, and the state of the test.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Trials {
-    /// With the origin more was served.
+    /// More was served with the origin.
     is_proven: bool,
-    /// A span goes the other way.
+    /// The present span uses the opposite setting.
     is_trial: bool,
-    /// When the span begins to count: what was in flight before has ended by then.
+    /// The begin of the counted part of the span: earlier requests have ended by then.
     since: Instant,
-    /// What was served until then.
+    /// The work up to that time.
     before: Served,
     /// Requests until the span began.
     asked: u64,
-    /// The last span that went the usual way.
+    /// The last span with the usual setting.
     usual: Option<Rate>,
-    /// When there was a backlog last, and the requests until then.
+    /// The time of the last backlog, and the requests until then.
     seen: Instant,
     seen_requests: u64,
     /// Requests that were spent for trials, or were saved too long.
@@ -104,7 +104,7 @@ pub(crate) struct Trials {
 }
 
 impl Trials {
-    /// Whether the origin helps at the moment. A trial ends where there is no backlog any more.
+    /// Whether the origin helps at present. A trial ends as soon as there is no backlog.
     pub(crate) fn is_on(&self, now: Instant) -> bool {
         self.is_proven != (self.is_trial && now.since(self.seen).as_nanos() <= GAP)
     }
@@ -118,14 +118,14 @@ impl Trials {
         (requests / PART).saturating_sub(self.spent)
     }
 
-    /// There is a backlog; gives the span if it is over.
+    /// There is a backlog. Returns the span if it is over.
     pub(crate) fn end_span(&mut self, now: Instant, served: Served) -> Option<Ended> {
         let rested = now.since(self.seen).as_nanos();
         let requests = core::mem::replace(&mut self.seen_requests, served.requests);
         self.seen = now;
         if rested > GAP {
             self.is_proven &= rested <= FORGET;
-            // What came since then was part of no trial.
+            // Later requests were part of no trial.
             self.spend(requests);
             (self.is_trial, self.usual) = (false, None);
             return Some(Ended { now, served, rate: None });
@@ -144,15 +144,15 @@ impl Trials {
         Some(Ended { now, served, rate: Some(rate) })
     }
 
-    /// The requests of a trial are gone.
+    /// Deducts the requests of a trial.
     fn spend(&mut self, requests: u64) {
         if self.is_trial {
             self.spent += (requests - self.asked).min(self.saved(requests));
         }
     }
 
-    /// The next span begins: a trial if it may be one and enough requests were saved for it.
-    /// After a change nothing counts until a backlog of this many nanoseconds is done.
+    /// Begins the next span: a trial if one is due and enough requests were saved for it. After a change, the span
+    /// counts only after a backlog of this many nanoseconds is done.
     pub(crate) fn begin_span(&mut self, span: Ended, backlog: u64, trial: TrialRule) {
         let was_on = self.is_on(span.now);
         self.decide(&span, trial);
@@ -171,7 +171,7 @@ impl Trials {
             return;
         }
         self.spans += 1;
-        // Caps let more pass at first, of what was not used before.
+        // Caps let more pass at first, from unused allowance.
         let is_steady = self.usual.replace(rate).is_some_and(|before| before.is_like(&rate));
         // With the origin there may be twice as many.
         let needed = (2 * rate.served.requests).clamp(1, SAVED_MAX);
@@ -191,8 +191,8 @@ impl Trials {
 mod tests {
     use super::*;
 
-    /// Spans of half a second with a backlog all the time; this many requests are served in each, without the origin and with
-    /// it. Gives how many spans went with the origin, and whether it is proven at the end.
+    /// Spans of half a second with a constant backlog; this many requests are served in each, without the origin and
+    /// with it. Returns the number of spans with the origin, and whether it is proven at the end.
     fn run(without: u64, with: u64, spans: u64) -> (u64, bool) {
         let (mut trials, mut served, mut on) = (Trials::default(), Served::default(), 0);
         for step in 0..spans * 50 {
@@ -233,7 +233,7 @@ mod tests {
         assert!(trials.is_on(ended), "the trial");
         assert!(!trials.is_on(ended.plus(Duration::from_millis(1_100))), "nobody looks at it any more");
         pass(&mut trials, 60_000, 100_000);
-        assert_eq!(trials.saved(102_020), 102_020 / PART, "none of these was part of it");
+        assert_eq!(trials.saved(102_020), 102_020 / PART, "none of these was part of the trial");
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! What a block and a segment must have had when their turn comes, in the cache and in its miniatures; what a write over a block counts.
+//! The conditions for blocks and segments in their turn, in the cache and its miniatures, and the value of an
+//! overwrite.
 
 use crate::policy::ghost::COUNT_MAX;
 use crate::queue::Queue;
@@ -7,21 +8,23 @@ use crate::queue::Queue;
 pub(crate) const PROMOTION_HITS: u8 = 2;
 /// Segments of a queue that one search looks at.
 pub(crate) const SEARCH_MAX: usize = 16;
-/// The same in a main that is held.
+/// The same while main is frozen.
 pub(crate) const HOLD_SEARCH_MAX: usize = 4;
-/// Of a segment whose turn it is at most so much is copied, in percent: what is left over leaves, used or not.
+/// The most that is copied from a segment in its turn, in percent; the rest is dropped, used or not.
 pub(crate) const CARRIED_PERCENT: u32 = 50;
 /// A segment of main with more than this share of hot blocks stays in place, in percent.
 const KEEP_PERCENT: u64 = 60;
-/// A main that is held is gone round once while as much is asked for as this many caches have room for: what was not used since is cold.
+/// A frozen main is walked once per this many capacities of requests: blocks without a use since then are cold.
 pub(crate) const HOLD_ROUND: u64 = 5;
-/// In so much, counts of what missed then are one less. Longer turns mistake more for what is often, in loops of four times the cache.
+/// Counts of misses decrease by one per this many capacities of requests. Longer turns count more blocks as often, in
+/// loops of four times the cache.
 pub(crate) const HOLD_TURN: u64 = 3;
-/// What has such a count is often.
+/// The count of a block that missed often.
 pub(crate) const HOLD_OFTEN: u8 = COUNT_MAX;
-/// A segment of main that is held is emptied with at least this share of cold blocks, in percent.
+/// A segment of a frozen main is emptied if at least this share of its blocks is cold, in percent.
 const HOLD_COLD_PERCENT: u64 = 7;
-/// Segments' worth of room that is made ahead of what is taken in then. With two, HDD requests of the duel over stale data go from 15.0 to 16.2.
+/// Segments of room that are made ahead of admissions then. With two, HDD requests of the duel over stale data rise
+/// from 15.0 to 16.2.
 pub(crate) const HOLD_AHEAD: u64 = 1;
 
 /// Whether a segment of main stays in place, `hot` of its `blocks` blocks with hits.
@@ -29,25 +32,25 @@ pub(crate) fn stays_in_place(hot: u64, blocks: u64) -> bool {
     hot * 100 > blocks * tuned!(Keep, KEEP_PERCENT)
 }
 
-/// Whether all that is hot in a segment of a main that is held is carried: something must leave at all.
+/// Whether all hot blocks in a segment of a frozen main are carried: some blocks must be dropped.
 pub(crate) fn carries_all(hot: u64, blocks: u64) -> bool {
     hot * 100 <= blocks * (100 - tuned!(HoldCold, HOLD_COLD_PERCENT))
 }
 
-/// Whether a segment of a main that is held is emptied, `cold` of its `blocks` blocks without hits.
+/// Whether a segment of a frozen main is emptied, `cold` of its `blocks` blocks without hits.
 pub(crate) fn is_worth_emptying(cold: u64, blocks: u64) -> bool {
     cold > 0 && cold * 100 >= blocks * tuned!(HoldCold, HOLD_COLD_PERCENT)
 }
 
-/// Where a block stands, and how often it was used there.
+/// The queue of a block, and its uses there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Standing {
     pub(crate) queue: Queue,
     pub(crate) hits: u8,
 }
 
-/// Where a block goes that is written over. A write is a use as a read is, and gives it a place at the head, which in main is worth a hit: there
-/// it keeps those that it had, one at least.
+/// The new position of an overwritten block. A write is a use like a read, and moves the block to the head, which in
+/// main is worth a hit: there the block keeps its hits, one at least.
 pub(crate) fn written_over(block: Standing) -> Standing {
     match block.queue {
         Queue::Probation if block.hits + 1 < tuned!(PromotionHits, PROMOTION_HITS) => {

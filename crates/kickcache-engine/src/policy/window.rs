@@ -1,13 +1,14 @@
-//! How much a miss reads: the fill window of a volume, between one block and 1 MiB.
+//! The fill window of a volume: the bytes that a miss reads, between one block and 1 MiB.
 //!
-//! * It opens at once when a volume suddenly misses more than it used to, or other blocks than it used to, and misses what
-//!   the cache never knew: what is cached is stale, and has to leave anyway. Where it could not open far, it opens again
-//!   when what is stale begins to leave.
-//! * Where the blocks that are asked for first lie so far apart that what lies around them is not asked for in time, it is
-//!   a block ([`Spread`]).
-//! * Else widening looks at the misses themselves: if the other half of the next larger window is cached already,
-//!   that window would have brought this block in, unless it was here and had to leave.
-//! * Narrowing looks at prefetched blocks that left without a hit; those from before the window opened do not count.
+//! * It opens at once if a volume suddenly misses more than before, or other blocks than before, and the missed blocks
+//!   are unknown to the cache: cached blocks are stale and will be dropped anyway. If it could not open far, it opens
+//!   again when stale blocks begin to be dropped.
+//! * If first requests lie so far apart that their neighbours are not requested in time, the window is one block
+//!   ([`Spread`]).
+//! * Otherwise widening depends on the misses: if the other half of the next larger window is cached already, that
+//!   window would have filled the block, unless it was cached and dropped.
+//! * Narrowing depends on read-ahead blocks that were dropped without a hit; blocks from before the window opened do
+//!   not count.
 
 use crate::config::FILL_WINDOW_MIN;
 use crate::policy::spread::{Distance, Scale, Spread};
@@ -16,50 +17,51 @@ use crate::units::{BLOCK_SIZE, BlockIndex, ByteExtent, Sequence};
 
 /// Votes after which the window may change.
 const VOTES: u32 = 128;
-/// Misses after which it is looked whether a window that wants to open may.
+/// Misses between two checks whether a window may open.
 const EARLY: u32 = 8;
-/// A request of at least this many bytes says nothing of what lies around it in its MiB, nor of how fast the misses come that would read ahead.
+/// A request of at least this many bytes shows nothing about its neighbours in its MiB, nor about the rate of misses
+/// with read-ahead.
 const WHOLE: u64 = 512 << 10;
-/// Prefetched blocks after whose end the window may narrow, as a part of the cache's capacity: those that leave first
-/// had the least time to be used.
+/// The window may narrow after this many read-ahead blocks have ended (the capacity divided by this): the first ones
+/// to be dropped had the least time to be used.
 const PATIENCE_SHARE: u64 = 32;
 /// Misses after which an opening window doubles.
 const OPENING_MISSES: u32 = 4;
 /// A volume misses suddenly if it misses more than this many times as often as before, and more than this, in 1/1024.
 const SUDDEN_FACTOR: u64 = 2;
 const SUDDEN_LEAST: u64 = 51;
-/// A volume misses what is known if at least half of what it misses is, in 1/1024; other blocks if suddenly at most one
-/// miss in this many is.
+/// The misses of a volume are of known blocks if this share of them is, in 1/1024; of other blocks if suddenly at most
+/// one in [`OTHERS_PART`] is.
 const KNOWN_LEAST: u64 = 512;
 const OTHERS_PART: u32 = 8;
 const START: u64 = 64 << 10;
 
-/// What is known of a block that missed.
+/// The facts about a missed block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Missed {
-    /// Ghost memory remembers it.
+    /// It is in ghost memory.
     pub(crate) is_known: bool,
-    /// A window twice as wide would have brought it in before.
+    /// A window twice as wide would have filled it before.
     pub(crate) is_near: bool,
-    /// A block further away is cached too: neighbours may be cached by chance.
+    /// A block further away is cached as well: neighbours may be cached by chance.
     pub(crate) is_crowded: bool,
-    /// Where it is.
+    /// The place of the request.
     pub(crate) extent: ByteExtent,
-    /// Blocks that reads of the volume found so far.
+    /// Blocks that reads of the volume have hit so far.
     pub(crate) hits: u64,
-    /// What that means for the cache.
+    /// The dimensions of cache and volume.
     pub(crate) scale: Scale,
     pub(crate) now: Instant,
     /// The newest sequence number.
     pub(crate) newest: Sequence,
 }
 
-/// Whether a block that misses was asked for before.
+/// Whether a missed block was requested before.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Recall {
     /// It was.
     Known,
-    /// As far as is known, it was not.
+    /// Not as far as is known.
     First,
 }
 
@@ -76,24 +78,24 @@ pub(crate) struct FillWindow {
     known: u32,
     /// Hits up to the last look.
     hits: u64,
-    /// How often the volume misses, in 1/1024, and how much of that is known.
+    /// The share of misses of the volume, in 1/1024, and the share of known blocks among them.
     usual: u64,
     usual_known: u64,
     spread: Spread,
-    /// Blocks since the last look that were asked for first.
+    /// Blocks that were requested for the first time since the last look.
     first: usize,
     opening: bool,
-    /// It opens once it is known that this pays.
+    /// It opens as soon as this is shown to pay.
     wants_to_open: bool,
-    /// It opens once that is proven: it is new, or was narrowed since misses lay too far apart.
+    /// It opens only after a proof: it is new, or was narrowed because misses lay too far apart.
     is_closed: bool,
-    /// Blocks were read ahead in vain: that misses are near each other does not open it again.
+    /// Read-ahead was useless: misses near each other do not open it again.
     is_barred: bool,
-    /// It opens once more when what is stale leaves.
+    /// It opens once more when stale blocks begin to be dropped.
     wants_room: bool,
     /// The newest sequence numbers at the last look, and at the one before: a change may begin between the two.
     looked: [Sequence; 2],
-    /// What was written before does not count as useless.
+    /// Blocks written before this do not count as useless.
     opened: Sequence,
 }
 
@@ -127,13 +129,13 @@ impl FillWindow {
         self.bytes
     }
 
-    /// Another upper bound; what was learned stays as far as it fits.
+    /// Sets another upper bound; the state stays as far as it fits.
     pub(crate) fn set_max(&mut self, max: u64) {
         self.max = max;
         self.bytes = self.bytes.min(max);
     }
 
-    /// A prefetched block was hit.
+    /// A read-ahead block was hit.
     pub(crate) fn on_useful(&mut self, block: BlockIndex) {
         self.useful += 1;
         self.on_first(block);
@@ -144,7 +146,7 @@ impl FillWindow {
         self.first += 1;
     }
 
-    /// A prefetched block left, or was overwritten, without a hit; its segment was begun at `written`, and the cache
+    /// A read-ahead block was dropped or overwritten without a hit; its segment was begun at `written`, and the cache
     /// has room for `capacity` blocks.
     pub(crate) fn on_useless(&mut self, written: Sequence, capacity: u64) {
         if written < self.opened {
@@ -163,8 +165,8 @@ impl FillWindow {
         self.useless /= 2;
     }
 
-    /// A block missed; if the volume suddenly asks for other blocks than before, the sequence number that was the newest
-    /// when it did not yet.
+    /// A block missed. If the working set of the volume suddenly changed, returns the newest sequence number before
+    /// the change.
     pub(crate) fn on_miss(&mut self, missed: Missed) -> Option<Sequence> {
         self.misses += 1;
         self.known += u32::from(missed.is_known);
@@ -190,7 +192,7 @@ impl FillWindow {
         None
     }
 
-    /// What missed, and stays with the origin as main is held.
+    /// Records a miss that is not filled, because main is frozen.
     pub(crate) fn observe(&mut self, extent: ByteExtent, recall: Recall, now: Instant) {
         if extent.length >= WHOLE {
             return;
@@ -201,13 +203,13 @@ impl FillWindow {
         }
     }
 
-    /// The volume asks for other blocks, of which it asked for the last `first` first.
+    /// The working set of the volume has changed; its last `first` first requests belong to the new one.
     pub(crate) fn on_others(&mut self, first: usize) {
         self.spread.forget_all_but(first);
         (self.wants_to_open, self.wants_room, self.usual_known) = (true, true, 0);
     }
 
-    /// What was stale begins to leave; `newest` is the newest sequence number.
+    /// Stale blocks begin to be dropped; `newest` is the newest sequence number.
     pub(crate) fn on_room(&mut self, newest: Sequence) {
         let is_wanted = core::mem::take(&mut self.wants_room);
         if is_wanted && self.bytes < self.max && self.spread.distance() == Distance::Near {
@@ -215,7 +217,7 @@ impl FillWindow {
         }
     }
 
-    /// Opens, and what was written before says nothing any more.
+    /// Opens the window; earlier blocks have no effect from here on.
     fn open(&mut self, newest: Sequence) {
         (self.opening, self.wants_to_open) = (true, false);
         (self.is_closed, self.is_barred) = (false, false);
@@ -223,7 +225,7 @@ impl FillWindow {
         (self.useful, self.useless) = (0, 0);
     }
 
-    /// Opens, and what was read ahead before counts on.
+    /// Opens the window; earlier read-ahead continues to count.
     fn open_again(&mut self) {
         (self.opening, self.is_closed) = (true, false);
     }
@@ -257,7 +259,7 @@ impl FillWindow {
         is_change.then_some(before)
     }
 
-    /// Whether the volume suddenly asks for other blocks than before, `hits` of which were hits in all.
+    /// Whether the working set of the volume suddenly changed; `hits` is the number of hits in all.
     fn asks_for_others(&mut self, hits: u64) -> bool {
         let new = hits - self.hits;
         self.hits = hits;

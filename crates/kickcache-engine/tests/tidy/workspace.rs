@@ -12,6 +12,16 @@ pub(crate) fn root() -> PathBuf {
 
 /// All Rust files and documents of the workspace.
 pub(crate) fn sources() -> Vec<Source> {
+    files(&[".rs", ".md"])
+}
+
+/// All files of the workspace with prose.
+pub(crate) fn texts() -> Vec<Source> {
+    files(&[".rs", ".md", ".toml", ".sh", "help.txt"])
+}
+
+/// The files of the workspace with these ends of their names.
+fn files(ends: &[&str]) -> Vec<Source> {
     let root = root();
     let mut found = Vec::new();
     let mut folders = vec![PathBuf::new()];
@@ -23,7 +33,7 @@ pub(crate) fn sources() -> Vec<Source> {
                 let skipped =
                     name.starts_with('.') || ["target", "corpus", "artifacts"].contains(&name.as_str());
                 folders.extend((!skipped).then_some(path));
-            } else if name.ends_with(".rs") || name.ends_with(".md") {
+            } else if ends.iter().any(|end| name.ends_with(end)) {
                 let text = fs::read_to_string(root.join(&path)).unwrap();
                 found.push(Source { path: path.display().to_string(), text });
             }

@@ -75,7 +75,7 @@ fn worse(found: &Stored, expected: &Stored) -> Vec<String> {
 }
 
 #[test]
-fn no_figure_of_the_small_grid_is_worse_by_a_tenth() {
+fn no_small_grid_figure_is_worse_by_a_tenth() {
     let cases = GridSet::parse(CASES).unwrap().cases;
     let found = simulate(&cases);
     if std::env::var_os("UPDATE_EXPECT").is_some() {
@@ -89,7 +89,7 @@ fn no_figure_of_the_small_grid_is_worse_by_a_tenth() {
 }
 
 #[test]
-fn figure_that_is_worse_by_more_than_a_tenth_is_found() {
+fn figure_worse_by_more_than_a_tenth_is_found() {
     let stored = |iops: f64, p99: f64| {
         let figures = [("IOPS".to_owned(), iops), ("reads p99".to_owned(), p99)];
         Stored::from([("case".to_owned(), BTreeMap::from(figures))])

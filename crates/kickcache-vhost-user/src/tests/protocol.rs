@@ -198,7 +198,7 @@ fn requests_in_flight_are_done_by_the_next_daemon() {
 }
 
 #[test]
-fn a_request_stays_in_flight_until_the_used_ring_has_it() {
+fn a_request_is_in_flight_until_it_is_used() {
     let mut first = Guest::new(FEATURES);
     let kept = Kept::new(&mut first);
     let ram = first.memory_fd();

@@ -1,6 +1,5 @@
 //! Converts the status of a server into the report of the control socket.
 
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use kickcache_daemon::control::activity::{Activity, Took};
@@ -16,7 +15,6 @@ use kickcache_daemon::driver::errno::errno_name;
 use kickcache_daemon::driver::fault::Cause;
 use kickcache_daemon::latency::Latencies;
 use kickcache_daemon::plan::cache_spec::{CacheService, CacheSpec};
-use kickcache_daemon::plan::frontends::ServedAt;
 use kickcache_daemon::serve::server::{self, Errors, FaultCount, ServerSample, ServerStatus, TakeoverStage};
 use kickcache_daemon::whole_path::whole_path;
 use kickcache_engine::device::Device;
@@ -57,7 +55,7 @@ fn report_of(
         let activities = status.activities[index];
         VolumeFacts {
             id: info.id,
-            served_at: served_at(&status.served_at[index], &info.name),
+            served_at: status.served_at[index].clone(),
             sessions: status.sessions[index],
             client_cap: status.client_caps[index],
             held_requests: status.held_requests[index],
@@ -99,21 +97,6 @@ fn report_of(
     CacheReport::new(&status.engine, facts)
 }
 
-fn served_at(found: &ServedAt, volume: &str) -> ServedAt {
-    let nbd = found.nbd.iter().map(|address| uri(address, volume)).collect();
-    ServedAt { nbd, ..found.clone() }
-}
-
-/// The URI for NBD clients; for a socket that was passed by a service manager, whose address is unknown here,
-/// the name that the log uses.
-fn uri(address: &str, name: &str) -> String {
-    match address.parse::<SocketAddr>() {
-        Ok(address) => format!("nbd://{address}/{name}"),
-        Err(_) if address.starts_with("the ") => address.into(),
-        Err(_) => format!("nbd+unix:///{name}?socket={address}"),
-    }
-}
-
 fn activity(found: &server::Activity) -> Activity {
     let seconds = seconds(found.span);
     let per_second = |number: u64| number as f64 / seconds.max(1e-3);
@@ -143,6 +126,7 @@ fn trouble(found: &server::Trouble, faults: &[FaultCount], device: Device) -> Tr
         away_seconds: found.away.as_ref().map(|away| away.span.as_secs_f64()),
         away_why: found.away.as_ref().map(|away| away.why.clone()),
         fails_in_seconds: found.away.as_ref().map(|away| away.fails_in.as_secs_f64()),
+        unlinked_at: found.unlinked_at.clone(),
     }
 }
 

@@ -20,7 +20,7 @@ use kickcache_daemon::driver::rights::separation::has_monitor_ended;
 use kickcache_daemon::metrics::scrape::{MetricsTarget, Scrape};
 use kickcache_daemon::metrics::server::MetricsServer;
 use kickcache_daemon::plan::ServePlan;
-use kickcache_daemon::plan::removal::{Clients, DirtyFate};
+use kickcache_daemon::plan::removal::{Clients, DirtyFate, UnlinkedFate};
 use kickcache_daemon::serve::config::StatePlace;
 use kickcache_daemon::serve::error::ServeError;
 use kickcache_daemon::serve::server::{Growth, RecordingBegun, ServerSample};
@@ -53,6 +53,7 @@ use crate::cli::service_manager::{self, DevicePulse, Pulses, ServiceManager};
 use crate::cli::socket_activation::ActivationSockets;
 use crate::cli::start::{Served, Started, go_on_replacing, start_servers};
 use crate::cli::taking_in::{self, is_left_out};
+use crate::cli::unlinked::check_linked;
 use crate::cli::unserved::{tell_again, tell_orphans};
 
 /// How long a request waits for a daemon that is starting.
@@ -332,6 +333,13 @@ impl Daemon {
         Scrape { report, silent }
     }
 
+    /// Refuses a stop that would lose the data of a removed file. A start in progress has changed no data.
+    fn check_linked(&self) -> Result<(), ControlError> {
+        let StartPhase::Serving(started) = self.lock().clone() else { return Ok(()) };
+        let Scrape { report, .. } = self.report(&started.looked_at(), Depth::Vitals);
+        check_linked(&report, &self.conditions.commands)
+    }
+
     /// The answers of the servers.
     fn gather(&self, started: &Started, depth: Depth) -> Gathered {
         let mut gathered = Gathered::default();
@@ -502,7 +510,10 @@ impl ControlTarget for Daemon {
         }
     }
 
-    fn stop(&self) -> Result<(), ControlError> {
+    fn stop(&self, unlinked: UnlinkedFate) -> Result<(), ControlError> {
+        if unlinked == UnlinkedFate::Kept && !self.is_stopping.load(Ordering::Acquire) {
+            self.check_linked()?;
+        }
         self.is_stopping.store(true, Ordering::Release);
         self.begin_stop();
         Ok(())
@@ -561,7 +572,7 @@ mod tests {
     #[test]
     fn a_daemon_remembers_a_stop_during_its_start() {
         let daemon = Daemon::new(changes());
-        daemon.stop().unwrap();
+        daemon.stop(UnlinkedFate::Kept).unwrap();
         assert!(matches!(*daemon.lock(), StartPhase::Unwanted));
     }
 

@@ -20,6 +20,7 @@ use crate::bar::bar;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::not_ours::with_notes;
 use crate::cli::options::{ControlOption, StateOption};
+use crate::cli::unlinked::unlinked_origin;
 use crate::closed_output::OutputWatch;
 use crate::notice::notice;
 
@@ -165,10 +166,11 @@ impl DrainArgs {
                 client.drain(volume)?;
             }
         }
-        if self.wait {
-            writeln!(out, "{volume}: drained; the origin has all data")?;
+        match unlinked_origin(&report, volume) {
+            Some(removed) if self.wait => Err(anyhow!("{volume}: drained, but {removed}").into()),
+            None if self.wait => Ok(writeln!(out, "{volume}: drained; the origin has all data")?),
+            Some(_) | None => Ok(()),
         }
-        Ok(())
     }
 }
 

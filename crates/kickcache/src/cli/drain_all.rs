@@ -11,37 +11,49 @@ use crate::cli::awaited::Awaited;
 use crate::cli::drain::{Obstacles, is_draining, left};
 use crate::cli::exit::Failure;
 
+/// The modes of the volumes before a drain.
+pub(super) struct Modes(Vec<(String, ModeWord)>);
+
+impl Modes {
+    /// Volumes that are served again cache as before.
+    pub(super) fn restore(&self, client: &Client) {
+        for (volume, mode) in &self.0 {
+            // The failure that is reported has precedence.
+            let _ = client.set_mode(volume, *mode);
+        }
+    }
+}
+
 /// Writes dirty blocks of all volumes back. Until the stop, writes go around the cache: in write-back new blocks would become
 /// dirty, and in write-through a write in flight counts as dirty, so that a client that always writes would never let it end.
 ///
 /// # Errors
 /// A block cannot be written back, the daemon has ended, or a signal interrupts the wait: the modes are then
 /// restored.
-pub(super) fn drain_all(client: &Client) -> Result<(), Failure> {
+pub(super) fn drain_all(client: &Client) -> Result<Modes, Failure> {
     let awaited = Awaited::new()?;
     let report = awaited.status(client, Failure::from)?;
-    let caching: Vec<(&str, ModeWord)> = volumes(&report)
+    let caching = volumes(&report)
         .filter(|volume| matches!(volume.mode, ModeWord::WriteBack | ModeWord::WriteThrough))
-        .map(|volume| (volume.name.as_str(), volume.mode))
-        .collect();
+        .map(|volume| (volume.name.clone(), volume.mode));
+    let modes = Modes(caching.collect());
     let client = &client.waiting();
-    let drained =
-        write_around(client, caching.iter().map(|(volume, _)| *volume)).and_then(|()| wait(client, &awaited));
-    if drained.is_err() {
-        for (volume, mode) in caching {
-            // The failure that is reported has precedence.
-            let _ = client.set_mode(volume, mode);
+    let drained = write_around(client, &modes).and_then(|()| wait(client, &awaited));
+    match drained {
+        Ok(()) => Ok(modes),
+        Err(error) => {
+            modes.restore(client);
+            Err(error)
         }
     }
-    drained
 }
 
 fn volumes(report: &Report) -> impl Iterator<Item = &VolumeReport> {
     report.caches.iter().flat_map(|cache| &cache.volumes)
 }
 
-fn write_around<'a>(client: &Client, mut volumes: impl Iterator<Item = &'a str>) -> Result<(), Failure> {
-    Ok(volumes.try_for_each(|volume| client.set_mode(volume, ModeWord::WriteAround))?)
+fn write_around(client: &Client, Modes(modes): &Modes) -> Result<(), Failure> {
+    Ok(modes.iter().try_for_each(|(volume, _)| client.set_mode(volume, ModeWord::WriteAround))?)
 }
 
 fn wait(client: &Client, awaited: &Awaited) -> Result<(), Failure> {

@@ -163,6 +163,7 @@ impl From<ClientError> for Failure {
             ClientError::Path(_) | ClientError::Wrong(_) => Exit::Usage,
             ClientError::Late(_) | ClientError::Running(_) => Exit::StillRunning,
             ClientError::NotAllowed(_)
+            | ClientError::AnotherDaemon(_)
             | ClientError::Io { .. }
             | ClientError::Refused(_)
             | ClientError::Answer(_) => Exit::Failed,

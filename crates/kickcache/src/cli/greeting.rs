@@ -44,10 +44,9 @@ pub(super) fn greet(out: &mut dyn Write, &Greeting { control, metrics, servers, 
     }
     for served in servers.iter().filter(|served| chooses_port(&served.cache)) {
         let served_at = served.handle.status().map(|status| status.served_at).unwrap_or_default();
-        let mut addresses: Vec<String> = served_at.into_iter().flat_map(|volume| volume.nbd).collect();
-        addresses.dedup();
-        let addresses = addresses.join(", ");
-        text += &format!("listening on: {addresses}\n");
+        let uris: Vec<String> =
+            served_at.iter().flat_map(|volume| &volume.nbd).map(|uri| shown(uri, tls)).collect();
+        text += &format!("listening on: {}\n", uris.join(", "));
     }
     if let Some(metrics) = metrics {
         text += &format!("metrics: {}\n", metrics.address());

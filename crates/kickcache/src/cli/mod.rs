@@ -242,6 +242,7 @@ fn refuse(error: &clap::Error, words: &[String]) {
 #[cfg(test)]
 mod tests;
 mod under_way;
+mod unlinked;
 mod unserved;
 mod vanished;
 mod version;

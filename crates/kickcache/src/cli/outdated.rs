@@ -10,7 +10,7 @@ use kickcache_daemon::plan::cache_spec::{CacheSpec, Replacement, Unserved};
 use kickcache_daemon::plan::volume_spec::DirtyLoss;
 use kickcache_daemon::plan::volume_spec::VolumeSpec;
 use kickcache_daemon::serve::config::StatePlace;
-use kickcache_daemon::serve::missed_device::lose_dirty;
+use kickcache_daemon::serve::missed_device::{is_barred_at, lose_dirty};
 use kickcache_daemon::serve::notes::{Chosen, check_readable};
 use kickcache_daemon::serve::overtaken::{ServedSince, origin_moved};
 use kickcache_daemon::shell_command::ShellCommand;
@@ -29,8 +29,11 @@ pub(super) fn drop_outdated(
     rehearsal: &Rehearsal<'_>,
 ) -> anyhow::Result<()> {
     leave_unreadable(cache, state);
-    let uuid = uuid_of(&cache.device);
-    leave_missed(cache, state, uuid.as_deref(), GoOn::NewCache);
+    // No flag uses such a device: its refusal names the other one.
+    if !is_barred_at(&cache.device) {
+        let uuid = uuid_of(&cache.device);
+        leave_missed(cache, state, uuid.as_deref(), GoOn::NewCache);
+    }
     let asked = cache.volumes.iter().filter_map(|volume| {
         Some(Asked { name: &volume.name, identity: volume.origin.identity().ok()?, claims: volume.claims })
     });

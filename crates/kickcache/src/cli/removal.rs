@@ -44,18 +44,25 @@ impl Removal {
         let spec = served.cache.volumes.iter().find(|spec| spec.name == volume);
         let mode = spec.map(|spec| spec.mode.into());
         let removal = Removal { served, volume: volume.into(), mode, clients, dirty };
-        removal.check_clients()?;
+        removal.check_obstacles()?;
         Ok(removal)
     }
 
-    fn check_clients(&self) -> Result<(), ControlError> {
+    fn check_obstacles(&self) -> Result<(), ControlError> {
         let status = self.served.handle.status().map_err(|_| ControlError::Stopped)?;
         let Some(index) = status.volumes.iter().position(|info| info.name == self.volume) else {
             return Ok(());
         };
-        match in_use(&self.volume, status.sessions[index], self.clients) {
-            Some(what) => Err(ControlError::Refused(format!("volume {}: {what}", self.volume))),
-            None => Ok(()),
+        let refuse = |what| ControlError::Refused(format!("volume {}: {what}", self.volume));
+        if let Some(what) = in_use(&self.volume, status.sessions[index], self.clients) {
+            return Err(refuse(what));
+        }
+        match &status.origin_troubles[index].unlinked_at {
+            Some(at) if self.dirty == DirtyFate::WrittenBack => Err(refuse(format!(
+                "the file of its origin was removed, and its data are lost with the volume: drain it, and copy them \
+                 (`cp --sparse=always {at} FILE`), or use --abandon-dirty"
+            ))),
+            Some(_) | None => Ok(()),
         }
     }
 
@@ -138,7 +145,7 @@ impl Removal {
     /// # Errors
     /// It stays.
     pub(super) fn part(&self) -> Result<Removed, ControlError> {
-        self.check_clients()?;
+        self.check_obstacles()?;
         self.drain()?;
         let parted = self.served.handle.part_volume(&self.volume, self.clients, self.dirty);
         Ok(Removed { lost_bytes: parted.map_err(|error| refuse(&error))?.lost_blocks * BLOCK_SIZE })

@@ -106,7 +106,10 @@ impl ReplaceArgs {
             return Ok(writeln!(out, "{with} is the cache device already, since an earlier `replace`")?);
         }
         if *bytes == 0 && with == device {
-            return Ok(writeln!(out, "{with} is the cache device again, and empty")?);
+            return Ok(writeln!(
+                out,
+                "{with} is the cache device again, and empty; if the configuration names another device, name {with} there"
+            )?);
         }
         if *bytes == 0 {
             return Ok(writeln!(

@@ -9,6 +9,7 @@ use kickcache_daemon::control::client::{Client, ClientError, KnownEnd};
 use kickcache_daemon::control::report::Report;
 use kickcache_daemon::control::wire::LeftOnCache;
 use kickcache_daemon::offline::ublk::user_of;
+use kickcache_daemon::plan::removal::UnlinkedFate;
 use kickcache_units::show_bytes;
 
 use crate::cli::drain_all::drain_all;
@@ -26,7 +27,9 @@ Examples:
 Dirty blocks stay on the cache device. For each volume that has any, the command prints the bytes that
 its origin lacks, and the command that writes them back.
 Exit code 1 if the daemon did not end cleanly: a signal cut the stop short, dirty blocks are lost
-or on a cache device out of service alone, or it failed; with --drain also if blocks are left.";
+or on a cache device out of service alone, or it failed; with --drain also if blocks are left.
+Exit code 1 also if a file was removed while it is served: the daemon keeps running, so that
+its data can be copied, as the message says.";
 
 /// The interval of checks whether the daemon has ended.
 const ASK_EVERY: Duration = Duration::from_millis(50);
@@ -48,6 +51,11 @@ pub(crate) struct StopArgs {
     /// Without it such a device stays, and its requests wait for the next daemon.
     #[arg(long)]
     remove: bool,
+    /// Stop even if a file was removed while it is served, and its data are lost
+    ///
+    /// Without it the daemon keeps running, so that the data can be copied (docs/reference/status.md).
+    #[arg(long)]
+    lose_unlinked: bool,
     #[command(flatten)]
     control: ControlOption,
 }
@@ -59,11 +67,10 @@ impl StopArgs {
         if self.remove {
             refuse_used(&client.status()?)?;
         }
-        if self.drain {
-            drain_all(&client)?;
-        }
+        let unlinked = if self.lose_unlinked { UnlinkedFate::Lost } else { UnlinkedFate::Kept };
+        let modes = if self.drain { Some(drain_all(&client)?) } else { None };
         let mut end = client.await_end()?;
-        client.stop()?;
+        client.stop(unlinked).inspect_err(|_| modes.iter().for_each(|modes| modes.restore(&client)))?;
         if self.no_wait {
             return Ok(writeln!(out, "stopping")?);
         }
@@ -110,7 +117,7 @@ fn wait_gone(client: &Client) -> Result<(), Failure> {
     let mut said = Instant::now();
     loop {
         match client.status() {
-            Err(ClientError::NoDaemon(_)) => return Ok(()),
+            Err(ClientError::NoDaemon(_) | ClientError::AnotherDaemon(_)) => return Ok(()),
             Ok(report) if said.elapsed() >= SAY_EVERY => {
                 said = Instant::now();
                 tell_awaited(&report);

@@ -74,7 +74,9 @@ pub(super) fn take_in(
 /// Logs that a device is put into use, in the place of another one or of itself.
 pub(super) fn tell(with: &str, left_out: &str) {
     let what = match with == left_out {
-        true => "again, and empty".to_owned(),
+        true => format!(
+            "again, and empty; if the configuration names another device, name {with} there before the next start"
+        ),
         false => format!(
             "now, and empty; {left_out} stays left out: name {with} in the configuration before the next start"
         ),

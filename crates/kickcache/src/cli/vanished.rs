@@ -12,6 +12,7 @@ pub(crate) fn vanished(error: ClientError, rest: &str) -> Failure {
         ClientError::NoDaemon(path) | ClientError::Io { path, .. } => {
             anyhow!("the daemon at {} ended before this was done: {rest}", path.display()).into()
         }
+        error @ ClientError::AnotherDaemon(_) => anyhow!("{error}: {rest}").into(),
         // During a stop, the daemon refuses requests until its socket is closed.
         ClientError::Refused(reason) => anyhow!("{reason} before this was done: {rest}").into(),
         error => error.into(),

@@ -6,8 +6,8 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::daemon::{Daemon, KICKCACHE, Spec, guarded, unix_address};
-use crate::need_kickcache;
 use crate::scratch::{MIB, Scratch};
+use crate::{need_kickcache, need_tools, tools};
 
 fn strings(value: &Value) -> Vec<&str> {
     value.as_array().unwrap().iter().map(|value| value.as_str().unwrap()).collect()
@@ -65,5 +65,29 @@ fn volumes_that_share_an_address_each_have_it() {
     let mut both = strings(&volumes[1]["nbd"]);
     both.sort_unstable();
     assert_eq!(both, [uri("two", &own), uri("two", &shared)]);
+    daemon.stop();
+}
+
+/// From another folder than the daemon's.
+#[test]
+fn clients_accept_printed_uris_with_any_characters() {
+    need_tools!("nbdinfo");
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let socket = "s 1?#%41&\u{e9}.sock";
+    let name = "v+@:1\u{e9}";
+    let origin = scratch.sparse("origin", 8 * MIB);
+    let words = ["serve", "--cache", "cache", "--size", "8M", "--origin", "origin", "--name", name];
+    let mut arguments: Vec<_> = words.map(Into::into).to_vec();
+    arguments.extend(["--nbd".into(), unix_address(socket.as_ref())]);
+    arguments.extend(["--control", "control.sock", "--state", "state"].map(Into::into));
+    let mut command = guarded(KICKCACHE, arguments);
+    command.current_dir(scratch.dir());
+    let spec = Spec::new(&scratch, &origin, "write-back", "8M");
+    let daemon = Daemon::start(command, spec, &[scratch.path(socket)]);
+    let status = daemon.status();
+    let nbd = strings(&status["caches"][0]["volumes"][0]["nbd"]);
+    daemon.wait_for_log(&["volume v+@:1", nbd[0]]);
+    assert_eq!(tools::run("nbdinfo", ["--size", nbd[0]]).trim(), (8 * MIB).to_string(), "{nbd:?}");
     daemon.stop();
 }

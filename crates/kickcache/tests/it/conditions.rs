@@ -99,7 +99,7 @@ fn the_commands_for_a_failed_cache_device_end_the_condition() {
 }
 
 #[test]
-fn the_commands_for_a_volume_without_configuration_end_the_condition() {
+fn commands_for_an_unconfigured_volume_end_the_condition() {
     need_kickcache!();
     let limits = "mode = \"write-back\"\nidle-after = \"1h\"\n";
     let reloadable = Reloadable::new(&[("one", ""), ("four", limits)]);

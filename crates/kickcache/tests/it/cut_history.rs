@@ -139,7 +139,7 @@ pub(crate) fn read_all(client: &mut Client, volume: u64) -> Result<Vec<u8>, Stri
 }
 
 #[test]
-fn the_history_knows_what_a_cut_may_leave() {
+fn the_history_has_the_states_allowed_after_a_cut() {
     let mut history = History::default();
     let sent = |version, at| Sent { version, at, durable: None };
     history.0.insert(7, vec![sent(1, 10)]);

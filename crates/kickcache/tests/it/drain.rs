@@ -222,7 +222,7 @@ fn a_stop_that_drains_leaves_complete_origins() {
 
 /// In write-through, a write in flight counts as dirty, and some client always has one.
 #[test]
-fn a_stop_that_drains_ends_beside_busy_clients() {
+fn a_stop_that_drains_ends_while_clients_write() {
     need_kickcache!();
     let scratch = Scratch::new();
     let disks = faulty_disks!(&scratch, 8 * MIB, 8 * MIB);

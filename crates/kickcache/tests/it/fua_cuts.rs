@@ -128,16 +128,16 @@ fn commands_with_fua_survive_power_cuts_in_write_around() {
 }
 
 #[test]
-fn requests_of_a_guest_without_write_cache_survive_in_write_back() {
+fn uncached_guest_requests_survive_cuts_in_write_back() {
     survive_cuts_of_a_guest("write-back");
 }
 
 #[test]
-fn requests_of_a_guest_without_write_cache_survive_in_write_through() {
+fn uncached_guest_requests_survive_cuts_in_write_through() {
     survive_cuts_of_a_guest("write-through");
 }
 
 #[test]
-fn requests_of_a_guest_without_write_cache_survive_in_write_around() {
+fn uncached_guest_requests_survive_cuts_in_write_around() {
     survive_cuts_of_a_guest("write-around");
 }

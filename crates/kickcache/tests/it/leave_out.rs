@@ -170,7 +170,7 @@ fn left_out(scratch: &Scratch) -> Daemon {
 }
 
 #[test]
-fn a_device_in_use_after_leave_out_is_recorded_as_dirty() {
+fn a_device_used_after_leave_out_is_recorded_as_dirty() {
     need_kickcache!();
     let scratch = Scratch::new();
     let daemon = left_out(&scratch);
@@ -239,6 +239,49 @@ fn another_device_is_put_into_use_despite_the_old_record() {
         assert!(daemon.spec.refusal(&words, 1).contains("no folder /nowhere"));
         spec = daemon.kill();
     }
+}
+
+/// The configuration names the first of three devices: it was replaced, and its successor was left out.
+#[test]
+fn the_device_in_use_is_found_from_a_replaced_one() {
+    need_kickcache!();
+    for (name, without) in [("second", "was replaced by"), ("third", "may hold blocks")] {
+        let scratch = Scratch::new();
+        let origin = scratch.sparse("origin", VOLUME_BYTES);
+        let daemon = Spec::new(&scratch, &origin, "write-back", "16M").start();
+        daemon.connect().write(0, &[1; BLOCK]);
+        daemon.control(&["replace", "--with", scratch.path("second").to_str().unwrap()]);
+        daemon.control(&["leave-out"]);
+        let with = scratch.path(name);
+        let said = take_in(&daemon, &with, "16M");
+        assert!(said.contains(&format!("name {} ", with.display())), "{said}");
+        daemon.connect().write(0, &[2; BLOCK]);
+        let daemon = daemon.kill().start();
+        assert_eq!(cache(&daemon), (with.clone(), "good".into()), "{}", daemon.log());
+        daemon.wait_for_log(&[&format!("name {} in the configuration", with.display())]);
+        assert_eq!(daemon.connect().read(0, 4096), [2; BLOCK]);
+        let spec = daemon.kill();
+        // Without it, no flag makes the first one usable.
+        std::fs::rename(&with, scratch.path("away")).unwrap();
+        let said = refused("a replaced device", &spec.arguments());
+        assert!(said.contains(without) && !said.contains("--new-cache"), "{said}");
+    }
+}
+
+/// The start after its last one is counted from there.
+#[test]
+fn a_device_taken_in_counts_its_first_start() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let daemon = left_out(&scratch);
+    let last = scratch.path("last");
+    take_in(&daemon, &last, "8M");
+    let mut spec = daemon.stop();
+    spec.cache = last;
+    spec.extra = vec!["--state".into(), scratch.path("another state directory").into()];
+    let daemon = spec.start();
+    daemon.wait_for_log(&["was served before, and the state directory has no record for it"]);
+    daemon.stop();
 }
 
 #[test]

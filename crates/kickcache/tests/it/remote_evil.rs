@@ -105,7 +105,7 @@ fn configure(scratch: &Scratch, spec: &Spec, servers: &[EvilServer], timeout: &s
 }
 
 #[test]
-fn servers_that_hang_at_a_start_are_waited_for_side_by_side() {
+fn a_start_waits_for_silent_servers_in_parallel() {
     need_kickcache!();
     let scratch = Scratch::new();
     let names = MUTE.iter().chain(&[VOLUME]);

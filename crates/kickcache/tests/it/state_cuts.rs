@@ -388,18 +388,24 @@ fn flushed_writes_survive_power_cuts_during_a_replacement() {
 }
 
 #[test]
-fn flushed_writes_survive_power_cuts_while_a_device_is_left_out() {
+fn flushed_writes_survive_power_cuts_during_leave_out() {
     let leave_out = |_: &Scene, daemon: &Daemon| control(daemon, &["leave-out"]);
     survive(&Change { older_copy: OlderCopy::Stale, ..Change::of_v(leave_out) });
 }
 
 #[test]
-fn flushed_writes_survive_power_cuts_while_a_device_is_taken_in() {
+fn flushed_writes_survive_power_cuts_during_insertion() {
     let take_in = |scene: &Scene, daemon: &Daemon| {
         control(daemon, &["replace", "--with", scene.disks.file("next").to_str().unwrap()]);
     };
-    let prepare = |_: &Scene, daemon: &Daemon| control(daemon, &["leave-out"]);
-    survive(&Change { names: &["cache", "next"], prepare, ..Change::of_v(take_in) });
+    // Two volumes: their records are written one by one.
+    let prepare = |scene: &Scene, daemon: &Daemon| {
+        configure(&scene.scratch, "cache", &[("v", "write-back"), ("w", "write-back")]);
+        control(daemon, &["reload"]);
+        control(daemon, &["leave-out"]);
+    };
+    let names = &["cache", "next"];
+    survive(&Change { names, prepare, volumes: &["w", "v"], ..Change::of_v(take_in) });
 }
 
 #[test]
@@ -411,7 +417,7 @@ fn flushed_writes_survive_power_cuts_while_a_device_grows() {
 }
 
 #[test]
-fn flushed_writes_survive_power_cuts_at_a_change_to_write_back() {
+fn flushed_writes_survive_power_cuts_during_mode_changes() {
     let change = |_: &Scene, daemon: &Daemon| control(daemon, &["mode", "v", "write-back"]);
     survive(&Change { mode: "write-through", ..Change::of_v(change) });
 }

@@ -30,7 +30,8 @@ fn port(daemon: &Daemon) -> u16 {
     daemon.wait_for_log(&["listening on: "]);
     let log = daemon.log();
     let line = log.lines().find(|line| line.starts_with("listening on: ")).unwrap();
-    line.rsplit(':').next().unwrap().parse().unwrap()
+    let (_, port) = line.rsplit_once(':').unwrap();
+    port.strip_suffix(&format!("/{VOLUME}")).unwrap().parse().unwrap()
 }
 
 const LOOPBACK: [&str; 2] = ["--nbd", "tcp:127.0.0.1:0"];

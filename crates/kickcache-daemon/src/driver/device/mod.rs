@@ -176,6 +176,13 @@ impl BlockFile {
         &self.file
     }
 
+    /// The path under `/proc` of a regular file without a name: it was removed, and its data end with this process.
+    pub fn unlinked_at(&self) -> Option<String> {
+        let found = self.file.metadata().ok()?;
+        let is_unlinked = found.is_file() && found.nlink() == 0;
+        is_unlinked.then(|| format!("/proc/{}/fd/{}", std::process::id(), self.file.as_raw_fd()))
+    }
+
     /// The identity as an origin.
     pub fn identified(&self) -> Identified {
         let number = self.file.metadata().map_or(0, |metadata| metadata.rdev());

@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn the_new_device_is_complete_once_the_old_one_is_replaced() {
+    fn the_new_device_is_complete_after_the_replacement() {
         let folder = tempfile::tempdir_in("/var/tmp").unwrap();
         let paths = ["old", "new"].map(|name| folder.path().join(name));
         let superblock = Superblock::new([7; 16], 8 << 20).unwrap();

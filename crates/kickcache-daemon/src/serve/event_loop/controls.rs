@@ -267,7 +267,9 @@ impl<E: CacheEngine> EventLoop<E> {
             connections: self.frontends.connection_count(),
             tls_failure: self.frontends.tls_failure(),
             sessions: indices().map(|index| self.frontends.sessions(index)).collect(),
-            served_at: indices().map(|index| self.frontends.served_at(index)).collect(),
+            served_at: indices()
+                .map(|index| self.frontends.served_at(index, self.core.volumes.name(index)))
+                .collect(),
             client_caps: ids().map(|id| self.core.throttles.cap(id)).collect(),
             recordings: ids().map(|id| self.core.recorders.count(id)).collect(),
             held_requests: ids().map(|id| self.core.throttles.held_total(id)).collect(),

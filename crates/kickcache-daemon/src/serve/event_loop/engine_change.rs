@@ -212,6 +212,8 @@ impl<E: CacheEngine> EventLoop<E> {
         self.superblock = superblock;
         self.apply_write_budget(now);
         self.damaged.clear();
+        // It was about the device before.
+        self.takeover.is_done = false;
         self.troubles.forget(Device::Cache);
         self.end_engine_lease(now);
         tell_turn("in all, for another engine", now.since(begun));

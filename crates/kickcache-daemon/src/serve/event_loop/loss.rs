@@ -42,7 +42,8 @@ impl<E: CacheEngine> EventLoop<E> {
     pub(super) fn left_behind(&self) -> Option<ServeError> {
         let left = self.left_on_device();
         if left.is_empty() {
-            return self.lost_at_end().or_else(|| self.cut_short_at_end());
+            let lost = self.lost_at_end().or_else(|| self.cut_short_at_end());
+            return lost.or_else(|| self.unlinked_at_end());
         }
         let told = |left: &Left| {
             let count = counted(left.blocks.len() as u64, "block");
@@ -142,6 +143,21 @@ impl<E: CacheEngine> EventLoop<E> {
             dirty.join(", ")
         );
         Some(ServeError::LeftBehind { what })
+    }
+
+    /// Removed files with data that are nowhere else: origins, or a cache device with dirty blocks.
+    fn unlinked_at_end(&self) -> Option<ServeError> {
+        let is_unlinked =
+            |device: &Device| self.core.driver.file(*device).is_some_and(|file| file.unlinked_at().is_some());
+        let origins = self.core.volumes.iter().map(|volume| Device::Origin(volume.info.id));
+        let cache = (!self.unclean().is_empty()).then_some(Device::Cache);
+        let lost: Vec<String> =
+            origins.chain(cache).filter(is_unlinked).map(|device| self.show_device(device)).collect();
+        let what = format!(
+            "the server has stopped, and data are lost, because their files were removed while they were served: {}",
+            lost.join(" and ")
+        );
+        (!lost.is_empty()).then_some(ServeError::LeftBehind { what })
     }
 
     /// Logs lost dirty blocks, once each.

@@ -88,7 +88,8 @@ impl<E: CacheEngine> EventLoop<E> {
     }
 
     fn member(&self, index: usize) -> Member {
-        let block_device = self.frontends.served_at(index).ublk.map(Into::into);
+        let block_device =
+            self.frontends.served_at(index, self.core.volumes.name(index)).ublk.map(Into::into);
         Member { volume: KnownVolume::of(&self.core.volumes[index]), block_device }
     }
 

@@ -5,6 +5,7 @@ use kickcache_engine::device::Device;
 use kickcache_engine::time::{Duration, Instant};
 
 use super::EventLoop;
+use crate::driver::device::BlockFile;
 use crate::driver::fault::Fault;
 use crate::serve::control::{Errors, TakeoverStage, Trouble};
 use crate::serve::rate_limit::{Held, HeldBack};
@@ -122,6 +123,7 @@ impl<E: CacheEngine> EventLoop<E> {
             errors: self.troubles.tally(device).map(errors),
             silent: since.filter(|span| *span >= SILENT_MIN),
             away: self.core.driver.away(device),
+            unlinked_at: self.core.driver.file(device).and_then(BlockFile::unlinked_at),
         }
     }
 

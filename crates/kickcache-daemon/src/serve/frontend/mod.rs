@@ -154,9 +154,9 @@ impl Frontends {
     }
 
     /// Where the volume of an index is served.
-    pub(crate) fn served_at(&self, volume: usize) -> ServedAt {
+    pub(crate) fn served_at(&self, volume: usize, name: &str) -> ServedAt {
         ServedAt {
-            nbd: self.nbd.addresses_of(volume).map(Into::into).collect(),
+            nbd: self.nbd.uris_of(volume, name),
             vhost_user: self.vhost_user.address_of(volume).map(Into::into),
             ublk: self.ublk.path_of(volume),
             ublk_removed: self.ublk.removed_path_of(volume),

@@ -158,7 +158,7 @@ fn choose(state: &mut State, volume: VolumeId, part: ByteExtent, wish: Wish) -> 
     }
 }
 
-/// Whether main, which is held, is let go, since what misses comes back at once.
+/// Whether the frozen main is released, because missed blocks are requested again at once.
 fn lets_go(state: &mut State, volume: VolumeId, part: ByteExtent) -> bool {
     let key = BlockKey::new(volume, BlockIndex::containing(part.start));
     let hits: u64 = state.volumes.ids().map(|volume| state.volumes.get(volume).counters.hit_blocks).sum();
@@ -173,7 +173,7 @@ fn lets_go(state: &mut State, volume: VolumeId, part: ByteExtent) -> bool {
     true
 }
 
-/// While main is held, few misses are promoted; these belong to it. The others are remembered if it may soon be let go.
+/// While main is held, few misses are promoted; these belong to it. The others are remembered if main may soon be released.
 fn choose_while_held(state: &mut State, volume: VolumeId, part: ByteExtent) -> Keep {
     let filled = state.volumes.get(volume).window.bytes() / BLOCK_SIZE;
     let count = blocks_of(part).len() as u64;
@@ -219,7 +219,7 @@ pub(super) fn read_origin(state: &mut State, slot: RequestSlot, part: ByteExtent
     let volume = pending.volume;
     let pages = state.pool.take_for(volume, count, BufferQuota::All).or_else(|| match &mut pending.stage {
         Stage::Cursor(Cursor { next, .. }) => {
-            // A wider fill of what came before took the pages: a promote comes back to this part.
+            // A wider fill before it used the pages: a promote tries this part again.
             *next = part.start.min(*next);
             None
         }

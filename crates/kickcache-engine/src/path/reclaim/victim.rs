@@ -59,7 +59,7 @@ impl State {
         found.or_else(|| cleanest(self).map(Victim::for_reason(Reason::Room)))
     }
 
-    /// Whether clients wait for room and no segment is on its way to them.
+    /// Whether clients wait for room and no segment is being emptied for them.
     pub(crate) fn is_starved(&self) -> bool {
         self.waiters.want_room() && self.segments_coming() <= RESERVED_SEGMENTS
     }

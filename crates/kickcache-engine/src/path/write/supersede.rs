@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn long_zeroes_wait_for_a_log_block_that_is_written_again() {
+    fn long_zeroes_wait_for_a_repeated_log_write() {
         let mut scene = Scene::new(Mode::WriteBack);
         scene.hold("cache log 4096");
         scene.begin(WRITE, 8192, 4096);

@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn beside_clients_durable_writebacks_go_one_at_a_time() {
+    fn durable_writebacks_are_single_while_clients_are_active() {
         for (idle_after, count) in [(1, DURABLE_DEPTH_IDLE), (1_000_000, 1)] {
             let mut scene = idle(30);
             let volume = VolumeId::new(0);

@@ -1,13 +1,13 @@
-//! Ghost memory: 16-bit fingerprints of blocks that left, oldest forgotten first. For a time half of it counts instead how often blocks
-//! are asked for.
+//! Ghost memory: 16-bit fingerprints of dropped blocks, the oldest removed first. For a time, half of it counts
+//! requests of blocks instead.
 //!
-//! A set-associative table: a block's hash, its upper half, chooses a set of 31 fingerprints, which is a ring. A false match (1 in
-//! 2,000 look-ups of a full table) only places a block in the other queue.
+//! A set-associative table: the upper half of a block's hash chooses a set of 31 fingerprints, which is a ring. A
+//! false match (1 in 2,000 look-ups of a full table) only places a block in the other queue.
 //!
-//! While it counts, a set has 15 fingerprints and 128 counters of two bits, of which a block has two: the lesser one says how often it
-//! was counted, or more, and only that one goes up (Estan and Varghese, *New Directions in Traffic Measurement and Accounting*, SIGCOMM
-//! 2002). With each turn all are one less, so that what is counted once a turn or less often stays low. What a turn does to a set is done
-//! when the set is looked at next.
+//! While it counts, a set has 15 fingerprints and 128 counters of two bits, two counters for each block. The lesser
+//! counter is the block's count or more, and only that one is incremented (Estan and Varghese, *New Directions in
+//! Traffic Measurement and Accounting*, SIGCOMM 2002). In each turn all counters are decremented, so that the count of
+//! a block with one request per turn or less stays low. A set is brought up to date at its next use.
 
 mod set;
 
@@ -18,19 +18,19 @@ pub(crate) use crate::policy::ghost::set::{COUNT_MAX, Content, TURNS_ALL};
 use crate::policy::ghost::set::{Set, TURNS, WAYS};
 use crate::step::Step;
 
-/// Remembers about as many blocks as it was made for.
+/// Remembers about as many blocks as its capacity.
 #[derive(Clone, Debug)]
 pub(crate) struct Ghost {
     sets: Vec<Set>,
-    /// Take over while it grows; else none.
+    /// Sets that replace the present ones after growth; empty otherwise.
     larger: Vec<Set>,
-    /// Sets that it is to have then.
+    /// The number of sets after growth.
     wanted: usize,
     content: Content,
     turn: u16,
 }
 
-/// Sets that are made at once when it grows.
+/// Sets that one step of growth makes.
 const MADE_AT_ONCE: usize = 8_192;
 
 fn set_count(count: u64) -> usize {
@@ -50,7 +50,8 @@ impl Ghost {
         self.larger.try_reserve_exact(self.wanted).ok()
     }
 
-    /// A part of that. The sets follow the order of hashes: a set begins with what the one has that had its hashes.
+    /// One step of growth. The sets are in the order of the hashes: a new set begins as a copy of the old set with its
+    /// hashes.
     pub(crate) fn grow(&mut self) -> Step {
         let end = self.wanted.min(self.larger.len() + MADE_AT_ONCE);
         for set in self.larger.len()..end {
@@ -59,28 +60,28 @@ impl Ghost {
         if end < self.wanted { Step::More } else { Step::Done }
     }
 
-    /// Room was made: it is used from here on.
+    /// Ends the growth.
     pub(crate) fn use_grown(&mut self) {
         self.sets = core::mem::take(&mut self.larger);
         self.wanted = 0;
     }
 
-    /// Forgets everything.
+    /// Drops everything.
     pub(crate) fn clear(&mut self) {
         self.sets.fill(Set::empty());
     }
 
-    /// What it consists of from here on.
+    /// Sets the content from here on.
     pub(crate) const fn change(&mut self, content: Content) {
         self.content = content;
     }
 
-    /// Some turns pass: counts are one less after one, and none after [`TURNS_ALL`].
+    /// Some turns pass: counts decrease by one in each, and none is left after [`TURNS_ALL`].
     pub(crate) const fn pass(&mut self, turns: u16) {
         self.turn = (self.turn + turns) % TURNS;
     }
 
-    /// A block is counted; gives how often it was, at most [`COUNT_MAX`].
+    /// Counts a block; returns its count, at most [`COUNT_MAX`].
     pub(crate) fn count(&mut self, hash: u64) -> u8 {
         self.set(hash).count(hash)
     }
@@ -100,11 +101,11 @@ impl Ghost {
         self.set(hash).insert(hash);
     }
 
-    /// The age at which everything is forgotten.
+    /// The age at which every entry has been removed.
     pub(crate) const AGE_MAX: usize = WAYS;
 
-    /// How long ago the block was inserted, if it is remembered; it is forgotten by that. An age of [`Ghost::AGE_MAX`]
-    /// is as many inserted blocks as are remembered.
+    /// Removes the block, if it is there, and returns its age. An age of [`Ghost::AGE_MAX`] is the number of
+    /// remembered blocks.
     pub(crate) fn take(&mut self, hash: u64) -> Option<usize> {
         self.set(hash).take(hash)
     }
@@ -139,7 +140,7 @@ mod tests {
             while ghost.grow() == Step::More {}
             ghost.use_grown();
             let known = (0..2_000).filter(|number| ghost.take(key(*number)).is_some()).count();
-            // Where a set spans two of before, what the second had is forgotten.
+            // If a set spans two old ones, the contents of the second are dropped.
             assert!(known > if larger == 3_200 { 900 } else { 1_300 }, "{known} of {larger}");
             let strangers = (10_000..20_000).filter(|number| ghost.take(key(*number)).is_some()).count();
             assert!(strangers < 20, "{strangers}");

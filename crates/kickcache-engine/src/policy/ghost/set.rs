@@ -1,30 +1,30 @@
-//! A set of ghost memory: a ring of fingerprints, and for a time counters behind it.
+//! A set of ghost memory: a ring of fingerprints, followed for a time by counters.
 
 /// Fingerprints of a set.
 pub(super) const WAYS: usize = 31;
-/// Fingerprints that are left while it counts.
+/// Fingerprints of a set that counts.
 const WAYS_LEFT: usize = 15;
 
 #[derive(Clone, Debug)]
 #[repr(align(64))]
 pub(super) struct Set {
-    /// Fingerprints, and counters behind them.
+    /// Fingerprints, then counters.
     words: [u16; WAYS],
     mark: Mark,
 }
 
 const _: () = assert!(size_of::<Set>() == 64);
 
-/// Turns begin again after this many.
+/// Turn numbers wrap around after this many.
 pub(super) const TURNS: u16 = 1 << 10;
-/// After this many turns no counts are left.
+/// After this many turns all counts are zero.
 pub(crate) const TURNS_ALL: u16 = 3;
 /// Counters in a word.
 const COUNTERS: usize = 8;
-/// What a counter counts up to.
+/// The maximum of a counter.
 pub(crate) const COUNT_MAX: u8 = 3;
 
-/// What sets consist of.
+/// The contents of sets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Content {
     Prints,
@@ -40,7 +40,7 @@ impl Content {
     }
 }
 
-/// Of a set, in 16 bits: which print is next, what it consists of, and the turn in which it was looked at last.
+/// The state of a set in 16 bits: the next fingerprint, the content, and the turn of its last use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Mark(u16);
 
@@ -73,7 +73,7 @@ struct Counter {
 }
 
 impl Counter {
-    /// The one that 16 bits of a hash choose.
+    /// The counter that 16 bits of a hash choose.
     fn of(bits: u16) -> Counter {
         let number = (usize::from(bits) * COUNTERS * (WAYS - WAYS_LEFT)) >> 16;
         Counter { word: WAYS_LEFT + number / COUNTERS, shift: number % COUNTERS * 2 }
@@ -85,7 +85,7 @@ impl Set {
         Set { words: [0; WAYS], mark: Mark::new(0, Content::Prints, 0) }
     }
 
-    /// Makes it what it is in this turn.
+    /// Brings the set up to date for this turn.
     pub(super) fn come_to(&mut self, turn: u16, content: Content) {
         if self.mark.content() != content {
             self.change(turn, content);
@@ -101,7 +101,7 @@ impl Set {
         }
     }
 
-    /// The newest prints stay; counts begin with nothing.
+    /// Keeps the newest fingerprints; counts begin at zero.
     fn change(&mut self, turn: u16, content: Content) {
         let (next, before) = (self.mark.next(), self.mark.content().prints());
         self.words[..before].rotate_left(next);
@@ -127,7 +127,7 @@ impl Set {
         self.mark = Mark::new((next + 1) % content.prints(), content, self.mark.turn());
     }
 
-    /// How many were inserted after it, if it is there; it is taken out.
+    /// Removes a fingerprint; returns the number of later ones, if it was there.
     pub(super) fn take(&mut self, hash: u64) -> Option<usize> {
         let print = fingerprint(hash);
         let prints = self.mark.content().prints();
@@ -136,7 +136,7 @@ impl Set {
         Some((self.mark.next() + prints - 1 - found) % prints)
     }
 
-    /// Counts it; gives how often it was counted, at most [`COUNT_MAX`].
+    /// Counts it; returns its count, at most [`COUNT_MAX`].
     pub(super) fn count(&mut self, hash: u64) -> u8 {
         let mixed = (hash.wrapping_mul(0x9e37_79b1) >> 16) & 0xffff;
         let bits = [fingerprint(hash), u16::try_from(mixed).expect("16 bits")];
@@ -148,7 +148,7 @@ impl Set {
     }
 }
 
-/// Zero stands for "empty".
+/// Zero means "empty".
 #[expect(clippy::cast_possible_truncation, reason = "the low 16 bits are the fingerprint")]
 const fn fingerprint(hash: u64) -> u16 {
     let print = hash as u16;

@@ -1,9 +1,10 @@
-//! Which device answers what both could: the cache device, unless it is at its own limit and the origin serves more.
+//! Origin offload: which device serves a hit that the origin could serve as well. The cache device does, unless it is
+//! saturated and the origin serves more.
 //!
-//! Time of the cache device is what passed while the thread slept with nothing to take: time in which the daemon waits
-//! for a processor makes no device slow. Where the cache device still has a backlog, short trials of a few requests
-//! tell whether the two devices serve more than one, and what serves more is kept. An origin of few requests a second beside
-//! the cache device's, like a rotating disk, is left to misses once it was seen with many of them.
+//! Time of the cache device passes only while the thread sleeps with no completion to take: a wait for a processor
+//! makes no device slow. If the cache device still has a backlog, short trials of a few requests show whether the two
+//! devices together serve more than one, and the better setting is kept. An origin that is far slower than the cache
+//! device, such as a rotating disk, serves only misses once it was seen under load.
 
 use crate::config::OriginOffload;
 use crate::policy::latencies::Latencies;
@@ -16,32 +17,32 @@ use crate::units::ByteExtent;
 
 /// A request that the cache device answers within this many nanoseconds stays there.
 const SLOW: u64 = 1_000_000;
-/// What it is asked for takes it this many nanoseconds: it is behind.
+/// The cache device is behind if its requests take this many nanoseconds.
 const BEHIND: u64 = 2_000_000;
 /// An origin that takes this many nanoseconds for each small read at its limit, and this many times as long as the
-/// cache device, is not asked for hits: all that it can do is little beside what that one does, and misses need it.
+/// cache device, serves no hits: it would add little, and misses need it.
 const SCARCE: u64 = 1_000_000;
 const SCARCE_TIMES: u64 = 2;
 /// Bytes of a small read.
 const SMALL: u64 = 4096;
-/// A cache device that is slow takes nothing new while one would wait for the origin at most this many times as long: when
-/// both have enough to do, what is brought in costs the cache device a write and is not served sooner.
+/// A saturated cache device takes no new blocks while a request would wait for the origin at most this many times as
+/// long: if both are busy, a fill costs the cache device a write and no read is served sooner.
 const BUSY_SHARE: u64 = 2;
 
-/// For the fault simulation, fewer reads than this.
+/// For the fault simulation: a lower limit of reads.
 const FORCED_READS: u32 = 16;
 
-/// One in this many of the latencies that are not slow is taken down, for all of them.
+/// One in this many of the latencies that are not slow is recorded, on behalf of the others.
 const SAMPLED: u32 = 16;
 
-/// Where something is served.
+/// The device for a request.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum ServedBy {
     Cache,
     Origin,
 }
 
-/// What is to be served.
+/// The kind of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     Read,
@@ -52,11 +53,11 @@ pub(crate) enum Kind {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Began {
     pub(crate) kind: Kind,
-    /// When, by the device's time.
+    /// The time of its begin, on the device's clock.
     pub(crate) at: Instant,
 }
 
-/// The time, and the cache device's own.
+/// The time, and the time of the cache device's own clock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Clock {
     pub(crate) now: Instant,
@@ -67,27 +68,27 @@ pub(crate) struct Clock {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Offload {
     setting: OriginOffload,
-    /// What clients have the cache device do, and what writeback has it read.
+    /// Work of the cache device for clients, and for writeback.
     cache: Load,
     writeback_reads: Load,
     pub(crate) origin: OriginLoad,
     trials: Trials,
     reads: Latencies,
     writes: Latencies,
-    /// Whether the origin is soon enough for reads, and for long writes; looked at with every span.
+    /// Whether the origin is fast enough for reads, and for long writes; updated with every span.
     suits_reads: bool,
     suits_writes: bool,
-    /// Requests that began, for those who are forced.
+    /// Requests that began, for a forced choice.
     begun: u32,
 }
 
 impl Offload {
-    /// What clients have the cache device do.
+    /// Work of the cache device for clients.
     pub(crate) fn cache_work(&self) -> CacheWork {
         CacheWork { is_behind: self.cache.backlog() >= BEHIND, done: self.cache.total() }
     }
 
-    /// Whether each small read keeps the cache device busy for so long that those that can be left out are.
+    /// Whether each small read occupies the cache device for so long that optional reads are left out.
     pub(crate) fn is_cache_slow(&self) -> bool {
         match self.setting {
             OriginOffload::Forced => self.begun.is_multiple_of(2),
@@ -97,7 +98,7 @@ impl Offload {
         }
     }
 
-    /// How many small reads the cache device does while the origin is busy with what it was given.
+    /// The number of small reads of the cache device during the present work of the origin.
     pub(crate) fn reads_meanwhile(&self) -> u64 {
         match self.setting {
             OriginOffload::Forced => u64::from(self.begun % FORCED_READS),
@@ -107,8 +108,8 @@ impl Offload {
         }
     }
 
-    /// Nanoseconds that a small read keeps the cache device busy when writeback asks for many: with few in flight, as clients may
-    /// have, it says how long one takes.
+    /// Nanoseconds that a small read occupies the cache device if writeback has many in flight; with few in
+    /// flight, as clients may have, the duration of one read.
     fn writeback_read(&self) -> u64 {
         let known = if self.writeback_reads.is_unknown() { &self.cache } else { &self.writeback_reads };
         known.each(SMALL)
@@ -129,7 +130,7 @@ impl Offload {
         }
     }
 
-    /// Where this many bytes are to be served that both devices have, or may get.
+    /// The device that serves this many bytes, which both devices have or may get.
     pub(crate) fn choose(&self, now: Instant, kind: Kind, bytes: u64) -> ServedBy {
         match self.setting {
             OriginOffload::Never => ServedBy::Cache,
@@ -159,7 +160,7 @@ impl Offload {
         suits && self.trials.is_on(now) && !self.origin.is_avoided(now)
     }
 
-    /// Whether the cache device has so much to do with what it holds that it is to take no more.
+    /// Whether the cache device is so busy with its hits that it is to take no new blocks.
     pub(crate) fn is_cache_behind(&self, now: Instant, bytes: u64) -> bool {
         match self.setting {
             OriginOffload::Never => false,
@@ -181,7 +182,7 @@ impl Offload {
         self.cache.begin(clock.device, bytes);
     }
 
-    /// It has what began at some time of the device; gives whether [`Offload::look`] is due.
+    /// A request that began at this device time has ended. Returns whether [`Offload::look`] is due.
     #[inline]
     pub(crate) fn end(&mut self, clock: Clock, Began { kind, at }: Began, bytes: u64) -> bool {
         let nanos = clock.device.since(at).as_nanos();
@@ -201,7 +202,7 @@ impl Offload {
         self.writeback_reads.begin(clock.device, bytes);
     }
 
-    /// It has.
+    /// A read for writeback has ended.
     pub(crate) fn end_writeback_read(&mut self, clock: Clock, bytes: u64) {
         self.writeback_reads.end(clock.device, bytes);
         self.cache.end_other(bytes);
@@ -219,7 +220,7 @@ impl Offload {
         self.origin.begin_write(now, bytes);
     }
 
-    /// The cache device has a backlog: what the clients were served so far moves the trials on.
+    /// The cache device has a backlog: the trials advance by the requests served so far.
     #[cold]
     pub(crate) fn look(&mut self, now: Instant, mut served: Served) {
         served.by_cache = self.cache.total();

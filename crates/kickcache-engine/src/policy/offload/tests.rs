@@ -112,7 +112,7 @@ impl Outcome {
 #[test]
 fn two_capped_devices_serve_the_sum_of_both() {
     let outcome = Scene::new(Device::Cap(357), Device::Cap(410)).run();
-    // 28,011 and 24,390 in ten seconds, of which the first one goes by before it is proven.
+    // 28,011 and 24,390 in ten seconds, the first of which passes before the proof.
     assert!(outcome.cache > 27_500 && outcome.origin > 21_000, "{outcome:?}");
 }
 
@@ -142,7 +142,7 @@ fn an_origin_slower_than_the_slowest_hits_is_not_used() {
     let mut scene = Scene::new(Device::Cap(100), Device::Parallel(20_000));
     scene.before = u64::from(u32::MAX);
     let outcome = scene.run();
-    // Nothing is known of it before the first trial, which takes at most what was saved.
+    // The origin is unknown before the first trial, which takes at most the saved requests.
     assert!(outcome.origin <= 4_096 && !outcome.offload.trials.is_proven(), "{outcome:?}");
     let mut offload = outcome.offload;
     (0..100).for_each(|number| {

@@ -1,15 +1,16 @@
-//! How much may be written to the cache device in a day, and what is given up for that.
+//! Limits the bytes written to the cache device in a day, and chooses which writes are given up.
 //!
-//! * What was written in the last day is counted in slots, and beside it what would have come in without a budget. A slot's share is
-//!   in proportion to what was wanted at the same time a day before, and as large as it can be for no day that ends within the next
-//!   one to have more than the budget. It may write half as much again: what is left then, later slots have the less.
-//! * What a slot may write becomes credit bit by bit, and what is written is taken from it. Credit is never more than what is left of
-//!   the budget for the last day. While there is enough, nothing is given up. As it runs out, read-ahead is given up, then unknown
-//!   blocks, then those that ghost memory knows, the oldest first: of each rank a part passes that shrinks to none before the next one
-//!   has its turn.
-//! * There is credit for a part of a day at first, so that an empty cache fills.
-//! * What clients write waits for nothing, but takes from the credit as well.
-//! * What was written before a restart counts, if somebody remembers it ([`Wear::history`], [`Wear::remember`]).
+//! * The bytes of the last day are counted in slots, together with the bytes that would have been written without a
+//!   budget. The share of a slot is proportional to the demand at the same time a day before, and is the largest with
+//!   which no day that ends within the next one exceeds the budget. A slot may write half as much again, at the
+//!   expense of later slots.
+//! * The share of a slot becomes credit gradually, and each write reduces the credit. Credit never exceeds the rest of
+//!   the budget for the last day. While there is enough, no write is given up. As the credit runs out, read-ahead is
+//!   given up, then unknown blocks, then blocks in ghost memory, the oldest first. Of each rank a share passes, and it
+//!   shrinks to none before the next rank is reduced.
+//! * The initial credit is a share of a day's budget, so that an empty cache fills.
+//! * Client writes do not wait, but reduce the credit.
+//! * Bytes written before a restart count, if the caller stores them ([`Wear::history`], [`Wear::remember`]).
 
 use core::num::NonZeroU64;
 
@@ -22,22 +23,22 @@ use crate::time::{Duration, Instant};
 const SLOTS: usize = 96;
 const DAY: u64 = 86_400_000_000_000;
 const SLOT: u64 = DAY / SLOTS as u64;
-/// The number of the slot in which the clock is zero: there may be a day before it.
+/// The number of the slot in which the clock is zero: slots of the day before have lower numbers.
 const ZERO: u64 = SLOTS as u64;
-/// Credit is at most this part of the budget.
+/// Credit is at most the budget divided by this.
 const CREDIT_SHARE: i64 = 4;
-/// Less credit than this part of the budget makes strict.
+/// Writes are restricted below this credit: the budget divided by this.
 const STRICT_SHARE: i64 = 32;
-/// A slot is taken for one that wants at least this part of the mean.
+/// Each slot counts as if it demanded at least this share of the mean.
 const WANTED_SHARE: u64 = 32;
-/// Halves of its share that a slot may write: what others leave is used sooner.
+/// Halves of its share that a slot may write: the shares that others do not use are used sooner.
 const HURRY: u128 = 3;
 /// Parts are told in this many.
 const WHOLE: u64 = 1024;
 const RANKS: usize = 5;
 const DEPTH_MAX: u64 = RANKS as u64 * WHOLE;
 
-/// What is given up, first things first.
+/// The kinds of writes that the budget cuts, in this order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Rank {
     ReadAhead,
@@ -48,7 +49,7 @@ pub(crate) enum Rank {
 }
 
 impl Rank {
-    /// Of a block that ghost memory noted then, if it did.
+    /// The age of a block in ghost memory, if it is there.
     pub(crate) const fn of(noted: Option<Noted>) -> Rank {
         match noted {
             None => Rank::Unknown,
@@ -67,19 +68,19 @@ pub(crate) struct Wear {
     slots: [WearSlot; SLOTS],
     /// Bytes written in it.
     day: u64,
-    /// The slot under way, and the first one of which anything is known.
+    /// The current slot, and the first slot with a count.
     number: u64,
     first: u64,
     /// When counting began, in nanoseconds since the first slot.
     since: u64,
     /// Bytes.
     credit: i64,
-    /// What the slot under way may write, and how much of that has become credit.
+    /// The bytes that the current slot may write, and the part that has become credit.
     rate: u64,
     given: u64,
     /// Of each rank, how near its next block is to its turn.
     turns: [u64; RANKS],
-    /// Blocks that did not come in.
+    /// Blocks that were not admitted.
     refused: u64,
 }
 
@@ -107,12 +108,12 @@ impl Wear {
         self.budget
     }
 
-    /// Blocks that did not come in because of it.
+    /// Blocks that were not admitted because of the budget.
     pub(crate) const fn refused(&self) -> u64 {
         self.refused
     }
 
-    /// Another budget, in bytes a day.
+    /// Sets another budget, in bytes a day.
     pub(crate) fn set_budget(&mut self, now: Instant, budget: Option<NonZeroU64>) {
         self.pass(now);
         if self.budget.is_none() {
@@ -131,12 +132,12 @@ impl Wear {
         (0..kept as u64).map(|age| self.slot(self.number - age).written).sum()
     }
 
-    /// How much of that day was counted.
+    /// The counted part of the day.
     pub(crate) fn counted(&self, now: Instant) -> Duration {
         Duration::from_nanos(Self::nanos(now).saturating_sub(self.since).min(DAY))
     }
 
-    /// What was counted up to now.
+    /// The counts up to now.
     pub(crate) fn history(&self, now: Instant) -> WearHistory {
         let mut then = self.clone();
         then.pass(now);
@@ -145,8 +146,8 @@ impl Wear {
         WearHistory { slots, credit: then.credit, counted: self.counted(now) }
     }
 
-    /// Counts what is in a history that ended so long before the clock's zero, beside what was counted since. It is taken for as young as
-    /// it can be.
+    /// Adds the counts of a history that ended this long before the clock's zero to the present counts. Its age is
+    /// assumed to be the lowest possible.
     pub(crate) fn remember(&mut self, now: Instant, history: &WearHistory, ago: Duration) {
         self.pass(now);
         let last = ZERO.saturating_sub(ago.as_nanos() / SLOT);
@@ -175,7 +176,7 @@ impl Wear {
         self.bound_credit();
     }
 
-    /// What is given up now, in part or whole.
+    /// The writes that the budget cuts now, in part or completely.
     pub(crate) fn given_up(&self, now: Instant) -> GivenUp {
         let mut then = self.clone();
         match then.depth(now) {
@@ -198,7 +199,7 @@ impl Wear {
         }
     }
 
-    /// Clients write this many blocks, which come in whatever it costs.
+    /// Clients write this many blocks, which are admitted at any cost.
     pub(crate) fn on_wanted(&mut self, now: Instant, blocks: u64) {
         if self.budget.is_some() {
             self.pass(now);
@@ -206,7 +207,7 @@ impl Wear {
         }
     }
 
-    /// Whether blocks of a rank come in.
+    /// Whether blocks of a rank are admitted.
     pub(crate) fn allows(&mut self, now: Instant, rank: Rank, blocks: u64) -> bool {
         if self.budget.is_none() {
             return true;
@@ -224,7 +225,7 @@ impl Wear {
         is_allowed
     }
 
-    /// What is left of a fill window of this many bytes, a power of two.
+    /// The fill window that remains of this many bytes, a power of two.
     pub(crate) fn window(&mut self, now: Instant, bytes: u64) -> u64 {
         if self.budget.is_none() {
             return bytes;
@@ -233,13 +234,13 @@ impl Wear {
         (1_u64 << left.max(FILL_WINDOW_MIN).ilog2()).min(bytes)
     }
 
-    /// Which part of a rank comes in.
+    /// The share of a rank that is admitted.
     fn part(&mut self, now: Instant, rank: Rank) -> u64 {
         let end = (rank as u64 + 1) * WHOLE;
         end.saturating_sub(self.depth(now)).min(WHOLE)
     }
 
-    /// How strict it is: as many ranks as this are given up, in parts of one.
+    /// The strictness: the number of cut ranks, in fractions of one.
     fn depth(&mut self, now: Instant) -> u64 {
         let Some(budget) = self.bytes() else { return 0 };
         self.pass(now);
@@ -254,7 +255,7 @@ impl Wear {
         self.budget.map(|budget| i64::try_from(budget.get()).unwrap_or(i64::MAX))
     }
 
-    /// Slots go by.
+    /// Advances to the present slot.
     fn pass(&mut self, now: Instant) {
         let number = Self::number(now);
         if number <= self.number {
@@ -275,7 +276,7 @@ impl Wear {
         }
     }
 
-    /// So much of what the slot may write has become credit.
+    /// The part of the slot's bytes that has become credit.
     fn give(&mut self, due: u64) {
         self.credit = self.credit.saturating_add_unsigned(due.saturating_sub(self.given));
         self.given = due.max(self.given);
@@ -288,14 +289,14 @@ impl Wear {
         u64::try_from(u128::from(self.rate) * passed / u128::from(SLOT)).expect("at most the rate")
     }
 
-    /// Credit is no more than what is left of the day's budget, and no more is owed than makes strictest.
+    /// Credit is no more than what is left of the day's budget, and the debt is at most that of the strictest level.
     fn bound_credit(&mut self) {
         let Some(budget) = self.bytes() else { return };
         let most = (budget / CREDIT_SHARE).min(budget.saturating_sub_unsigned(self.day));
         self.credit = self.credit.min(most).max(-budget / STRICT_SHARE);
     }
 
-    /// Decides what the slot that begins may write, before what was written in it a day ago is forgotten.
+    /// Sets the share of the slot that begins, before the count of the same slot a day ago is dropped.
     fn begin_slot(&mut self) {
         let Some(budget) = self.budget else { return };
         let mean = self.mean_wanted();
@@ -319,7 +320,7 @@ impl Wear {
         self.rate = u64::try_from(rate * HURRY / 2).unwrap_or(u64::MAX);
     }
 
-    /// What a slot of the last day wanted.
+    /// The demand of a slot of the last day.
     fn mean_wanted(&self) -> u64 {
         let known = (self.number - self.first).min(SLOTS as u64);
         self.slots.iter().map(|slot| slot.wanted).sum::<u64>() / known.max(1)

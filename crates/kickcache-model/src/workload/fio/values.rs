@@ -122,7 +122,7 @@ pub(crate) fn count(text: &str) -> Result<u64, String> {
     text.parse().map_err(|_| format!("{} was found; a whole number was expected", quote(text)))
 }
 
-/// A switch; standing alone means on.
+/// A switch; without a value it is on.
 pub(crate) fn switch(text: &str) -> Result<bool, String> {
     match text {
         "" | "1" | "true" | "yes" => Ok(true),

@@ -82,6 +82,7 @@ fn cache() -> CacheReport {
         errors_by_kind: vec![error_count()],
         sample_seconds: None,
         silent_seconds: Some(11.0),
+        unlinked_at: Some("/proc/7/fd/9".into()),
         stop_waits_for: Some("the origin of a".into()),
         device_bytes: 2,
         growing_to_bytes: Some(3),
@@ -122,6 +123,7 @@ fn volume() -> VolumeReport {
         origin_away_seconds: Some(12.0),
         origin_away_why: Some("lost".into()),
         origin_fails_in_seconds: Some(1.0),
+        origin_unlinked_at: Some("/proc/7/fd/8".into()),
         served_at: ServedAt {
             nbd: vec!["nbd://localhost/b".into()],
             vhost_user: Some("/run/b".into()),

@@ -33,6 +33,7 @@ fn volume(name: &str, mode: ModeWord, counters: VolumeCounters) -> VolumeReport 
         origin_away_seconds: None,
         origin_away_why: None,
         origin_fails_in_seconds: None,
+        origin_unlinked_at: None,
         recovered_bytes: 0,
         served_at: ServedAt::default(),
         mode,
@@ -99,6 +100,7 @@ fn report(reads: u64) -> Report {
         errors_by_kind: Vec::new(),
         sample_seconds: None,
         silent_seconds: None,
+        unlinked_at: None,
         stop_waits_for: None,
         device_bytes: 101 << 30,
         growing_to_bytes: None,
@@ -272,7 +274,7 @@ fn the_engine_that_auto_became_is_named() {
 }
 
 #[test]
-fn a_healthy_daemon_says_so_first() {
+fn a_healthy_daemon_reports_health_first() {
     let mut report = report(9_500);
     report.caches[0].volumes[1].damaged_bytes = 0;
     report.caches[0].volumes[1].caching_paused_seconds = Some(60.0);
@@ -339,7 +341,7 @@ fn a_cache_device_that_was_left_out_has_no_figures() {
 }
 
 #[test]
-fn read_ahead_is_not_taken_for_latency() {
+fn read_ahead_is_not_counted_as_latency() {
     let gain = |prefetched_blocks: u64| {
         let mut report = report(9_500);
         report.caches[0].volumes[0].counters.prefetched_blocks = prefetched_blocks;

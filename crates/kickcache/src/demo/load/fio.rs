@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
+use kickcache_daemon::plan::address::NbdAddress;
 use kickcache_engine::units::BLOCK_SIZE;
 use kickcache_model::result::JobResult;
 
@@ -40,7 +41,7 @@ fn measure(job: &JobResult) -> JobMeasure {
 }
 
 fn arguments(run: &Run<'_>) -> Vec<String> {
-    let uri = format!("nbd+unix:///{}?socket={}", run.export, run.socket.display());
+    let uri = NbdAddress::Unix(run.socket.into()).uri(run.export);
     let mut arguments: Vec<String> = vec![
         "--ioengine=nbd".into(),
         format!("--uri={uri}"),

@@ -168,7 +168,7 @@ fn serve_a_file_for_measurements() {
 
 /// As after a cache device was taken out of use: else a stop waits for the record forever.
 #[test]
-fn a_record_on_its_way_ends_although_the_device_has_left() {
+fn an_outstanding_record_ends_after_its_device_is_removed() {
     let directory = tempfile::tempdir_in("/var/tmp").unwrap();
     let [origin, socket, state] = ["origin", "s", "state"].map(|name| directory.path().join(name));
     std::fs::write(&origin, vec![1; 8 << 20]).unwrap();

@@ -212,7 +212,7 @@ fn superblocks_then_the_record_are_durable_before_the_switch() {
 }
 
 #[test]
-fn nothing_is_recorded_before_both_superblocks_are_written() {
+fn no_record_precedes_the_writes_of_both_superblocks() {
     for access in [[UNWRITABLE, WRITABLE], [WRITABLE, UNWRITABLE]] {
         let mut sealed = Sealed::new(access);
         let before = sealed.record();
@@ -222,7 +222,7 @@ fn nothing_is_recorded_before_both_superblocks_are_written() {
 }
 
 #[test]
-fn a_failure_beside_the_superblocks_repeats_them() {
+fn a_failure_during_superblock_writes_repeats_them() {
     let mut sealed = Sealed::new([WRITABLE, WRITABLE]);
     let before = sealed.record();
     sealed.flush(Err(DeviceError::Io));
@@ -231,7 +231,7 @@ fn a_failure_beside_the_superblocks_repeats_them() {
 }
 
 #[test]
-fn a_failure_beside_the_record_repeats_the_superblocks() {
+fn a_failure_during_the_record_repeats_the_superblocks() {
     let mut sealed = Sealed::new([WRITABLE, WRITABLE]);
     let starts = sealed.event_loop.superblock.starts;
     assert_eq!(sealed.end_notes(), TakeoverStep::Recording);

@@ -218,7 +218,7 @@ fn a_removed_device_is_released_once_it_is_idle() {
     let end = |scene: &mut Scene, queue, tag| {
         let EventLoop { core, frontends, .. } = &mut scene.event_loop;
         frontends.on_command(core, WatchKey::Ublk(UblkKey { device: 0, queue, tag }), -libc::ENODEV);
-        frontends.served_at(0)
+        frontends.served_at(0, "v")
     };
     for (queue, tag) in (0..7).map(|at| (at / 4, at % 4)) {
         let at = end(&mut scene, queue, tag);
@@ -309,9 +309,9 @@ fn a_volume_becomes_another_device_while_it_is_served() {
     scene.wait_for_kernel(START_DEV);
     scene.part();
     scene.wait_for_kernel(DEL_DEV_ASYNC);
-    assert_eq!(scene.event_loop.frontends.served_at(0).ublk, None);
+    assert_eq!(scene.event_loop.frontends.served_at(0, "v").ublk, None);
     scene.end_tags();
-    assert_eq!(scene.event_loop.frontends.served_at(0).ublk_removed, None, "nobody else removed it");
+    assert_eq!(scene.event_loop.frontends.served_at(0, "v").ublk_removed, None, "nobody else removed it");
     assert_eq!(scene.kernel.known().unlocked, NONE);
     scene.kernel.known().done.clear();
     let before = scene.event_loop.core.driver.given_commands.len();
@@ -326,7 +326,7 @@ fn a_volume_becomes_another_device_while_it_is_served() {
         WatchKey::Ublk(UblkKey { device: 0, queue: 0, tag: 0 }).bits()
     );
     scene.wait_for_kernel(START_DEV);
-    assert_eq!(scene.event_loop.frontends.served_at(0).ublk.as_deref(), Some("/dev/ublkb5"));
+    assert_eq!(scene.event_loop.frontends.served_at(0, "v").ublk.as_deref(), Some("/dev/ublkb5"));
     let kernel = scene.kernel.clone();
     drop(scene);
     assert!(kernel.known().devices.is_empty());

@@ -98,10 +98,10 @@ impl Nbd {
         Ok(Nbd { listeners, security: Security::of(settings), ..Nbd::default() })
     }
 
-    /// Where it serves the volume of an index, in the order of the configuration.
-    pub(super) fn addresses_of(&self, volume: usize) -> impl Iterator<Item = &str> {
-        let served = self.listeners.iter().flatten().filter(move |served| served.serves(volume));
-        served.map(|served| served.listener.address.as_str())
+    /// The URIs of the volume of an index, in the order of the configuration.
+    pub(super) fn uris_of(&self, volume: usize, name: &str) -> Vec<String> {
+        let served = self.listeners.iter().flatten().filter(|served| served.serves(volume));
+        served.map(|served| served.uri(name)).collect()
     }
 
     /// Why the files of certificates cannot be used as they are now, if they cannot.

@@ -1,5 +1,6 @@
 //! An address with an NBD listener, and its exports.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use kickcache_nbd::ExportInfo;
@@ -69,6 +70,19 @@ impl ServedListener {
     /// Whether a volume is served there.
     pub(super) fn serves(&self, volume: usize) -> bool {
         self.members.contains(&volume)
+    }
+
+    /// The URI of a volume for NBD clients; for a socket that was passed at the start, whose address is unknown, its name in the
+    /// log.
+    pub(super) fn uri(&self, volume: &str) -> String {
+        let bound = self.listener.address.parse::<SocketAddr>().ok();
+        match (&self.address, bound) {
+            (None, _) => self.listener.address.clone(),
+            (Some(NbdAddress::Tcp { .. }), Some(bound)) => {
+                NbdAddress::Tcp { host: bound.ip().to_string(), port: bound.port() }.uri(volume)
+            }
+            (Some(address), _) => address.uri(volume),
+        }
     }
 
     /// Updates the exports for new clients after a change of volumes.

@@ -1,0 +1,228 @@
+//! Names of types and modules are nouns: no lone participle, adverb, pronoun or preposition.
+
+use std::collections::BTreeSet;
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+use crate::source::{Source, source};
+use crate::workspace::{expect_nothing, sources};
+
+/// Words that name nothing by themselves.
+const WORDS: [&str; 58] = [
+    "after",
+    "afterwards",
+    "again",
+    "another",
+    "anything",
+    "apart",
+    "aside",
+    "asked",
+    "asking",
+    "away",
+    "awaited",
+    "before",
+    "begun",
+    "behind",
+    "below",
+    "beside",
+    "both",
+    "each",
+    "else",
+    "everything",
+    "found",
+    "gathered",
+    "given",
+    "gone",
+    "held",
+    "here",
+    "it",
+    "kept",
+    "known",
+    "left",
+    "looked",
+    "made",
+    "met",
+    "next",
+    "noted",
+    "nothing",
+    "now",
+    "other",
+    "others",
+    "own",
+    "said",
+    "seen",
+    "shown",
+    "something",
+    "standing",
+    "taken",
+    "that",
+    "them",
+    "then",
+    "there",
+    "thing",
+    "told",
+    "waited",
+    "walked",
+    "what",
+    "who",
+    "whom",
+    "whose",
+];
+
+/// Names older than this rule, by file; an entry that is not needed any more is a finding.
+const EXCEPTIONS: &[(&str, &str)] = &[
+    ("crates/kickcache-daemon/src/conditions/of_volume.rs", "Seen"),
+    ("crates/kickcache-daemon/src/control/connections.rs", "Then"),
+    ("crates/kickcache-daemon/src/driver/budget/mod.rs", "Next"),
+    ("crates/kickcache-daemon/src/driver/mod.rs", "nothing"),
+    ("crates/kickcache-daemon/src/driver/nothing.rs", "Nothing"),
+    ("crates/kickcache-daemon/src/driver/operation.rs", "Next"),
+    ("crates/kickcache-daemon/src/driver/queued_device.rs", "Away"),
+    ("crates/kickcache-daemon/src/driver/rights/monitor.rs", "Made"),
+    ("crates/kickcache-daemon/src/driver/rights/trusted_path.rs", "Walked"),
+    ("crates/kickcache-daemon/src/metrics/http.rs", "After"),
+    ("crates/kickcache-daemon/src/metrics/http.rs", "Asked"),
+    ("crates/kickcache-daemon/src/metrics/live/document.rs", "Shown"),
+    ("crates/kickcache-daemon/src/offline/leave.rs", "Held"),
+    ("crates/kickcache-daemon/src/offline/leave.rs", "Left"),
+    ("crates/kickcache-daemon/src/offline/mod.rs", "known"),
+    ("crates/kickcache-daemon/src/offline/mod.rs", "standing"),
+    ("crates/kickcache-daemon/src/offline/outdated.rs", "Asked"),
+    ("crates/kickcache-daemon/src/offline/standing.rs", "Standing"),
+    ("crates/kickcache-daemon/src/offline/taken_in.rs", "Other"),
+    ("crates/kickcache-daemon/src/offline/ublk.rs", "Begun"),
+    ("crates/kickcache-daemon/src/offline/ublk.rs", "Found"),
+    ("crates/kickcache-daemon/src/plan/mod.rs", "taken"),
+    ("crates/kickcache-daemon/src/plan/taken.rs", "Taken"),
+    ("crates/kickcache-daemon/src/recording/access.rs", "Noted"),
+    ("crates/kickcache-daemon/src/recording/ring.rs", "Apart"),
+    ("crates/kickcache-daemon/src/serve/aside.rs", "Aside"),
+    ("crates/kickcache-daemon/src/serve/cache_device/found.rs", "Found"),
+    ("crates/kickcache-daemon/src/serve/cache_device/found.rs", "Noted"),
+    ("crates/kickcache-daemon/src/serve/cache_device/made.rs", "Made"),
+    ("crates/kickcache-daemon/src/serve/cache_device/mod.rs", "found"),
+    ("crates/kickcache-daemon/src/serve/cache_device/mod.rs", "made"),
+    ("crates/kickcache-daemon/src/serve/cache_takeover.rs", "Afterwards"),
+    ("crates/kickcache-daemon/src/serve/core.rs", "Asked"),
+    ("crates/kickcache-daemon/src/serve/core.rs", "Begun"),
+    ("crates/kickcache-daemon/src/serve/engine_change.rs", "Behind"),
+    ("crates/kickcache-daemon/src/serve/engine_change.rs", "Other"),
+    ("crates/kickcache-daemon/src/serve/event_loop/loss.rs", "Left"),
+    ("crates/kickcache-daemon/src/serve/frontend/after.rs", "After"),
+    ("crates/kickcache-daemon/src/serve/frontend/mod.rs", "after"),
+    ("crates/kickcache-daemon/src/serve/frontend/nbd/request.rs", "Then"),
+    ("crates/kickcache-daemon/src/serve/frontend/ublk/device.rs", "Begun"),
+    ("crates/kickcache-daemon/src/serve/frontend/ublk/device.rs", "Left"),
+    ("crates/kickcache-daemon/src/serve/frontend/ublk/fake_kernel.rs", "Known"),
+    ("crates/kickcache-daemon/src/serve/leaving_out.rs", "Another"),
+    ("crates/kickcache-daemon/src/serve/membership.rs", "Held"),
+    ("crates/kickcache-daemon/src/serve/membership.rs", "Left"),
+    ("crates/kickcache-daemon/src/serve/missed_device.rs", "Standing"),
+    ("crates/kickcache-daemon/src/serve/mod.rs", "aside"),
+    ("crates/kickcache-daemon/src/serve/notes.rs", "Noted"),
+    ("crates/kickcache-daemon/src/serve/origin/nbd/mod.rs", "Met"),
+    ("crates/kickcache-daemon/src/serve/origin/nbd/patience.rs", "Waited"),
+    ("crates/kickcache-daemon/src/serve/prepare.rs", "Looked"),
+    ("crates/kickcache-daemon/src/serve/rate_limit.rs", "Held"),
+    ("crates/kickcache-daemon/src/serve/server.rs", "Told"),
+    ("crates/kickcache-daemon/src/serve/throttle.rs", "Held"),
+    ("crates/kickcache-daemon/src/serve/times.rs", "Kept"),
+    ("crates/kickcache-daemon/src/signals.rs", "Known"),
+    ("crates/kickcache-daemon/src/socket_path.rs", "Found"),
+    ("crates/kickcache-engine/src/cache/search.rs", "Found"),
+    ("crates/kickcache-engine/src/format/takeover.rs", "Other"),
+    ("crates/kickcache-engine/src/inflight/writing.rs", "Taken"),
+    ("crates/kickcache-engine/src/log/mod.rs", "Begun"),
+    ("crates/kickcache-engine/src/path/reclaim/kept.rs", "Kept"),
+    ("crates/kickcache-engine/src/path/reclaim/mod.rs", "kept"),
+    ("crates/kickcache-engine/src/policy/departed.rs", "Known"),
+    ("crates/kickcache-engine/src/policy/departed.rs", "Noted"),
+    ("crates/kickcache-engine/src/policy/hand.rs", "Seen"),
+    ("crates/kickcache-engine/src/policy/miniature.rs", "Found"),
+    ("crates/kickcache-engine/src/policy/miniature.rs", "Looked"),
+    ("crates/kickcache-engine/src/policy/shift.rs", "Asked"),
+    ("crates/kickcache-engine/src/policy/spread.rs", "Asked"),
+    ("crates/kickcache-engine/src/policy/turn.rs", "Standing"),
+    ("crates/kickcache-faultsim/src/oracle/register/mod.rs", "Seen"),
+    ("crates/kickcache-faultsim/src/rot.rs", "Found"),
+    ("crates/kickcache-model/examples/write_budget.rs", "Seen"),
+    ("crates/kickcache-model/src/policy_study/mod.rs", "Beside"),
+    ("crates/kickcache-model/src/result/mod.rs", "Standing"),
+    ("crates/kickcache-model/src/statistics/sequential/drift.rs", "Standing"),
+    ("crates/kickcache-model/src/trace_file/format/blktrace.rs", "Noted"),
+    ("crates/kickcache-model/src/untimed/neighbour.rs", "Kept"),
+    ("crates/kickcache-model/src/workload/mod.rs", "Next"),
+    ("crates/kickcache-nbd/src/client/pending.rs", "Gathered"),
+    ("crates/kickcache-nbd/src/handshake.rs", "Found"),
+    ("crates/kickcache-nbd/src/lib.rs", "taken"),
+    ("crates/kickcache-nbd/src/taken.rs", "Taken"),
+    ("crates/kickcache-report/examples/policy_constants.rs", "Given"),
+    ("crates/kickcache-vhost-user/src/tests/protocol.rs", "Kept"),
+    ("crates/kickcache/src/bench/program.rs", "Known"),
+    ("crates/kickcache/src/bench/program.rs", "Said"),
+    ("crates/kickcache/src/bench/result.rs", "Standing"),
+    ("crates/kickcache/src/cli/awaited.rs", "Awaited"),
+    ("crates/kickcache/src/cli/drain.rs", "Found"),
+    ("crates/kickcache/src/cli/gathered.rs", "Gathered"),
+    ("crates/kickcache/src/cli/leave.rs", "Noted"),
+    ("crates/kickcache/src/cli/leaving_out.rs", "Left"),
+    ("crates/kickcache/src/cli/log/outlet.rs", "Told"),
+    ("crates/kickcache/src/cli/mod.rs", "awaited"),
+    ("crates/kickcache/src/cli/mod.rs", "gathered"),
+    ("crates/kickcache/src/cli/mod.rs", "standing"),
+    ("crates/kickcache/src/cli/removal.rs", "Left"),
+    ("crates/kickcache/src/cli/simulate/calibrate/fit/flash.rs", "Seen"),
+    ("crates/kickcache/src/cli/simulate/calibrate/fit/kind.rs", "Seen"),
+    ("crates/kickcache/src/cli/simulate/calibrate/mod.rs", "Found"),
+    ("crates/kickcache/src/cli/simulate/calibrate/probe.rs", "Beside"),
+    ("crates/kickcache/src/cli/simulate/mod.rs", "What"),
+    ("crates/kickcache/src/cli/top/asking.rs", "Asking"),
+    ("crates/kickcache/src/cli/top/mod.rs", "asking"),
+    ("crates/kickcache/src/cli/trace/mod.rs", "What"),
+    ("crates/kickcache/src/cli/under_way.rs", "Begun"),
+    ("crates/kickcache/tests/it/main.rs", "told"),
+];
+
+static DECLARATION: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"(?m)^\s*(?:pub(?:\([^)]*\))? )?(?:struct|enum|trait|type|union|mod) (\w+)").unwrap()
+});
+
+/// The line and name of each type or module that is named by such a word.
+fn lone_words(source: &Source) -> Vec<(usize, &str)> {
+    let declared = DECLARATION.captures_iter(&source.text).filter_map(|found| found.get(1));
+    let poor = declared.filter(|name| WORDS.contains(&name.as_str().to_lowercase().as_str()));
+    poor.map(|name| (source.text[..name.start()].matches('\n').count() + 1, name.as_str())).collect()
+}
+
+fn findings(sources: &[Source], exceptions: &[(&str, &str)]) -> Vec<String> {
+    let mut unused: BTreeSet<_> = exceptions.iter().copied().collect();
+    let mut found = Vec::new();
+    for source in sources.iter().filter(|source| source.is_rust()) {
+        for (line, name) in lone_words(source) {
+            let is_excused = exceptions.contains(&(source.path.as_str(), name));
+            unused.remove(&(source.path.as_str(), name));
+            let what = format!("`{name}` names nothing by itself; add the noun that it belongs to");
+            found.extend((!is_excused).then(|| source.finding(line, &what)));
+        }
+    }
+    found.extend(unused.iter().map(|(path, name)| format!("{path}: `{name}` needs no exception; remove it")));
+    found
+}
+
+#[test]
+fn types_and_modules_are_named_by_nouns() {
+    expect_nothing(&findings(&sources(), EXCEPTIONS));
+}
+
+#[test]
+fn lone_words_are_found_as_names() {
+    let file =
+        [source("a.rs", "struct LeftDevice;\npub(crate) enum Left {\n    mod told;\ntype Lefts = u8;\n")];
+    let found = findings(&file, &[("a.rs", "told"), ("a.rs", "Met")]);
+    let expected = [
+        "a.rs:2: `Left` names nothing by itself; add the noun that it belongs to",
+        "a.rs: `Met` needs no exception; remove it",
+    ];
+    assert_eq!(found, expected);
+}
