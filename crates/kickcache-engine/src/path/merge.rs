@@ -38,7 +38,9 @@ fn read_rest(state: &mut State, slot: RequestSlot, key: BlockKey, page: PageInde
     let is_usable = |location: &Location| {
         let is_origin_current = state.cache.slots().state(*location) == SlotState::Clean
             || state.requests.is_on_its_way(&state.cache, key.volume(), *location);
-        !(state.device.is_out_of_service() && is_origin_current)
+        let is_left = state.device.is_out_of_service() && is_origin_current;
+        // Otherwise the bytes of a refused write could reach the origin after reads returned the earlier ones.
+        !is_left && !state.may_vanish(key, *location)
     };
     match found.filter(is_usable) {
         Some(location) if state.cache.slots().is_damaged(location) => give_up(state, slot, page),
@@ -206,6 +208,28 @@ mod tests {
     use crate::request::{Durability, Errno, Operation};
     use crate::scene::Scene;
     use crate::units::VolumeId;
+
+    #[test]
+    fn the_rest_of_a_block_is_not_from_a_write_that_may_be_refused() {
+        let mut scene = Scene::new(Mode::WriteThrough);
+        scene.hold("origin write");
+        scene.begin(Operation::Write(Durability::Volatile), 8192, 4096);
+        let partial = Operation::Write(Durability::Volatile);
+        let kept = scene.begin(partial, 8192 + 512, 1024);
+        assert!(
+            kept.contains(&"cache read 8192".into()) || kept.iter().any(|line| line.starts_with("cache log")),
+            "{kept:?}"
+        );
+        let mut scene = Scene::new(Mode::WriteThrough);
+        scene.hold("origin write");
+        scene.begin(Operation::Write(Durability::Volatile), 8192, 4096);
+        // The read returns the earlier data if the origin refuses the write.
+        scene.engine.state.volumes.get_mut(VolumeId::new(0)).refused_at = Some(scene.now);
+        let seen = scene.begin(partial, 8192 + 512, 1024);
+        assert!(!seen.iter().any(|line| line.starts_with("cache")), "{seen:?}");
+        let seen = scene.fail_held(DeviceError::Io);
+        assert!(seen.iter().any(|line| line == "origin read 8192+4096"), "{seen:?}");
+    }
 
     #[test]
     fn a_partial_block_waits_for_the_remote_flush() {

@@ -111,10 +111,11 @@ const RARE: [(u64, &[u64], Draw); 24] = [
 ];
 
 /// Plans with a probability of their own, in 1/1000 of the runs: the numbers of the rare plans are used up, and a
-/// second plan with the same number would hide the first. Abandonments are listed twice: the rarest flaws in them need
-/// a hundred runs.
-const SCARCE: [Draw; 8] = [
+/// second plan with the same number would hide the first. Checkpoints and abandonments are listed twice: their rarest
+/// flaws need a hundred runs.
+const SCARCE: [Draw; 10] = [
     takeovers::draw,
+    checkpoints::draw,
     checkpoints::draw,
     abandonments::draw,
     abandonments::draw,
@@ -122,8 +123,9 @@ const SCARCE: [Draw; 8] = [
     refused_supersedes::draw,
     hard_starts::draw,
     rot_alone,
+    restarts::draw_beside_fills,
 ];
-const SCARCE_PERMILLE: u64 = 350;
+const SCARCE_PERMILLE: u64 = 438;
 
 /// Rot between lives on a cache device that stays the same, or grows.
 fn rot_alone(plan: &mut Plan, random: &mut Random) {
