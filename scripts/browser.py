@@ -47,8 +47,8 @@ class Browser:
         session = self.ask("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.ask(f"{domain}.enable", session)
-        colours = form.pop("colours")
-        self.ask("Emulation.setEmulatedMedia", session, features=[dict(name="prefers-color-scheme", value=colours)])
+        colours, media = form.pop("colours"), form.pop("media", "screen")
+        self.ask("Emulation.setEmulatedMedia", session, media=media, features=[dict(name="prefers-color-scheme", value=colours)])
         self.ask("Emulation.setDeviceMetricsOverride", session, **form)
         self.ask("Page.navigate", session, url=address)
         return session

@@ -119,6 +119,11 @@ impl DaemonCommands {
         self.to_daemon(ShellCommand::new("pause-caching").word(volume).word("--end"))
     }
 
+    /// Replaces a cache device; the new one is the word that follows.
+    pub fn replace(&self, cache: &Path) -> ShellCommand {
+        self.to_daemon(ShellCommand::new("replace").word("--cache").path(cache)).word("--with")
+    }
+
     /// Stops the daemon.
     pub fn stop(&self) -> ShellCommand {
         self.to_daemon(ShellCommand::new("stop"))
@@ -145,11 +150,11 @@ impl DaemonCommands {
     /// The remedy if a cache device out of service cannot be read, so that a drain does not progress.
     pub fn if_a_drain_hangs(&self, cache: &Path) -> String {
         let leave_out = ShellCommand::new("leave-out").word("--cache").path(cache).word("--abandon-dirty");
-        let replace = ShellCommand::new("replace").word("--with").word("DEVICE");
-        let [leave_out, replace] = [leave_out, replace].map(|command| self.to_daemon(command));
+        let leave_out = self.to_daemon(leave_out);
+        let replace = self.replace(cache);
         format!(
-            "if a drain does not progress, do not stop: `{leave_out}` loses the unreadable blocks, then `{replace}` \
-             puts another device into use"
+            "if a drain does not progress, do not stop: `{leave_out}` loses the unreadable blocks, then `{replace} \
+             DEVICE` puts another device into use"
         )
     }
 }

@@ -10,7 +10,7 @@ use crate::control::condition::{Condition, ConditionKind};
 use crate::control::replacing_report::{ReplacingReport, ReplacingStep};
 use crate::control::report::{CacheReport, HealthWord, RecordWord, VolumeReport};
 use crate::control::wear_report::GivenUpWord;
-use crate::shell_command::{DaemonCommands, ShellCommand};
+use crate::shell_command::DaemonCommands;
 
 /// The share of the log that dirty blocks may have before that is a condition.
 const DIRTY_SHARE_MAX: f64 = 0.6;
@@ -24,10 +24,10 @@ pub(super) fn find(cache: &CacheReport, around: &Surroundings<'_>, found: &mut V
         found.extend(worn(cache).map(of_device));
     }
     found.extend(unlinked(cache, around.commands).map(of_device));
-    found.extend(failing(cache).map(of_device));
+    found.extend(failing(cache, around.commands).map(of_device));
     if let Some(failure) = &cache.replacement_failure {
-        let replace = ShellCommand::new("replace");
-        let remedy = format!("check both devices, then run `{replace}` again");
+        let replace = around.commands.replace(Path::new(&cache.device));
+        let remedy = format!("check both devices, then run `{replace} DEVICE` again");
         let condition = Condition::new(ConditionKind::ReplacementFailed, "was not replaced", remedy);
         found.push(of_device(condition.because(failure)));
     }
@@ -37,7 +37,7 @@ pub(super) fn find(cache: &CacheReport, around: &Surroundings<'_>, found: &mut V
 fn out_of_service(cache: &CacheReport, commands: &DaemonCommands) -> Option<Condition> {
     let place = match (cache.health, cache.record) {
         (HealthWord::Good, _) => return None,
-        (HealthWord::OutOfService, Some(RecordWord::ByOrder)) => return Some(left_out(cache)),
+        (HealthWord::OutOfService, Some(RecordWord::ByOrder)) => return Some(left_out(cache, commands)),
         (HealthWord::OutOfService, Some(RecordWord::Failed)) => {
             let remedy = "make the state directory writable; the daemon tries again";
             let what =
@@ -67,9 +67,9 @@ fn out_of_service(cache: &CacheReport, commands: &DaemonCommands) -> Option<Cond
     Some(Condition::new(ConditionKind::CacheOutOfService, what, remedy).because(place).commands(all))
 }
 
-fn left_out(cache: &CacheReport) -> Condition {
-    let command = ShellCommand::new("replace").word("--device").path(Path::new(&cache.device)).word("--with");
-    let remedy = format!("`{command} DEVICE` takes another device in, if that is wanted");
+fn left_out(cache: &CacheReport, commands: &DaemonCommands) -> Condition {
+    let replace = commands.replace(Path::new(&cache.device));
+    let remedy = format!("`{replace} DEVICE` takes another device in, if that is wanted");
     Condition::new(ConditionKind::CacheLeftOut, "left out: every request goes to the origin", remedy)
 }
 
@@ -89,15 +89,15 @@ fn silent(cache: &CacheReport) -> Option<Condition> {
     Some(condition.lasting(seconds))
 }
 
-fn failing(cache: &CacheReport) -> Option<Condition> {
+fn failing(cache: &CacheReport, commands: &DaemonCommands) -> Option<Condition> {
     let error = cache.last_error.as_ref().filter(|error| error.seconds_ago < RECENT_SECONDS)?;
     let retired = match cache.retired_segments {
         0 => String::new(),
         some => format!("; {} of the log retired", counted(some, "segment")),
     };
     let what = format!("{}{retired}", error.show());
-    let remedy =
-        format!("check the device; `{}` moves the cache to another one", ShellCommand::new("replace"));
+    let replace = commands.replace(Path::new(&cache.device));
+    let remedy = format!("check the device; `{replace} DEVICE` moves the cache to another one");
     let condition = Condition::new(ConditionKind::CacheFailing, what, remedy);
     let retired = cache.retired_segments as f64;
     Some(condition.figure("errors", error.count as f64, "operations").figure("retired", retired, "segments"))

@@ -179,7 +179,7 @@ fn operations_and_planned_states_are_notices() {
         operation-running: /dev/fast: is being replaced: 25.0 % are copied to /dev/new. Wait for its end.
         operation-running: /dev/fast: its server stops, and waits for the origin of a. Wait for its end.
         recovered: a: 2 dirty blocks were recovered at the start; 4 KiB are dirty. Wait for writeback, or run `kickcache drain a --wait --control '/srv/it'\''s/control'`.
-        cache-left-out: /dev/fast: left out: every request goes to the origin. `kickcache replace --device /dev/fast --with DEVICE` takes another device in, if that is wanted.
+        cache-left-out: /dev/fast: left out: every request goes to the origin. `kickcache replace --cache /dev/fast --control '/srv/it'\''s/control' --with DEVICE` takes another device in, if that is wanted.
     "#]].assert_eq(&text);
 }
 
@@ -212,6 +212,22 @@ fn a_failed_device_names_the_commands_in_order() {
         assert_eq!(kinds(record), [ConditionKind::CacheOutOfService], "{record}");
     }
     assert_eq!(kinds("failed"), [ConditionKind::OutOfServiceUnrecorded]);
+}
+
+#[test]
+fn remedies_with_a_replacement_name_the_daemon() {
+    let replace = "`kickcache replace --cache /dev/fast --control '/srv/it'\\''s/control' --with DEVICE`";
+    let failed = one(|report| report.caches[0].replacement_failure = Some("the new device failed".into()));
+    let failing = one(|report| report.caches[0].last_error = of(error(3.0)));
+    for condition in [failed, failing] {
+        assert!(condition.remedy.contains(replace), "{}", condition.remedy);
+    }
+    let dirty = found(|report| {
+        let cache = &mut report.caches[0];
+        (cache.health, cache.record) = (of(json!("out-of-service")), of(json!("on-device")));
+        (cache.volumes[0].incomplete, cache.volumes[0].dirty_bytes) = (true, 8192);
+    });
+    assert!(dirty[1].remedy.contains(replace), "{}", dirty[1].remedy);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::io;
 use kickcache_model::statistics::comparison::{Comparison, Verdict};
 use kickcache_units::{counted, show_whole};
 
-use crate::bench::{BenchResult, Foretold, Noise, Row, Summary};
+use crate::bench::{BenchResult, Foretold, Noise, Phase, Row, Summary};
 use crate::cli::status::width::terminal_width;
 use crate::cli::table::{Align, Cell, Colour, KEEP, Table, Tone};
 use crate::user_text::Printer;
@@ -17,10 +17,17 @@ const NONE_COUNTS: &str =
 const WIDE: f64 = 100.0;
 /// A share of the processors above this one is mentioned, even if the limit permits it.
 const BUSY: f64 = 0.02;
+/// The most sentences above a table.
+const SENTENCES_MAX: usize = 6;
 /// The cell of a missing figure.
 const NOTHING: &str = "-";
 
 pub(crate) fn print(result: &BenchResult, summary: &Summary, out: &mut dyn Printer) -> io::Result<()> {
+    let answer = answer(&summary.rows);
+    answer.iter().try_for_each(|sentence| writeln!(out, "{sentence}"))?;
+    if !answer.is_empty() {
+        writeln!(out)?;
+    }
     writeln!(out, "{}\n", result.job)?;
     if summary.rows.is_empty() {
         return writeln!(out, "No target was measured.");
@@ -50,6 +57,34 @@ pub(crate) fn print(result: &BenchResult, summary: &Summary, out: &mut dyn Print
     writeln!(out)?;
     let is_new = |line: &&String| *line != NONE_COUNTS;
     footnotes(summary, result).iter().filter(is_new).try_for_each(|line| writeln!(out, "{line}"))
+}
+
+/// The verdict on each target against the first one, in sentences; a row without a verdict has none.
+fn answer(rows: &[Row]) -> Vec<String> {
+    let Some(base) = rows.first().map(|row| row.target.as_str()) else { return Vec::new() };
+    let known = rows.iter().filter_map(|row| Some((row, row.iops_against_base.as_ref()?)));
+    known.take(SENTENCES_MAX).map(|(row, known)| sentence(row, known, base)).collect()
+}
+
+fn sentence(row: &Row, known: &Comparison, base: &str) -> String {
+    let what = match row.phase {
+        Phase::Found => row.target.clone(),
+        phase @ (Phase::Empty | Phase::Stale | Phase::Restart | Phase::Repeated) => {
+            format!("{} ({})", row.target, phase.name())
+        }
+    };
+    let verdict = match known.verdict {
+        Verdict::Faster => format!("is faster than {base}"),
+        Verdict::Slower => format!("is slower than {base}"),
+        Verdict::Equal => format!("is as fast as {base}"),
+        Verdict::NotEnoughData => format!("has no verdict against {base} because there are too few rounds"),
+    };
+    let rounds = counted(known.rounds as u64, "round");
+    let basis = match known.low.zip(known.high).filter(|(low, high)| *high <= *low * WIDE) {
+        Some((low, high)) => format!("{low:.2} to {high:.2}, {rounds}"),
+        None => rounds,
+    };
+    format!("{what} {verdict}: {:.2} times its IOPS ({basis}).", known.ratio)
 }
 
 fn cells(row: &Row) -> Vec<Cell> {
@@ -202,6 +237,42 @@ mod tests {
     #[test]
     fn few_operations_are_not_none() {
         assert_eq!([0.0, 0.33, 9.9, 10.2, 1234.6].map(rate), ["0", "0.3", "9.9", "10", "1,235"]);
+    }
+
+    #[test]
+    fn the_answer_is_a_sentence_for_each_target() {
+        let known = Comparison {
+            ratio: 0.59,
+            low: Some(0.53),
+            high: Some(0.65),
+            rounds: 4,
+            margin: 0.05,
+            verdict: Verdict::Slower,
+        };
+        let row = |target: &str, phase, iops_against_base| Row {
+            target: target.into(),
+            phase,
+            iops: 1.0,
+            iops_min: 1.0,
+            iops_max: 1.0,
+            p50: 1.0,
+            p99: 1.0,
+            hit_ratio: None,
+            iops_against_base,
+            p99_against_base: None,
+            foretold: None,
+        };
+        let rows = [
+            row("raw", Phase::Found, None),
+            row("cached", Phase::Found, Some(known)),
+            row("cached", Phase::Empty, Some(known)),
+        ];
+        let expected = [
+            "cached is slower than raw: 0.59 times its IOPS (0.53 to 0.65, 4 rounds).",
+            "cached (empty cache) is slower than raw: 0.59 times its IOPS (0.53 to 0.65, 4 rounds).",
+        ];
+        assert_eq!(answer(&rows), expected);
+        assert_eq!(answer(&[]), Vec::<String>::new());
     }
 
     #[test]

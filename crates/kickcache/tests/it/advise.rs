@@ -168,6 +168,6 @@ fn a_served_volume_has_a_curve_for_advice() {
     let iops = |index: usize| advice["candidates"][index]["iops"].as_f64().unwrap();
     assert!(iops(1) > iops(0), "{advice:#}");
     let unknown = advise(&[("--volume", OsString::from("nobody")), ("--control", control)], "");
-    assert_eq!(unknown.status.code(), Some(2));
-    assert!(said(&unknown).contains("no volume is called `nobody`; served are"), "{}", said(&unknown));
+    assert_eq!(unknown.status.code(), Some(1));
+    assert!(said(&unknown).contains("there is no volume `nobody` here; there is v"), "{}", said(&unknown));
 }

@@ -144,3 +144,26 @@ impl Economy {
         Some(self.endurance_bytes? as f64 / written / DAYS_PER_YEAR)
     }
 }
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// A candidate with little else.
+    pub(in crate::cli::advise) fn candidate(layout: Layout, iops: f64, cost: Option<f64>) -> Candidate {
+        Candidate {
+            layout,
+            iops,
+            mean: Duration::from_millis(1),
+            p50: Duration::from_millis(1),
+            p99: Duration::from_millis(5),
+            hits: None,
+            origin_iops: 0.0,
+            origin_bytes: 0.0,
+            written_per_day: None,
+            years: None,
+            cost,
+            is_open: false,
+        }
+    }
+}

@@ -1,5 +1,6 @@
 //! Advice for a served volume, from its curve and the counters of its requests.
 
+use kickcache_daemon::control::ControlError;
 use kickcache_daemon::control::lru_curve::{LruCurve, LruPoint};
 use kickcache_daemon::control::report::{Report, VolumeReport};
 use kickcache_engine::time::Duration;
@@ -32,6 +33,8 @@ pub(super) struct LiveVolume {
     curve: LruCurve,
     /// Reads and writes of its clients a second, since the start.
     rate: f64,
+    /// Milliseconds of its reads from the origin on average, if there were any.
+    origin_ms: Option<f64>,
 }
 
 impl LiveVolume {
@@ -39,11 +42,8 @@ impl LiveVolume {
     pub(super) fn find(report: &Report, name: &str, depth: Option<u32>) -> Result<LiveVolume, Failure> {
         let volumes = || report.caches.iter().flat_map(|cache| &cache.volumes);
         let Some(volume) = volumes().find(|volume| volume.name == name) else {
-            let names: Vec<&str> = volumes().map(|volume| volume.name.as_str()).collect();
-            return Err(Failure::usage(format!(
-                "no volume is called `{name}`; served are {}",
-                names.join(", ")
-            )));
+            let known = volumes().map(|volume| volume.name.clone()).collect();
+            return Err(anyhow::anyhow!(ControlError::NoVolume { name: name.into(), known }).into());
         };
         let Some(curve) = volume.lru_curve.clone().filter(|curve| !curve.points.is_empty()) else {
             return Err(anyhow::Error::msg(format!(
@@ -66,7 +66,18 @@ impl LiveVolume {
             depth,
         };
         let rate = volume.since_start.reads_per_second + volume.since_start.writes_per_second;
-        LiveVolume { name: volume.name.clone(), shape, curve, rate }
+        let misses = &volume.since_start.misses;
+        let origin_ms = (misses.count > 0).then_some(misses.mean_ms);
+        LiveVolume { name: volume.name.clone(), shape, curve, rate, origin_ms }
+    }
+
+    /// The measured latency of the origin, which the model may differ from.
+    pub(super) fn measured_origin(&self) -> Option<String> {
+        let mean = self.origin_ms?;
+        Some(format!(
+            "measured: reads of {} from the origin took {mean:.2} ms on average; the latencies in the table are of models",
+            self.name
+        ))
     }
 
     pub(super) fn volume_bytes(&self) -> u64 {
@@ -168,7 +179,7 @@ mod tests {
             points: vec![point(16, 0.2), point(32, 0.4), point(64, 0.8)],
         };
         let shape = MixShape { volume_bytes: 1 << 30, bytes: 4096, write_share: 0.0, depth: 1 };
-        LiveVolume { name: "vm1".into(), shape, curve, rate: 10.0 }
+        LiveVolume { name: "vm1".into(), shape, curve, rate: 10.0, origin_ms: None }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 mod advice;
 mod candidate;
 mod devices;
+mod knee;
 mod live;
 mod need;
 mod page;
@@ -17,6 +18,7 @@ use kickcache_engine::config::Mode;
 use kickcache_engine::format::geometry::DEVICE_SIZE_MIN;
 use kickcache_engine::units::BLOCK_SIZE;
 use kickcache_model::cache_model::cache_kind::{CacheKind, Tuning};
+use kickcache_model::device_model::device_file::DeviceFile;
 use kickcache_model::result::RunResult;
 use kickcache_units::{Size, show_bytes};
 
@@ -163,6 +165,14 @@ impl Source {
         }
     }
 
+    /// A note of the latency of the origin, where it was measured.
+    fn measured(&self) -> Option<String> {
+        match self {
+            Source::Load(_) => None,
+            Source::Live(volume) => volume.measured_origin(),
+        }
+    }
+
     /// A note of the layouts that are too slow for the load.
     fn behind<'a>(
         &self,
@@ -181,6 +191,13 @@ impl Source {
         (!slow.is_empty())
             .then(|| format!("too slow for the load: {list}; latencies there grow for as long as it lasts"))
     }
+}
+
+/// A device and where its figures are from.
+fn described(device: &DeviceFile) -> String {
+    // A calibration measures this as well.
+    let source = if device.access_cost.is_some() { "measured" } else { "model" };
+    format!("{} ({source})", device.name)
 }
 
 impl AdviseArgs {
@@ -205,13 +222,14 @@ impl AdviseArgs {
         let candidates: Vec<Candidate> =
             of_layout.map(|(layout, runs)| load.candidate(*layout, runs, &economy)).collect();
         notes.extend(load.behind(&candidates, runs.chunks(repeat)));
+        notes.extend(load.measured());
         notes.extend(warnings(&candidates, &self.need));
         let recommendation = recommend(&candidates, &self.need, &economy.prices);
         let advice = Advice {
             load: load.description(),
-            origin: devices.origin.name,
-            cache: devices.cache.name,
-            fast: devices.fast.name,
+            origin: described(&devices.origin),
+            cache: described(&devices.cache),
+            fast: described(&devices.fast),
             candidates,
             needs: self.need.clone(),
             prices: economy.prices,

@@ -13,11 +13,10 @@ use crate::cli::advise::recommendation::capital;
 pub(super) fn page(advice: &Advice, runs: &[RunResult]) -> String {
     let Advice { load, origin, cache, fast, .. } = advice;
     let introduction = format!(
-        "{load}. Origin: {origin}. Cache device: {cache}. Fast device: {fast}. All are models in virtual time; caches are \
+        "{load}. Origin: {origin}. Cache device: {cache}. Fast device: {fast}. Runs are simulated in virtual time; caches are \
          empty at first."
     );
-    let notes = advice.notes.iter().map(|note| format!("{}.", capital(note)));
-    let answer: Vec<String> = std::iter::once(advice.recommendation.reason.clone()).chain(notes).collect();
+    let answer = [advice.recommendation.reason.clone()];
     let runs: Vec<RunResult> = named(advice, runs);
     let group =
         Group { title: "All layouts".into(), note: String::new(), runs: (0..runs.len()).collect(), first: 0 };
@@ -48,7 +47,12 @@ fn named(advice: &Advice, runs: &[RunResult]) -> Vec<RunResult> {
     of_candidate.flat_map(rename).collect()
 }
 
+/// The figures of the overview.
+const OVERVIEW_NOTE: &str = "Operations a second of the load, and of the origin (of the fast device if it has all data); marks are on \
+                             a logarithmic scale.";
+
 fn overview(advice: &Advice) -> Overview {
+    let notes = advice.notes.iter().map(|note| format!("{}.", capital(note)));
     let row = |candidate: &Candidate| OverviewRow {
         name: candidate.name(),
         note: note(candidate, advice),
@@ -57,9 +61,7 @@ fn overview(advice: &Advice) -> Overview {
     };
     Overview {
         heading: "Costs and figures of each candidate".into(),
-        note: "Operations a second of the load, and of the origin (of the fast device if it has all \
-               data); marks are on a logarithmic scale."
-            .into(),
+        note: std::iter::once(OVERVIEW_NOTE.to_owned()).chain(notes).collect::<Vec<String>>().join(" "),
         series: vec!["load".into(), "origin".into()],
         measure: 0,
         rows: advice.candidates.iter().map(row).collect(),

@@ -21,6 +21,9 @@ type Column<'a> = (&'static str, u8, Box<dyn Fn(&Candidate) -> String + 'a>);
 /// Prints the table and the recommendation.
 pub(super) fn table(advice: &Advice, out: &mut dyn Printer) -> io::Result<()> {
     let Advice { load, origin, cache, fast, .. } = advice;
+    if advice.recommendation.chosen.is_some() {
+        writeln!(out, "{}\n", advice.recommendation.reason)?;
+    }
     writeln!(out, "{load}\norigin: {origin}; cache device: {cache}; fast device: {fast}\n")?;
     let columns = columns(advice);
     let side = |index: usize| if index == 0 { Align::Left } else { Align::Right };
@@ -33,21 +36,25 @@ pub(super) fn table(advice: &Advice, out: &mut dyn Printer) -> io::Result<()> {
         table.row(columns.iter().map(|column| Cell::toned((column.2)(candidate), tone)).collect());
     }
     table.print_within(out, Colour::for_stdout(), terminal_width())?;
-    writeln!(out)?;
-    advice.notes.iter().try_for_each(|note| writeln!(out, "Note: {note}."))?;
-    if advice.recommendation.chosen.is_some() {
-        writeln!(out, "{}", advice.recommendation.reason)?;
+    if !advice.notes.is_empty() {
+        writeln!(out)?;
     }
-    Ok(())
+    advice.notes.iter().try_for_each(|note| writeln!(out, "Note: {note}."))
 }
 
 fn columns(advice: &Advice) -> Vec<Column<'_>> {
     // For a load at fixed times the mean latency decides.
     let of_mean = if advice.candidates.iter().any(|one| one.is_open) { KEEP } else { 3 };
     let optional = |figure: Option<String>| figure.unwrap_or_else(|| NOTHING.into());
+    let bare = advice.candidates.iter().find(|one| one.layout == Layout::Origin).map(Candidate::speed);
     let mut columns: Vec<Column<'_>> = vec![
         ("LAYOUT", KEEP, Box::new(Candidate::name)),
         ("HITS", KEEP, Box::new(move |one| optional(one.hits.map(|hits| show_hits(hits.ratio, hits.error))))),
+        (
+            "SPEED",
+            KEEP,
+            Box::new(move |one| optional(bare.map(|bare| format!("{:.1}x", one.speed() / bare)))),
+        ),
         ("IOPS", KEEP, Box::new(|one| format!("{:.0}", one.iops))),
         ("MEAN", of_mean, Box::new(|one| show_duration(one.mean))),
         ("P50", 2, Box::new(|one| show_duration(one.p50))),

@@ -3,11 +3,21 @@
 use kickcache_units::{show_duration, show_whole};
 
 use crate::cli::advise::candidate::{Candidate, Layout};
+use crate::cli::advise::knee::{DOUBLING_GAIN_MIN, Knee, knee};
 use crate::cli::advise::need::Need;
 use crate::cli::advise::price::Prices;
 
 /// The part of the highest speed that is nearly as fast.
 const NEARLY: f64 = 0.85;
+
+/// A p99 that is higher by this factor is explained.
+const P99_RISE: f64 = 1.2;
+
+/// A cache that is not faster by this factor than none does not pay.
+const PAYS: f64 = 1.1;
+
+/// A hit ratio that a larger cache cannot improve much.
+const ENOUGH_HITS: f64 = 0.95;
 
 /// A cache that is slower by more than this factor counts as slower, regardless of the other figures.
 const SLOWER: f64 = 1.05;
@@ -20,22 +30,106 @@ pub(crate) struct Recommendation {
     pub(crate) reason: String,
 }
 
-/// The cheapest candidate that meets the requirements; without requirements, the cheapest that is nearly as
-/// fast as the fastest.
+/// The cheapest candidate that meets the requirements; without requirements, the smallest cache that a larger one improves
+/// little, unless no cache pays, or the fast device costs less.
 pub(crate) fn recommend(candidates: &[Candidate], needs: &[Need], prices: &Prices) -> Recommendation {
-    let fastest = candidates.iter().map(Candidate::speed).fold(0.0, f64::max);
-    let is_good = |candidate: &Candidate| match needs {
-        [] => candidate.speed() >= NEARLY * fastest,
-        _ => needs.iter().all(|need| need.is_met_by(candidate)),
-    };
-    let good = candidates.iter().enumerate().filter(|(_, candidate)| is_good(candidate));
-    let chosen = good.min_by(|one, other| rank(one.1).total_cmp(&rank(other.1))).map(|(index, _)| index);
-    let reason = match (chosen, needs) {
-        (None, _) => none(candidates, needs),
-        (Some(index), []) => nearly(&candidates[index], candidates, prices),
-        (Some(index), _) => enough(&candidates[index], needs, prices),
+    if needs.is_empty() {
+        return without_needs(candidates, prices);
+    }
+    let is_good = |candidate: &Candidate| needs.iter().all(|need| need.is_met_by(candidate));
+    let chosen = cheapest(candidates, is_good);
+    let reason = match chosen {
+        None => none(candidates, needs),
+        Some(index) => enough(&candidates[index], needs, prices),
     };
     Recommendation { chosen, reason }
+}
+
+fn cheapest(candidates: &[Candidate], is_good: impl Fn(&Candidate) -> bool) -> Option<usize> {
+    let good = candidates.iter().enumerate().filter(|(_, candidate)| is_good(candidate));
+    good.min_by(|one, other| rank(one.1).total_cmp(&rank(other.1))).map(|(index, _)| index)
+}
+
+fn without_needs(candidates: &[Candidate], prices: &Prices) -> Recommendation {
+    let find = |layout: Layout| candidates.iter().position(|one| one.layout == layout);
+    let speed = |index: usize| candidates[index].speed();
+    let caches = (0..candidates.len()).filter(|index| candidates[*index].layout.cache_bytes().is_some());
+    let best = caches.max_by(|one, other| speed(*one).total_cmp(&speed(*other)));
+    if let (Some(bare), Some(best)) = (find(Layout::Origin), best)
+        && speed(best) < PAYS * speed(bare)
+    {
+        let reason = does_not_pay(&candidates[bare], &candidates[best]);
+        return Recommendation { chosen: Some(bare), reason };
+    }
+    let Some(knee) = knee(candidates) else {
+        let fastest = candidates.iter().map(Candidate::speed).fold(0.0, f64::max);
+        let chosen = cheapest(candidates, |one| one.speed() >= NEARLY * fastest);
+        let reason = chosen.map_or_else(String::new, |index| nearly(&candidates[index], candidates, prices));
+        return Recommendation { chosen, reason };
+    };
+    let chosen = &candidates[knee.index];
+    let cheaper = find(Layout::Fast).filter(|fast| {
+        let costs = candidates[*fast].cost.zip(chosen.cost);
+        costs.is_some_and(|(fast, cached)| fast <= cached) && speed(*fast) >= chosen.speed()
+    });
+    match cheaper {
+        Some(fast) => {
+            let [fast_text, cache_text] = [&candidates[fast], chosen]
+                .map(|one| format!("{}{}: {}", one.name(), costs(one, prices), gives(one)));
+            let reason = format!("{}, which costs no more than a {cache_text}.", capital(&fast_text));
+            Recommendation { chosen: Some(fast), reason }
+        }
+        None => Recommendation { chosen: Some(knee.index), reason: at_knee(knee, candidates, prices) },
+    }
+}
+
+/// A cache that the load hardly gains from.
+fn does_not_pay(bare: &Candidate, best: &Candidate) -> String {
+    format!(
+        "A cache does not pay: the fastest ({}) has {:.2} times the speed without one ({}; without: {}).",
+        best.name(),
+        best.speed() / bare.speed().max(f64::MIN_POSITIVE),
+        gives(best),
+        gives(bare)
+    )
+}
+
+/// The smallest cache that a larger one improves little.
+fn at_knee(knee: Knee, candidates: &[Candidate], prices: &Prices) -> String {
+    let chosen = &candidates[knee.index];
+    let bare = candidates.iter().find(|one| one.layout == Layout::Origin);
+    let times = |one: &Candidate| {
+        bare.map_or_else(String::new, |bare| {
+            format!(
+                ", {:.1} times the speed without a cache",
+                one.speed() / bare.speed().max(f64::MIN_POSITIVE)
+            )
+        })
+    };
+    let hits = chosen.hits.map_or_else(String::new, |hits| format!("{:.1} % hits, ", hits.ratio * 100.0));
+    let first = format!(
+        "{}{}: {hits}{}{}.",
+        capital(&chosen.name()),
+        costs(chosen, prices),
+        gives(chosen),
+        times(chosen)
+    );
+    let more = match knee.gain {
+        Some(gain) => format!(
+            " Doubling it adds {:.1} points of hit ratio, fewer than the {:.0} that make it worth its cost.",
+            gain.max(0.0) * 100.0,
+            DOUBLING_GAIN_MIN * 100.0
+        ),
+        None if chosen.hits.is_some_and(|hits| hits.ratio < ENOUGH_HITS) => {
+            " No larger cache was simulated: give larger sizes with --size.".into()
+        }
+        None => String::new(),
+    };
+    let fast = candidates.iter().find(|one| one.layout == Layout::Fast);
+    let fast = fast.map_or_else(String::new, |fast| {
+        format!(" {}{}: {}{}.", capital(&fast.name()), costs(fast, prices), gives(fast), times(fast))
+    });
+    format!("{first}{more}{fast}")
 }
 
 /// Warnings before a purchase: caches that slow the load down, and an unknown life.
@@ -55,12 +149,29 @@ pub(crate) fn warnings(candidates: &[Candidate], needs: &[Need]) -> Vec<String> 
             gives(bare)
         ));
     }
+    warnings.extend(rising_p99(candidates));
     if needs.iter().any(|need| matches!(need, Need::Years(_))) {
         warnings.push(
             "how long the fast device lasts is not known, as --endurance is that of the cache device".into(),
         );
     }
     warnings
+}
+
+/// Explains a p99 that is higher with a larger cache.
+fn rising_p99(candidates: &[Candidate]) -> Option<String> {
+    let mut caches: Vec<&Candidate> =
+        candidates.iter().filter(|one| one.layout.cache_bytes().is_some()).collect();
+    caches.sort_by_key(|one| one.layout.cache_bytes());
+    let rise = caches.windows(2).find(|pair| pair[1].p99 > pair[0].p99.mul_f64(P99_RISE))?;
+    Some(format!(
+        "p99 rises from {} ({}) to {} ({}): among the slowest 1 in 100 requests are only misses and waits for the devices, and \
+         fewer misses do not shorten the longest; compare the means",
+        show_duration(rise[0].p99),
+        rise[0].name(),
+        show_duration(rise[1].p99),
+        rise[1].name()
+    ))
 }
 
 /// The cost of a candidate: money, or otherwise fast storage.
@@ -143,28 +254,18 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::cli::advise::candidate::Hits;
+    use crate::cli::advise::candidate::tests::candidate;
 
-    fn candidate(layout: Layout, iops: f64, cost: Option<f64>) -> Candidate {
-        Candidate {
-            layout,
-            iops,
-            mean: Duration::from_millis(1),
-            p50: Duration::from_millis(1),
-            p99: Duration::from_millis(5),
-            hits: None,
-            origin_iops: 0.0,
-            origin_bytes: 0.0,
-            written_per_day: None,
-            years: None,
-            cost,
-            is_open: false,
-        }
+    fn cached(bytes: u64, iops: f64, ratio: f64) -> Candidate {
+        let hits = Some(Hits { ratio, error: None });
+        Candidate { hits, ..candidate(Layout::Cached(bytes), iops, Some(6.30)) }
     }
 
     fn article() -> Vec<Candidate> {
         vec![
             candidate(Layout::Origin, 2_467.0, Some(3.07)),
-            candidate(Layout::Cached(25_000_000_000), 5_286.0, Some(6.30)),
+            cached(25_000_000_000, 5_286.0, 0.999),
             candidate(Layout::Fast, 5_942.0, Some(12.90)),
         ]
     }
@@ -179,8 +280,69 @@ mod tests {
         assert_eq!(found.chosen, Some(1));
         assert_eq!(
             found.reason,
-            "Cache of 23.3 GiB, 6.30 $ a month: 5,286 IOPS, p99 5.00 ms, which is 89 % of the speed of the fastest (all \
-             on the fast device, 12.90 $ a month: 5,942 IOPS, p99 5.00 ms)."
+            "Cache of 23.3 GiB, 6.30 $ a month: 99.9 % hits, 5,286 IOPS, p99 5.00 ms, 2.1 times the speed without a cache. All on the \
+             fast device, 12.90 $ a month: 5,942 IOPS, p99 5.00 ms, 2.4 times the speed without a cache."
+        );
+    }
+
+    #[test]
+    fn the_smallest_cache_before_little_gain_is_chosen() {
+        let disk = |ratios: [f64; 3]| {
+            let [bare, fast] =
+                [candidate(Layout::Origin, 150.0, None), candidate(Layout::Fast, 90_000.0, None)];
+            let caches = [25, 51, 127].into_iter().zip(ratios);
+            let caches = caches.map(|(mib, ratio)| cached(mib << 20, 150.0 / (1.0 - ratio), ratio));
+            let all: Vec<Candidate> = [bare].into_iter().chain(caches).chain([fast]).collect();
+            recommend(&all, &[], &prices())
+        };
+        let found = disk([0.77, 0.80, 0.83]);
+        assert_eq!(found.chosen, Some(1), "not the fast device, which is always faster: {}", found.reason);
+        assert!(
+            found.reason.contains(
+                "Doubling it adds 2.9 points of hit ratio, fewer than the 5 that make it worth its cost."
+            ),
+            "{}",
+            found.reason
+        );
+        assert_eq!(disk([0.5, 0.7, 0.75]).chosen, Some(2));
+        let rising = disk([0.3, 0.5, 0.8]);
+        assert!(
+            rising.chosen == Some(3) && rising.reason.contains("No larger cache was simulated"),
+            "{}",
+            rising.reason
+        );
+    }
+
+    #[test]
+    fn a_cache_that_is_hardly_faster_does_not_pay() {
+        let all = [
+            candidate(Layout::Origin, 1_000.0, None),
+            cached(1 << 30, 1_050.0, 0.9),
+            candidate(Layout::Fast, 2_000.0, None),
+        ];
+        let found = recommend(&all, &[], &prices());
+        assert_eq!(found.chosen, Some(0));
+        let expected = "A cache does not pay: the fastest (cache of 1 GiB) has 1.05 times the speed without one (1,050 IOPS, p99 5.00 ms; \
+                        without: 1,000 IOPS, p99 5.00 ms).";
+        assert_eq!(found.reason, expected);
+    }
+
+    #[test]
+    fn a_cheaper_and_faster_device_is_preferred() {
+        let mut all = article();
+        all[2].cost = Some(5.0);
+        let found = recommend(&all, &[], &prices());
+        assert_eq!(found.chosen, Some(2), "{}", found.reason);
+    }
+
+    #[test]
+    fn a_p99_that_rises_with_the_size_is_explained() {
+        let mut all = [cached(1 << 20, 1_000.0, 0.7), cached(2 << 20, 1_100.0, 0.8)];
+        assert_eq!(warnings(&all, &[]), Vec::<String>::new());
+        all[1].p99 = Duration::from_millis(7);
+        assert!(
+            warnings(&all, &[])[0]
+                .starts_with("p99 rises from 5.00 ms (cache of 1 MiB) to 7.00 ms (cache of 2 MiB): ")
         );
     }
 

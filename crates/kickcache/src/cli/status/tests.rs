@@ -232,7 +232,8 @@ fn a_page_fits_into_80_columns() {
         vm1: its origin /dev/vm1 had 21,254 errors, the last EIO (write) 3.2 s ago.
             Check the origin; the log has the first error of each kind.
         /dev/nvme0n1p4: 1 error, the last EIO (write) 3.2 s ago. Check the device;
-            `kickcache replace` moves the cache to another one.
+            `kickcache replace --cache /dev/nvme0n1p4 --with DEVICE` moves the cache to
+            another one.
 
         kickcache 0.1.0, process 42, up 1 h 6 min, io_uring
         cache device /dev/nvme0n1p4: 100 GiB, 600 KiB dirty, 1.0 % of the segments free;
