@@ -76,9 +76,9 @@ fn left_out(cache: &CacheReport, commands: &DaemonCommands) -> Condition {
 fn unlinked(cache: &CacheReport, commands: &DaemonCommands) -> Option<Condition> {
     cache.unlinked_at.as_ref()?;
     let what = "its file was removed, or replaced by another one: its blocks are lost when the daemon ends";
-    let stop = commands.to_daemon(ShellCommand::new("stop").word("--drain")).to_string();
-    let replace = commands.to_daemon(ShellCommand::new("replace").word("--with").word("DEVICE"));
-    let remedy = format!("{}, or move the cache to another device (`{replace}`)", in_order(&[&stop]));
+    let stop = commands.stop().word("--drain").to_string();
+    let replace = commands.replace(Path::new(&cache.device));
+    let remedy = format!("{}, or move the cache to another device (`{replace} DEVICE`)", in_order(&[&stop]));
     Some(Condition::new(ConditionKind::FileUnlinked, what, remedy).commands([stop]))
 }
 
