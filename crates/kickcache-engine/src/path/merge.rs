@@ -210,7 +210,7 @@ mod tests {
     use crate::units::VolumeId;
 
     #[test]
-    fn the_rest_of_a_block_is_not_from_a_write_that_may_be_refused() {
+    fn a_partial_block_is_not_completed_from_a_vanishing_copy() {
         let mut scene = Scene::new(Mode::WriteThrough);
         scene.hold("origin write");
         scene.begin(Operation::Write(Durability::Volatile), 8192, 4096);
