@@ -10,7 +10,7 @@ use crate::control::condition::{Condition, ConditionKind};
 use crate::control::replacing_report::{ReplacingReport, ReplacingStep};
 use crate::control::report::{CacheReport, HealthWord, RecordWord, VolumeReport};
 use crate::control::wear_report::GivenUpWord;
-use crate::shell_command::DaemonCommands;
+use crate::shell_command::{DaemonCommands, ShellCommand};
 
 /// The share of the log that dirty blocks may have before that is a condition.
 const DIRTY_SHARE_MAX: f64 = 0.6;
@@ -76,7 +76,7 @@ fn left_out(cache: &CacheReport, commands: &DaemonCommands) -> Condition {
 fn unlinked(cache: &CacheReport, commands: &DaemonCommands) -> Option<Condition> {
     cache.unlinked_at.as_ref()?;
     let what = "its file was removed, or replaced by another one: its blocks are lost when the daemon ends";
-    let stop = commands.stop().word("--drain").to_string();
+    let stop = commands.to_daemon(ShellCommand::new("stop").word("--drain")).to_string();
     let replace = commands.replace(Path::new(&cache.device));
     let remedy = format!("{}, or move the cache to another device (`{replace} DEVICE`)", in_order(&[&stop]));
     Some(Condition::new(ConditionKind::FileUnlinked, what, remedy).commands([stop]))

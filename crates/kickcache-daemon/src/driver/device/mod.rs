@@ -18,6 +18,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use kickcache_engine::units::SECTOR_SIZE;
+use rustix::fs::{AtFlags, FileType, StatxFlags, statx};
 
 pub use self::error::OpenError;
 use self::error::open_error;
@@ -177,9 +178,12 @@ impl BlockFile {
     }
 
     /// The path under `/proc` of a regular file without a name: it was removed, and its data end with this process.
+    /// The kernel's attributes are sufficient: a file system that does not answer must not stop the daemon.
     pub fn unlinked_at(&self) -> Option<String> {
-        let found = self.file.metadata().ok()?;
-        let is_unlinked = found.is_file() && found.nlink() == 0;
+        let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
+        let found = statx(&self.file, c"", flags, StatxFlags::TYPE | StatxFlags::NLINK).ok()?;
+        let is_file = FileType::from_raw_mode(found.stx_mode.into()) == FileType::RegularFile;
+        let is_unlinked = is_file && found.stx_nlink == 0;
         is_unlinked.then(|| format!("/proc/{}/fd/{}", std::process::id(), self.file.as_raw_fd()))
     }
 
