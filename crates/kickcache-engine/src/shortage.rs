@@ -62,17 +62,11 @@ impl State {
         Shortage { of_marks, of_segments }
     }
 
-    /// The shortages that delay client writes. Missing segments count last: before that writeback becomes faster, and reclaim copies
-    /// dirty blocks.
-    fn shortages_for_clients(&self, volume: VolumeId) -> Shortage {
+    /// The shortage that delays a write. A write that only replaces dirty blocks adds none. Missing segments count last: before
+    /// that writeback becomes faster, and reclaim copies dirty blocks.
+    fn shortage_for(&self, volume: VolumeId, extent: ByteExtent) -> u64 {
         let Shortage { of_marks, of_segments } = self.shortages(volume);
         let of_segments = (of_segments * LAST_PART).saturating_sub((LAST_PART - 1) * SHORTAGE_MAX);
-        Shortage { of_marks, of_segments }
-    }
-
-    /// The shortage that delays a write. A write that only replaces dirty blocks adds none.
-    fn shortage_for(&self, volume: VolumeId, extent: ByteExtent) -> u64 {
-        let Shortage { of_marks, of_segments } = self.shortages_for_clients(volume);
         let shortage = of_marks.max(of_segments);
         if shortage == 0 {
             return 0;
@@ -111,7 +105,7 @@ impl State {
         if shortage == 0 && !draining || !self.is_taking(volume) {
             return None;
         }
-        let held_until = self.look_at_drain(volume);
+        let held_until = if draining { self.look_at_drain(volume) } else { None };
         let throttle = &mut self.volumes.get_mut(volume).throttle;
         let wait_max = if draining { WAIT_MAX_DRAINING } else { WAIT_MAX };
         let at = throttle.admit(now, request.extent.length.div_ceil(BLOCK_SIZE), shortage, wait_max);
@@ -120,10 +114,7 @@ impl State {
     }
 
     /// The end of the pause of a draining volume's writes, if any.
-    pub(crate) fn look_at_drain(&mut self, volume: VolumeId) -> Option<Instant> {
-        if !self.volumes.get(volume).draining || !self.is_taking(volume) || self.device.is_out_of_service() {
-            return None;
-        }
+    fn look_at_drain(&mut self, volume: VolumeId) -> Option<Instant> {
         let (now, blocks) = (self.now, *self.cache.volume(volume));
         let left = blocks.not_clean() - blocks.damaged;
         let found = self.volumes.get_mut(volume);

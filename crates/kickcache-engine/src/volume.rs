@@ -72,6 +72,11 @@ pub(crate) struct Volume {
 }
 
 impl Volume {
+    /// The volume counts as idle from this time on, without further requests.
+    pub(crate) fn idle_at(&self) -> Instant {
+        self.last_request.plus(self.settings.idle_after)
+    }
+
     /// The hits and misses of reads so far.
     pub(crate) const fn asked(&self) -> Asked {
         Asked { hits: self.counters.hit_blocks, misses: self.counters.miss_blocks }

@@ -8,7 +8,7 @@ use crate::conditions::of_volume::RECENT_SECONDS;
 use crate::conditions::{Surroundings, in_order, show_span};
 use crate::control::condition::{Condition, ConditionKind};
 use crate::control::replacing_report::{ReplacingReport, ReplacingStep};
-use crate::control::report::{CacheReport, HealthWord, RecordWord, VolumeReport};
+use crate::control::report::{CacheReport, HealthWord, RecordWord};
 use crate::control::wear_report::GivenUpWord;
 use crate::shell_command::{DaemonCommands, ShellCommand};
 
@@ -105,8 +105,7 @@ fn failing(cache: &CacheReport, commands: &DaemonCommands) -> Option<Condition> 
 
 /// Of several volumes, that with most dirty blocks is to be drained.
 fn nearly_full(cache: &CacheReport, commands: &DaemonCommands) -> Option<Condition> {
-    let not_clean = |volume: &VolumeReport| volume.dirty_bytes + volume.unflushed_bytes;
-    let dirty: u64 = cache.volumes.iter().map(not_clean).sum();
+    let dirty = cache.not_clean_bytes();
     let limit = DIRTY_SHARE_MAX * cache.capacity_bytes as f64;
     let most = cache.volumes.iter().max_by_key(|volume| volume.dirty_bytes)?;
     if cache.capacity_bytes == 0 || (dirty as f64) < limit {

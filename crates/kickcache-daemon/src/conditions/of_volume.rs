@@ -262,7 +262,7 @@ impl Seen<'_> {
 
     fn draining(&self) -> Option<Condition> {
         let volume = self.volume;
-        let left = volume.dirty_bytes + volume.unflushed_bytes;
+        let left = volume.not_clean_bytes();
         volume.draining.then(|| {
             let what = format!("is being drained: {} are left", show_bytes(left));
             let condition = Condition::new(ConditionKind::OperationRunning, what, "wait for its end");

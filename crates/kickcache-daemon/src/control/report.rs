@@ -391,6 +391,11 @@ impl CacheReport {
         self.volumes.iter().map(|volume| volume.dirty_bytes).sum()
     }
 
+    /// Bytes of all its volumes that are dirty, or written back and not flushed.
+    pub fn not_clean_bytes(&self) -> u64 {
+        self.volumes.iter().map(VolumeReport::not_clean_bytes).sum()
+    }
+
     /// The report on one engine; volumes without facts are left out.
     pub fn new(status: &stats::Status, facts: CacheFacts) -> CacheReport {
         let (now, capacity) = (facts.now, status.capacity_blocks);
@@ -432,6 +437,11 @@ impl CacheReport {
 }
 
 impl VolumeReport {
+    /// Bytes that are dirty, or written back and not flushed.
+    pub fn not_clean_bytes(&self) -> u64 {
+        self.dirty_bytes + self.unflushed_bytes
+    }
+
     fn new(
         status: &stats::VolumeStatus,
         damaged: &[BlockIndex],

@@ -62,9 +62,7 @@ pub(super) const FAMILIES: &[Family<CacheReport>] = &[
     Family {
         name: "kickcache_cache_dirty_bytes",
         help: "Bytes that the origins of all volumes lack or have not flushed.",
-        values: Values::Count(|cache| {
-            cache.volumes.iter().map(|volume| volume.dirty_bytes + volume.unflushed_bytes).sum()
-        }),
+        values: Values::Count(CacheReport::not_clean_bytes),
     },
     Family {
         name: "kickcache_cache_probation_bytes",

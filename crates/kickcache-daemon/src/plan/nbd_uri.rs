@@ -212,12 +212,12 @@ impl OriginSpec for NbdUri {
 
 impl fmt::Display for NbdUri {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let export = encode(self.export.as_bytes());
         let scheme = if self.tls.is_some() { "nbds" } else { "nbd" };
         let mut separator = '?';
         match &self.address {
             NbdAddress::Unix(path) => {
-                write!(f, "{scheme}+unix:///{export}?socket={}", encode(path.as_os_str().as_bytes()))?;
+                let [export, path] = [self.export.as_bytes(), path.as_os_str().as_bytes()].map(encode);
+                write!(f, "{scheme}+unix:///{export}?socket={path}")?;
                 separator = '&';
             }
             NbdAddress::Tcp { .. } => {

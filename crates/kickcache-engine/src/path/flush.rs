@@ -97,14 +97,16 @@ pub(crate) fn due_at(state: &State, volume: VolumeId) -> Option<Instant> {
     let found = state.volumes.get(volume);
     let since = found.flush.due()?;
     let at = since.plus(after);
-    let is_idle_at = found.last_request.plus(found.settings.idle_after);
     let at_last = since.plus(Duration::from_nanos(after.as_nanos().saturating_mul(PATIENCE)));
     let is_out = state.device.is_out_of_service();
     let is_wanted = found.flush.gathered() > 0 && found.flush.is_short();
-    let at = match is_wanted {
-        _ if is_out || is_wanted && found.flush.has_much() => at,
-        true => at.max(is_idle_at).min(at_last),
-        false => at.max(is_idle_at),
+    let at_idle = at.max(found.idle_at());
+    let at = if is_out || is_wanted && found.flush.has_much() {
+        at
+    } else if is_wanted {
+        at_idle.min(at_last)
+    } else {
+        at_idle
     };
     Some(at.max(found.flush_backoff_until))
 }

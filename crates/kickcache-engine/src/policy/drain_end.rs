@@ -14,7 +14,7 @@ const LITTLE_MIN: u64 = 8;
 /// The first pause, in nanoseconds.
 const HOLD: u64 = 200_000_000;
 /// The longest pause.
-pub(crate) const HOLD_MAX: Duration = Duration::from_millis(1_600);
+const HOLD_MAX: Duration = Duration::from_millis(1_600);
 /// The interval of checks for progress, and between two pauses.
 const LOOK_EVERY: Duration = Duration::from_millis(2_000);
 const LEVEL_MAX: u32 = 20;

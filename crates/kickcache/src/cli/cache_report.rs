@@ -7,9 +7,7 @@ use kickcache_daemon::control::error_count::ErrorCount;
 use kickcache_daemon::control::last_error::LastError;
 use kickcache_daemon::control::lru_curve::LruCurve;
 use kickcache_daemon::control::replacing_report::{LeavingOutReport, ReplacingReport, ReplacingStep};
-use kickcache_daemon::control::report::{
-    CacheFacts, CacheReport, RecordWord, Trouble, VolumeFacts, VolumeReport,
-};
+use kickcache_daemon::control::report::{CacheFacts, CacheReport, RecordWord, Trouble, VolumeFacts};
 use kickcache_daemon::control::wear_report::WearReport;
 use kickcache_daemon::driver::errno::errno_name;
 use kickcache_daemon::driver::fault::Cause;
@@ -27,8 +25,7 @@ pub(crate) fn cache_report(status: ServerStatus, spec: &CacheSpec) -> CacheRepor
 
 /// The report of a cache device that is being taken out of use; `bytes` were to be written back at the start.
 pub(crate) fn with_leaving(report: CacheReport, bytes: Option<u64>) -> CacheReport {
-    let left = |volume: &VolumeReport| volume.dirty_bytes + volume.unflushed_bytes;
-    let left_bytes = report.volumes.iter().map(left).sum();
+    let left_bytes = report.not_clean_bytes();
     CacheReport { leaving_out: bytes.map(|bytes| LeavingOutReport { left_bytes, bytes }), ..report }
 }
 

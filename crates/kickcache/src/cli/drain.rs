@@ -226,7 +226,7 @@ impl Obstacles {
             (None, Some(what)) => format!("the cache device {}: {what}", cache.device),
             (None, None) => return None,
         };
-        let left = volume.dirty_bytes + volume.unflushed_bytes;
+        let left = volume.not_clean_bytes();
         if left == 0 {
             return None;
         }
@@ -246,9 +246,8 @@ fn obstacle(silent: Option<f64>, error: Option<&LastError>) -> Option<String> {
 
 /// Bytes that are dirty, or written back and not flushed.
 pub(super) fn left(name: &str, report: &Report) -> anyhow::Result<u64> {
-    let Found { cache, volume } =
-        find(report, name).ok_or_else(|| anyhow!("the volume `{name}` is not served any longer"))?;
-    let left = volume.dirty_bytes + volume.unflushed_bytes;
+    let Found { cache, volume } = served(name, report)?;
+    let left = volume.not_clean_bytes();
     if left > 0 && left == volume.damaged_bytes {
         let what = damage(volume, &cache.device);
         return Err(anyhow!("{name}: some blocks cannot be written back: {what}"));
@@ -258,13 +257,16 @@ pub(super) fn left(name: &str, report: &Report) -> anyhow::Result<u64> {
 
 /// Completed drains of a volume.
 fn drains(name: &str, report: &Report) -> anyhow::Result<u64> {
-    let found = find(report, name).ok_or_else(|| anyhow!("the volume `{name}` is no longer served"))?;
-    Ok(found.volume.counters.drains)
+    Ok(served(name, report)?.volume.counters.drains)
 }
 
 /// Whether records of the written-back blocks are still in flight to the cache device.
 pub(super) fn is_draining(name: &str, report: &Report) -> bool {
     find(report, name).is_some_and(|found| found.volume.draining)
+}
+
+fn served<'a>(name: &str, report: &'a Report) -> anyhow::Result<Found<'a>> {
+    find(report, name).ok_or_else(|| anyhow!("the volume `{name}` is not served any longer"))
 }
 
 /// A volume and the cache device that it has.

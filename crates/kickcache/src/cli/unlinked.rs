@@ -12,7 +12,7 @@ use kickcache_daemon::shell_command::{DaemonCommands, ShellCommand};
 pub(super) fn check_linked(report: &Report, commands: &DaemonCommands) -> Result<(), ControlError> {
     let is_dirty = |device: &str| {
         let caches = report.caches.iter().filter(|cache| cache.device == device);
-        caches.map(dirty_bytes).any(|bytes| bytes > 0)
+        caches.map(CacheReport::not_clean_bytes).any(|bytes| bytes > 0)
     };
     let is_lost = |condition: &&Condition| {
         condition.kind == ConditionKind::FileUnlinked && condition.device.as_deref().is_none_or(is_dirty)
@@ -23,10 +23,6 @@ pub(super) fn check_linked(report: &Report, commands: &DaemonCommands) -> Result
         "the daemon does not stop: {} To stop it and lose these data, run `{stop}`",
         condition.sentence()
     )))
-}
-
-fn dirty_bytes(cache: &CacheReport) -> u64 {
-    cache.volumes.iter().map(|volume| volume.dirty_bytes + volume.unflushed_bytes).sum()
 }
 
 /// The sentence about the origin of a volume, if its file was removed.

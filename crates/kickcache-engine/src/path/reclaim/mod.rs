@@ -43,15 +43,11 @@ const REST: Duration = Duration::from_millis(1_000);
 /// Segments emptied together, so that they share a flush.
 const EMPTYING_MAX: usize = 4;
 
-fn ready_low(state: &State) -> usize {
-    state.ready_low()
-}
-
 impl State {
     /// Whether there is space that requires no reclaim. Reclaim alone never keeps as many segments ready as there are
     /// while some segments are unused.
     pub(crate) fn has_unused(&self) -> bool {
-        self.segments_coming() >= ready_low(self) + FRESH_AHEAD / 2
+        self.segments_coming() >= self.ready_low() + FRESH_AHEAD / 2
     }
 
     /// What becomes of a part of a long stream.
@@ -71,7 +67,7 @@ pub(crate) fn go_on(state: &mut State) {
     finish_emptied(state);
     note_starved(state);
     trim::go_on(state);
-    let low = ready_low(state);
+    let low = state.ready_low();
     if supply(state) < low + FRESH_AHEAD / 2 {
         open_free(state);
     }
@@ -154,7 +150,7 @@ fn empty_next(state: &mut State) -> bool {
 
 /// Prepares segments that were never used.
 fn open_free(state: &mut State) {
-    let wanted = (ready_low(state) + FRESH_AHEAD).saturating_sub(supply(state));
+    let wanted = (state.ready_low() + FRESH_AHEAD).saturating_sub(supply(state));
     let free: Vec<SegmentIndex> = (state.reclaim.first_free..state.cache.segments().count())
         .map(SegmentIndex::new)
         .filter(|segment| state.cache.segments().get(*segment).state == SegmentState::Free)

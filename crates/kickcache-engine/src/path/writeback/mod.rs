@@ -95,11 +95,11 @@ pub(crate) fn go_on(state: &mut State, volume: VolumeId) {
 fn may_start(state: &State, volume: VolumeId, depth: usize) -> bool {
     let writebacks = &state.writebacks;
     let found = state.volumes.get(volume);
-    let is_idle = state.now >= found.last_request.plus(found.settings.idle_after);
+    let is_idle = state.now >= found.idle_at();
     if writebacks.durable_count_for(volume) >= if is_idle { DURABLE_DEPTH_IDLE } else { 1 } {
         return false;
     }
-    if depth > 1 && state.volumes.get(volume).offload.is_cache_slow() {
+    if depth > 1 && found.offload.is_cache_slow() {
         return !writebacks.is_reading(volume)
             && writebacks.count_for(volume) < SLOW_DEPTH_MAX
             && writebacks.blocks_for(volume) < depth * BLOCKS_MAX;

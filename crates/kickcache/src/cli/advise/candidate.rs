@@ -30,6 +30,11 @@ impl Layout {
             Layout::Origin | Layout::Fast => None,
         }
     }
+
+    /// The candidate with this layout.
+    pub(crate) fn among(self, candidates: &[Candidate]) -> Option<&Candidate> {
+        candidates.iter().find(|one| one.layout == self)
+    }
 }
 
 /// How often the cache hits.
@@ -109,6 +114,11 @@ impl Candidate {
     /// How fast it is, in a unit that all candidates of a load share: more is better.
     pub(crate) fn speed(&self) -> f64 {
         if self.is_open { 1.0 / self.mean.as_secs_f64().max(1e-9) } else { self.iops }
+    }
+
+    /// Its speed as a multiple of another one's.
+    pub(crate) fn times(&self, other: &Candidate) -> f64 {
+        self.speed() / other.speed().max(f64::MIN_POSITIVE)
     }
 
     /// The displayed name.

@@ -46,15 +46,11 @@ fn columns(advice: &Advice) -> Vec<Column<'_>> {
     // For a load at fixed times the mean latency decides.
     let of_mean = if advice.candidates.iter().any(|one| one.is_open) { KEEP } else { 3 };
     let optional = |figure: Option<String>| figure.unwrap_or_else(|| NOTHING.into());
-    let bare = advice.candidates.iter().find(|one| one.layout == Layout::Origin).map(Candidate::speed);
+    let bare = Layout::Origin.among(&advice.candidates);
     let mut columns: Vec<Column<'_>> = vec![
         ("LAYOUT", KEEP, Box::new(Candidate::name)),
         ("HITS", KEEP, Box::new(move |one| optional(one.hits.map(|hits| show_hits(hits.ratio, hits.error))))),
-        (
-            "SPEED",
-            KEEP,
-            Box::new(move |one| optional(bare.map(|bare| format!("{:.1}x", one.speed() / bare)))),
-        ),
+        ("SPEED", KEEP, Box::new(move |one| optional(bare.map(|bare| format!("{:.1}x", one.times(bare)))))),
         ("IOPS", KEEP, Box::new(|one| format!("{:.0}", one.iops))),
         ("MEAN", of_mean, Box::new(|one| show_duration(one.mean))),
         ("P50", 2, Box::new(|one| show_duration(one.p50))),

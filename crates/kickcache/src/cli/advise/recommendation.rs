@@ -88,7 +88,7 @@ fn does_not_pay(bare: &Candidate, best: &Candidate) -> String {
     format!(
         "A cache does not pay: the fastest ({}) has {:.2} times the speed without one ({}; without: {}).",
         best.name(),
-        best.speed() / bare.speed().max(f64::MIN_POSITIVE),
+        best.times(bare),
         gives(best),
         gives(bare)
     )
@@ -97,13 +97,10 @@ fn does_not_pay(bare: &Candidate, best: &Candidate) -> String {
 /// The smallest cache that a larger one improves little.
 fn at_knee(knee: Knee, candidates: &[Candidate], prices: &Prices) -> String {
     let chosen = &candidates[knee.index];
-    let bare = candidates.iter().find(|one| one.layout == Layout::Origin);
+    let bare = Layout::Origin.among(candidates);
     let times = |one: &Candidate| {
         bare.map_or_else(String::new, |bare| {
-            format!(
-                ", {:.1} times the speed without a cache",
-                one.speed() / bare.speed().max(f64::MIN_POSITIVE)
-            )
+            format!(", {:.1} times the speed without a cache", one.times(bare))
         })
     };
     let hits = chosen.hits.map_or_else(String::new, |hits| format!("{:.1} % hits, ", hits.ratio * 100.0));
@@ -125,7 +122,7 @@ fn at_knee(knee: Knee, candidates: &[Candidate], prices: &Prices) -> String {
         }
         None => String::new(),
     };
-    let fast = candidates.iter().find(|one| one.layout == Layout::Fast);
+    let fast = Layout::Fast.among(candidates);
     let fast = fast.map_or_else(String::new, |fast| {
         format!(" {}{}: {}{}.", capital(&fast.name()), costs(fast, prices), gives(fast), times(fast))
     });
@@ -135,7 +132,7 @@ fn at_knee(knee: Knee, candidates: &[Candidate], prices: &Prices) -> String {
 /// Warnings before a purchase: caches that slow the load down, and an unknown life.
 pub(crate) fn warnings(candidates: &[Candidate], needs: &[Need]) -> Vec<String> {
     let mut warnings = Vec::new();
-    let bare = candidates.iter().find(|one| one.layout == Layout::Origin);
+    let bare = Layout::Origin.among(candidates);
     let slower = |one: &&Candidate| {
         one.layout.cache_bytes().is_some() && bare.is_some_and(|bare| one.speed() < bare.speed() / SLOWER)
     };
