@@ -198,7 +198,8 @@ impl Daemon {
         }
     }
 
-    fn wait_for(&mut self, socket: &Path) {
+    /// Waits until a server listens on this socket too.
+    pub(crate) fn wait_for(&mut self, socket: &Path) {
         if let Some(status) = self.poll_for(socket) {
             panic!("the daemon ended during its start ({status}):\n{}", self.log());
         }

@@ -246,7 +246,10 @@ impl Recorded {
     fn start(&self, volumes: &[&str], cache: &str, state: &Path) -> Result<Daemon, String> {
         let modes: Vec<_> = volumes.iter().map(|volume| (*volume, "write-back")).collect();
         configure(&self.scratch, cache, &modes);
-        try_start(&self.scratch, state, volumes[0], volumes)
+        let mut daemon = try_start(&self.scratch, state, volumes[0], volumes)?;
+        // Volumes are served one after another.
+        volumes.iter().for_each(|volume| daemon.wait_for(&socket(&self.scratch, volume)));
+        Ok(daemon)
     }
 
     fn check_data(&self, volumes: &[&str], until: u64) -> Result<(), String> {
