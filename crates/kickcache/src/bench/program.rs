@@ -183,7 +183,7 @@ impl Program {
         if verb == "down" {
             let name = self.path.display();
             notice(&format!(
-                "kickcache: `{name} down` did not end, and was killed: check what it has left behind"
+                "kickcache: `{name} down` did not end, and was killed: check whether it has left mounts or devices"
             ));
         }
         self.interrupt.check()

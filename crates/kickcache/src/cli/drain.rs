@@ -62,7 +62,7 @@ pub(crate) struct DrainArgs {
     /// Cache device that no daemon serves
     #[arg(long, value_name = "PATH")]
     cache: Option<PathBuf>,
-    /// Origin of the volume [default: the one recorded on the cache device]
+    /// Origin of the volume [default: the origin recorded on the cache device]
     #[arg(long, value_name = "PATH|URI", requires = "cache", value_parser = OriginParser::new().try_map(|text| OriginSource::parse(&text)))]
     origin: Option<OriginSource>,
     /// How long requests wait for a lost NBD server before they fail: 1s to 24h [default: 2m]

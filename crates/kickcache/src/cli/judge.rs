@@ -74,9 +74,9 @@ fn parse_rounds_max(text: &str) -> Result<u16, String> {
 
 /// Compare a command with a known-good one, with an exit code for `git bisect run`
 ///
-/// Runs both in alternation, in pairs whose order a coin decides, until the evidence suffices: 9 or 10 rounds
+/// Runs both in alternation, in pairs of random order, until the evidence suffices: 9 or 10 rounds
 /// on a quiet machine. A command that is worse by the margin or more is bad, a command that is worse by half
-/// of it or less is good; a command between the two limits may get either verdict. Each of the two verdicts
+/// the margin or less is good; a command between the two limits may get either verdict. Each of the two verdicts
 /// is wrong with a probability of 0.5 % at most, however noisy the machine.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]

@@ -45,7 +45,7 @@ Examples:
   kickcache simulate trace vm.csv.xz                    hit ratios of caches of several sizes
   kickcache simulate grid --only network-disk           mixed loads, against the best other cache
   kickcache simulate published -o report.html           published figures, modelled and kickcache's
-  kickcache simulate published --only bcache            only rows whose name contains a word
+  kickcache simulate published --only bcache            only rows with a word in their names
   kickcache simulate --calibrate /dev/sdb > disk.toml   measure and describe a disk";
 
 /// Simulate caches on virtual devices, in virtual time
