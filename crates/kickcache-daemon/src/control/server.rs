@@ -21,7 +21,7 @@ use crate::control::workers::{Answer, NumberedAnswer, Workers};
 use crate::plan::address::{AddressError, check_socket_path};
 use crate::recording::ring::Recording;
 use crate::shell_command::ShellCommand;
-use crate::socket_path::{self, Found};
+use crate::socket_path::{self, SocketFile};
 use crate::wakeup::Wakeup;
 
 /// Connections that wait to be accepted, and those accepted at once before the others get their turn.
@@ -182,14 +182,14 @@ fn open(path: &Path) -> Result<UnixListener, ServerError> {
 fn make_room(path: &Path) -> Result<(), ServerError> {
     let fail = |source| ServerError::Io { path: path.into(), source };
     match socket_path::look(path).map_err(fail)? {
-        Found::Nothing => Ok(()),
-        Found::Unserved => std::fs::remove_file(path).map_err(fail),
-        Found::NotASocket => Err(ServerError::NotASocket(path.into())),
-        Found::Served => Err(ServerError::Live(path.into())),
-        Found::Untried { owner, source } if source.kind() == io::ErrorKind::PermissionDenied => {
+        SocketFile::Nothing => Ok(()),
+        SocketFile::Unserved => std::fs::remove_file(path).map_err(fail),
+        SocketFile::NotASocket => Err(ServerError::NotASocket(path.into())),
+        SocketFile::Served => Err(ServerError::Live(path.into())),
+        SocketFile::Untried { owner, source } if source.kind() == io::ErrorKind::PermissionDenied => {
             Err(ServerError::OtherUsers { path: path.into(), owner })
         }
-        Found::Untried { source, .. } => Err(fail(source)),
+        SocketFile::Untried { source, .. } => Err(fail(source)),
     }
 }
 

@@ -10,11 +10,11 @@ use kickcache_units::{are, counted};
 use crate::driver::device::OpenError;
 use crate::extents::show_extents;
 use crate::offline::bound_origin::Unbound;
+use crate::serve::bypassed_device::ServedSince;
 use crate::serve::config::StatePlace;
 use crate::serve::error::ServeError;
 use crate::serve::missed_device::{drain_from, lose_dirty};
 use crate::serve::older_copy::OlderCopy;
-use crate::serve::overtaken::ServedSince;
 use crate::shell_command::{Flag, ShellCommand};
 use crate::state::StateError;
 

@@ -23,7 +23,7 @@ use crate::serve::config::StatePlace;
 use crate::serve::control::{TakeoverBegun, TakeoverStage};
 use crate::serve::core::engine_span;
 use crate::serve::error::ServeError;
-use crate::serve::notes::Notes;
+use crate::serve::origin_records::OriginRecords;
 use crate::serve::patience::{PATIENCE_SECONDS, Patience};
 use crate::serve::takeover_order::{OrderTime, TakeoverOrder};
 use crate::state::StateError;
@@ -86,7 +86,7 @@ pub(crate) struct CacheTakeover {
     /// Patience with the steps that a stop waits for.
     stop: Patience,
     /// The caller that waits until the copy begins, without a limit.
-    pub(crate) asker: Option<TakeoverAnswer>,
+    pub(crate) reply: Option<TakeoverAnswer>,
 }
 
 /// How far it is.
@@ -110,14 +110,14 @@ pub(crate) enum TakeoverStep {
     /// Until no I/O is in flight.
     Parting,
     /// The new device is released.
-    GivenUp(Afterwards),
+    GivenUp(TakeoverFate),
     /// The old device's record of the new one is removed.
     Forgetting,
 }
 
 /// The future of an abandoned takeover.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Afterwards {
+pub(crate) enum TakeoverFate {
     /// The next start begins it again.
     Resumed,
     /// It is not begun again.
@@ -160,7 +160,7 @@ impl CacheTakeover {
             part: Patience::default(),
             copy: Patience::of_looks(COPY_LOOKS_MAX),
             stop: Patience::default(),
-            asker: None,
+            reply: None,
         }
     }
 
@@ -216,9 +216,9 @@ impl CacheTakeover {
 
     /// Answers the caller, if it was not answered yet.
     pub(crate) fn answer(&mut self, result: Result<TakeoverBegun, ServeError>) {
-        if let Some(asker) = self.asker.take() {
+        if let Some(reply) = self.reply.take() {
             // A caller that has left needs no answer.
-            let _ = asker.send(result);
+            let _ = reply.send(result);
         }
     }
 
@@ -306,7 +306,7 @@ impl CacheTakeover {
     pub(crate) fn record(
         &mut self,
         pair: Pair,
-        notes: Arc<Notes>,
+        notes: Arc<OriginRecords>,
         superblock: Box<Superblock>,
     ) -> io::Result<()> {
         self.begin(move || {

@@ -1,6 +1,6 @@
 //! Adding and removing a volume while its server serves others: orders to the loop. Steps that may wait for a
 //! device or for another machine are done between the orders by the caller's thread
-//! ([`crate::serve::joining`], [`crate::serve::parting`]).
+//! ([`crate::serve::volume_addition`], [`crate::serve::volume_removal`]).
 //!
 //! Only one caller at a time changes the superblock: the owner of a [`Lease`] writes it, and the loop takes
 //! over the written copy when the lease ends.
@@ -30,7 +30,7 @@ pub(crate) enum MembershipOrder {
     /// Return the served volumes.
     Members(Sender<Result<Members, ServeError>>),
     /// Some clean blocks of a volume of the cache device that is not served, and how many it has that are not clean.
-    Held(VolumeId, Sender<Held>),
+    Held(VolumeId, Sender<VolumeBlockCount>),
     /// Let me write the superblock.
     Lease(Sender<Result<Lease, ServeError>>),
     /// I have written it, if there is one.
@@ -38,7 +38,7 @@ pub(crate) enum MembershipOrder {
     /// Serve a volume; its superblock was written, and the lease ends.
     Join(Box<Joining>, Sender<Result<(), ServeError>>),
     /// Let go of a volume; if that is done there is a lease.
-    Leave(LeaveOrder, Sender<Result<Left, ServeError>>),
+    Leave(LeaveOrder, Sender<Result<EmptyVolume, ServeError>>),
     /// The superblock without it was written, or the write failed: drop it. That ends the lease.
     EndLeave(Option<Box<Superblock>>, Sender<GoneVolume>),
     /// Serve a volume at other places.
@@ -73,7 +73,7 @@ pub(crate) struct Member {
 }
 
 /// The blocks on the cache device of an unserved volume.
-pub(crate) struct Held {
+pub(crate) struct VolumeBlockCount {
     pub(crate) cached: u64,
     pub(crate) not_clean: u64,
     /// By which an origin is recognised.
@@ -104,7 +104,7 @@ pub(crate) struct LeaveOrder {
 }
 
 /// A volume without any block in the cache, durably.
-pub(crate) struct Left {
+pub(crate) struct EmptyVolume {
     pub(crate) id: VolumeId,
     /// Blocks that the origin lacks.
     pub(crate) lost_blocks: u64,

@@ -8,8 +8,8 @@ use std::path::PathBuf;
 use kickcache_units::{are, counted};
 
 use crate::driver::device::identity::{Identified, Strength, stable_path};
+use crate::serve::bypassed_device::Sameness;
 use crate::serve::origin::Compared;
-use crate::serve::overtaken::Sameness;
 use crate::shell_command::Flag;
 
 /// Samples that an origin must have for its weak identity to be accepted.

@@ -1,15 +1,15 @@
 //! Whether cached blocks belong to an origin without a record of its last stop: after a kill or a power cut
 //! it may have been changed while it was not served.
 //!
-//! A clean stop records size and times of a file ([`crate::serve::overtaken`]). Block devices have none, and are not covered.
+//! A clean stop records size and times of a file ([`crate::serve::bypassed_device`]). Block devices have none, and are not covered.
 
 use kickcache_units::counted;
 
 use crate::driver::device::identity::path_of_file;
 use crate::plan::origin_claims::OriginClaims;
+use crate::serve::bypassed_device::Sameness;
 use crate::serve::config::StatePlace;
 use crate::serve::origin::Compared;
-use crate::serve::overtaken::Sameness;
 use crate::serve::recognition::Doubt;
 use crate::state::FileStamp;
 
@@ -97,7 +97,7 @@ pub(crate) fn warn_of_no_proof(volume: &str, compared: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::serve::overtaken::{ServedSince, served_since};
+    use crate::serve::bypassed_device::{ServedSince, served_since};
     use crate::state::{CacheRecord, Completeness, OriginRecord, StateStore};
 
     #[test]

@@ -110,7 +110,7 @@ fn activity(found: &server::Activity) -> Activity {
     }
 }
 
-fn took(found: &server::Took) -> Took {
+fn took(found: &server::LatencySum) -> Took {
     let millis = |span: time::Duration| span.as_nanos() as f64 / 1e6;
     Took { count: found.count, mean_ms: millis(found.mean), p99_ms: millis(found.p99) }
 }

@@ -15,7 +15,7 @@ use kickcache_daemon::control::server::ControlServer;
 use kickcache_daemon::control::{
     ChangeExtent, ControlError, ControlTarget, ReloadExtent, TitledRecording, wire,
 };
-use kickcache_daemon::driver::inherited::inherited_sockets;
+use kickcache_daemon::driver::inherited_sockets::inherited_sockets;
 use kickcache_daemon::driver::rights::separation::has_monitor_ended;
 use kickcache_daemon::metrics::scrape::{MetricsTarget, Scrape};
 use kickcache_daemon::metrics::server::MetricsServer;

@@ -5,11 +5,11 @@ use std::path::Path;
 use anyhow::Context;
 use kickcache_daemon::driver::rights::access;
 use kickcache_daemon::offline::older_copy::older_copy_at;
-use kickcache_daemon::offline::standing::out_of_service;
-use kickcache_daemon::serve::cache_device::{CacheDevice, Noted, Overwrite};
+use kickcache_daemon::offline::out_of_service::out_of_service;
+use kickcache_daemon::serve::cache_device::{CacheDevice, DeviceRecords, Overwrite};
 use kickcache_daemon::serve::config::StatePlace;
+use kickcache_daemon::serve::device_opening::noted;
 use kickcache_daemon::serve::known_origin::check_no_origin;
-use kickcache_daemon::serve::prepare::noted;
 use kickcache_daemon::state::uuid_text;
 use kickcache_engine::format::superblock::Superblock;
 use kickcache_engine::units::VolumeSet;
@@ -35,7 +35,7 @@ impl Formatting<'_> {
     pub(super) fn check(&self) -> anyhow::Result<u64> {
         self.check_contents()?;
         let incomplete = |old: &Superblock| noted_incomplete(self.state, old);
-        let noted = Noted { state: self.state, incomplete: &incomplete };
+        let noted = DeviceRecords { state: self.state, incomplete: &incomplete };
         Ok(CacheDevice::check_format(self.path, self.size, self.overwrite, noted)?)
     }
 
@@ -47,7 +47,7 @@ impl Formatting<'_> {
         self.check_contents()?;
         let is_copy = older_copy_at(self.path, self.state).is_some();
         let incomplete = |old: &Superblock| noted_incomplete(self.state, old);
-        let noted = Noted { state: self.state, incomplete: &incomplete };
+        let noted = DeviceRecords { state: self.state, incomplete: &incomplete };
         let made = CacheDevice::format_noted(self.path, self.size, self.overwrite, noted)?;
         // The record of the newer device stays when its older copy is formatted.
         let replaced = made.replaced.filter(|_| !is_copy);

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use kickcache_daemon::offline::standing::Standing;
+use kickcache_daemon::offline::out_of_service::OutOfServiceDevice;
 use kickcache_daemon::offline::{self, Contents};
 use kickcache_daemon::state::uuid_text;
 use kickcache_engine::format::growth::size_max;
@@ -139,7 +139,7 @@ impl Device {
 
     /// A device out of service is not written any more, so its log still records written-back blocks as
     /// dirty. They count as long as a record shows that the volume may need them.
-    fn drop_needless(&mut self, standing: &Standing) {
+    fn drop_needless(&mut self, standing: &OutOfServiceDevice) {
         for volume in self.volumes.iter_mut().filter(|volume| !standing.is_needed_by(&volume.name)) {
             volume.needless_bytes = std::mem::take(&mut volume.dirty_bytes);
             volume.dirty.clear();

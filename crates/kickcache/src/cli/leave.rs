@@ -7,13 +7,13 @@ use kickcache_daemon::driver::device::{BlockFile, Emptiness};
 use kickcache_daemon::extents::{EXTENTS_LOGGED, show_extents};
 use kickcache_daemon::offline::OfflineError;
 use kickcache_daemon::offline::change::DirtyBlocks;
-use kickcache_daemon::offline::leave::{Left, Needed, leave, needed, uuid_of};
+use kickcache_daemon::offline::give_up::{AbandonedDevice, Needed, leave, needed, uuid_of};
 use kickcache_daemon::plan::cache_spec::{CacheService, CacheSpec, Replacement, Unserved};
 use kickcache_daemon::plan::volume_spec::DirtyLoss;
 use kickcache_daemon::plan::volume_spec::VolumeSpec;
+use kickcache_daemon::serve::bypassed_device::missed;
 use kickcache_daemon::serve::config::StatePlace;
 use kickcache_daemon::serve::missed_device::{self, lose_dirty, new_cache};
-use kickcache_daemon::serve::overtaken::missed;
 use kickcache_daemon::shell_command::Flag;
 use kickcache_daemon::state::OriginRecord;
 use kickcache_daemon::whole_path::whole_path;
@@ -103,7 +103,7 @@ fn leave_volumes(
     let left = match leave(device, names, dirty, state) {
         // For the remaining volumes, the state directory records that their origins are complete.
         Err(OfflineError::Unknown { source, .. }) => {
-            Left { lost: Vec::new(), dropped: Vec::new(), untold: Some(*source) }
+            AbandonedDevice { lost: Vec::new(), dropped: Vec::new(), untold: Some(*source) }
         }
         left => left?,
     };

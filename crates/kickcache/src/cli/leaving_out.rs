@@ -7,7 +7,7 @@ use kickcache_daemon::control::ControlError;
 use kickcache_daemon::control::wire::DirtyVolume;
 use kickcache_daemon::driver::clock::WatchedTime;
 use kickcache_daemon::plan::removal::DirtyFate;
-use kickcache_daemon::serve::server::{NamedSettings, ServerStatus, Unclean};
+use kickcache_daemon::serve::server::{NamedSettings, ServerStatus, UncleanBlocks};
 use kickcache_engine::config::Mode;
 use kickcache_engine::stats::VolumeStatus;
 use kickcache_engine::units::BLOCK_SIZE;
@@ -130,8 +130,8 @@ impl LeavingOut {
     }
 }
 
-fn dirty_volumes(unclean: Vec<Unclean>) -> Vec<DirtyVolume> {
-    let dirty = |Unclean { volume, blocks, .. }| DirtyVolume { volume, bytes: blocks * BLOCK_SIZE };
+fn dirty_volumes(unclean: Vec<UncleanBlocks>) -> Vec<DirtyVolume> {
+    let dirty = |UncleanBlocks { volume, blocks, .. }| DirtyVolume { volume, bytes: blocks * BLOCK_SIZE };
     unclean.into_iter().map(dirty).collect()
 }
 

@@ -4,7 +4,9 @@
 use kickcache_daemon::driver::rights::access;
 use kickcache_daemon::extents::{EXTENTS_LOGGED, show_extents};
 use kickcache_daemon::offline::older_copy::older_copy_at;
-use kickcache_daemon::offline::standing::{Incomplete, Standing, complete, forget_dirty, out_of_service};
+use kickcache_daemon::offline::out_of_service::{
+    Incomplete, OutOfServiceDevice, complete, forget_dirty, out_of_service,
+};
 use kickcache_daemon::plan::cache_spec::{CacheService, CacheSpec, Unserved};
 use kickcache_daemon::plan::volume_spec::DirtyLoss;
 use kickcache_daemon::plan::volume_spec::VolumeSpec;
@@ -111,7 +113,7 @@ fn refuse_copy(cache: &mut CacheSpec, copy: &OlderCopy) {
 fn lose(
     cache: &CacheSpec,
     state: &StatePlace,
-    standing: &Standing,
+    standing: &OutOfServiceDevice,
     needed: &[Incomplete],
 ) -> anyhow::Result<()> {
     for volume in needed {

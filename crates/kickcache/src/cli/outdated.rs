@@ -4,15 +4,15 @@
 use std::path::Path;
 
 use kickcache_daemon::offline::change::{DirtyBlocks, detach};
-use kickcache_daemon::offline::leave::uuid_of;
-use kickcache_daemon::offline::outdated::{Asked, Outdated, outdated};
+use kickcache_daemon::offline::give_up::uuid_of;
+use kickcache_daemon::offline::stale_blocks::{StaleVolume, VolumeQuery, outdated};
 use kickcache_daemon::plan::cache_spec::{CacheSpec, Replacement, Unserved};
 use kickcache_daemon::plan::volume_spec::DirtyLoss;
 use kickcache_daemon::plan::volume_spec::VolumeSpec;
+use kickcache_daemon::serve::bypassed_device::{ServedSince, origin_moved};
 use kickcache_daemon::serve::config::StatePlace;
 use kickcache_daemon::serve::missed_device::{is_barred_at, lose_dirty};
-use kickcache_daemon::serve::notes::{Chosen, check_readable};
-use kickcache_daemon::serve::overtaken::{ServedSince, origin_moved};
+use kickcache_daemon::serve::origin_records::{CacheChoice, check_readable};
 use kickcache_daemon::shell_command::ShellCommand;
 use kickcache_daemon::state::OriginRecord;
 use kickcache_units::show_bytes;
@@ -35,12 +35,16 @@ pub(super) fn drop_outdated(
         leave_missed(cache, state, uuid.as_deref(), GoOn::NewCache);
     }
     let asked = cache.volumes.iter().filter_map(|volume| {
-        Some(Asked { name: &volume.name, identity: volume.origin.identity().ok()?, claims: volume.claims })
+        Some(VolumeQuery {
+            name: &volume.name,
+            identity: volume.origin.identity().ok()?,
+            claims: volume.claims,
+        })
     });
     let found = outdated(&cache.device, state, &asked.collect::<Vec<_>>(), cache.replacement)?;
     let is_kept = |served: &VolumeSpec| served.dirty_loss == DirtyLoss::Refused;
-    let is_refused = |old: &Outdated| cache.volumes.iter().any(|v| v.name == old.name && is_kept(v));
-    let (needed, mut dropped): (Vec<Outdated>, Vec<Outdated>) =
+    let is_refused = |old: &StaleVolume| cache.volumes.iter().any(|v| v.name == old.name && is_kept(v));
+    let (needed, mut dropped): (Vec<StaleVolume>, Vec<StaleVolume>) =
         found.into_iter().partition(|volume| volume.is_needed() && is_refused(volume));
     if !dropped.is_empty() || cache.replacement == Replacement::Accept {
         // The rehearsal comes before any data is given up.
@@ -64,7 +68,7 @@ pub(super) fn drop_outdated(
 
 /// Records that the user gives up the blocks on another cache device, once the stale blocks of these volumes
 /// are handled.
-fn give_up_missed(cache: &CacheSpec, state: &StatePlace, needed: &[Outdated]) -> anyhow::Result<()> {
+fn give_up_missed(cache: &CacheSpec, state: &StatePlace, needed: &[StaleVolume]) -> anyhow::Result<()> {
     let Some(store) = state.store() else { return Ok(()) };
     for volume in cache.volumes.iter().filter(|served| needed.iter().any(|found| found.name == served.name)) {
         let identity = volume.origin.identity()?;
@@ -78,7 +82,7 @@ fn give_up_missed(cache: &CacheSpec, state: &StatePlace, needed: &[Outdated]) ->
     Ok(())
 }
 
-fn drop_blocks(device: &Path, volume: &Outdated, state: &StatePlace) -> anyhow::Result<()> {
+fn drop_blocks(device: &Path, volume: &StaleVolume, state: &StatePlace) -> anyhow::Result<()> {
     let done = detach(device, &volume.name, DirtyBlocks::Lose, state)?;
     let (name, since, device) = (&volume.name, &volume.since, device.display());
     if volume.is_needed() {
@@ -104,9 +108,9 @@ fn drop_blocks(device: &Path, volume: &Outdated, state: &StatePlace) -> anyhow::
     Ok(())
 }
 
-fn refuse(cache: &mut CacheSpec, needed: &[Outdated], state: &StatePlace) {
+fn refuse(cache: &mut CacheSpec, needed: &[StaleVolume], state: &StatePlace) {
     let device = cache.device.display().to_string();
-    let sentence = |volume: &'_ Outdated| {
+    let sentence = |volume: &'_ StaleVolume| {
         let (since, blocks) = (&volume.since, volume.shown());
         let drain = ShellCommand::drain_older(&volume.name, &cache.device, state);
         format!(
@@ -125,7 +129,7 @@ fn refuse(cache: &mut CacheSpec, needed: &[Outdated], state: &StatePlace) {
 fn leave_unreadable(cache: &mut CacheSpec, state: &StatePlace) {
     let Some(store) = state.store() else { return };
     let device = cache.device.clone();
-    let chosen = Chosen { path: &device, uuid: None, replacement: cache.replacement };
+    let chosen = CacheChoice { path: &device, uuid: None, replacement: cache.replacement };
     let mut refused = Vec::new();
     for volume in &cache.volumes {
         let Ok(identity) = volume.origin.identity() else { continue };

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Error;
 use kickcache_daemon::driver::device::OpenError;
 use kickcache_daemon::offline::OfflineError;
-use kickcache_daemon::offline::known::{KnownVolumes, Touch};
+use kickcache_daemon::offline::earlier_volumes::{EarlierVolumes, Touch};
 use kickcache_daemon::plan::ServePlan;
 use kickcache_daemon::plan::cache_spec::{CacheSpec, Unserved};
 use kickcache_daemon::serve::config::StatePlace;
@@ -151,11 +151,11 @@ impl<'a> Refusals<'a> {
         Ok(())
     }
 
-    fn known(&self, cache: &CacheSpec) -> KnownVolumes {
-        KnownVolumes::of(&cache.device, self.touch(&cache.device), self.state)
+    fn known(&self, cache: &CacheSpec) -> EarlierVolumes {
+        EarlierVolumes::of(&cache.device, self.touch(&cache.device), self.state)
     }
 
-    fn is_known(&self, known: &KnownVolumes, cache: &CacheSpec, name: &str) -> bool {
+    fn is_known(&self, known: &EarlierVolumes, cache: &CacheSpec, name: &str) -> bool {
         let volume = cache.volumes.iter().find(|volume| volume.name == name);
         let Some(origin) = volume.map(|volume| &volume.origin) else { return false };
         known.knows(name, origin, origin.path().map_or(Touch::Allowed, |path| self.touch(path)))

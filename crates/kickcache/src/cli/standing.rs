@@ -7,8 +7,8 @@ use anyhow::Error;
 use kickcache_daemon::extents::show_extents;
 use kickcache_daemon::offline::OfflineError;
 use kickcache_daemon::offline::older_copy::older_copy_at;
-use kickcache_daemon::offline::outdated::{Outdated, bypassed};
-use kickcache_daemon::offline::standing::{Standing, out_of_service};
+use kickcache_daemon::offline::out_of_service::{OutOfServiceDevice, out_of_service};
+use kickcache_daemon::offline::stale_blocks::{StaleVolume, bypassed};
 use kickcache_daemon::serve::config::StatePlace;
 use kickcache_daemon::serve::older_copy::OlderCopy;
 use kickcache_units::printable::printable_line;
@@ -19,9 +19,9 @@ use crate::cli::exit::{Exit, Failure};
 
 /// The reason why no daemon uses the blocks of a cache device, if none does.
 pub(super) struct Unused {
-    pub(super) standing: Option<Standing>,
+    pub(super) standing: Option<OutOfServiceDevice>,
     pub(super) copy: Option<OlderCopy>,
-    pub(super) bypassed: Vec<Outdated>,
+    pub(super) bypassed: Vec<StaleVolume>,
 }
 
 impl Unused {
@@ -77,7 +77,7 @@ impl Unused {
 const EXTENTS_SHOWN: usize = 8;
 
 /// Says that the device is out of service, if it is, and which volumes need it.
-pub(super) fn print_standing(out: &mut dyn Write, standing: Option<&Standing>) -> io::Result<()> {
+pub(super) fn print_standing(out: &mut dyn Write, standing: Option<&OutOfServiceDevice>) -> io::Result<()> {
     let Some(standing) = standing else { return Ok(()) };
     match &standing.doubt {
         None => writeln!(out, "\nout of service: a daemon leaves it out until it is formatted")?,
@@ -98,7 +98,7 @@ pub(super) fn print_standing(out: &mut dyn Write, standing: Option<&Standing>) -
 }
 
 /// The same for programs.
-pub(super) fn standing_json(standing: &Standing) -> Value {
+pub(super) fn standing_json(standing: &OutOfServiceDevice) -> Value {
     let volumes = standing.incomplete.iter().map(|volume| {
         let extents = volume.extents.as_ref().map(|extents| {
             let pair = extents.iter().map(|extent| json!({ "start": extent.start, "length": extent.length }));
@@ -110,7 +110,7 @@ pub(super) fn standing_json(standing: &Standing) -> Value {
 }
 
 /// Prints the volumes whose blocks on the device a daemon does not use, and the reason.
-pub(super) fn print_bypassed(out: &mut dyn Write, bypassed: &[Outdated]) -> io::Result<()> {
+pub(super) fn print_bypassed(out: &mut dyn Write, bypassed: &[StaleVolume]) -> io::Result<()> {
     bypassed.iter().try_for_each(|volume| {
         let does = match volume.is_needed() {
             true => "refuses it until you decide whether to keep or lose these blocks",
@@ -122,8 +122,8 @@ pub(super) fn print_bypassed(out: &mut dyn Write, bypassed: &[Outdated]) -> io::
 }
 
 /// The same for programs.
-pub(super) fn bypassed_json(bypassed: &[Outdated]) -> Value {
-    let volume = |volume: &Outdated| {
+pub(super) fn bypassed_json(bypassed: &[StaleVolume]) -> Value {
+    let volume = |volume: &StaleVolume| {
         let dirty =
             volume.dirty.iter().map(|extent| json!({ "start": extent.start, "length": extent.length }));
         json!({

@@ -13,16 +13,16 @@ use kickcache_daemon::control::wire::LeftOnCache;
 use kickcache_daemon::driver::device::answers::silent_devices;
 use kickcache_daemon::driver::device::check_distinct;
 use kickcache_daemon::driver::payload_memory::PayloadMemory;
-use kickcache_daemon::offline::taken_in::find_taken_in;
+use kickcache_daemon::offline::replacement::find_taken_in;
 use kickcache_daemon::plan::ServePlan;
 use kickcache_daemon::plan::cache_spec::{CacheService, CacheSpec, Unserved};
 use kickcache_daemon::plan::removal::only_volume;
 use kickcache_daemon::plan::volume_spec::VolumeSpec;
 use kickcache_daemon::serve::config::StatePlace;
+use kickcache_daemon::serve::device_opening::check_origin;
 use kickcache_daemon::serve::error::ServeError;
 use kickcache_daemon::serve::missed_device::uuid_at;
-use kickcache_daemon::serve::prepare::check_origin;
-use kickcache_daemon::serve::server::{NamedSettings, Server, ServerHandle, Unclean};
+use kickcache_daemon::serve::server::{NamedSettings, Server, ServerHandle, UncleanBlocks};
 use kickcache_daemon::serve::stop_wish::StopWish;
 use kickcache_daemon::serve::succession::{find_cache, follow};
 use kickcache_daemon::shell_command::ShellCommand;
@@ -176,7 +176,7 @@ impl Served {
         if let Err(error) = &end {
             tracing::error!(event = "server_ended", device = %device, "the server of the cache device {device} ended: {error}");
         }
-        let left = |Unclean { volume, blocks, .. }| LeftOnCache {
+        let left = |UncleanBlocks { volume, blocks, .. }| LeftOnCache {
             drain: ShellCommand::drain_offline(&volume, &path).state(state).to_string(),
             volume,
             bytes: blocks * BLOCK_SIZE,

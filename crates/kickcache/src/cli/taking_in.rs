@@ -9,7 +9,7 @@ use kickcache_daemon::plan::cache_spec::CacheService;
 use kickcache_daemon::serve::cache_device::{CacheDevice, Overwrite};
 use kickcache_daemon::serve::config::StatePlace;
 use kickcache_daemon::serve::error::ServeError;
-use kickcache_daemon::serve::server::TakenIn;
+use kickcache_daemon::serve::server::CacheInsertion;
 
 use crate::cli::control_error::control_error;
 use crate::cli::exit::sentence;
@@ -50,7 +50,7 @@ pub(super) fn take_in(
     served.look_at_modes();
     let freed_segments = served.cache.freed_segments();
     let settings = served.settings();
-    let taken_in = TakenIn { volumes: &served.cache.volumes, settings: &settings, freed_segments };
+    let taken_in = CacheInsertion { volumes: &served.cache.volumes, settings: &settings, freed_segments };
     let is_new = !access::exists(&order.with);
     let format = || -> Result<CacheDevice, ServeError> {
         let what = |error: anyhow::Error| sentence(&*error);

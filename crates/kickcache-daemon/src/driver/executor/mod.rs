@@ -4,11 +4,11 @@
 //! operations.
 
 mod membership;
-mod notes;
-mod noting;
 mod offload;
 mod questions;
 mod queued;
+mod record_operations;
+mod record_writer;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
@@ -27,7 +27,7 @@ use kickcache_engine::time::{Duration, Instant};
 use kickcache_engine::units::{BLOCK_BYTES, Checksum, PageIndex, VolumeId};
 
 pub use self::membership::Parted;
-use self::notes::{NOTARY_KEY, Notes};
+use self::record_writer::{RECORD_THREAD_KEY, RecordWriter};
 use crate::driver::backend::{Backend, DeviceCommand, Doorbells, Event, Interest, NoDoorbells, Target, Way};
 use crate::driver::budget::Budget;
 use crate::driver::buffers::Buffers;
@@ -38,8 +38,8 @@ use crate::driver::device_clock::DeviceClock;
 use crate::driver::fault::{Cause, Fault, Faults};
 use crate::driver::io_engine::IoEngine;
 use crate::driver::memory::Mapping;
-use crate::driver::operation::{Next, Operation, Work, WriteSync};
-use crate::driver::queued_device::{Away, QueuedDevice};
+use crate::driver::operation::{Operation, SubmissionStep, Work, WriteSync};
+use crate::driver::queued_device::{QueuedDevice, ServerOutage};
 use crate::driver::ring::Ring;
 use crate::driver::threads::Threads;
 
@@ -92,7 +92,7 @@ pub struct Driver {
     #[cfg(test)]
     pub(crate) given_commands: Vec<(u64, u32, [u8; 16])>,
     ended: VecDeque<Ended>,
-    notes: Notes,
+    notes: RecordWriter,
     /// Errors that were not taken yet.
     faults: Faults,
     /// The operation with its completion in the engine.
@@ -157,7 +157,7 @@ impl Driver {
             #[cfg(test)]
             given_commands: Vec::new(),
             ended: VecDeque::new(),
-            notes: Notes::default(),
+            notes: RecordWriter::default(),
             faults: Faults::default(),
             held: None,
             checksums: Vec::new(),
@@ -258,7 +258,7 @@ impl Driver {
             }
             DeviceOperation::NoteOutOfService { incomplete } => {
                 let token = self.begin(id, Device::Cache, Work::Flush, 0);
-                self.ask_notary(token, incomplete);
+                self.request_record(token, incomplete);
             }
             DeviceOperation::Copy { from, to, length, checksums } => {
                 self.copy(id, Piece { memory: from, length }, to, checksums);
@@ -309,7 +309,7 @@ impl Driver {
     }
 
     /// Since when and why the server of a device is unreachable, if it is.
-    pub fn away(&self, device: Device) -> Option<Away> {
+    pub fn away(&self, device: Device) -> Option<ServerOutage> {
         match self.media.get(slot(device))? {
             Some(OpenMedium::Queued(queued)) => queued.away(),
             Some(OpenMedium::File(..)) | None => None,
@@ -383,7 +383,7 @@ impl Driver {
             match event {
                 Event::Io { token, result } => self.events.push_back((token, result)),
                 Event::Command { key, result } => self.commands.push_back((key, result)),
-                Event::Ready { key: NOTARY_KEY, .. } => has_notes = true,
+                Event::Ready { key: RECORD_THREAD_KEY, .. } => has_notes = true,
                 Event::Ready { key, interest } => match queued::slot_of(key) {
                     Some(slot) => self.unwatched.push(slot),
                     None => self.ready.push_back((key, interest)),
@@ -536,10 +536,10 @@ impl Driver {
 
     fn advance(&mut self, now: Instant, token: u32, result: i32) {
         match self.operation(token).advance(result) {
-            Next::Continue => self.start(now, token),
-            Next::WriteZeroes => self.write_zeroes(now, token),
-            Next::Done => self.ended.push_back(Ended::Operation(token, Ok(()))),
-            Next::Failed(cause) => self.fail(token, cause),
+            SubmissionStep::Continue => self.start(now, token),
+            SubmissionStep::WriteZeroes => self.write_zeroes(now, token),
+            SubmissionStep::Done => self.ended.push_back(Ended::Operation(token, Ok(()))),
+            SubmissionStep::Failed(cause) => self.fail(token, cause),
         }
     }
 

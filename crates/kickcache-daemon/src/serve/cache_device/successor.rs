@@ -13,10 +13,10 @@ use crate::driver::device::{AccessMode, BlockFile, Emptiness, check_different};
 use crate::driver::rights::access;
 use crate::driver::rights::trusted_path::Identity;
 use crate::serve::cache_device::device::random_uuid;
-use crate::serve::cache_device::found::check_format;
+use crate::serve::cache_device::examination::check_format;
 use crate::serve::cache_device::io::{cache_io, read, write};
 use crate::serve::cache_device::marks::write_marks;
-use crate::serve::cache_device::{CacheDevice, Noted, Overwrite, store_superblock};
+use crate::serve::cache_device::{CacheDevice, DeviceRecords, Overwrite, store_superblock};
 use crate::serve::config::StatePlace;
 use crate::serve::error::ServeError;
 use crate::serve::known_origin::check_no_origin;
@@ -51,7 +51,7 @@ impl Successor {
         state: &StatePlace,
     ) -> Result<Successor, ServeError> {
         let old_path = utf8(old.path())?;
-        let noted = Noted { state, incomplete: &|_| None };
+        let noted = DeviceRecords { state, incomplete: &|_| None };
         let file = match spec.look(superblock, state)? {
             Candidate::Its(file) => *file,
             Candidate::ToFormat { size } => {
@@ -88,7 +88,7 @@ impl SuccessorSpec {
     ) -> Result<(), ServeError> {
         utf8(old.path())?;
         utf8(&whole_path(&self.path))?;
-        let noted = Noted { state, incomplete: &|_| None };
+        let noted = DeviceRecords { state, incomplete: &|_| None };
         let size = match self.look(superblock, state)? {
             Candidate::Its(file) => {
                 check_different(old, &file)?;

@@ -9,13 +9,13 @@ use kickcache_engine::config::{EngineSettings, Service};
 
 use super::{Served, request};
 use crate::driver::executor::Medium;
-use crate::driver::nothing::Nothing;
+use crate::driver::null_device::NullDevice;
 use crate::plan::removal::DirtyFate;
-use crate::serve::aside::Aside;
 use crate::serve::config::Limits;
 use crate::serve::control::Control;
-use crate::serve::engine_change::{Behind, EngineOrder, Former, Other, OtherKind};
+use crate::serve::engine_change::{CurrentEngine, EngineOrder, NewEngine, NewEngineKind, OldDevices};
 use crate::serve::error::ServeError;
+use crate::serve::standby_engine::StandbyParts;
 
 fn ask<T>(served: &Served, order: impl FnOnce(Sender<T>) -> EngineOrder) -> T {
     let (answer, answered) = channel();
@@ -24,9 +24,9 @@ fn ask<T>(served: &Served, order: impl FnOnce(Sender<T>) -> EngineOrder) -> T {
     answered.recv().unwrap()
 }
 
-fn give_way(served: &Served) -> Result<Former, ServeError> {
-    let behind: Behind = ask(served, EngineOrder::Begin)?;
-    let aside = Aside {
+fn give_way(served: &Served) -> Result<OldDevices, ServeError> {
+    let behind: CurrentEngine = ask(served, EngineOrder::Begin)?;
+    let aside = StandbyParts {
         clock: behind.clock,
         io_engine: behind.io_engine,
         settings: EngineSettings { service: Service::Out, pool_pages: 16, ..EngineSettings::default() },
@@ -34,9 +34,9 @@ fn give_way(served: &Served) -> Result<Former, ServeError> {
         volumes: &[],
         path: "cache".as_ref(),
     };
-    let engine = aside.recover(Medium::Queued(Box::new(Nothing::default())))?.engine;
-    let kind = OtherKind::WithoutCache(DirtyFate::Abandoned);
-    let other = Other { engine, superblock: behind.superblock.clone(), kind };
+    let engine = aside.recover(Medium::Queued(Box::new(NullDevice::default())))?.engine;
+    let kind = NewEngineKind::WithoutCache(DirtyFate::Abandoned);
+    let other = NewEngine { engine, superblock: behind.superblock.clone(), kind };
     ask(served, |answer| EngineOrder::Change(Box::new(other), answer))
 }
 

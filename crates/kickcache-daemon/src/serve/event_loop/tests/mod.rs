@@ -34,7 +34,7 @@ use crate::serve::frontend::nbd::Nbd;
 use crate::serve::frontend::nbd::key::{ConnectionId, NbdKey};
 use crate::serve::frontend::nbd::settings::NbdSettings;
 use crate::serve::journal_note::JournalNote;
-use crate::serve::note_queue::Note;
+use crate::serve::record_queue::QueuedRecord;
 use crate::serve::served_volumes::ServedVolumes;
 use crate::serve::served_volumes::Volume;
 use crate::serve::volume_identity::VolumeIdentity;
@@ -46,7 +46,7 @@ const MEMORY: usize = 256 << 20;
 pub(super) struct Toy {
     pub(super) control: Sender<Control>,
     pub(super) wakeup: Arc<Wakeup>,
-    pub(super) thread: JoinHandle<Result<Vec<Unclean>, ServeError>>,
+    pub(super) thread: JoinHandle<Result<Vec<UncleanBlocks>, ServeError>>,
 }
 
 impl Toy {
@@ -126,7 +126,7 @@ fn toy_loop(
         out_of_service: OutOfService::Untold,
         damaged: Vec::new(),
         control,
-        note_queue: NoteQueue::new(Arc::clone(&wakeup)),
+        note_queue: RecordQueue::new(Arc::clone(&wakeup)),
         resizes: Resizes::new(Arc::clone(&wakeup)),
         growth: CacheGrowth::new(Arc::clone(&wakeup)),
         takeover: CacheTakeover::new(Arc::clone(&wakeup), origin.into()),
@@ -175,10 +175,11 @@ fn an_outstanding_record_ends_after_its_device_is_removed() {
     let (_control, receiver) = mpsc::channel();
     let wakeup = Arc::new(Wakeup::new().unwrap());
     let mut event_loop = toy_loop(&origin, &socket, IoEngine::Threads, Limits::default(), receiver, wakeup);
-    let notes = Notes::begin(&StatePlace::Directory(state), (&event_loop.superblock, &origin), &[]).unwrap();
+    let notes =
+        OriginRecords::begin(&StatePlace::Directory(state), (&event_loop.superblock, &origin), &[]).unwrap();
     let notes = Arc::new(notes);
     for _ in 0..2 {
-        event_loop.note_queue.add(&notes, Note::Newest { newest: Vec::new(), known: Vec::new() });
+        event_loop.note_queue.add(&notes, QueuedRecord::Newest { newest: Vec::new(), known: Vec::new() });
     }
     event_loop.notes = None;
     for turn in 0.. {

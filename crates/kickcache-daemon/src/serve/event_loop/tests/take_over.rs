@@ -9,7 +9,7 @@ use kickcache_engine::units::ByteExtent;
 use super::*;
 use crate::serve::cache_takeover::{Pair, TakeoverOutcome, TakeoverStep};
 use crate::serve::missed_device::any_superblock_at;
-use crate::serve::notes::Notes;
+use crate::serve::origin_records::OriginRecords;
 use crate::state::{CacheRecord, StateStore, uuid_text};
 
 /// A loop with a complete copy of its cache device on another one.
@@ -137,7 +137,7 @@ impl Sealed {
         let pair = Pair { old: open(&old, access[0]), new: open(&new, access[1]), called };
         event_loop.takeover.pair = Some(pair);
         let (place, store) = (StatePlace::Directory(state.clone()), StateStore::new(&state));
-        let notes = Notes::begin(&place, (&event_loop.superblock, &old), &[]).unwrap();
+        let notes = OriginRecords::begin(&place, (&event_loop.superblock, &old), &[]).unwrap();
         event_loop.notes = Some(Arc::new(notes));
         let mut mirror = Mirror::new(ByteExtent { start: 0, length: 0 }, []);
         mirror.seal();

@@ -20,7 +20,7 @@ use crate::serve::frontend::nbd::outbox::{Message, Outbox};
 use crate::serve::frontend::nbd::pace::{Pace, Watch};
 use crate::serve::frontend::nbd::payload::{is_write, payload_length};
 use crate::serve::frontend::nbd::peer::peer;
-use crate::serve::frontend::nbd::sent::Sent;
+use crate::serve::frontend::nbd::send_progress::SendProgress;
 use crate::serve::frontend::nbd::stall::Stall;
 use crate::serve::frontend::nbd::tls_stream::TlsStream;
 
@@ -401,7 +401,7 @@ impl Connection {
     }
 
     /// Sends as much as possible.
-    pub(crate) fn send(&mut self, buffers: &mut Buffers) -> Sent {
+    pub(crate) fn send(&mut self, buffers: &mut Buffers) -> SendProgress {
         let Connection { requests, bytes, outbox, tls, socket, pace, .. } = self;
         let done = |buffers: &mut Buffers, id| {
             pace.add_reply();
@@ -487,14 +487,14 @@ fn send_encrypted(
     socket: &OwnedFd,
     buffers: &mut Buffers,
     mut done: impl FnMut(&mut Buffers, RequestId),
-) -> Sent {
+) -> SendProgress {
     loop {
         let sent = tls.flush(socket);
-        if sent != Sent::All || outbox.is_empty() {
+        if sent != SendProgress::All || outbox.is_empty() {
             return sent;
         }
         if outbox.encrypt(tls, buffers, &mut done) == 0 {
-            return Sent::Broken;
+            return SendProgress::Broken;
         }
     }
 }
