@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant as WallTime;
 
 use kickcache_engine::format::superblock::Superblock;
-use kickcache_engine::format::takeover::{Other, Takeover};
+use kickcache_engine::format::takeover::{OtherDevice, Takeover};
 use kickcache_engine::mirror::Mirror;
 use kickcache_engine::time::{Duration, Instant, earlier};
 use kickcache_engine::units::ByteExtent;
@@ -49,7 +49,7 @@ pub(crate) struct Pair {
     pub(crate) old: Arc<BlockFile>,
     pub(crate) new: Arc<BlockFile>,
     /// The old device's record of the new one.
-    pub(crate) called: Other,
+    pub(crate) called: OtherDevice,
 }
 
 /// A device that takes over, if one does.

@@ -181,7 +181,7 @@ mod tests {
     use std::os::unix::fs::FileExt;
 
     use kickcache_engine::format::superblock::SUPERBLOCK_OFFSETS;
-    use kickcache_engine::format::takeover::Other;
+    use kickcache_engine::format::takeover::OtherDevice;
 
     use super::*;
     use crate::state::StateStore;
@@ -201,8 +201,8 @@ mod tests {
             DevicePair { _directory: directory, old, new }
         }
 
-        fn other(path: &Path) -> Other {
-            Other { uuid: [3; 16], path: path.to_str().unwrap().into() }
+        fn other(path: &Path) -> OtherDevice {
+            OtherDevice { uuid: [3; 16], path: path.to_str().unwrap().into() }
         }
 
         fn write(path: &Path, superblock: &Superblock) {

@@ -170,7 +170,7 @@ mod tests {
 
     use crate::config::Mode;
     use crate::device::DeviceError;
-    use crate::policy::shift::Asked;
+    use crate::policy::shift::RequestedBlocks;
     use crate::request::{Durability, Errno, Operation};
     use crate::scene::Scene;
     use crate::units::VolumeId;
@@ -207,12 +207,12 @@ mod tests {
         let volume = VolumeId::new(0);
         assert_eq!(scene.engine.counters(volume).hit_blocks, 15);
         let used = |scene: &Scene| scene.engine.state.volumes.get(volume).used();
-        assert_eq!(used(&scene), Asked { hits: 0, misses: 1 });
+        assert_eq!(used(&scene), RequestedBlocks { hits: 0, misses: 1 });
         scene.read(4096, 4096).0.unwrap();
-        assert_eq!(used(&scene), Asked { hits: 1, misses: 1 });
+        assert_eq!(used(&scene), RequestedBlocks { hits: 1, misses: 1 });
         // Every second block, so that the reads are not a sequence.
         (16..32).step_by(2).for_each(|number| scene.read(number * 4096, 4096).0.unwrap());
-        assert_eq!(used(&scene), Asked { hits: 8, misses: 2 });
+        assert_eq!(used(&scene), RequestedBlocks { hits: 8, misses: 2 });
     }
 
     #[test]

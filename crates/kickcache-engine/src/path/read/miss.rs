@@ -10,7 +10,7 @@ use crate::path::fill::FillTarget;
 use crate::path::read::lookup::RUN_MAX;
 use crate::path::read::{direct, lookup};
 use crate::policy::admission::Verdict;
-use crate::policy::departed::Noted;
+use crate::policy::ghost_lists::EntryAge;
 use crate::policy::miniature::Use;
 use crate::policy::passage::{Piece, Way};
 use crate::policy::returns::Returned;
@@ -138,7 +138,7 @@ fn choose(state: &mut State, volume: VolumeId, part: ByteExtent, wish: Wish) -> 
         return Keep::Nothing;
     }
     let mut main = BlockSet::default();
-    let mut noted: Option<Noted> = is_asked_for.then_some(Noted::JustNow);
+    let mut noted: Option<EntryAge> = is_asked_for.then_some(EntryAge::JustNow);
     for (offset, block) in blocks_of(part).enumerate() {
         let Some(known) = state.retention.place(BlockKey::new(volume, block)) else { continue };
         noted = Some(noted.map_or(known.noted, |before| before.min(known.noted)));
@@ -237,7 +237,7 @@ pub(super) fn read_origin(state: &mut State, slot: RequestSlot, part: ByteExtent
 }
 
 /// Lets the policies know what was asked for and is not there.
-fn note_miss(state: &mut State, volume: VolumeId, part: ByteExtent, noted: Option<Noted>) {
+fn note_miss(state: &mut State, volume: VolumeId, part: ByteExtent, noted: Option<EntryAge>) {
     let found = state.volumes.get(volume);
     let bytes = found.window.bytes();
     let block = BlockIndex::containing(part.start).get();

@@ -10,23 +10,23 @@ const KEPT_PERCENT_MAX: u32 = 75;
 
 /// The blocks of a segment that stay for their volume's minimum.
 #[derive(Clone, Copy)]
-pub(super) struct Kept {
+pub(super) struct ReservedBlocks {
     reserves: Option<Reserves>,
     /// A volume with stale blocks that displace the blocks it requests now: its minimum does not keep these.
     stale: Option<VolumeId>,
 }
 
-impl Kept {
+impl ReservedBlocks {
     /// Chooses for a segment that is emptied for this reason. If clients wait and no other segment gives them space
     /// (`Reason::Room`), minimums do not count: the log has no space for moved clean blocks then.
-    pub(super) fn choose(state: &State, reason: Reason) -> Kept {
+    pub(super) fn choose(state: &State, reason: Reason) -> ReservedBlocks {
         let reserves = if reason == Reason::Room { None } else { state.reserves() };
         let stale = if reason == Reason::Stale { state.reclaim.shift.volume() } else { None };
-        Kept { reserves, stale }
+        ReservedBlocks { reserves, stale }
     }
 
-    pub(super) fn of_all(state: &State) -> Kept {
-        Kept { reserves: state.reserves(), stale: None }
+    pub(super) fn of_all(state: &State) -> ReservedBlocks {
+        ReservedBlocks { reserves: state.reserves(), stale: None }
     }
 
     /// Whether a block of this volume stays.

@@ -19,11 +19,11 @@ const STEP: u64 = 2;
 
 /// The entry of ghost memory for a block that is not cached.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Known {
+pub(crate) struct GhostEntry {
     /// The queue in which it starts.
     pub(crate) queue: Queue,
     /// The time of its entry.
-    pub(crate) noted: Noted,
+    pub(crate) noted: EntryAge,
 }
 
 /// The initial target size of probation.
@@ -46,7 +46,7 @@ impl Rooms {
 
 /// The age of an entry in ghost memory.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) enum Noted {
+pub(crate) enum EntryAge {
     /// So recent that blocks admitted then are still in probation.
     JustNow,
     /// Not long ago.
@@ -57,7 +57,7 @@ pub(crate) enum Noted {
 
 /// Ghost memory of both queues, and the target size of probation. Blocks are identified by a hash.
 #[derive(Debug)]
-pub(crate) struct Departed {
+pub(crate) struct GhostLists {
     capacity: u64,
     /// The target size of probation.
     target: u64,
@@ -72,11 +72,11 @@ pub(crate) struct Departed {
     returned: u64,
 }
 
-impl Departed {
+impl GhostLists {
     /// For a cache of this many blocks.
-    pub(crate) fn new(capacity: u64) -> Departed {
+    pub(crate) fn new(capacity: u64) -> GhostLists {
         let rooms = Rooms::of(capacity);
-        Departed {
+        GhostLists {
             capacity,
             target: target_at_first(capacity),
             probation: Ghost::new(rooms.probation),
@@ -136,23 +136,23 @@ impl Departed {
 
     /// A block that is not cached was requested: returns the queue in which it starts, if it is known. A block dropped
     /// from main had its time there, and begins again in probation.
-    pub(crate) fn place(&mut self, hash: u64) -> Option<Known> {
+    pub(crate) fn place(&mut self, hash: u64) -> Option<GhostEntry> {
         if self.probation_recently.take(hash).is_some() {
             self.returned += 1;
             self.target = (self.target + tuned!(Step, STEP)).min(self.capacity * 95 / 100);
-            return Some(Known { queue: Queue::Main, noted: Noted::Lately });
+            return Some(GhostEntry { queue: Queue::Main, noted: EntryAge::Lately });
         }
         if self.main_recently.take(hash).is_some() {
             self.returned += 1;
             self.target = self.target.saturating_sub(tuned!(Step, STEP)).max(self.capacity / 100).max(1);
-            return Some(Known { queue: Queue::Probation, noted: Noted::Lately });
+            return Some(GhostEntry { queue: Queue::Probation, noted: EntryAge::Lately });
         }
         let noted = match self.probation.take(hash)? {
-            age if age * tuned!(Noted, NOTED_TENTHS) < Ghost::AGE_MAX => Noted::JustNow,
-            age if age * 2 < Ghost::AGE_MAX => Noted::Lately,
-            _ => Noted::LongAgo,
+            age if age * tuned!(Noted, NOTED_TENTHS) < Ghost::AGE_MAX => EntryAge::JustNow,
+            age if age * 2 < Ghost::AGE_MAX => EntryAge::Lately,
+            _ => EntryAge::LongAgo,
         };
-        Some(Known { queue: Queue::Main, noted })
+        Some(GhostEntry { queue: Queue::Main, noted })
     }
 
     /// An unknown block was requested and rejected; its next request counts as the second.
@@ -204,7 +204,7 @@ mod tests {
 
     #[test]
     fn target_follows_the_ghosts_within_bounds() {
-        let mut departed = Departed::new(1_000);
+        let mut departed = GhostLists::new(1_000);
         let hash = 0x1234_5678_9abc_def0;
         for _ in 0..1_000 {
             departed.on_left(hash, Queue::Probation);
