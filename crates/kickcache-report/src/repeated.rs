@@ -1,6 +1,6 @@
 //! Runs that differ in their seed only: their figures are medians, their charts those of the middle run.
 
-use kickcache_model::result::{RunResult, Standing};
+use kickcache_model::result::{RunResult, Validity};
 use kickcache_model::statistics::median;
 
 /// Runs of one kind.
@@ -19,7 +19,7 @@ pub(crate) struct Repeated<'a> {
 impl Repeated<'_> {
     /// Whether the figures are reliable.
     pub(crate) fn counts(&self) -> bool {
-        self.all.iter().all(|run| run.standing == Standing::Counts)
+        self.all.iter().all(|run| run.standing == Validity::Counts)
     }
 
     /// The median of a figure, of those runs that have it.

@@ -402,7 +402,7 @@ fn omitted_sentences_are_mentioned() {
 fn runs_that_do_not_count_get_no_verdict() {
     let void = |seed, name: &str, gap| RunResult {
         seed,
-        standing: kickcache_model::result::Standing::Void,
+        standing: kickcache_model::result::Validity::Void,
         ..run(name, gap, 1)
     };
     let runs: Vec<RunResult> = (1..=3)

@@ -163,7 +163,7 @@ impl BenchResult {
         runs.sort_by_key(|run| (target(run), phase(run)));
         let marked = |run: RunResult| RunResult {
             name: format!("{} ({DISCARDED})", run.name),
-            standing: kickcache_model::result::Standing::Void,
+            standing: kickcache_model::result::Validity::Void,
             ..run
         };
         let mut named: Vec<RunResult> = Vec::new();

@@ -8,7 +8,7 @@ use crate::judge::metric::Worse;
 use crate::judge::numbers::show_ratio;
 use crate::judge::side::Side;
 use crate::judge::stored::StoredResult;
-use kickcache_model::statistics::sequential::drift::{Drift, Standing};
+use kickcache_model::statistics::sequential::drift::{Drift, DriftVerdict};
 use kickcache_model::statistics::sequential::margin::Margin;
 use kickcache_model::statistics::sequential::pair_test::{PairTest, Verdict};
 
@@ -118,12 +118,12 @@ impl Judge {
     fn check_drift(&self, verdict: Option<Verdict>) -> Result<(), NoVerdict> {
         let Some(stored) = &self.stored else { return Ok(()) };
         match (stored.drift.standing(), verdict) {
-            (Standing::Drifted, _) | (Standing::Doubtful, Some(_)) => Err(NoVerdict::Skip(format!(
+            (DriftVerdict::Drifted, _) | (DriftVerdict::Doubtful, Some(_)) => Err(NoVerdict::Skip(format!(
                 "the control is {} the stored value, but at most a quarter of the margin is allowed: the \
                  machine has changed",
                 show_ratio(self.drift().unwrap_or(1.0))
             ))),
-            (Standing::Same, _) | (Standing::Doubtful, None) => Ok(()),
+            (DriftVerdict::Same, _) | (DriftVerdict::Doubtful, None) => Ok(()),
         }
     }
 

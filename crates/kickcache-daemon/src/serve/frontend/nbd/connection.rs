@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use kickcache_engine::request::{Errno, RequestId};
 use kickcache_engine::time::Instant;
-use kickcache_nbd::{Access, Command, CommandKind, Decoded, NbdErrno, ReplyHead, Session, Taken};
+use kickcache_nbd::{Access, Command, CommandKind, Decoded, DecodedPrefix, NbdErrno, ReplyHead, Session};
 use kickcache_tls::explain;
 use kickcache_tls::names::PeerNames;
 use kickcache_tls::rustls::server::UnbufferedServerConnection;
@@ -279,7 +279,7 @@ impl Connection {
     }
 
     fn decode(&mut self) -> Option<Step> {
-        let Taken { consumed, meaning: decoded } = self.session.decode(self.input.unread());
+        let DecodedPrefix { consumed, meaning: decoded } = self.session.decode(self.input.unread());
         self.input.consume(consumed);
         if self.session.has_output() {
             let mut bytes = Vec::new();

@@ -2,15 +2,15 @@
 
 /// The bytes consumed from the front of a stream, and their meaning.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Taken<T> {
+pub struct DecodedPrefix<T> {
     /// The number of consumed bytes; the owner of the stream drops them.
     pub consumed: usize,
     /// The meaning of the consumed bytes.
     pub meaning: T,
 }
 
-impl<T> Taken<T> {
-    pub(crate) const fn new(consumed: usize, meaning: T) -> Taken<T> {
-        Taken { consumed, meaning }
+impl<T> DecodedPrefix<T> {
+    pub(crate) const fn new(consumed: usize, meaning: T) -> DecodedPrefix<T> {
+        DecodedPrefix { consumed, meaning }
     }
 }
