@@ -20,36 +20,36 @@ use kickcache_daemon::serve::succession::follow;
 use kickcache_daemon::whole_path::{real_path, whole_path};
 use kickcache_units::counted;
 
+use crate::cli::cache_insertion;
 use crate::cli::control_error::control_error;
 use crate::cli::devices_in_file::{follow_taken_in, leave_unserved, replaced_in_file};
+use crate::cli::drain_and_leave_out::LeaveOutOperation;
+use crate::cli::drain_and_remove::RemoveOperation;
 use crate::cli::exit::{Exit, Failure};
-use crate::cli::leaving_out::LeavingOut;
+use crate::cli::operation_lock::{OperationGuard, Operations};
 use crate::cli::options::state_place;
-use crate::cli::orphans::orphans;
 use crate::cli::plan_source::PlanSource;
-use crate::cli::removal::Removal;
 use crate::cli::runtime_dir::make_runtime_dir;
-use crate::cli::start::{Served, Started};
-use crate::cli::taking_in;
-use crate::cli::under_way::{Begun, UnderWay};
+use crate::cli::start::{PlannedServer, Started};
+use crate::cli::unserved_volumes::orphans;
 
 /// The configuration at the start, and the lock that admits one change at a time.
 pub(super) struct Changes {
     source: PlanSource,
     /// The plan at the start; the present state is in [`Started`].
     plan: ServePlan,
-    under_way: UnderWay,
+    under_way: Operations,
 }
 
 /// A change has its turn while this lives.
 pub(super) struct Turn<'a> {
     changes: &'a Changes,
-    _begun: Begun<'a>,
+    _begun: OperationGuard<'a>,
 }
 
 impl Changes {
     pub(super) fn new(source: PlanSource, plan: ServePlan) -> Changes {
-        Changes { source, plan, under_way: UnderWay::default() }
+        Changes { source, plan, under_way: Operations::default() }
     }
 
     /// As the daemon was started.
@@ -87,7 +87,7 @@ impl Changes {
     }
 
     /// The volumes that are being removed; some requests for them are refused.
-    pub(super) fn under_way(&self) -> &UnderWay {
+    pub(super) fn under_way(&self) -> &Operations {
         &self.under_way
     }
 
@@ -110,7 +110,7 @@ impl Changes {
             }
         }
         notes.extend(follow_taken_in(&mut wanted, started));
-        started.servers.iter_mut().for_each(Served::look_at_modes);
+        started.servers.iter_mut().for_each(PlannedServer::look_at_modes);
         let mut served = self.served(started);
         let named = wanted.caches.iter().flat_map(CacheSpec::names).map(str::to_owned).collect();
         notes.extend(leave_unserved(&mut wanted, &served, &self.plan));
@@ -167,15 +167,15 @@ impl Turn<'_> {
         }
         make_runtime_dir(wanted).map_err(|error| ControlError::Refused(format!("{error:#}")))?;
         let gone = removed(&reloaded.changes);
-        let gone = started
-            .behind(&gone)
-            .map(|(served, name)| Removal::check(served, name, Clients::Respected, DirtyFate::WrittenBack));
-        let gone: Vec<Removal> = gone.collect::<Result<_, _>>()?;
+        let gone = started.behind(&gone).map(|(served, name)| {
+            RemoveOperation::check(served, name, Clients::Respected, DirtyFate::WrittenBack)
+        });
+        let gone: Vec<RemoveOperation> = gone.collect::<Result<_, _>>()?;
         let ready = prepare(started, wanted, reloaded)?;
-        let drained = gone.iter().try_for_each(Removal::drain);
+        let drained = gone.iter().try_for_each(RemoveOperation::drain);
         let parted = drained.and_then(|()| gone.iter().try_for_each(|gone| part(started, gone).map(drop)));
         if parted.is_err() {
-            gone.iter().for_each(Removal::restore_mode);
+            gone.iter().for_each(RemoveOperation::restore_mode);
         }
         parted?;
         join(started, ready)?;
@@ -226,7 +226,7 @@ impl Turn<'_> {
         &self,
         started: &mut Started,
         device: &Path,
-        leaving_out: &LeavingOut,
+        leaving_out: &LeaveOutOperation,
     ) -> Result<Vec<DirtyVolume>, ControlError> {
         let lost = leaving_out.leave_out()?;
         let left = started.servers.iter_mut().filter(|served| served.cache.device == device);
@@ -246,14 +246,18 @@ impl Turn<'_> {
     ) -> Result<(), ControlError> {
         let state = state_place(self.changes.plan.state.as_deref());
         let mut served = started.servers.iter_mut().filter(|served| served.cache.device == device);
-        served.try_for_each(|served| taking_in::take_in(served, order, &state))
+        served.try_for_each(|served| cache_insertion::take_in(served, order, &state))
     }
 
     /// Serves a volume no longer.
     ///
     /// # Errors
     /// It stays.
-    pub(super) fn remove(&self, started: &mut Started, removal: &Removal) -> Result<Removed, ControlError> {
+    pub(super) fn remove(
+        &self,
+        started: &mut Started,
+        removal: &RemoveOperation,
+    ) -> Result<Removed, ControlError> {
         let removed = part(started, removal)?;
         started.added.remove(removal.volume());
         Ok(removed)
@@ -261,7 +265,7 @@ impl Turn<'_> {
 }
 
 /// Lets go of a volume.
-fn part(started: &mut Started, removal: &Removal) -> Result<Removed, ControlError> {
+fn part(started: &mut Started, removal: &RemoveOperation) -> Result<Removed, ControlError> {
     let volume = removal.volume();
     let gone = || ControlError::Refused(format!("volume {volume}: it is not served any more"));
     let served = started.server_mut(volume).ok_or_else(gone)?;
@@ -422,7 +426,7 @@ fn join(started: &mut Started, ready: Vec<Ready>) -> Result<(), ControlError> {
 }
 
 /// The write budget of a server, and modes and policies of its volumes, all at once.
-fn change_settings(served: &mut Served, wanted: &ServePlan) -> Result<(), ServeError> {
+fn change_settings(served: &mut PlannedServer, wanted: &ServePlan) -> Result<(), ServeError> {
     let find =
         |name: &str| wanted.caches.iter().flat_map(|cache| &cache.volumes).find(|volume| volume.name == name);
     let changed = served.cache.volumes.iter().filter_map(|volume| {

@@ -13,9 +13,9 @@ use kickcache_daemon::state::{OriginRecord, uuid_text};
 use kickcache_units::printable::printable_line;
 use kickcache_units::show_bytes;
 
+use crate::cli::device_state::print_older_copy;
 use crate::cli::exit::Failure;
 use crate::cli::options::StateOption;
-use crate::cli::standing::print_older_copy;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -12,9 +12,9 @@ use kickcache_daemon::control::wire::Growing;
 use kickcache_daemon::whole_path::shown_path;
 use kickcache_units::{Size, show_bytes};
 
+use crate::cli::daemon_loss::vanished;
 use crate::cli::exit::Failure;
 use crate::cli::options::{ControlOption, parse_cache_size};
-use crate::cli::vanished::vanished;
 
 /// Time between two looks at a device that grows.
 const PAUSE: Duration = Duration::from_millis(100);

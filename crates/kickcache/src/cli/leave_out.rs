@@ -12,7 +12,7 @@ use kickcache_daemon::whole_path::shown_path;
 use kickcache_units::show_bytes;
 
 use crate::bar::bar;
-use crate::cli::awaited::Awaited;
+use crate::cli::daemon_wait::DaemonWait;
 use crate::cli::exit::Failure;
 use crate::cli::options::ControlOption;
 
@@ -63,7 +63,7 @@ impl LeaveOutArgs {
             abandon_dirty: self.abandon_dirty,
             dry_run: self.dry_run,
         };
-        let (client, awaited, bar) = (self.control.client(), Awaited::new()?, bar(1, BAR));
+        let (client, awaited, bar) = (self.control.client(), DaemonWait::new()?, bar(1, BAR));
         let asker = client.patient();
         let answered = awaited.answer(move || asker.leave_out(order), || show(&client, &bar));
         bar.finish_and_clear();

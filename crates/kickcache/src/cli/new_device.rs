@@ -16,11 +16,11 @@ use kickcache_daemon::serve::server::{
 };
 use kickcache_daemon::whole_path::shown_path;
 
+use crate::cli::cache_insertion::is_left_out;
 use crate::cli::control_error::control_error;
 use crate::cli::exit::sentence;
-use crate::cli::formatting::Formatting;
-use crate::cli::start::{Served, Started};
-use crate::cli::taking_in::is_left_out;
+use crate::cli::format_check::FormatCheck;
+use crate::cli::start::{PlannedServer, Started};
 
 /// A device that is to take over, or to be taken in.
 pub(super) struct NewDevice {
@@ -61,9 +61,9 @@ impl NewDevice {
         NewDevice { spec, state, uses }
     }
 
-    fn formatting(&self, overwrite: Overwrite) -> Formatting<'_> {
+    fn formatting(&self, overwrite: Overwrite) -> FormatCheck<'_> {
         let SuccessorSpec { path, size, .. } = &self.spec;
-        Formatting { path, size: *size, overwrite, state: &self.state }
+        FormatCheck { path, size: *size, overwrite, state: &self.state }
     }
 
     fn refuse(&self, what: String) -> ServeError {
@@ -114,7 +114,7 @@ impl NewDevice {
     /// It cannot.
     pub(super) fn replace(
         self,
-        served: &Served,
+        served: &PlannedServer,
         device: String,
         order: &ReplacementOrder,
     ) -> Result<Replacing, ControlError> {

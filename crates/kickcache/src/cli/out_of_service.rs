@@ -17,10 +17,10 @@ use kickcache_daemon::shell_command::ShellCommand;
 use kickcache_engine::units::BLOCK_SIZE;
 use kickcache_units::counted;
 
-use crate::cli::leave::{GoOn, leave_missed, leave_out};
-use crate::cli::outdated::drop_outdated;
+use crate::cli::no_cache_check::{LossAcceptance, leave_missed, leave_out};
 use crate::cli::rehearsal::Rehearsal;
-use crate::cli::unserved::leave_unserved;
+use crate::cli::skipped_volumes::leave_unserved;
+use crate::cli::stale_cache_check::drop_outdated;
 
 /// Stops using a cache device that is out of service, or that the user takes out of use. If the device is out
 /// of service, volumes with dirty blocks on it alone are removed from the plan, unless the user accepts their
@@ -67,7 +67,7 @@ pub(super) fn decide_service(
             return Ok(());
         }
     }
-    leave_missed(cache, state, Some(&standing.cache.uuid), GoOn::LoseDirty);
+    leave_missed(cache, state, Some(&standing.cache.uuid), LossAcceptance::LoseDirty);
     let format = ShellCommand::new("format").path(&cache.device).state(state);
     tracing::warn!(
         event = "cache_out_of_service",

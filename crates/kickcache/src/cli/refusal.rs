@@ -17,7 +17,7 @@ use kickcache_daemon::state::StateError;
 
 use crate::cli::exit::Failure;
 use crate::cli::missing_origin;
-use crate::cli::unserved::leave_unserved;
+use crate::cli::skipped_volumes::leave_unserved;
 
 /// The treatment of volumes that cannot be served, at a start with several volumes.
 pub(super) struct Refusals<'a> {

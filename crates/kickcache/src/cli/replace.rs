@@ -14,10 +14,10 @@ use kickcache_daemon::whole_path::{shown_path, whole_path};
 use kickcache_units::{Size, show_bytes};
 
 use crate::bar::bar;
-use crate::cli::awaited::Awaited;
+use crate::cli::daemon_loss::vanished;
+use crate::cli::daemon_wait::DaemonWait;
 use crate::cli::exit::Failure;
 use crate::cli::options::{ControlOption, parse_cache_size};
-use crate::cli::vanished::vanished;
 
 /// How far it is.
 const BAR: &str = "{msg} {bar:30} {percent:>3} %  {bytes}/{total_bytes}  {bytes_per_sec}  {eta} left";
@@ -75,7 +75,7 @@ impl ReplaceArgs {
             force: self.force,
             dry_run: self.dry_run,
         };
-        let (awaited, bar) = (Awaited::new()?, bar(1, BAR));
+        let (awaited, bar) = (DaemonWait::new()?, bar(1, BAR));
         let asker = client.patient();
         let asked =
             awaited.answer(move || asker.replace(order), || show(&client, self.cache.as_deref(), &bar));
@@ -148,7 +148,7 @@ fn show_progress(found: &ReplacingReport, bar: &ProgressBar) {
 fn wait(
     client: &Client,
     replacing: &Replacing,
-    awaited: &Awaited,
+    awaited: &DaemonWait,
     bar: &ProgressBar,
 ) -> Result<CacheReport, Failure> {
     let Replacing { device, with, .. } = replacing;

@@ -35,12 +35,12 @@ use crate::cli::out_of_service::decide_service;
 use crate::cli::refusal::Refusals;
 use crate::cli::rehearsal::{Common, Rehearsal};
 use crate::cli::shared_state::tell_shared_state;
+use crate::cli::skipped_volumes::tell_unserved;
 use crate::cli::socket_activation::ActivationSockets;
-use crate::cli::unserved::tell_unserved;
 
 /// A server and its part of the plan.
 #[derive(Clone)]
-pub(super) struct Served {
+pub(super) struct PlannedServer {
     pub(super) handle: ServerHandle,
     pub(super) cache: CacheSpec,
 }
@@ -48,7 +48,7 @@ pub(super) struct Served {
 /// The result of a plan.
 #[derive(Clone)]
 pub(super) struct Started {
-    pub(super) servers: Vec<Served>,
+    pub(super) servers: Vec<PlannedServer>,
     /// Volumes of the plan that are not served.
     pub(super) unserved: Vec<Unserved>,
     /// Volumes that a command added.
@@ -65,13 +65,16 @@ impl Started {
     }
 
     /// The server of a volume.
-    pub(super) fn server_mut(&mut self, name: &str) -> Option<&mut Served> {
+    pub(super) fn server_mut(&mut self, name: &str) -> Option<&mut PlannedServer> {
         self.servers.iter_mut().find(|served| served.cache.names().any(|known| known == name))
     }
 
     /// Volumes, each with its server.
-    pub(super) fn behind<'a>(&'a self, names: &'a [String]) -> impl Iterator<Item = (&'a Served, &'a str)> {
-        let serves = |served: &&Served, name: &str| served.cache.names().any(|known| known == name);
+    pub(super) fn behind<'a>(
+        &'a self,
+        names: &'a [String],
+    ) -> impl Iterator<Item = (&'a PlannedServer, &'a str)> {
+        let serves = |served: &&PlannedServer, name: &str| served.cache.names().any(|known| known == name);
         names.iter().filter_map(move |name| {
             Some((self.servers.iter().find(|served| serves(served, name))?, name.as_str()))
         })
@@ -83,7 +86,8 @@ impl Started {
         let is_at = |device: &Path, other: &Path| real_path(device) == real_path(other);
         let at = |path: &Path| self.servers.iter().position(|served| is_at(&served.cache.device, path));
         let instead = |path: &Path| {
-            let is_former = |served: &Served| served.cache.former.iter().any(|former| is_at(former, path));
+            let is_former =
+                |served: &PlannedServer| served.cache.former.iter().any(|former| is_at(former, path));
             self.servers.iter().position(is_former)
         };
         let found = |path: &Path| at(path).or_else(|| instead(path));
@@ -94,9 +98,9 @@ impl Started {
     ///
     /// # Errors
     /// There is no such device, or there are several and none is named.
-    pub(super) fn server_with(&self, device: Option<&str>) -> Result<Served, ControlError> {
+    pub(super) fn server_with(&self, device: Option<&str>) -> Result<PlannedServer, ControlError> {
         let servers = &self.servers;
-        let name = |served: &Served| shown_path(&served.cache.device);
+        let name = |served: &PlannedServer| shown_path(&served.cache.device);
         let found = match device {
             Some(device) => self.position(Path::new(device)).map(|index| &servers[index]),
             None => servers.first().filter(|_| servers.len() == 1),
@@ -126,7 +130,7 @@ impl Started {
     }
 }
 
-impl Served {
+impl PlannedServer {
     /// Takes over the modes that commands have changed.
     pub(super) fn look_at_modes(&mut self) {
         // A server that has ended has no modes.
@@ -139,7 +143,7 @@ impl Served {
         }
     }
 
-    /// The settings of its volumes; see [`Served::look_at_modes`].
+    /// The settings of its volumes; see [`PlannedServer::look_at_modes`].
     pub(super) fn settings(&self) -> Vec<NamedSettings> {
         let named = |volume: &VolumeSpec| NamedSettings {
             volume: volume.name.clone(),
@@ -246,8 +250,8 @@ pub(super) fn start_servers(
 }
 
 /// If a device was being replaced at the last stop, the copy starts again.
-pub(super) fn go_on_replacing(servers: &[Served]) {
-    for Served { handle, cache, .. } in servers {
+pub(super) fn go_on_replacing(servers: &[PlannedServer]) {
+    for PlannedServer { handle, cache, .. } in servers {
         let Some(path) = cache.successor.clone() else { continue };
         let (handle, device) = (handle.clone(), cache.device.clone());
         let go_on = move || {
@@ -270,10 +274,10 @@ fn start_all(
     activated: ActivationSockets,
     common: &Common<'_>,
     refusals: &Refusals<'_>,
-) -> anyhow::Result<Vec<Served>> {
+) -> anyhow::Result<Vec<PlannedServer>> {
     // They are for the only volume of a plan.
     let sockets = iter::once(activated).chain(iter::repeat_with(ActivationSockets::default));
-    let started: Vec<anyhow::Result<Option<Served>>> = thread::scope(|scope| {
+    let started: Vec<anyhow::Result<Option<PlannedServer>>> = thread::scope(|scope| {
         let start = |(cache, sockets)| {
             let start = move || start_server(cache, sockets, common, refusals);
             thread::Builder::new().spawn_scoped(scope, start).context("cannot start a thread")
@@ -364,12 +368,12 @@ fn start_server(
     mut activated: ActivationSockets,
     common: &Common<'_>,
     refusals: &Refusals<'_>,
-) -> anyhow::Result<Option<Served>> {
+) -> anyhow::Result<Option<PlannedServer>> {
     while !cache.volumes.is_empty() {
         let mut config = common.config(cache);
         config.inherited = std::mem::take(&mut activated).into_inherited();
         match Server::start(config) {
-            Ok(handle) => return Ok(Some(Served { handle, cache: cache.clone() })),
+            Ok(handle) => return Ok(Some(PlannedServer { handle, cache: cache.clone() })),
             Err(error) => refusals.leave(cache, error)?,
         }
     }

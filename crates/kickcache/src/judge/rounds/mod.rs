@@ -4,10 +4,10 @@ use kickcache_random::Random;
 use serde::Serialize;
 
 use crate::judge::failure::{NoVerdict, RunFailure};
-use crate::judge::metric::Worse;
+use crate::judge::metric::MetricDirection;
 use crate::judge::numbers::show_ratio;
 use crate::judge::side::Side;
-use crate::judge::stored::StoredResult;
+use crate::judge::stored_result::StoredResult;
 use kickcache_model::statistics::sequential::drift::{Drift, DriftVerdict};
 use kickcache_model::statistics::sequential::margin::Margin;
 use kickcache_model::statistics::sequential::pair_test::{PairTest, Verdict};
@@ -18,7 +18,7 @@ pub struct Rules {
     /// How much worse is bad.
     pub margin: Margin,
     /// Which way is worse.
-    pub worse: Worse,
+    pub worse: MetricDirection,
     /// The most rounds; without a verdict then, there is none.
     pub rounds_max: usize,
     /// Of the order in each round.

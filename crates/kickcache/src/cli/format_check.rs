@@ -14,11 +14,11 @@ use kickcache_daemon::state::uuid_text;
 use kickcache_engine::format::superblock::Superblock;
 use kickcache_engine::units::VolumeSet;
 
-use crate::cli::not_ours::refuse_dirty;
+use crate::cli::foreign_device::refuse_dirty;
 
 /// A file or block device that is to become a cache device.
 #[derive(Clone, Copy)]
-pub(super) struct Formatting<'a> {
+pub(super) struct FormatCheck<'a> {
     pub(super) path: &'a Path,
     /// Of a new file.
     pub(super) size: Option<u64>,
@@ -27,7 +27,7 @@ pub(super) struct Formatting<'a> {
     pub(super) state: &'a StatePlace,
 }
 
-impl Formatting<'_> {
+impl FormatCheck<'_> {
     /// Checks for obstacles without changing the device. Returns the size that the cache device would have.
     ///
     /// # Errors

@@ -14,7 +14,7 @@ use kickcache_engine::units::BLOCK_SIZE;
 use kickcache_units::{counted, show_bytes};
 
 use crate::cli::control_error::control_error;
-use crate::cli::start::Served;
+use crate::cli::start::PlannedServer;
 
 /// How often it is looked at how far the drain is, and how long it may get nowhere.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -29,24 +29,24 @@ const REST_MAX: u64 = 64;
 const REST_AFTER: Duration = Duration::from_millis(300);
 
 /// A cache device that is to be left out.
-pub(super) struct LeavingOut {
-    served: Served,
+pub(super) struct LeaveOutOperation {
+    served: PlannedServer,
     fate: DirtyFate,
     /// Of its volumes, as they are before and after.
     settings: Vec<NamedSettings>,
 }
 
-impl LeavingOut {
+impl LeaveOutOperation {
     /// Checks for obstacles before the operation starts.
     ///
     /// # Errors
     /// It cannot be left out.
-    pub(super) fn check(served: &Served, fate: DirtyFate) -> Result<LeavingOut, ControlError> {
+    pub(super) fn check(served: &PlannedServer, fate: DirtyFate) -> Result<LeaveOutOperation, ControlError> {
         let mut served = served.clone();
         served.look_at_modes();
         served.handle.check_leaving_out(fate).map_err(control_error)?;
         let settings = served.settings();
-        Ok(LeavingOut { served, fate, settings })
+        Ok(LeaveOutOperation { served, fate, settings })
     }
 
     /// The dirty blocks of the device, by volume.
@@ -99,12 +99,12 @@ impl LeavingOut {
         }
     }
 
-    fn left(&self) -> Result<Left, ControlError> {
+    fn left(&self) -> Result<DeviceRemainder, ControlError> {
         let status = self.served.handle.status().map_err(|_| ControlError::Stopped)?;
         if status.awaited.is_some() {
             return Err(ControlError::Stopped);
         }
-        Ok(Left::of(&status))
+        Ok(DeviceRemainder::of(&status))
     }
 
     /// Takes the device out of use; returns the lost blocks.
@@ -136,7 +136,7 @@ fn dirty_volumes(unclean: Vec<UncleanBlocks>) -> Vec<DirtyVolume> {
 }
 
 /// The remaining work of the drain.
-struct Left {
+struct DeviceRemainder {
     /// Dirty, or not flushed by the origin.
     blocks: u64,
     /// Of those, blocks that cannot be read.
@@ -151,12 +151,13 @@ struct Left {
     idle: Vec<String>,
 }
 
-impl Left {
-    fn of(status: &ServerStatus) -> Left {
+impl DeviceRemainder {
+    fn of(status: &ServerStatus) -> DeviceRemainder {
         let troubles = status.origin_troubles.iter().chain([&status.cache_trouble]);
         let errors = troubles.filter_map(|trouble| trouble.errors.map(|errors| errors.count)).sum();
         let is_away = status.origin_troubles.iter().any(|trouble| trouble.away.is_some());
-        let mut left = Left { blocks: 0, damaged: 0, errors, is_away, told: Vec::new(), idle: Vec::new() };
+        let mut left =
+            DeviceRemainder { blocks: 0, damaged: 0, errors, is_away, told: Vec::new(), idle: Vec::new() };
         for info in &status.volumes {
             let found = status.engine.volumes.iter().find(|found| found.volume == info.id);
             let Some(VolumeStatus { dirty_blocks, unflushed_blocks, damaged_blocks, is_draining, .. }) =
@@ -236,7 +237,7 @@ mod tests {
 
     #[test]
     fn a_time_out_alone_is_no_reason_to_abandon_blocks() {
-        let left = |errors, damaged, is_away| Left {
+        let left = |errors, damaged, is_away| DeviceRemainder {
             blocks: 2,
             damaged,
             errors,
@@ -244,7 +245,7 @@ mod tests {
             told: vec!["2 blocks of v".into()],
             idle: Vec::new(),
         };
-        let said = |left: Left| left.stuck(3, STUCK_MAX).to_string();
+        let said = |left: DeviceRemainder| left.stuck(3, STUCK_MAX).to_string();
         let late = said(left(3, 0, false));
         assert!(late.contains("2 blocks of v were not written back") && !late.contains("abandon"), "{late}");
         for failed in [left(4, 0, false), left(3, 1, false), left(3, 0, true)] {

@@ -6,12 +6,12 @@ use kickcache_daemon::plan::memory_limit::MemoryLimit;
 use kickcache_daemon::serve::server::ServerStatus;
 use kickcache_daemon::shell_command::DaemonCommands;
 
-use crate::cli::orphans::orphan_reports;
-use crate::cli::start::{Served, Started};
+use crate::cli::start::{PlannedServer, Started};
+use crate::cli::unserved_volumes::orphan_reports;
 
 /// The collected parts of the servers queried so far.
 #[derive(Default)]
-pub(super) struct Gathered {
+pub(super) struct StatusParts {
     pub(super) caches: Vec<CacheReport>,
     pub(super) orphans: Vec<UnservedReport>,
     /// Cache devices whose servers did not answer.
@@ -20,7 +20,7 @@ pub(super) struct Gathered {
     memory: MemoryReport,
 }
 
-impl Gathered {
+impl StatusParts {
     /// The memory for payload, within the limit of the daemon.
     pub(super) fn memory(&self, limit: MemoryLimit) -> MemoryReport {
         MemoryReport { limit_bytes: limit.bytes() as u64, ..self.memory }
@@ -30,7 +30,7 @@ impl Gathered {
     pub(super) fn take(
         &mut self,
         started: &Started,
-        served: &Served,
+        served: &PlannedServer,
         status: &ServerStatus,
         commands: &DaemonCommands,
     ) {

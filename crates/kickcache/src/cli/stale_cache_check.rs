@@ -17,9 +17,9 @@ use kickcache_daemon::shell_command::ShellCommand;
 use kickcache_daemon::state::OriginRecord;
 use kickcache_units::show_bytes;
 
-use crate::cli::leave::{GoOn, check_origin, leave_missed};
+use crate::cli::no_cache_check::{LossAcceptance, check_origin, leave_missed};
 use crate::cli::rehearsal::Rehearsal;
-use crate::cli::unserved::leave_unserved;
+use crate::cli::skipped_volumes::leave_unserved;
 
 /// Drops stale blocks, durably. Volumes with stale dirty blocks are removed from the plan, unless the user
 /// accepts their loss.
@@ -32,7 +32,7 @@ pub(super) fn drop_outdated(
     // No flag uses such a device: its refusal names the other one.
     if !is_barred_at(&cache.device) {
         let uuid = uuid_of(&cache.device);
-        leave_missed(cache, state, uuid.as_deref(), GoOn::NewCache);
+        leave_missed(cache, state, uuid.as_deref(), LossAcceptance::NewCache);
     }
     let asked = cache.volumes.iter().filter_map(|volume| {
         Some(VolumeQuery {

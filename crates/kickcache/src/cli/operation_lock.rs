@@ -13,7 +13,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The change in progress, and the volumes that are being removed.
 #[derive(Default)]
-pub(super) struct UnderWay {
+pub(super) struct Operations {
     now: Mutex<Option<Change>>,
     ended: Condvar,
     leaving: Mutex<BTreeSet<String>>,
@@ -26,25 +26,25 @@ struct Change {
 }
 
 /// A change has its turn while this lives.
-pub(super) struct Begun<'a>(&'a UnderWay);
+pub(super) struct OperationGuard<'a>(&'a Operations);
 
 /// A volume is about to go while this lives.
-pub(super) struct Leaving<'a> {
-    under_way: &'a UnderWay,
+pub(super) struct RemovalGuard<'a> {
+    under_way: &'a Operations,
     volume: String,
 }
 
 /// A cache device is about to be left out while this lives.
-pub(super) struct LeavingDevice<'a> {
-    under_way: &'a UnderWay,
+pub(super) struct LeaveOutGuard<'a> {
+    under_way: &'a Operations,
     device: String,
 }
 
-impl UnderWay {
+impl Operations {
     /// Takes note that a cache device is about to be left out, and how many bytes are written back before.
-    pub(super) fn leave_out(&self, device: &str, bytes: u64) -> LeavingDevice<'_> {
+    pub(super) fn leave_out(&self, device: &str, bytes: u64) -> LeaveOutGuard<'_> {
         lock(&self.leaving_out).insert(device.into(), bytes);
-        LeavingDevice { under_way: self, device: device.into() }
+        LeaveOutGuard { under_way: self, device: device.into() }
     }
 
     /// How many bytes were to be written back of a cache device that is about to be left out.
@@ -71,11 +71,11 @@ impl UnderWay {
     ///
     /// # Errors
     /// It takes long.
-    pub(super) fn begin(&self, what: &str) -> Result<Begun<'_>, ControlError> {
+    pub(super) fn begin(&self, what: &str) -> Result<OperationGuard<'_>, ControlError> {
         self.begin_within(what, PATIENCE)
     }
 
-    fn begin_within(&self, what: &str, patience: Duration) -> Result<Begun<'_>, ControlError> {
+    fn begin_within(&self, what: &str, patience: Duration) -> Result<OperationGuard<'_>, ControlError> {
         let now = lock(&self.now);
         let waited = self.ended.wait_timeout_while(now, patience, |now| now.is_some());
         let mut now = waited.unwrap_or_else(PoisonError::into_inner).0;
@@ -86,16 +86,16 @@ impl UnderWay {
             )));
         }
         *now = Some(Change { what: what.into(), since: Instant::now() });
-        Ok(Begun(self))
+        Ok(OperationGuard(self))
     }
 
     /// Takes note that a volume is about to go.
     ///
     /// # Errors
     /// It is already.
-    pub(super) fn leave(&self, volume: &str) -> Result<Leaving<'_>, ControlError> {
+    pub(super) fn leave(&self, volume: &str) -> Result<RemovalGuard<'_>, ControlError> {
         match lock(&self.leaving).insert(volume.into()) {
-            true => Ok(Leaving { under_way: self, volume: volume.into() }),
+            true => Ok(RemovalGuard { under_way: self, volume: volume.into() }),
             false => Err(is_leaving(volume)),
         }
     }
@@ -107,7 +107,7 @@ impl UnderWay {
     pub(super) fn leave_all<'a>(
         &self,
         volumes: impl Iterator<Item = &'a str>,
-    ) -> Result<Vec<Leaving<'_>>, ControlError> {
+    ) -> Result<Vec<RemovalGuard<'_>>, ControlError> {
         volumes.map(|volume| self.leave(volume)).collect()
     }
 
@@ -140,20 +140,20 @@ fn is_leaving(volume: &str) -> ControlError {
     ))
 }
 
-impl Drop for Begun<'_> {
+impl Drop for OperationGuard<'_> {
     fn drop(&mut self) {
         *lock(&self.0.now) = None;
         self.0.ended.notify_one();
     }
 }
 
-impl Drop for LeavingDevice<'_> {
+impl Drop for LeaveOutGuard<'_> {
     fn drop(&mut self) {
         lock(&self.under_way.leaving_out).remove(&self.device);
     }
 }
 
-impl Drop for Leaving<'_> {
+impl Drop for RemovalGuard<'_> {
     fn drop(&mut self) {
         lock(&self.under_way.leaving).remove(&self.volume);
     }
@@ -167,7 +167,7 @@ mod tests {
 
     #[test]
     fn a_second_change_gets_the_name_of_the_first() {
-        let under_way = UnderWay::default();
+        let under_way = Operations::default();
         let first = under_way.begin("volume v1 is added").unwrap();
         let Err(error) = under_way.begin_within("a reload", NO_PATIENCE) else { panic!("two at once") };
         assert!(
@@ -180,7 +180,7 @@ mod tests {
 
     #[test]
     fn a_change_that_ends_soon_is_waited_for() {
-        let under_way = UnderWay::default();
+        let under_way = Operations::default();
         std::thread::scope(|scope| {
             let first = under_way.begin("one").unwrap();
             let second = scope.spawn(|| under_way.begin("two").is_ok());
@@ -191,7 +191,7 @@ mod tests {
 
     #[test]
     fn a_device_being_taken_out_of_use_is_not_replaced() {
-        let under_way = UnderWay::default();
+        let under_way = Operations::default();
         let leaving = under_way.leave_out("/dev/fast", 4096);
         let refused = under_way.check_device_stays("/dev/fast".into()).unwrap_err().to_string();
         assert!(refused.contains("/dev/fast is being taken out of use"), "{refused}");
@@ -202,7 +202,7 @@ mod tests {
 
     #[test]
     fn a_volume_goes_once() {
-        let under_way = UnderWay::default();
+        let under_way = Operations::default();
         let leaving = under_way.leave("v").unwrap();
         assert!(under_way.leave("v").is_err() && under_way.check_stays("v").is_err());
         assert!(under_way.check_stays("w").is_ok());

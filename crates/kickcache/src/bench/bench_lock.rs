@@ -16,17 +16,17 @@ use crate::bench::job::Access;
 
 /// The locks that a bench holds.
 #[derive(Debug, Default)]
-pub(super) struct Holds(RefCell<Vec<Hold>>);
+pub(super) struct BenchLocks(RefCell<Vec<BenchLock>>);
 
-impl Holds {
+impl BenchLocks {
     /// Keeps other benches from a device or a file until this is dropped. Targets of one bench may share it.
     ///
     /// # Errors
-    /// As [`Hold::take`].
+    /// As [`BenchLock::take`].
     pub(super) fn keep(&self, path: &Path, access: Access) -> anyhow::Result<()> {
         let mut kept = self.0.borrow_mut();
         if !kept.iter().any(|hold| hold.is_of(path)) {
-            kept.extend(Hold::take(path, access)?);
+            kept.extend(BenchLock::take(path, access)?);
         }
         Ok(())
     }
@@ -34,19 +34,19 @@ impl Holds {
 
 /// A device or a file that no other bench writes to while this is kept, nor even reads if this one writes.
 #[derive(Debug)]
-struct Hold {
+struct BenchLock {
     /// Open, so that it has the lock.
     _file: File,
     device: u64,
     inode: u64,
 }
 
-impl Hold {
+impl BenchLock {
     /// Takes the lock. A path that cannot be opened is refused by its later user.
     ///
     /// # Errors
     /// A sentence, if another bench holds it.
-    fn take(path: &Path, access: Access) -> anyhow::Result<Option<Hold>> {
+    fn take(path: &Path, access: Access) -> anyhow::Result<Option<BenchLock>> {
         let is_written = access == Access::Writes;
         let Ok(file) = OpenOptions::new().read(true).write(is_written).open(path) else { return Ok(None) };
         let metadata = file.metadata()?;
@@ -65,7 +65,9 @@ impl Hold {
                 path.display()
             ),
             // Not every file system has locks.
-            Ok(_) | Err(_) => Ok(Some(Hold { device: metadata.dev(), inode: metadata.ino(), _file: file })),
+            Ok(_) | Err(_) => {
+                Ok(Some(BenchLock { device: metadata.dev(), inode: metadata.ino(), _file: file }))
+            }
         }
     }
 
@@ -82,7 +84,7 @@ mod tests {
     #[test]
     fn those_that_read_share_and_one_that_writes_is_alone() {
         let (one, other) = (tempfile::NamedTempFile::new().unwrap(), tempfile::NamedTempFile::new().unwrap());
-        let take = |access| Hold::take(one.path(), access).map(|hold| hold.expect("it can be opened"));
+        let take = |access| BenchLock::take(one.path(), access).map(|hold| hold.expect("it can be opened"));
         let readers = [take(Access::Reads).unwrap(), take(Access::Reads).unwrap()];
         assert!(readers[0].is_of(one.path()) && !readers[0].is_of(other.path()));
         let refused = take(Access::Writes).unwrap_err().to_string();

@@ -7,7 +7,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::judge::failure::NoVerdict;
-use crate::judge::metric::{Metric, Worse};
+use crate::judge::metric::{Metric, MetricDirection};
 use crate::whole_file;
 use kickcache_model::statistics::median;
 use kickcache_model::statistics::sequential::margin::Margin;
@@ -24,7 +24,7 @@ pub struct StoredResult {
     /// Version of kickcache.
     kickcache: String,
     metric: String,
-    worse: Worse,
+    worse: MetricDirection,
     good: Runs,
     /// A command that does not depend on the judged change; without one, it is the known-good command itself.
     control: Option<Runs>,
@@ -43,7 +43,7 @@ pub struct Runs {
 
 impl StoredResult {
     /// A result to be stored.
-    pub fn new(metric: &Metric, worse: Worse, good: Runs, control: Option<Runs>) -> StoredResult {
+    pub fn new(metric: &Metric, worse: MetricDirection, good: Runs, control: Option<Runs>) -> StoredResult {
         let (version, kickcache) = (STORED_VERSION, env!("CARGO_PKG_VERSION").to_owned());
         StoredResult { version, kickcache, metric: metric.to_string(), worse, good, control }
     }
@@ -52,7 +52,7 @@ impl StoredResult {
     ///
     /// # Errors
     /// If the file cannot be read, is no such file, or is of something else.
-    pub fn read(path: &Path, metric: &Metric, worse: Worse) -> Result<StoredResult, NoVerdict> {
+    pub fn read(path: &Path, metric: &Metric, worse: MetricDirection) -> Result<StoredResult, NoVerdict> {
         let fault = |what: String| {
             NoVerdict::stop(format!("the stored result {} cannot be used: {what}", path.display()))
         };
@@ -63,14 +63,14 @@ impl StoredResult {
         Ok(stored)
     }
 
-    fn check(&self, metric: &Metric, worse: Worse) -> Result<(), String> {
+    fn check(&self, metric: &Metric, worse: MetricDirection) -> Result<(), String> {
         if self.version != STORED_VERSION {
             return Err(format!("it has version {}, this program reads {STORED_VERSION}", self.version));
         }
         if (self.metric.as_str(), self.worse) != (metric.to_string().as_str(), worse) {
             let worse = match self.worse {
-                Worse::Higher => "higher",
-                Worse::Lower => "lower",
+                MetricDirection::Higher => "higher",
+                MetricDirection::Lower => "lower",
             };
             return Err(format!("it has another metric, {}, for which {worse} is worse", self.metric));
         }
@@ -144,7 +144,7 @@ mod tests {
     fn stored(good: &[f64], control: &[f64]) -> StoredResult {
         let runs = |values: &[f64]| Runs { command: "x".into(), values: values.to_vec() };
         let metric = "iops".parse().unwrap();
-        StoredResult::new(&metric, Worse::Lower, runs(good), Some(runs(control)))
+        StoredResult::new(&metric, MetricDirection::Lower, runs(good), Some(runs(control)))
     }
 
     #[test]
@@ -169,8 +169,8 @@ mod tests {
         let (iops, time) = ("iops".parse().unwrap(), "time".parse().unwrap());
         let good = stored(&[50.0; 8], &[100.0; 8]);
         good.write(&path).unwrap();
-        assert_eq!(StoredResult::read(&path, &iops, Worse::Lower).unwrap(), good);
-        let fault = |metric: &Metric| StoredResult::read(&path, metric, Worse::Lower).unwrap_err();
+        assert_eq!(StoredResult::read(&path, &iops, MetricDirection::Lower).unwrap(), good);
+        let fault = |metric: &Metric| StoredResult::read(&path, metric, MetricDirection::Lower).unwrap_err();
         assert!(fault(&time).to_string().contains("it has another metric, iops"));
         stored(&[50.0; 8], &[100.0; 7]).write(&path).unwrap();
         assert!(fault(&iops).to_string().contains("not as many"));

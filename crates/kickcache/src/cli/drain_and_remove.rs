@@ -12,15 +12,15 @@ use kickcache_engine::config::Mode;
 use kickcache_engine::units::BLOCK_SIZE;
 use kickcache_units::counted;
 
-use crate::cli::start::Served;
+use crate::cli::start::PlannedServer;
 
 /// How often it is looked at how far a drain is, and how long one may get nowhere.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 const STUCK_MAX: Duration = Duration::from_secs(30);
 
 /// A volume that is to go.
-pub(super) struct Removal {
-    served: Served,
+pub(super) struct RemoveOperation {
+    served: PlannedServer,
     volume: String,
     /// The mode to restore if the volume stays.
     mode: Option<Mode>,
@@ -28,22 +28,22 @@ pub(super) struct Removal {
     dirty: DirtyFate,
 }
 
-impl Removal {
+impl RemoveOperation {
     /// Checks for present obstacles before the operation starts.
     ///
     /// # Errors
     /// It has clients that are to be respected, or its server is stopping.
     pub(super) fn check(
-        served: &Served,
+        served: &PlannedServer,
         volume: &str,
         clients: Clients,
         dirty: DirtyFate,
-    ) -> Result<Removal, ControlError> {
+    ) -> Result<RemoveOperation, ControlError> {
         let mut served = served.clone();
         served.look_at_modes();
         let spec = served.cache.volumes.iter().find(|spec| spec.name == volume);
         let mode = spec.map(|spec| spec.mode.into());
-        let removal = Removal { served, volume: volume.into(), mode, clients, dirty };
+        let removal = RemoveOperation { served, volume: volume.into(), mode, clients, dirty };
         removal.check_obstacles()?;
         Ok(removal)
     }
@@ -119,7 +119,7 @@ impl Removal {
         }
     }
 
-    fn left(&self) -> Result<Left, ControlError> {
+    fn left(&self) -> Result<VolumeRemainder, ControlError> {
         let status = self.served.handle.status().map_err(|_| ControlError::Stopped)?;
         if status.awaited.is_some() {
             return Err(ControlError::Stopped);
@@ -131,8 +131,8 @@ impl Removal {
         let troubles = || origin.into_iter().chain([&status.cache_trouble]);
         let errors: u64 = troubles().filter_map(|trouble| trouble.errors.map(|errors| errors.count)).sum();
         let is_away = troubles().any(|trouble| trouble.away.is_some());
-        let none = Left { blocks: 0, errors, is_unreachable: false, is_draining: false };
-        Ok(found.map_or(none, |found| Left {
+        let none = VolumeRemainder { blocks: 0, errors, is_unreachable: false, is_draining: false };
+        Ok(found.map_or(none, |found| VolumeRemainder {
             blocks: found.dirty_blocks + found.unflushed_blocks,
             errors,
             is_unreachable: is_away || found.damaged_blocks > 0,
@@ -157,7 +157,7 @@ fn refuse(error: &ServeError) -> ControlError {
 }
 
 /// The refusal after a time without progress. It recommends to abandon blocks only after an error: a slow device may still take them.
-fn stuck(volume: &str, left: &Left, errors_before: u64) -> ControlError {
+fn stuck(volume: &str, left: &VolumeRemainder, errors_before: u64) -> ControlError {
     let (blocks, seconds) = (counted(left.blocks, "dirty block"), STUCK_MAX.as_secs());
     let what = if left.errors > errors_before || left.is_unreachable {
         format!(
@@ -174,7 +174,7 @@ fn stuck(volume: &str, left: &Left, errors_before: u64) -> ControlError {
 }
 
 /// The remaining work of the drain.
-struct Left {
+struct VolumeRemainder {
     /// That the origin lacks, or has not flushed.
     blocks: u64,
     /// Errors of its devices so far.
@@ -190,8 +190,9 @@ mod tests {
 
     #[test]
     fn a_time_out_alone_is_no_reason_to_abandon_blocks() {
-        let left = |errors, is_unreachable| Left { blocks: 2, errors, is_unreachable, is_draining: true };
-        let said = |left: Left| stuck("v", &left, 3).to_string();
+        let left =
+            |errors, is_unreachable| VolumeRemainder { blocks: 2, errors, is_unreachable, is_draining: true };
+        let said = |left: VolumeRemainder| stuck("v", &left, 3).to_string();
         let late = said(left(3, false));
         assert!(late.contains("2 dirty blocks were not written back") && !late.contains("abandon"), "{late}");
         for failed in [left(4, false), left(3, true)] {

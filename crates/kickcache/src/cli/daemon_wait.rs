@@ -13,19 +13,19 @@ use crate::interrupt::{Interrupt, LOOK_EVERY};
 const GOES_ON: &str = "interrupted; the daemon continues the operation, and its status shows the progress";
 
 /// The wait for a daemon.
-pub(super) struct Awaited {
+pub(super) struct DaemonWait {
     interrupt: Interrupt,
 }
 
-impl Awaited {
+impl DaemonWait {
     /// Listens for signals.
     ///
     /// # Errors
     /// If the system refuses.
-    pub(super) fn new() -> Result<Awaited, Failure> {
+    pub(super) fn new() -> Result<DaemonWait, Failure> {
         let interrupt = Interrupt::listen(GOES_ON).context("cannot catch signals")?;
         interrupt.end_hanging_process(|| ()).context("cannot start a thread")?;
-        Ok(Awaited { interrupt })
+        Ok(DaemonWait { interrupt })
     }
 
     /// Asks the daemon, and looks again and again until it has answered, however long that takes.

@@ -8,16 +8,16 @@ use kickcache_daemon::control::client::{Client, ClientError};
 use kickcache_daemon::control::report::Report;
 
 /// The time of the next request, and the pending answer.
-pub(super) struct Asking {
+pub(super) struct Poller {
     every: Duration,
     due: Instant,
     awaited: Option<Receiver<Result<Report, ClientError>>>,
 }
 
-impl Asking {
+impl Poller {
     /// A request was just sent.
-    pub(super) fn new(every: Duration) -> Asking {
-        Asking { every, due: Instant::now() + every, awaited: None }
+    pub(super) fn new(every: Duration) -> Poller {
+        Poller { every, due: Instant::now() + every, awaited: None }
     }
 
     /// Sends a request when it is due; returns an answer that arrived.

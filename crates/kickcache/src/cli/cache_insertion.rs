@@ -13,11 +13,11 @@ use kickcache_daemon::serve::server::CacheInsertion;
 
 use crate::cli::control_error::control_error;
 use crate::cli::exit::sentence;
-use crate::cli::formatting::Formatting;
-use crate::cli::start::Served;
+use crate::cli::format_check::FormatCheck;
+use crate::cli::start::PlannedServer;
 
 /// Whether volumes of a cache device are served without it.
-pub(super) fn is_left_out(served: &Served) -> bool {
+pub(super) fn is_left_out(served: &PlannedServer) -> bool {
     match served.cache.service {
         CacheService::LeftOut | CacheService::OutOfService => true,
         CacheService::InService | CacheService::WrittenBackOnly => false,
@@ -29,7 +29,7 @@ pub(super) fn is_left_out(served: &Served) -> bool {
 /// # Errors
 /// It cannot be taken in.
 pub(super) fn check(
-    served: &Served,
+    served: &PlannedServer,
     order: &ReplacementOrder,
     state: &StatePlace,
 ) -> Result<(), ControlError> {
@@ -42,7 +42,7 @@ pub(super) fn check(
 /// # Errors
 /// It is not taken in, and the volumes are served as before.
 pub(super) fn take_in(
-    served: &mut Served,
+    served: &mut PlannedServer,
     order: &ReplacementOrder,
     state: &StatePlace,
 ) -> Result<(), ControlError> {
@@ -84,9 +84,9 @@ pub(super) fn tell(with: &str, left_out: &str) {
     tracing::info!(event = "cache_taken_in", device = with, "{with} is the cache device {what}");
 }
 
-fn formatting<'a>(order: &'a ReplacementOrder, state: &'a StatePlace) -> Formatting<'a> {
+fn formatting<'a>(order: &'a ReplacementOrder, state: &'a StatePlace) -> FormatCheck<'a> {
     let overwrite = if order.force { Overwrite::Allow } else { Overwrite::Refuse };
-    Formatting { path: &order.with, size: order.size_bytes, overwrite, state }
+    FormatCheck { path: &order.with, size: order.size_bytes, overwrite, state }
 }
 
 fn refused(path: &Path, error: &anyhow::Error) -> ControlError {

@@ -18,19 +18,19 @@ use serde_json::{Value, json};
 use crate::cli::exit::{Exit, Failure};
 
 /// The reason why no daemon uses the blocks of a cache device, if none does.
-pub(super) struct Unused {
+pub(super) struct UnusedReason {
     pub(super) standing: Option<OutOfServiceDevice>,
     pub(super) copy: Option<OlderCopy>,
     pub(super) bypassed: Vec<StaleVolume>,
 }
 
-impl Unused {
+impl UnusedReason {
     /// Looks for it on the device and in the state directory.
     ///
     /// # Errors
     /// If a record cannot be read.
-    pub(super) fn look(path: &Path, state: &StatePlace) -> Result<Unused, OfflineError> {
-        Ok(Unused {
+    pub(super) fn look(path: &Path, state: &StatePlace) -> Result<UnusedReason, OfflineError> {
+        Ok(UnusedReason {
             standing: out_of_service(path, state, &[])?,
             copy: older_copy_at(path, state),
             bypassed: bypassed(path, state),

@@ -22,31 +22,31 @@ use kickcache_units::{are, counted};
 
 use crate::cli::exit::sentence;
 use crate::cli::rehearsal::Rehearsal;
-use crate::cli::unserved::leave_unserved;
+use crate::cli::skipped_volumes::leave_unserved;
 
 /// How a user gives up the data on another cache device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum GoOn {
+pub(super) enum LossAcceptance {
     /// With this one in its place.
     NewCache,
     /// Without any.
     LoseDirty,
 }
 
-impl GoOn {
+impl LossAcceptance {
     /// The flag for one volume of a cache device.
     fn flag(self, cache: &CacheSpec, volume: &VolumeSpec) -> Flag {
         match self {
-            GoOn::NewCache => new_cache(&cache.device),
-            GoOn::LoseDirty => lose_dirty(&volume.name),
+            LossAcceptance::NewCache => new_cache(&cache.device),
+            LossAcceptance::LoseDirty => lose_dirty(&volume.name),
         }
     }
 
     /// Whether the user passed the flag.
     fn is_said(self, cache: &CacheSpec, volume: &VolumeSpec) -> bool {
         match self {
-            GoOn::NewCache => cache.replacement == Replacement::Accept,
-            GoOn::LoseDirty => volume.dirty_loss == DirtyLoss::Accepted,
+            LossAcceptance::NewCache => cache.replacement == Replacement::Accept,
+            LossAcceptance::LoseDirty => volume.dirty_loss == DirtyLoss::Accepted,
         }
     }
 }
@@ -65,7 +65,7 @@ pub(super) fn leave_out(
     // An origin that cannot be served is no reason to drop anything.
     cache.volumes.iter().try_for_each(check_origin)?;
     let uuid = uuid_of(&cache.device);
-    leave_missed(cache, state, uuid.as_deref(), GoOn::LoseDirty);
+    leave_missed(cache, state, uuid.as_deref(), LossAcceptance::LoseDirty);
     leave_dirty(cache, state)?;
     // The rehearsal comes before any data is given up.
     rehearsal.volumes(cache)?;
@@ -124,7 +124,12 @@ fn leave_volumes(
 
 /// Removes volumes from the plan if a cache device other than the chosen one may hold blocks that their
 /// origin lacks. If the user accepts the loss, it is logged.
-pub(super) fn leave_missed(cache: &mut CacheSpec, state: &StatePlace, uuid: Option<&str>, go_on: GoOn) {
+pub(super) fn leave_missed(
+    cache: &mut CacheSpec,
+    state: &StatePlace,
+    uuid: Option<&str>,
+    go_on: LossAcceptance,
+) {
     let why = |volume: &VolumeSpec| {
         let why = missed_of(cache, volume, state, uuid, go_on)?;
         Some(Unserved { name: volume.name.clone(), why })
@@ -138,7 +143,7 @@ fn missed_of(
     volume: &VolumeSpec,
     state: &StatePlace,
     uuid: Option<&str>,
-    go_on: GoOn,
+    go_on: LossAcceptance,
 ) -> Option<String> {
     let whole = whole_path(&cache.device);
     // A missing origin is refused when it is opened.
@@ -218,14 +223,14 @@ fn is_noted_complete(volume: &VolumeSpec, state: &StatePlace) -> bool {
 
 /// Whether the next start knows that the volumes were served without their cache device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Noted {
+enum RecordOutcome {
     Yes,
     No,
 }
 
 /// Records that the origins are complete, and that their data on any cache device is stale.
-fn note_left(cache: &CacheSpec, state: &StatePlace) -> anyhow::Result<Noted> {
-    let Some(store) = state.store() else { return Ok(Noted::No) };
+fn note_left(cache: &CacheSpec, state: &StatePlace) -> anyhow::Result<RecordOutcome> {
+    let Some(store) = state.store() else { return Ok(RecordOutcome::No) };
     for volume in &cache.volumes {
         let identity = volume.origin.identity()?;
         let record = match store.origin(&identity) {
@@ -234,7 +239,7 @@ fn note_left(cache: &CacheSpec, state: &StatePlace) -> anyhow::Result<Noted> {
         };
         store.keep_origin(&record)?;
     }
-    Ok(Noted::Yes)
+    Ok(RecordOutcome::Yes)
 }
 
 pub(super) fn check_origin(volume: &VolumeSpec) -> anyhow::Result<()> {
@@ -244,15 +249,15 @@ pub(super) fn check_origin(volume: &VolumeSpec) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn tell_untold(device: &Path, error: &anyhow::Error, noted: Noted) {
+fn tell_untold(device: &Path, error: &anyhow::Error, noted: RecordOutcome) {
     let device = device.display();
     match noted {
-        Noted::Yes => tracing::warn!(
+        RecordOutcome::Yes => tracing::warn!(
             event = "record_failed",
             "{device} could not record that it is out of use ({error:#}), but the state directory \
              records it: its blocks of these volumes are stale, and are not used"
         ),
-        Noted::No => tracing::error!(
+        RecordOutcome::No => tracing::error!(
             event = "record_failed",
             "{device} could not record that it is out of use ({error:#}): format it before you use it again"
         ),

@@ -9,16 +9,16 @@ use kickcache_daemon::shell_command::{DaemonCommands, ShellCommand};
 use kickcache_engine::units::BLOCK_SIZE;
 use kickcache_units::show_bytes;
 
-use crate::cli::start::{Served, Started};
+use crate::cli::start::{PlannedServer, Started};
 
 /// They, as all servers know them.
 pub(super) fn orphans(started: &Started) -> Vec<Unserved> {
-    let told = |served: &Served| Some(told(started, served, &served.handle.status().ok()?.orphans));
+    let told = |served: &PlannedServer| Some(told(started, served, &served.handle.status().ok()?.orphans));
     started.servers.iter().filter_map(told).flatten().collect()
 }
 
 /// The unserved volumes that a server found, except volumes of the plan: for those the reason is known.
-fn told(started: &Started, served: &Served, orphans: &[Orphan]) -> Vec<Unserved> {
+fn told(started: &Started, served: &PlannedServer, orphans: &[Orphan]) -> Vec<Unserved> {
     let unknown = orphans.iter().filter(|orphan| !started.is_unserved(&orphan.name));
     unknown.map(|orphan| Unserved { name: orphan.name.clone(), why: why(served, orphan) }).collect()
 }
@@ -26,7 +26,7 @@ fn told(started: &Started, served: &Served, orphans: &[Orphan]) -> Vec<Unserved>
 /// The same for a report, with the commands that serve each volume again and write its blocks back.
 pub(super) fn orphan_reports(
     started: &Started,
-    served: &Served,
+    served: &PlannedServer,
     orphans: &[Orphan],
     commands: &DaemonCommands,
 ) -> Vec<UnservedReport> {
@@ -38,14 +38,14 @@ pub(super) fn orphan_reports(
     unknown.map(report).collect()
 }
 
-fn remedy(served: &Served, Orphan { name, origin, .. }: &Orphan) -> [ShellCommand; 2] {
+fn remedy(served: &PlannedServer, Orphan { name, origin, .. }: &Orphan) -> [ShellCommand; 2] {
     let (device, origin) = (&served.cache.device, OriginSource::of_identity(origin));
     let add =
         ShellCommand::new("add").word("--cache").path(device).word("--origin").word(&origin.to_string());
     [add.word("--name").word(name), ShellCommand::new("remove").word(name)]
 }
 
-fn why(served: &Served, orphan: &Orphan) -> String {
+fn why(served: &PlannedServer, orphan: &Orphan) -> String {
     let Orphan { origin, blocks, .. } = orphan;
     let [add, remove] = remedy(served, orphan);
     let (device, origin) = (&served.cache.device, OriginSource::of_identity(origin));
@@ -61,9 +61,9 @@ fn why(served: &Served, orphan: &Orphan) -> String {
 ///
 /// # Errors
 /// The volume is not served; the error has the reason, if it is known.
-pub(super) fn server_of(started: &Started, volume: &str) -> Result<Served, ControlError> {
+pub(super) fn server_of(started: &Started, volume: &str) -> Result<PlannedServer, ControlError> {
     let Started { servers, unserved, .. } = started;
-    let serves = |served: &Served| served.cache.names().any(|name| name == volume);
+    let serves = |served: &PlannedServer| served.cache.names().any(|name| name == volume);
     if let Some(found) = servers.iter().find(|served| serves(served)) {
         return Ok(found.clone());
     }
