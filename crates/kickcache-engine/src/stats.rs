@@ -38,7 +38,7 @@ pub struct VolumeCounters {
     pub promoted_blocks: u64,
     /// Blocks read from the origin in addition to the requested ones.
     pub prefetched_blocks: u64,
-    /// Prefetched blocks that were hit later.
+    /// Read-ahead blocks that were hit later.
     pub prefetch_hit_blocks: u64,
     /// Blocks of client writes that entered the log.
     pub logged_blocks: u64,

@@ -21,7 +21,7 @@ use crate::control::replacing_report::{LeavingOutReport, ReplacingReport};
 use crate::control::wear_report::WearReport;
 use crate::extents::{Extent, extents};
 use crate::latency::Latencies;
-use crate::plan::cache_spec::Unserved;
+use crate::plan::cache_spec::SkippedVolume;
 use crate::plan::client_cap::ClientCap;
 use crate::plan::frontends::{ServedAt, Sessions};
 use crate::words::ModeWord;
@@ -74,8 +74,8 @@ pub struct UnservedReport {
     pub commands: Vec<String>,
 }
 
-impl From<Unserved> for UnservedReport {
-    fn from(Unserved { name, why }: Unserved) -> UnservedReport {
+impl From<SkippedVolume> for UnservedReport {
+    fn from(SkippedVolume { name, why }: SkippedVolume) -> UnservedReport {
         UnservedReport { name, why, commands: Vec::new() }
     }
 }

@@ -14,7 +14,7 @@ use kickcache_engine::time::{Duration, Instant};
 
 use crate::driver::clock::Clock;
 use crate::driver::device::BlockFile;
-use crate::driver::executor::Parted;
+use crate::driver::executor::RemovedDevice;
 use crate::driver::io_engine::IoEngine;
 use crate::plan::removal::DirtyFate;
 use crate::serve::error::ServeError;
@@ -99,7 +99,7 @@ pub(crate) struct OldDevices {
     /// The abandoned blocks.
     pub(crate) lost: Vec<UncleanBlocks>,
     /// The cache device, which is closed when this is dropped.
-    pub(crate) _cache: Parted,
+    pub(crate) _cache: RemovedDevice,
 }
 
 /// Whether the engine is to be replaced.

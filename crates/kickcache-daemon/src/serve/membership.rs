@@ -14,7 +14,7 @@ use kickcache_engine::samples::Sample;
 use kickcache_engine::units::VolumeId;
 
 use crate::driver::device::BlockFile;
-use crate::driver::executor::Parted;
+use crate::driver::executor::RemovedDevice;
 use crate::driver::io_engine::IoEngine;
 use crate::plan::Exposure;
 use crate::plan::address::NbdAddress;
@@ -36,7 +36,7 @@ pub(crate) enum MembershipOrder {
     /// I have written it, if there is one.
     EndLease(Option<Box<Superblock>>, Sender<()>),
     /// Serve a volume; its superblock was written, and the lease ends.
-    Join(Box<Joining>, Sender<Result<(), ServeError>>),
+    Join(Box<NewVolume>, Sender<Result<(), ServeError>>),
     /// Let go of a volume; if that is done there is a lease.
     Leave(LeaveOrder, Sender<Result<EmptyVolume, ServeError>>),
     /// The superblock without it was written, or the write failed: drop it. That ends the lease.
@@ -88,7 +88,7 @@ pub(crate) struct Lease {
 }
 
 /// A volume that is ready to be served.
-pub(crate) struct Joining {
+pub(crate) struct NewVolume {
     pub(crate) superblock: Superblock,
     pub(crate) volume: OpenVolume,
     pub(crate) places: OpenPlaces,
@@ -114,7 +114,7 @@ pub(crate) struct EmptyVolume {
 /// A volume that was removed from the loop; its device is closed when this is dropped.
 pub(crate) struct GoneVolume {
     pub(crate) _volume: Option<Volume>,
-    pub(crate) _device: Parted,
+    pub(crate) _device: RemovedDevice,
 }
 
 /// Addresses that a volume gains, and addresses that it loses.

@@ -14,7 +14,7 @@ use crate::serve::config::StatePlace;
 use crate::serve::origin::Origin;
 use crate::serve::recognition::{Recognised, recognise, warn_of_weak};
 use crate::serve::served_volumes::Volume;
-use crate::serve::unserved::{LastStop, OriginCheck};
+use crate::serve::stop_record_check::{LastStop, OriginCheck};
 use crate::serve::volume_identity::VolumeIdentity;
 use crate::serve::volume_info::VolumeInfo;
 use crate::state::OriginLock;

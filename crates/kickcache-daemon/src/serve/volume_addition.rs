@@ -17,13 +17,13 @@ use crate::serve::error::ServeError;
 use crate::serve::frontend::check_path;
 use crate::serve::frontend::open_places::OpenPlaces;
 use crate::serve::known_volume::KnownVolume;
-use crate::serve::membership::{Joining, Lease, Members, MembershipOrder, VolumeBlockCount};
+use crate::serve::membership::{Lease, Members, MembershipOrder, NewVolume, VolumeBlockCount};
 use crate::serve::open_volume::OpenVolume;
 use crate::serve::origin::check_not_own;
 use crate::serve::origin::compare as compare_blocks;
 use crate::serve::origin_records::OriginRecords;
+use crate::serve::stop_record_check::{Finding, warn_of_no_proof};
 use crate::serve::stop_wish::StopWish;
-use crate::serve::unserved::{Finding, warn_of_no_proof};
 use crate::serve::volume_removal::AskLoop;
 use crate::shell_command::ShellCommand;
 use crate::state::uuid_text;
@@ -156,7 +156,7 @@ pub(crate) fn join(
         return Err(error);
     }
     let id = volume.settings.volume;
-    let joining = Joining { superblock, volume, places, exposure: surroundings.exposure };
+    let joining = NewVolume { superblock, volume, places, exposure: surroundings.exposure };
     let joined = asked.ask(|answer| MembershipOrder::Join(Box::new(joining), answer)).and_then(|done| done);
     if joined.is_err() {
         notes.into_iter().for_each(|notes| notes.undo_join(id));

@@ -66,7 +66,7 @@ impl Rate {
 /// A span that ended.
 #[must_use]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Ended {
+pub(crate) struct EndedSpan {
     now: Instant,
     served: ServedLoad,
     rate: Option<Rate>,
@@ -119,7 +119,7 @@ impl Trials {
     }
 
     /// There is a backlog. Returns the span if it is over.
-    pub(crate) fn end_span(&mut self, now: Instant, served: ServedLoad) -> Option<Ended> {
+    pub(crate) fn end_span(&mut self, now: Instant, served: ServedLoad) -> Option<EndedSpan> {
         let rested = now.since(self.seen).as_nanos();
         let requests = core::mem::replace(&mut self.seen_requests, served.requests);
         self.seen = now;
@@ -128,7 +128,7 @@ impl Trials {
             // Later requests were part of no trial.
             self.spend(requests);
             (self.is_trial, self.usual) = (false, None);
-            return Some(Ended { now, served, rate: None });
+            return Some(EndedSpan { now, served, rate: None });
         }
         if now < self.since {
             self.before = served;
@@ -141,7 +141,7 @@ impl Trials {
         }
         let rate = Rate { served: served.since(self.before), nanos };
         self.spend(served.requests);
-        Some(Ended { now, served, rate: Some(rate) })
+        Some(EndedSpan { now, served, rate: Some(rate) })
     }
 
     /// Deducts the requests of a trial.
@@ -153,7 +153,7 @@ impl Trials {
 
     /// Begins the next span: a trial if one is due and enough requests were saved for it. After a change, the span
     /// counts only after a backlog of this many nanoseconds is done.
-    pub(crate) fn begin_span(&mut self, span: Ended, backlog: u64, trial: TrialRule) {
+    pub(crate) fn begin_span(&mut self, span: EndedSpan, backlog: u64, trial: TrialRule) {
         let was_on = self.is_on(span.now);
         self.decide(&span, trial);
         let lead = if self.is_on(span.now) == was_on { 0 } else { backlog.min(GAP) };
@@ -161,7 +161,7 @@ impl Trials {
         self.asked = span.served.requests;
     }
 
-    fn decide(&mut self, span: &Ended, trial: TrialRule) {
+    fn decide(&mut self, span: &EndedSpan, trial: TrialRule) {
         let requests = span.served.requests;
         self.spent = self.spent.max((requests / PART).saturating_sub(SAVED_MAX));
         let Some(rate) = span.rate else { return };

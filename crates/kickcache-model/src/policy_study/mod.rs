@@ -23,7 +23,7 @@ use kickcache_engine::time::Duration;
 use crate::policy_study::case::{Case, Watch};
 use crate::policy_study::finding::Finding;
 use crate::reference_policy::{self, Misses};
-use crate::trace_file::placed::PlacedAccess;
+use crate::trace_file::placement::PlacedAccess;
 use crate::trace_file::survey::blocks;
 use crate::untimed::{Fill, InstantCache, Outcome, Scale, Trial};
 use crate::workload::Kind;

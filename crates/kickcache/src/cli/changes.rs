@@ -7,12 +7,12 @@ use std::path::Path;
 use kickcache_daemon::control::ControlError;
 use kickcache_daemon::control::wire::{DirtyVolume, Reloaded, Removed, ReplacementOrder, VolumeToAdd};
 use kickcache_daemon::plan::ServePlan;
-use kickcache_daemon::plan::cache_spec::{CacheService, CacheSpec, Unserved};
+use kickcache_daemon::plan::cache_spec::{CacheService, CacheSpec, SkippedVolume};
+use kickcache_daemon::plan::conflicts::check_free;
 use kickcache_daemon::plan::difference::difference;
 use kickcache_daemon::plan::plan_change::PlanChange;
 use kickcache_daemon::plan::removal::{Clients, DirtyFate};
 use kickcache_daemon::plan::room::RoomBounds;
-use kickcache_daemon::plan::taken::check_free;
 use kickcache_daemon::plan::volume_spec::VolumeSpec;
 use kickcache_daemon::serve::error::ServeError;
 use kickcache_daemon::serve::server::{NamedSettings, ReadyPlaces, ReadyVolume};
@@ -30,13 +30,13 @@ use crate::cli::operation_lock::{OperationGuard, Operations};
 use crate::cli::options::state_place;
 use crate::cli::plan_source::PlanSource;
 use crate::cli::runtime_dir::make_runtime_dir;
-use crate::cli::start::{PlannedServer, Started};
+use crate::cli::start::{PlannedServer, StartResult};
 use crate::cli::unserved_volumes::orphans;
 
 /// The configuration at the start, and the lock that admits one change at a time.
 pub(super) struct Changes {
     source: PlanSource,
-    /// The plan at the start; the present state is in [`Started`].
+    /// The plan at the start; the present state is in [`StartResult`].
     plan: ServePlan,
     under_way: Operations,
 }
@@ -96,7 +96,7 @@ impl Changes {
     ///
     /// # Errors
     /// Something cannot be.
-    pub(super) fn compare(&self, started: &mut Started) -> Result<Compared, ControlError> {
+    pub(super) fn compare(&self, started: &mut StartResult) -> Result<PlanComparison, ControlError> {
         let mut wanted = self.source.read().map_err(|failure| refusal(&failure))?;
         let mut notes = Vec::new();
         for cache in &mut wanted.caches {
@@ -118,21 +118,22 @@ impl Changes {
         know_grown(&mut served, &wanted, started);
         notes.extend(keep_added(&mut wanted, started));
         notes.extend(leave_alone(&self.under_way.leaving(), [&mut served, &mut wanted]));
-        notes.extend(orphans(started).into_iter().map(|Unserved { name, why }| format!("{name}: {why}")));
+        notes
+            .extend(orphans(started).into_iter().map(|SkippedVolume { name, why }| format!("{name}: {why}")));
         let changes =
             difference(&served, &wanted).map_err(|error| ControlError::Refused(error.to_string()))?;
-        Ok(Compared { wanted, named, reloaded: Reloaded { changes, notes } })
+        Ok(PlanComparison { wanted, named, reloaded: Reloaded { changes, notes } })
     }
 
     /// The plan of the volumes served at present.
-    fn served(&self, started: &Started) -> ServePlan {
+    fn served(&self, started: &StartResult) -> ServePlan {
         let caches = started.servers.iter().map(|served| served.cache.clone()).collect();
         ServePlan { caches, ..self.plan.clone() }
     }
 }
 
 /// The plan of a file, compared with the served volumes.
-pub(super) struct Compared {
+pub(super) struct PlanComparison {
     wanted: ServePlan,
     /// The volumes of the file, served or not.
     named: BTreeSet<String>,
@@ -144,8 +145,8 @@ impl Turn<'_> {
     ///
     /// # Errors
     /// The plan is refused, and the daemon is unchanged.
-    pub(super) fn reload(&self, started: &mut Started) -> Result<Reloaded, ControlError> {
-        let Compared { wanted, named, mut reloaded } = self.changes.compare(started)?;
+    pub(super) fn reload(&self, started: &mut StartResult) -> Result<Reloaded, ControlError> {
+        let PlanComparison { wanted, named, mut reloaded } = self.changes.compare(started)?;
         if !reloaded.changes.is_empty() {
             self.apply(started, &wanted, &mut reloaded)?;
         }
@@ -156,7 +157,7 @@ impl Turn<'_> {
     /// Opens and checks all new devices and sockets before the first change.
     fn apply(
         &self,
-        started: &mut Started,
+        started: &mut StartResult,
         wanted: &ServePlan,
         reloaded: &mut Reloaded,
     ) -> Result<(), ControlError> {
@@ -190,7 +191,7 @@ impl Turn<'_> {
     ///
     /// # Errors
     /// The volume cannot be served, and the daemon is unchanged.
-    pub(super) fn add(&self, started: &mut Started, wanted: &VolumeToAdd) -> Result<(), ControlError> {
+    pub(super) fn add(&self, started: &mut StartResult, wanted: &VolumeToAdd) -> Result<(), ControlError> {
         let wrong = |error: &dyn std::fmt::Display| ControlError::Wrong(error.to_string());
         let spec = wanted.spec().map_err(|error| wrong(&error))?;
         let mut plan = self.changes.served(started);
@@ -224,7 +225,7 @@ impl Turn<'_> {
     /// It stays.
     pub(super) fn leave_out(
         &self,
-        started: &mut Started,
+        started: &mut StartResult,
         device: &Path,
         leaving_out: &LeaveOutOperation,
     ) -> Result<Vec<DirtyVolume>, ControlError> {
@@ -240,7 +241,7 @@ impl Turn<'_> {
     /// It is not taken in.
     pub(super) fn take_in(
         &self,
-        started: &mut Started,
+        started: &mut StartResult,
         device: &Path,
         order: &ReplacementOrder,
     ) -> Result<(), ControlError> {
@@ -255,7 +256,7 @@ impl Turn<'_> {
     /// It stays.
     pub(super) fn remove(
         &self,
-        started: &mut Started,
+        started: &mut StartResult,
         removal: &RemoveOperation,
     ) -> Result<Removed, ControlError> {
         let removed = part(started, removal)?;
@@ -265,7 +266,7 @@ impl Turn<'_> {
 }
 
 /// Lets go of a volume.
-fn part(started: &mut Started, removal: &RemoveOperation) -> Result<Removed, ControlError> {
+fn part(started: &mut StartResult, removal: &RemoveOperation) -> Result<Removed, ControlError> {
     let volume = removal.volume();
     let gone = || ControlError::Refused(format!("volume {volume}: it is not served any more"));
     let served = started.server_mut(volume).ok_or_else(gone)?;
@@ -289,7 +290,7 @@ fn leave_alone(leaving: &BTreeSet<String>, plans: [&mut ServePlan; 2]) -> Vec<St
 }
 
 /// Compares the size in the file with the present size of the cache device, which may have grown.
-fn know_grown(served: &mut ServePlan, wanted: &ServePlan, started: &Started) {
+fn know_grown(served: &mut ServePlan, wanted: &ServePlan, started: &StartResult) {
     for (cache, server) in served.caches.iter_mut().zip(&started.servers) {
         let wanted = wanted.cache(&cache.device).and_then(|wanted| wanted.size);
         if wanted.is_some_and(|wanted| cache.size != Some(wanted)) {
@@ -311,7 +312,7 @@ fn keep_activation(wanted: &mut ServePlan, served: &ServePlan) {
 }
 
 /// Volumes that a command added stay, although no file knows them.
-fn keep_added(wanted: &mut ServePlan, started: &Started) -> Vec<String> {
+fn keep_added(wanted: &mut ServePlan, started: &StartResult) -> Vec<String> {
     let mut notes = Vec::new();
     for served in &started.servers {
         let Some(cache) = wanted.caches.iter_mut().find(|cache| is_same(cache, &served.cache)) else {
@@ -354,7 +355,7 @@ struct Ready {
 
 /// Opens volumes and places that are new.
 fn prepare(
-    started: &Started,
+    started: &StartResult,
     wanted: &ServePlan,
     reloaded: &mut Reloaded,
 ) -> Result<Vec<Ready>, ControlError> {
@@ -407,7 +408,7 @@ fn has_same_places(known: &VolumeSpec, wanted: &VolumeSpec) -> bool {
 }
 
 /// Hands the opened volumes to their servers.
-fn join(started: &mut Started, ready: Vec<Ready>) -> Result<(), ControlError> {
+fn join(started: &mut StartResult, ready: Vec<Ready>) -> Result<(), ControlError> {
     for Ready { index, volumes, places } in ready {
         for (spec, open) in volumes {
             started.servers[index].handle.join_volume(open).map_err(control_error)?;

@@ -51,7 +51,7 @@ use crate::cli::runtime_dir::make_runtime_dir;
 use crate::cli::service_manager::{self, DevicePulse, Pulses, ServiceManager};
 use crate::cli::skipped_volumes::{tell_again, tell_orphans};
 use crate::cli::socket_activation::ActivationSockets;
-use crate::cli::start::{PlannedServer, Started, go_on_replacing, start_servers};
+use crate::cli::start::{PlannedServer, StartResult, go_on_replacing, start_servers};
 use crate::cli::status_report::StatusParts;
 use crate::cli::unlinked::check_linked;
 use crate::cli::unserved_volumes::{orphans, server_of};
@@ -96,7 +96,7 @@ fn serve(mut plan: ServePlan, source: PlanSource, out: &mut dyn Write, log: &Out
             return daemon.judge_failed_start(error);
         }
     };
-    let Started { servers, unserved, .. } = started.clone();
+    let StartResult { servers, unserved, .. } = started.clone();
     // A service manager that passes sockets has their addresses, and may parse standard output as the output
     // of another program.
     let greeting = Greeting { control: control.path(), metrics: metrics.as_ref(), servers: &servers, tls };
@@ -161,7 +161,7 @@ enum StartPhase {
     Starting,
     /// Told to stop before it had started.
     Unwanted,
-    Serving(Started),
+    Serving(StartResult),
 }
 
 impl Daemon {
@@ -183,7 +183,7 @@ impl Daemon {
         self.stage.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn started(&self, started: Started) {
+    fn started(&self, started: StartResult) {
         let mut stage = self.lock();
         if matches!(*stage, StartPhase::Unwanted) {
             started.servers.iter().for_each(|served| served.handle.stop());
@@ -246,7 +246,7 @@ impl Daemon {
     fn change<T>(
         &self,
         what: &str,
-        change: impl FnOnce(&Turn<'_>, &mut Started) -> Result<T, ControlError>,
+        change: impl FnOnce(&Turn<'_>, &mut StartResult) -> Result<T, ControlError>,
     ) -> Result<T, ControlError> {
         let turn = self.changes.turn(what)?;
         let mut started = self.served()?;
@@ -296,7 +296,7 @@ impl Daemon {
     }
 
     /// The served volumes; waits for a limited time if the daemon is starting.
-    fn served(&self) -> Result<Started, ControlError> {
+    fn served(&self) -> Result<StartResult, ControlError> {
         let is_starting = |stage: &mut StartPhase| !matches!(stage, StartPhase::Serving(_));
         let waited = self.changed.wait_timeout_while(self.lock(), START_MAX, is_starting);
         let (stage, _) = waited.unwrap_or_else(PoisonError::into_inner);
@@ -307,7 +307,7 @@ impl Daemon {
     }
 
     /// The status of all servers, with the conditions found in it.
-    fn report(&self, started: &Started, depth: Depth) -> Scrape {
+    fn report(&self, started: &StartResult, depth: Depth) -> Scrape {
         let plan = self.changes.plan();
         let gathered = self.gather(started, depth);
         let memory = gathered.memory(plan.memory_limit);
@@ -341,7 +341,7 @@ impl Daemon {
     }
 
     /// The answers of the servers.
-    fn gather(&self, started: &Started, depth: Depth) -> StatusParts {
+    fn gather(&self, started: &StartResult, depth: Depth) -> StatusParts {
         let mut gathered = StatusParts::default();
         for served in &started.servers {
             let sample = match depth {
@@ -579,7 +579,7 @@ mod tests {
     #[test]
     fn an_unknown_volume_is_refused() {
         let daemon = Daemon::new(changes());
-        daemon.started(Started { servers: Vec::new(), unserved: Vec::new(), added: Default::default() });
+        daemon.started(StartResult { servers: Vec::new(), unserved: Vec::new(), added: Default::default() });
         assert!(matches!(daemon.drain("x"), Err(ControlError::NoVolume { .. })));
     }
 }

@@ -8,7 +8,7 @@ use kickcache_daemon::extents::{EXTENTS_LOGGED, show_extents};
 use kickcache_daemon::offline::OfflineError;
 use kickcache_daemon::offline::change::DirtyBlocks;
 use kickcache_daemon::offline::give_up::{AbandonedDevice, Needed, leave, needed, uuid_of};
-use kickcache_daemon::plan::cache_spec::{CacheService, CacheSpec, Replacement, Unserved};
+use kickcache_daemon::plan::cache_spec::{CacheService, CacheSpec, Replacement, SkippedVolume};
 use kickcache_daemon::plan::volume_spec::DirtyLoss;
 use kickcache_daemon::plan::volume_spec::VolumeSpec;
 use kickcache_daemon::serve::bypassed_device::missed;
@@ -132,7 +132,7 @@ pub(super) fn leave_missed(
 ) {
     let why = |volume: &VolumeSpec| {
         let why = missed_of(cache, volume, state, uuid, go_on)?;
-        Some(Unserved { name: volume.name.clone(), why })
+        Some(SkippedVolume { name: volume.name.clone(), why })
     };
     let refused = cache.volumes.iter().filter_map(why).collect();
     leave_unserved(cache, refused);
@@ -195,7 +195,7 @@ fn leave_dirty(cache: &mut CacheSpec, state: &StatePlace) -> anyhow::Result<()> 
         Ok(needed) => {
             let refuse = |Needed { name, dirty }: Needed| {
                 let dirty = OfflineError::dirty(state, &cache.device, &name, dirty, lose_dirty(&name));
-                Unserved { name, why: dirty.to_string() }
+                SkippedVolume { name, why: dirty.to_string() }
             };
             needed.into_iter().map(refuse).collect()
         }
@@ -205,7 +205,7 @@ fn leave_dirty(cache: &mut CacheSpec, state: &StatePlace) -> anyhow::Result<()> 
                 if let OfflineError::Unknown { lose, .. } = &mut unknown {
                     *lose = lose_dirty(&volume.name);
                 }
-                Unserved { name: volume.name.clone(), why: sentence(&unknown) }
+                SkippedVolume { name: volume.name.clone(), why: sentence(&unknown) }
             };
             lacking.map(refuse).collect()
         }

@@ -7,7 +7,7 @@ use kickcache_daemon::offline::older_copy::older_copy_at;
 use kickcache_daemon::offline::out_of_service::{
     Incomplete, OutOfServiceDevice, complete, forget_dirty, out_of_service,
 };
-use kickcache_daemon::plan::cache_spec::{CacheService, CacheSpec, Unserved};
+use kickcache_daemon::plan::cache_spec::{CacheService, CacheSpec, SkippedVolume};
 use kickcache_daemon::plan::volume_spec::DirtyLoss;
 use kickcache_daemon::plan::volume_spec::VolumeSpec;
 use kickcache_daemon::serve::config::StatePlace;
@@ -51,7 +51,7 @@ pub(super) fn decide_service(
     };
     let device = cache.device.display().to_string();
     if let Some(doubt) = &standing.doubt {
-        let why = |volume: &VolumeSpec| Unserved {
+        let why = |volume: &VolumeSpec| SkippedVolume {
             name: volume.name.clone(),
             why: format!(
                 "it is unknown whether {device} was taken out of service: {doubt}; if it was, or may \
@@ -105,7 +105,7 @@ fn refuse_copy(cache: &mut CacheSpec, copy: &OlderCopy) {
             Some(format!("{device}: {copy}"))
         }
     };
-    let refuse = |volume: &VolumeSpec| Some(Unserved { name: volume.name.clone(), why: why(volume)? });
+    let refuse = |volume: &VolumeSpec| Some(SkippedVolume { name: volume.name.clone(), why: why(volume)? });
     let refused = cache.volumes.iter().filter_map(refuse).collect();
     leave_unserved(cache, refused);
 }
@@ -137,7 +137,8 @@ fn refuse(cache: &mut CacheSpec, needed: &[Incomplete], state: &StatePlace) {
             lose_dirty(&volume.name)
         )
     };
-    let refused = needed.iter().map(|volume| Unserved { name: volume.name.clone(), why: sentence(volume) });
+    let refused =
+        needed.iter().map(|volume| SkippedVolume { name: volume.name.clone(), why: sentence(volume) });
     leave_unserved(cache, refused.collect());
 }
 

@@ -6,7 +6,7 @@ use std::path::Path;
 use kickcache_daemon::offline::change::{DirtyBlocks, detach};
 use kickcache_daemon::offline::give_up::uuid_of;
 use kickcache_daemon::offline::stale_blocks::{StaleVolume, VolumeQuery, outdated};
-use kickcache_daemon::plan::cache_spec::{CacheSpec, Replacement, Unserved};
+use kickcache_daemon::plan::cache_spec::{CacheSpec, Replacement, SkippedVolume};
 use kickcache_daemon::plan::volume_spec::DirtyLoss;
 use kickcache_daemon::plan::volume_spec::VolumeSpec;
 use kickcache_daemon::serve::bypassed_device::{ServedSince, origin_moved};
@@ -121,7 +121,8 @@ fn refuse(cache: &mut CacheSpec, needed: &[StaleVolume], state: &StatePlace) {
             lose_dirty(&volume.name)
         )
     };
-    let refused = needed.iter().map(|volume| Unserved { name: volume.name.clone(), why: sentence(volume) });
+    let refused =
+        needed.iter().map(|volume| SkippedVolume { name: volume.name.clone(), why: sentence(volume) });
     leave_unserved(cache, refused.collect());
 }
 
@@ -134,7 +135,7 @@ fn leave_unreadable(cache: &mut CacheSpec, state: &StatePlace) {
     for volume in &cache.volumes {
         let Ok(identity) = volume.origin.identity() else { continue };
         if let Err(why) = check_readable(&store, chosen, &identity) {
-            refused.push(Unserved { name: volume.name.clone(), why });
+            refused.push(SkippedVolume { name: volume.name.clone(), why });
         }
     }
     leave_unserved(cache, refused);

@@ -15,7 +15,7 @@ use kickcache_daemon::driver::device::check_distinct;
 use kickcache_daemon::driver::payload_memory::PayloadMemory;
 use kickcache_daemon::offline::replacement::find_taken_in;
 use kickcache_daemon::plan::ServePlan;
-use kickcache_daemon::plan::cache_spec::{CacheService, CacheSpec, Unserved};
+use kickcache_daemon::plan::cache_spec::{CacheService, CacheSpec, SkippedVolume};
 use kickcache_daemon::plan::removal::only_volume;
 use kickcache_daemon::plan::volume_spec::VolumeSpec;
 use kickcache_daemon::serve::config::StatePlace;
@@ -47,17 +47,17 @@ pub(super) struct PlannedServer {
 
 /// The result of a plan.
 #[derive(Clone)]
-pub(super) struct Started {
+pub(super) struct StartResult {
     pub(super) servers: Vec<PlannedServer>,
     /// Volumes of the plan that are not served.
-    pub(super) unserved: Vec<Unserved>,
+    pub(super) unserved: Vec<SkippedVolume>,
     /// Volumes that a command added.
     pub(super) added: BTreeSet<String>,
 }
 
-impl Started {
+impl StartResult {
     /// The same with the present devices, of which some may have been replaced.
-    pub(super) fn looked_at(mut self) -> Started {
+    pub(super) fn looked_at(mut self) -> StartResult {
         for served in &mut self.servers {
             served.cache.device = served.handle.device();
         }
@@ -200,7 +200,7 @@ pub(super) fn start_servers(
     mut plan: ServePlan,
     activated: ActivationSockets,
     stop_wish: &StopWish,
-) -> anyhow::Result<Started> {
+) -> anyhow::Result<StartResult> {
     let state = state_place(plan.state.as_deref());
     let control = plan.control.clone();
     let (io_engine, exposure, tls) = (plan.io_engine, plan.exposure, plan.tls.clone());
@@ -246,7 +246,7 @@ pub(super) fn start_servers(
     let servers = start_all(&mut plan.caches, activated, &common, &refusals)?;
     tell_shared_state(&state);
     unserved.extend(tell_unserved(&mut plan)?);
-    Ok(Started { servers, unserved, added: BTreeSet::new() })
+    Ok(StartResult { servers, unserved, added: BTreeSet::new() })
 }
 
 /// If a device was being replaced at the last stop, the copy starts again.

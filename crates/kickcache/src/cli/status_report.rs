@@ -6,7 +6,7 @@ use kickcache_daemon::plan::memory_limit::MemoryLimit;
 use kickcache_daemon::serve::server::ServerStatus;
 use kickcache_daemon::shell_command::DaemonCommands;
 
-use crate::cli::start::{PlannedServer, Started};
+use crate::cli::start::{PlannedServer, StartResult};
 use crate::cli::unserved_volumes::orphan_reports;
 
 /// The collected parts of the servers queried so far.
@@ -29,7 +29,7 @@ impl StatusParts {
     /// Adds the status of a server, except that of its cache device.
     pub(super) fn take(
         &mut self,
-        started: &Started,
+        started: &StartResult,
         served: &PlannedServer,
         status: &ServerStatus,
         commands: &DaemonCommands,

@@ -26,7 +26,7 @@ use kickcache_engine::request::Durability;
 use kickcache_engine::time::{Duration, Instant};
 use kickcache_engine::units::{BLOCK_BYTES, Checksum, PageIndex, VolumeId};
 
-pub use self::membership::Parted;
+pub use self::membership::RemovedDevice;
 use self::record_writer::{RECORD_THREAD_KEY, RecordWriter};
 use crate::driver::backend::{Backend, DeviceCommand, Doorbells, Event, Interest, NoDoorbells, Target, Way};
 use crate::driver::budget::Budget;
@@ -91,7 +91,7 @@ pub struct Driver {
     /// All commands of devices: key, number, and content.
     #[cfg(test)]
     pub(crate) given_commands: Vec<(u64, u32, [u8; 16])>,
-    ended: VecDeque<Ended>,
+    ended: VecDeque<EndedOperation>,
     notes: RecordWriter,
     /// Errors that were not taken yet.
     faults: Faults,
@@ -118,7 +118,7 @@ enum OpenMedium {
     Queued(Box<dyn QueuedDevice>),
 }
 
-enum Ended {
+enum EndedOperation {
     Memory(SubmissionId, Checksum),
     Operation(u32, Result<(), DeviceError>),
 }
@@ -272,12 +272,12 @@ impl Driver {
         self.release_held();
         self.take_events(now);
         let (id, result) = match self.ended.pop_front()? {
-            Ended::Memory(id, sum) => {
+            EndedOperation::Memory(id, sum) => {
                 self.checksums.clear();
                 self.checksums.push(sum);
                 return Some(Completion { id, result: Ok(Data { checksums: &self.checksums, bytes: &[] }) });
             }
-            Ended::Operation(token, result) => (token, result),
+            EndedOperation::Operation(token, result) => (token, result),
         };
         self.held = Some(id);
         let operation = &mut self.operations[usize::try_from(id).expect("usize has at least 32 bits")];
@@ -500,7 +500,7 @@ impl Driver {
             Some(OpenMedium::File(file, _))
                 if operation.work == Work::Flush && file.flush() == Flush::Assumed =>
             {
-                self.ended.push_back(Ended::Operation(token, Ok(())));
+                self.ended.push_back(EndedOperation::Operation(token, Ok(())));
             }
             Some(OpenMedium::File(_, target)) => {
                 let io = operation.next_io(*target);
@@ -509,7 +509,7 @@ impl Driver {
             Some(OpenMedium::Queued(device)) => {
                 queued::start(device.as_mut(), now, token, operation);
             }
-            None => self.ended.push_back(Ended::Operation(token, Err(DeviceError::Gone))),
+            None => self.ended.push_back(EndedOperation::Operation(token, Err(DeviceError::Gone))),
         }
     }
 
@@ -519,7 +519,7 @@ impl Driver {
             self.faults.push(fault);
         }
         let error = self.operation(token).error(cause);
-        self.ended.push_back(Ended::Operation(token, Err(error)));
+        self.ended.push_back(EndedOperation::Operation(token, Err(error)));
     }
 
     fn take_events(&mut self, now: Instant) {
@@ -538,7 +538,7 @@ impl Driver {
         match self.operation(token).advance(result) {
             SubmissionStep::Continue => self.start(now, token),
             SubmissionStep::WriteZeroes => self.write_zeroes(now, token),
-            SubmissionStep::Done => self.ended.push_back(Ended::Operation(token, Ok(()))),
+            SubmissionStep::Done => self.ended.push_back(EndedOperation::Operation(token, Ok(()))),
             SubmissionStep::Failed(cause) => self.fail(token, cause),
         }
     }
@@ -574,7 +574,7 @@ impl Driver {
         if let Some(OpenMedium::Queued(device)) = &mut self.media[slot] {
             queued::finish(device.as_mut(), token, &mut self.operations[index]);
         }
-        self.ended.push_back(Ended::Operation(token, Ok(())));
+        self.ended.push_back(EndedOperation::Operation(token, Ok(())));
     }
 
     /// Renews the backend's watch of devices whose watch ended.
@@ -617,7 +617,7 @@ impl Driver {
             return;
         }
         let sum = checksum(self.page(to));
-        self.ended.push_back(Ended::Memory(id, sum));
+        self.ended.push_back(EndedOperation::Memory(id, sum));
     }
 
     /// The pool page that contains a place.

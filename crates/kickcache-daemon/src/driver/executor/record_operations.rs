@@ -5,7 +5,7 @@ use kickcache_engine::units::VolumeSet;
 
 use crate::driver::backend::Interest;
 use crate::driver::executor::record_writer::{RECORD_THREAD_KEY, RecordWriter};
-use crate::driver::executor::{Driver, Ended};
+use crate::driver::executor::{Driver, EndedOperation};
 use crate::driver::record_thread::{RecordEnd, RecordSink, RecordThread};
 
 impl Driver {
@@ -33,7 +33,7 @@ impl Driver {
             RecordWriter::Thread(_) => DeviceError::Io,
             RecordWriter::Nobody | RecordWriter::Later(_) => DeviceError::Unsupported,
         };
-        self.ended.push_back(Ended::Operation(token, Err(error)));
+        self.ended.push_back(EndedOperation::Operation(token, Err(error)));
     }
 
     fn start_record_thread(&mut self, keep: RecordSink) -> RecordWriter {
@@ -57,7 +57,7 @@ impl Driver {
         let RecordWriter::Thread(thread) = &self.notes else { return };
         for RecordEnd { token, is_kept } in thread.take() {
             let result = if is_kept { Ok(()) } else { Err(DeviceError::Io) };
-            self.ended.push_back(Ended::Operation(token, result));
+            self.ended.push_back(EndedOperation::Operation(token, result));
         }
         self.backend.watch(thread.wakeup(), RECORD_THREAD_KEY, Interest::Readable);
     }

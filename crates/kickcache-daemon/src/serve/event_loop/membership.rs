@@ -17,7 +17,7 @@ use crate::serve::core::LoopPhase;
 use crate::serve::error::ServeError;
 use crate::serve::known_volume::KnownVolume;
 use crate::serve::membership::{
-    EmptyVolume, GoneVolume, Joining, Lease, LeaveOrder, Member, Members, MembershipOrder, PlaceFate,
+    EmptyVolume, GoneVolume, Lease, LeaveOrder, Member, Members, MembershipOrder, NewVolume, PlaceFate,
     PlaceOrder, VolumeBlockCount,
 };
 use crate::serve::open_volume::OpenVolumeState;
@@ -111,8 +111,8 @@ impl<E: CacheEngine> EventLoop<E> {
         self.take_resizes();
     }
 
-    fn join(&mut self, now: Instant, joining: Joining) -> Result<(), ServeError> {
-        let Joining { superblock, volume, places, exposure } = joining;
+    fn join(&mut self, now: Instant, joining: NewVolume) -> Result<(), ServeError> {
+        let NewVolume { superblock, volume, places, exposure } = joining;
         let begun = self.core.clock.now();
         self.end_lease(Some(superblock));
         self.cache_to_change()?;

@@ -16,7 +16,7 @@ use crate::policy::passage::{Piece, Way};
 use crate::policy::returns::Returned;
 use crate::policy::spread::Scale;
 use crate::policy::wear::Rank;
-use crate::policy::window::{Missed, Recall};
+use crate::policy::window::{MissFacts, Recall};
 use crate::pool::BufferQuota;
 use crate::queue::Queue;
 use crate::request::{Errno, Operation, ReadFrom};
@@ -246,7 +246,7 @@ fn note_miss(state: &mut State, volume: VolumeId, part: ByteExtent, noted: Optio
         state.cache.find(BlockKey::new(volume, other)).is_some()
     };
     let capacity = state.retention.capacity();
-    let missed = Missed {
+    let missed = MissFacts {
         is_known: noted.is_some(),
         is_near: is_cached(1),
         is_crowded: is_cached(FAR),

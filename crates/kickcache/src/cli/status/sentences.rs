@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use kickcache_daemon::control::activity::{Activity, Took};
+use kickcache_daemon::control::activity::{Activity, RequestLatency};
 use kickcache_daemon::control::memory_report::MemoryReport;
 use kickcache_daemon::control::report::{CacheReport, Report, VolumeCounters, VolumeReport};
 use kickcache_daemon::control::wear_report::WearReport;
@@ -172,7 +172,7 @@ fn without_cache(volume: &VolumeReport, activity: &Activity) -> String {
     }
 }
 
-fn show_took(kind: &str, took: &Took) -> Option<String> {
+fn show_took(kind: &str, took: &RequestLatency) -> Option<String> {
     let (mean, p99) = (show_millis(took.mean_ms), show_millis(took.p99_ms));
     (took.count > 0).then(|| format!("{kind} take {mean}, 99 % at most {p99}"))
 }

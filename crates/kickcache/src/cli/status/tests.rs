@@ -5,7 +5,7 @@ use std::time::Duration;
 use expect_test::expect;
 use kickcache_daemon::conditions::Surroundings;
 use kickcache_daemon::conditions::watch::ConditionWatch;
-use kickcache_daemon::control::activity::{Activity, Took};
+use kickcache_daemon::control::activity::{Activity, RequestLatency};
 use kickcache_daemon::control::condition::Health;
 use kickcache_daemon::control::last_error::LastError;
 use kickcache_daemon::control::memory_report::MemoryReport;
@@ -66,7 +66,7 @@ fn volume(name: &str, mode: ModeWord, counters: VolumeCounters) -> VolumeReport 
 }
 
 fn activity(seconds: f64, parts: u64) -> Activity {
-    let took = |count: u64, mean_ms, p99_ms| Took { count: count / parts, mean_ms, p99_ms };
+    let took = |count: u64, mean_ms, p99_ms| RequestLatency { count: count / parts, mean_ms, p99_ms };
     Activity {
         seconds,
         reads_per_second: 44.4,
@@ -76,7 +76,7 @@ fn activity(seconds: f64, parts: u64) -> Activity {
         hits: took(2_199, 0.052, 0.21),
         misses: took(110, 5.3, 22.4),
         writes: took(470, 0.31, 1.2),
-        flushes: Took::default(),
+        flushes: RequestLatency::default(),
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::{Duration as Span, Instant};
 
 use kickcache_engine::config::{EngineSettings, Service};
 
-use super::{Served, request};
+use super::{ToySetup, request};
 use crate::driver::executor::Medium;
 use crate::driver::null_device::NullDevice;
 use crate::plan::removal::DirtyFate;
@@ -17,14 +17,14 @@ use crate::serve::engine_change::{CurrentEngine, EngineOrder, NewEngine, NewEngi
 use crate::serve::error::ServeError;
 use crate::serve::standby_engine::StandbyParts;
 
-fn ask<T>(served: &Served, order: impl FnOnce(Sender<T>) -> EngineOrder) -> T {
+fn ask<T>(served: &ToySetup, order: impl FnOnce(Sender<T>) -> EngineOrder) -> T {
     let (answer, answered) = channel();
     served.toy.control.send(Control::Engine(order(answer))).unwrap();
     served.toy.wakeup.ring();
     answered.recv().unwrap()
 }
 
-fn give_way(served: &Served) -> Result<OldDevices, ServeError> {
+fn give_way(served: &ToySetup) -> Result<OldDevices, ServeError> {
     let behind: CurrentEngine = ask(served, EngineOrder::Begin)?;
     let aside = StandbyParts {
         clock: behind.clock,
@@ -43,7 +43,7 @@ fn give_way(served: &Served) -> Result<OldDevices, ServeError> {
 /// The placeholder for an engine has no timers: a request that is dropped here waits for ever.
 #[test]
 fn requests_during_an_engine_change_are_answered_promptly() {
-    let served = Served::new(Limits::default());
+    let served = ToySetup::new(Limits::default());
     let mut socket = served.raw_transmission();
     let (is_done, count) = (AtomicBool::new(false), AtomicU64::new(0));
     std::thread::scope(|scope| {

@@ -9,7 +9,7 @@ use crate::workload::Ask;
 
 /// Records of a run.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Watched {
+pub(crate) struct RunRecords {
     /// The cache device has been out of service.
     pub(crate) was_out: bool,
     /// Successful changes of each volume.
@@ -29,10 +29,10 @@ pub(crate) struct WatchedDiscard {
     pub(crate) changes: u64,
 }
 
-impl Watched {
+impl RunRecords {
     /// The notes of a run that begins.
-    pub(crate) fn new(volumes: usize) -> Watched {
-        Watched { was_out: false, changes: vec![0; volumes], discards: BTreeMap::new(), failed_changes: 0 }
+    pub(crate) fn new(volumes: usize) -> RunRecords {
+        RunRecords { was_out: false, changes: vec![0; volumes], discards: BTreeMap::new(), failed_changes: 0 }
     }
 
     /// Successful changes of a volume.

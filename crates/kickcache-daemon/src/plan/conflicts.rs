@@ -9,7 +9,7 @@ use crate::plan::volume_spec::VolumeSpec;
 
 /// An origin or a serial number that is served already.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum Taken {
+pub enum Conflict {
     /// By another volume.
     #[error(
         "volume {volume}: its origin {origin} is that of volume {by}, which is served here; remove that one first \
@@ -51,24 +51,24 @@ pub enum Taken {
 ///
 /// # Errors
 /// The present use in this daemon.
-pub fn check_free(served: &ServePlan, wanted: &VolumeSpec) -> Result<(), Taken> {
+pub fn check_free(served: &ServePlan, wanted: &VolumeSpec) -> Result<(), Conflict> {
     let (volume, origin) = (wanted.name.clone(), wanted.origin.to_string());
     let is_path = |path: &Path| wanted.origin.path().is_some_and(|own| check_distinct([path, own]).is_err());
     for cache in &served.caches {
         if is_path(&cache.device) {
             let device = cache.device.display().to_string();
-            return Err(Taken::CacheDevice { volume, origin, device });
+            return Err(Conflict::CacheDevice { volume, origin, device });
         }
         let is_same =
             |other: &&VolumeSpec| other.origin == wanted.origin || other.origin.path().is_some_and(is_path);
         if let Some(other) = cache.volumes.iter().find(is_same) {
-            return Err(Taken::Origin { volume, origin, by: other.name.clone() });
+            return Err(Conflict::Origin { volume, origin, by: other.name.clone() });
         }
         let serial = wanted.serial();
         // Two volumes of one name are refused as such.
         let has_serial = |other: &&VolumeSpec| other.name != wanted.name && other.serial() == serial;
         if let Some(other) = cache.volumes.iter().find(has_serial) {
-            return Err(Taken::Serial { volume, serial, by: other.name.clone() });
+            return Err(Conflict::Serial { volume, serial, by: other.name.clone() });
         }
     }
     Ok(())

@@ -9,7 +9,7 @@ use crate::driver::device::identity::path_of_file;
 use crate::plan::origin_claims::OriginClaims;
 use crate::serve::bypassed_device::Sameness;
 use crate::serve::config::StatePlace;
-use crate::serve::origin::Compared;
+use crate::serve::origin::ComparedBlocks;
 use crate::serve::recognition::Doubt;
 use crate::state::FileStamp;
 
@@ -69,7 +69,7 @@ impl OriginCheck {
     ///
     /// # Errors
     /// A sentence, if the origin may be another disk.
-    pub(crate) fn decide(&self, cached: u64, compared: &Compared) -> Result<Finding, String> {
+    pub(crate) fn decide(&self, cached: u64, compared: &ComparedBlocks) -> Result<Finding, String> {
         if let Some(doubt) = &self.doubt {
             doubt.check(cached, compared)?;
         }
@@ -143,7 +143,7 @@ mod tests {
     #[test]
     fn a_difference_counts_only_for_cached_blocks() {
         let decide = |last_stop, cached, different: &[u64]| {
-            let compared = Compared { count: 7, different: different.into() };
+            let compared = ComparedBlocks { count: 7, different: different.into() };
             OriginCheck { doubt: None, last_stop }.decide(cached, &compared).unwrap()
         };
         assert_eq!(decide(LastStop::Unrecorded, 0, &[4096]), Finding::Same);

@@ -5,7 +5,7 @@ use kickcache_model::statistics::median;
 
 /// Runs of one kind.
 #[derive(Clone, PartialEq, Debug)]
-pub(crate) struct Repeated<'a> {
+pub(crate) struct RepeatedRuns<'a> {
     /// The run with the median rate.
     pub(crate) run: &'a RunResult,
     /// The lowest rate of all, in operations a second.
@@ -16,7 +16,7 @@ pub(crate) struct Repeated<'a> {
     pub(crate) all: Vec<&'a RunResult>,
 }
 
-impl Repeated<'_> {
+impl RepeatedRuns<'_> {
     /// Whether the figures are reliable.
     pub(crate) fn counts(&self) -> bool {
         self.all.iter().all(|run| run.standing == Validity::Counts)
@@ -29,7 +29,7 @@ impl Repeated<'_> {
 }
 
 /// Brings runs of one name together, in the order of their first.
-pub(crate) fn fold(runs: &[RunResult]) -> Vec<Repeated<'_>> {
+pub(crate) fn fold(runs: &[RunResult]) -> Vec<RepeatedRuns<'_>> {
     let mut kinds: Vec<Vec<&RunResult>> = Vec::new();
     for run in runs {
         let is_alike = |known: &RunResult| known.name == run.name && known.seed != run.seed;
@@ -41,9 +41,9 @@ pub(crate) fn fold(runs: &[RunResult]) -> Vec<Repeated<'_>> {
     kinds.into_iter().map(of_kind).collect()
 }
 
-fn of_kind(mut runs: Vec<&RunResult>) -> Repeated<'_> {
+fn of_kind(mut runs: Vec<&RunResult>) -> RepeatedRuns<'_> {
     runs.sort_by(|one, other| one.iops().total_cmp(&other.iops()));
-    Repeated {
+    RepeatedRuns {
         run: runs[runs.len() / 2],
         least: runs[0].iops(),
         most: runs[runs.len() - 1].iops(),

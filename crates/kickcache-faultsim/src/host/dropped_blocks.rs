@@ -10,7 +10,7 @@ use kickcache_engine::units::{BLOCK_SIZE, BlockIndex, BlockKey, ByteExtent, Volu
 
 /// Dropped blocks, derived from the journal's writes and the cache device's flushes.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Forgotten {
+pub(super) struct DroppedBlocks {
     /// By submission: records in flight.
     written: BTreeMap<u64, Vec<BlockKey>>,
     /// Records that the device has, by the number of the flush that will make them durable.
@@ -20,7 +20,7 @@ pub(super) struct Forgotten {
     next_flush: u64,
 }
 
-impl Forgotten {
+impl DroppedBlocks {
     /// An operation was submitted.
     pub(super) fn on_submit(&mut self, id: u64, operation: &DeviceOperation, geometry: &Geometry) {
         match operation {

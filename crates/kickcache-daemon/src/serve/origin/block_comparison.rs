@@ -12,14 +12,14 @@ use crate::driver::memory::Allocator;
 
 /// Blocks that were compared.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Compared {
+pub(crate) struct ComparedBlocks {
     /// Blocks that could be read.
     pub(crate) count: usize,
     /// Byte addresses of blocks that differ.
     pub(crate) different: Vec<u64>,
 }
 
-impl Compared {
+impl ComparedBlocks {
     /// The difference in words, if there is one.
     pub(crate) fn difference(&self) -> Option<String> {
         let first = self.different.iter().min()?;
@@ -30,8 +30,8 @@ impl Compared {
 }
 
 /// Compares a file or block device with samples. A block that cannot be read proves no difference.
-pub(crate) fn compare(file: &BlockFile, samples: &[Sample]) -> Compared {
-    let mut compared = Compared::default();
+pub(crate) fn compare(file: &BlockFile, samples: &[Sample]) -> ComparedBlocks {
+    let mut compared = ComparedBlocks::default();
     let mut allocator = Allocator::default();
     let Ok(mut chunk) = allocator.allocate(BLOCK_BYTES) else { return compared };
     let is_inside = |sample: &&Sample| sample.block.byte_offset() + BLOCK_SIZE <= file.size();
