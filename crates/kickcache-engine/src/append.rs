@@ -88,7 +88,7 @@ impl State {
     /// A block is dropped or superseded: counts it if it was read ahead and never used.
     fn note_unused(&mut self, key: BlockKey, location: Location) {
         let written = self.cache.segments().get(self.cache.segment_of(location)).last_sequence;
-        if self.cache.slots().is_prefetched(location)
+        if self.cache.slots().is_read_ahead(location)
             && let Some(volume) = self.volumes.find_mut(key.volume())
         {
             volume.window.on_useless(written, self.retention.capacity());

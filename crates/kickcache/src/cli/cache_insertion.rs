@@ -81,7 +81,7 @@ pub(super) fn tell(with: &str, left_out: &str) {
             "now, and empty; {left_out} stays left out: name {with} in the configuration before the next start"
         ),
     };
-    tracing::info!(event = "cache_taken_in", device = with, "{with} is the cache device {what}");
+    tracing::info!(event = "cache_inserted", device = with, "{with} is the cache device {what}");
 }
 
 fn formatting<'a>(order: &'a ReplacementOrder, state: &'a StatePlace) -> FormatCheck<'a> {

@@ -246,7 +246,7 @@ impl<E: CacheEngine> EventLoop<E> {
     fn tell_unnoted(&self) {
         let old = self.cache.display();
         tracing::warn!(
-            event = "cache_replacement_unnoted",
+            event = "cache_replacement_unrecorded",
             "both devices have all data, and the stop does not wait for the record of the takeover: the \
              next start decides by their superblocks. If {old} is marked as replaced, the other one is \
              served; if not, {old} is, and is copied again"

@@ -80,9 +80,9 @@ fn touch(state: &mut State, key: BlockKey, location: Location) {
     }
     let volume = state.volumes.get_mut(volume);
     volume.counters.hit_blocks += 1;
-    if touch.is_first_of_prefetched {
+    if touch.is_first_of_read_ahead {
         state.retention.hold.on_read_ahead(key);
-        volume.counters.prefetch_hit_blocks += 1;
+        volume.counters.read_ahead_hit_blocks += 1;
         volume.window.on_useful(state.cache.slots().key(location).block());
         if follows_what_was_asked_for(state, key) {
             state.volumes.get_mut(key.volume()).scanned_blocks += 1;
@@ -95,7 +95,7 @@ fn follows_what_was_asked_for(state: &State, key: BlockKey) -> bool {
     let before =
         key.block().get().checked_sub(1).map(|block| BlockKey::new(key.volume(), BlockIndex::new(block)));
     let location = before.and_then(|before| state.cache.find(before));
-    location.is_some_and(|location| !state.cache.slots().is_prefetched(location))
+    location.is_some_and(|location| !state.cache.slots().is_read_ahead(location))
 }
 
 /// Copies a part of a block in memory.

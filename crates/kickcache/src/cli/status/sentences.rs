@@ -164,8 +164,8 @@ fn without_cache(volume: &VolumeReport, activity: &Activity) -> String {
         return String::new();
     }
     let mean = show_millis(misses.mean_ms);
-    let VolumeCounters { prefetched_blocks, miss_blocks, .. } = volume.counters;
-    let ahead = prefetched_blocks as f64 / miss_blocks.max(1) as f64;
+    let VolumeCounters { read_ahead_blocks, miss_blocks, .. } = volume.counters;
+    let ahead = read_ahead_blocks as f64 / miss_blocks.max(1) as f64;
     match ahead <= READ_AHEAD_MAX {
         true => format!(", without the cache about {mean} (estimate)"),
         false => format!("; reads of the origin take {mean} with their read-ahead"),

@@ -83,8 +83,8 @@ fn activity(seconds: f64, parts: u64) -> Activity {
 fn report(reads: u64) -> Report {
     let first = VolumeCounters {
         reads,
-        prefetched_blocks: 200,
-        prefetch_hit_blocks: 50,
+        read_ahead_blocks: 200,
+        read_ahead_hit_blocks: 50,
         writes: reads / 10,
         hit_blocks: reads,
         miss_blocks: 500,
@@ -343,9 +343,9 @@ fn a_cache_device_that_was_left_out_has_no_figures() {
 
 #[test]
 fn read_ahead_is_not_counted_as_latency() {
-    let gain = |prefetched_blocks: u64| {
+    let gain = |read_ahead_blocks: u64| {
         let mut report = report(9_500);
-        report.caches[0].volumes[0].counters.prefetched_blocks = prefetched_blocks;
+        report.caches[0].volumes[0].counters.read_ahead_blocks = read_ahead_blocks;
         let page = printed(&report, None, None);
         let line = page.lines().find(|line| line.starts_with("vm1: 2,309 reads")).unwrap();
         line.split_once("on average").unwrap().1.to_owned()

@@ -301,7 +301,7 @@ impl Connection {
                 Some(Step::StartTls)
             }
             Decoded::Close(reason) => {
-                tracing::debug!(event = "client_gone", "a connection ends: {reason}");
+                tracing::debug!(event = "client_disconnected", "a connection ends: {reason}");
                 self.stage = ConnectionPhase::Closed;
                 None
             }
