@@ -1,5 +1,5 @@
 //! Signals of a process that serves: which stop it cleanly, which have it read its configuration again, and which it
-//! takes note of and ignores.
+//! logs and ignores.
 //!
 //! SIGPIPE is ignored from the start of the program on, by Rust's runtime: a write to a closed pipe is an error.
 

@@ -30,7 +30,7 @@ pub(crate) struct WatchedDiscard {
 }
 
 impl RunRecords {
-    /// The notes of a run that begins.
+    /// The records of a run that begins.
     pub(crate) fn new(volumes: usize) -> RunRecords {
         RunRecords { was_out: false, changes: vec![0; volumes], discards: BTreeMap::new(), failed_changes: 0 }
     }

@@ -16,7 +16,7 @@ use crate::repeated_runs::RepeatedRuns;
 const LOG_FROM: f64 = 20.0;
 /// Bars of a histogram for each power of ten.
 const BARS_PER_DECADE: f64 = 12.0;
-/// The most runs with details that are open at first.
+/// The maximum number of runs with details that are unfolded at first.
 const OPEN_RUNS_MAX: usize = 5;
 /// Latencies below this one, in nanoseconds, are drawn at the bottom.
 const SHORTEST: f64 = 100.0;

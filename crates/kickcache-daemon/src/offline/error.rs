@@ -66,7 +66,7 @@ pub enum OfflineError {
         ShellCommand::new("format").path(.path).state(.state)
     )]
     OutOfService {
-        /// Where that may be noted.
+        /// The state directory, which may have its record.
         state: StatePlace,
         /// The device.
         path: PathBuf,

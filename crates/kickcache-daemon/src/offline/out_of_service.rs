@@ -52,7 +52,7 @@ pub struct Incomplete {
 /// checked by the records of the origins with these identities.
 ///
 /// # Errors
-/// If notes cannot be read.
+/// If records cannot be read.
 pub fn out_of_service(
     path: &Path,
     state: &StatePlace,
@@ -153,7 +153,7 @@ fn keep_mark(path: &Path, incomplete: &[String]) -> Result<(), ServeError> {
 /// Records that the origins of volumes lack no blocks of a device out of service.
 ///
 /// # Errors
-/// If notes cannot be read or written.
+/// If records cannot be read or written.
 pub fn forget_dirty(
     state: &StatePlace,
     standing: &OutOfServiceDevice,

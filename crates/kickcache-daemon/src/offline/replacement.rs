@@ -17,7 +17,7 @@ use crate::state::{OriginRecord, uuid_text};
 /// cache since.
 ///
 /// # Errors
-/// If notes cannot be read.
+/// If records cannot be read.
 pub fn find_taken_in(cache: &mut CacheSpec, state: &StatePlace) -> Result<(), OfflineError> {
     if cache.service != CacheService::InService {
         return Ok(());

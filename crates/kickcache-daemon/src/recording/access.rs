@@ -3,7 +3,7 @@
 use kickcache_engine::request::{Durability, Operation};
 use kickcache_engine::units::ByteExtent;
 
-/// Words of a noted access.
+/// Words of a recorded access.
 pub(crate) const WORDS: usize = 3;
 /// Its bytes on the wire.
 pub(crate) const BYTES: usize = 8 * WORDS;

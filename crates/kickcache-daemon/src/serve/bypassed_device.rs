@@ -20,7 +20,7 @@ pub enum ServedSince {
     Replaced,
     /// Not at all, but another program wrote to it.
     Changed,
-    /// Its note cannot be read.
+    /// Its record cannot be read.
     Unknown,
 }
 

@@ -1,4 +1,4 @@
-//! A device that takes over from the cache device: made ready, copied to, flushed and noted by threads, as each step may wait for a disk.
+//! A device that takes over from the cache device: made ready, copied to, flushed and recorded by threads, as each step may wait for a disk.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -61,7 +61,7 @@ pub(crate) struct CacheTakeover {
     pub(crate) mirror: Option<Mirror>,
     /// The path of the present cache device, for other threads.
     pub(crate) device: Arc<Mutex<PathBuf>>,
-    /// The name of the new device, from the first moment on.
+    /// The name of the new device, from the begin of the operation.
     pub(crate) with: Option<String>,
     /// When it was ordered.
     pub(crate) given: OrderTime,

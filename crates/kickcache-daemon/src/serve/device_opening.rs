@@ -299,7 +299,7 @@ fn check_current(
 pub struct RecordedService {
     /// The volumes that may need it, if it is out of service.
     pub incomplete: Option<VolumeSet>,
-    /// The note cannot be read, and the worst is assumed.
+    /// The record cannot be read: the device may hold dirty blocks.
     pub doubt: Option<StateError>,
 }
 
@@ -307,7 +307,7 @@ pub struct RecordedService {
 /// every volume needing it.
 ///
 /// # Errors
-/// If the note is from a later version.
+/// If the record is from a later version.
 pub fn noted(state: &StatePlace, superblock: &Superblock) -> Result<RecordedService, StateError> {
     let Some(store) = state.store() else { return Ok(RecordedService::default()) };
     let all = |is_meant: &dyn Fn(&VolumeRecord) -> bool| {

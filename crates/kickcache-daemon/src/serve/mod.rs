@@ -1,8 +1,8 @@
 //! Serving: one thread with engine, driver and front ends.
 //!
-//! [`config`] has the parameters; [`prepare`] opens the devices, `startup` makes a loop, `event_loop` runs
+//! [`config`] has the parameters; [`device_opening`] opens the devices, `startup` makes a loop, `event_loop` runs
 //! it, and [`server`] is the interface for the rest of the program. The loop shares `core` with its front
-//! ends, which are in `frontend`. [`notes`], [`overtaken`], [`older_copy`] and [`cache_device`] handle the
+//! ends, which are in `frontend`. [`origin_records`], [`bypassed_device`], [`older_copy`] and [`cache_device`] handle the
 //! state on devices and in the state directory before any volume is served.
 
 mod background;

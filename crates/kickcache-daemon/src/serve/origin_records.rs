@@ -178,7 +178,7 @@ pub fn check_readable(store: &StateStore, chosen: CacheChoice<'_>, identity: &st
     }
 }
 
-/// Refuses a start that cannot be noted: an older copy of the cache device would pass for this one after it, with stale data.
+/// Refuses a start that cannot be recorded: an older copy of the cache device would pass for this one after it, with stale data.
 fn unnoted(place: &StatePlace, cache: &Path, error: &StateError) -> ServeError {
     let way_on = match place {
         StatePlace::Directory(directory) => format!(
@@ -306,7 +306,7 @@ impl OriginRecords {
     /// that it was served with this device stays: its blocks on other devices are stale.
     ///
     /// # Errors
-    /// A sentence; the note calls it dirty perhaps.
+    /// A sentence; the record says that the device may be dirty.
     pub(crate) fn part(&self, id: VolumeId) -> Result<(), StateError> {
         let noted = self.take(id);
         self.names.lock().unwrap_or_else(PoisonError::into_inner).retain(|(known, _)| *known != id);
@@ -530,7 +530,7 @@ impl OriginRecords {
         }
     }
 
-    /// Where notes are kept.
+    /// The place of the records.
     pub(crate) fn store(&self) -> Option<&StateStore> {
         self.store.as_ref()?.as_ref().ok()
     }
@@ -606,7 +606,7 @@ mod tests {
         record.may_be_dirty
     }
 
-    /// Until the log was read: a crash before that must not leave a note that all is on the origin.
+    /// Until the log was read: a crash before that must not leave a record that the origin is complete.
     #[test]
     fn blocks_written_without_records_may_be_dirty() {
         assert!(!noted(None, 2, Holdings::Nothing));

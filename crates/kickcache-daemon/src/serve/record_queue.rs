@@ -13,10 +13,10 @@ use crate::serve::wear_notes::{WearNote, WearNotes};
 use crate::state::{Completeness, FileStamp, NewestBlocks};
 use crate::wakeup::Wakeup;
 
-/// The notes that are to be kept.
+/// The records to be written.
 pub(crate) struct RecordQueue {
     background: Background<()>,
-    /// Each with its records: an engine without a cache device has none, but earlier notes still end.
+    /// Each with its records: an engine without a cache device has none, but earlier ones still end.
     waiting: VecDeque<(Arc<OriginRecords>, QueuedRecord)>,
     is_busy: bool,
     /// The schedule of wear records of the cache device.
@@ -47,7 +47,7 @@ impl RecordQueue {
         RecordQueue { background, waiting: VecDeque::new(), is_busy: false, wear: WearNotes::default() }
     }
 
-    /// Whether all notes are kept.
+    /// Whether all records are written.
     pub(crate) fn is_empty(&self) -> bool {
         !self.is_busy && self.waiting.is_empty()
     }

@@ -198,7 +198,7 @@ impl ServerHandle {
     /// Changes the mode of a volume. Leaving write-back drains first, which takes longer than this call.
     ///
     /// # Errors
-    /// If no volume has the name, write-back cannot be noted, or [`ServeError::Stopped`].
+    /// If no volume has the name, write-back cannot be recorded, or [`ServeError::Stopped`].
     pub fn set_mode(&self, volume: &str, mode: Mode) -> Result<(), ServeError> {
         // Here and not by the loop, which a slow disk below the state directory would hold up.
         if let (Some(notes), Mode::WriteBack) = (self.notes(), mode) {

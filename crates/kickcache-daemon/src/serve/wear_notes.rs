@@ -17,7 +17,7 @@ const NOTE_EVERY: Duration = Duration::from_millis(60_000);
 #[derive(Default)]
 pub(crate) struct WearNotes {
     due: Instant,
-    /// Bytes of a day, as noted last.
+    /// Bytes of a day, as recorded last.
     noted: u64,
     /// Whether the log has reported that no record can be written.
     is_unkept: Arc<AtomicBool>,

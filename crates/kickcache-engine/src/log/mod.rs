@@ -401,8 +401,8 @@ impl Log {
         Some(self.batches.get(number)?.entries[at].memory)
     }
 
-    /// Lets a read of a location wait until the batch there has landed, or failed, if that is what a client writes: should it be lost,
-    /// nobody may have seen it. What a fill or reclaim brings stands elsewhere as well.
+    /// Delays a read of a location until the batch there is written or has failed, if the block is a client's write: if the
+    /// write is lost, no client may have read it. Blocks of fills and of reclaim have another copy.
     pub(crate) fn await_landing(&mut self, location: Location, read: Task) -> bool {
         let Some(PendingPlace { batch: number, at }) = self.pending_entry(location) else { return false };
         let batch = self.batches.get_mut(number).expect("just found");

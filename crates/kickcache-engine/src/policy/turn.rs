@@ -16,8 +16,8 @@ pub(crate) const CARRIED_PERCENT: u32 = 50;
 const KEEP_PERCENT: u64 = 60;
 /// A frozen main is walked once per this many capacities of requests: blocks without a use since then are cold.
 pub(crate) const HOLD_ROUND: u64 = 5;
-/// Counts of misses decrease by one per this many capacities of requests. Longer turns count more blocks as often, in
-/// loops of four times the cache.
+/// Counts of misses decrease by one per this many capacities of requests. In loops of four times the cache, a longer
+/// turn would count more blocks as missed often.
 pub(crate) const HOLD_TURN: u64 = 3;
 /// The count of a block that missed often.
 pub(crate) const HOLD_OFTEN: u8 = COUNT_MAX;

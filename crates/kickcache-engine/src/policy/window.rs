@@ -352,7 +352,7 @@ mod tests {
         });
         assert_eq!(window.bytes(), 1 << 20);
         (0..1_000).for_each(|_| window.on_useless(Sequence::new(4), 0));
-        assert_eq!(window.bytes(), 1 << 20, "what was written before says nothing");
+        assert_eq!(window.bytes(), 1 << 20, "blocks written earlier are not counted");
         (0..10_000).for_each(|_| window.on_useless(Sequence::new(6), 0));
         assert_eq!(window.bytes(), 4096);
     }

@@ -41,7 +41,7 @@ pub(super) struct LeaveOutGuard<'a> {
 }
 
 impl Operations {
-    /// Takes note that a cache device is about to be left out, and how many bytes are written back before.
+    /// Records that a cache device is about to be left out, and how many bytes are written back before.
     pub(super) fn leave_out(&self, device: &str, bytes: u64) -> LeaveOutGuard<'_> {
         lock(&self.leaving_out).insert(device.into(), bytes);
         LeaveOutGuard { under_way: self, device: device.into() }
@@ -89,7 +89,7 @@ impl Operations {
         Ok(OperationGuard(self))
     }
 
-    /// Takes note that a volume is about to go.
+    /// Records that a volume is about to be removed.
     ///
     /// # Errors
     /// It is already.

@@ -1,4 +1,4 @@
-//! The cache device grows while it is served: extended and looked at, prepared for by the engine, noted durably, and then used.
+//! The cache device grows while it is served: extended and examined, prepared for by the engine, recorded durably, and then used.
 
 use std::sync::Arc;
 

@@ -74,7 +74,7 @@ impl Origin {
         }
     }
 
-    /// Under which other names it may be served, as [`Origin::identity`] gives them.
+    /// The other identities under which it may be served.
     pub(crate) fn other_names(&self) -> &[String] {
         match self {
             Origin::Nbd(origin) => origin.other_names(),

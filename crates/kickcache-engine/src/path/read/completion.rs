@@ -113,7 +113,7 @@ fn heal(state: &mut State, slot: RequestSlot, block: CachedBlock, part: ByteExte
             state.volumes.get_mut(key.volume()).flush.wait_for_blocks(Task::ReadAgain(slot, part));
         }
         SlotState::Unflushed | SlotState::Dirty => {
-            // The origin has it, but only its flush makes that certain: the entry stays until then.
+            // The origin has the block, but it is durable there only after a flush: the entry stays until then.
             state.volumes.get_mut(key.volume()).counters.healed_blocks += 1;
             miss::read_origin(state, slot, part, miss::Keep::Nothing);
         }

@@ -104,7 +104,7 @@ enum Wish {
     Promote,
 }
 
-/// Whether a miss is promoted, and to which queue; what a client asks to be promoted is no stream.
+/// Whether a miss is promoted, and to which queue. A promotion on request of a client is never part of a stream.
 fn choose(state: &mut State, volume: VolumeId, part: ByteExtent, wish: Wish) -> Keep {
     let is_asked_for = wish == Wish::Promote;
     let is_behind = !is_asked_for && state.is_cache_behind(volume, part.length);
@@ -236,7 +236,7 @@ pub(super) fn read_origin(state: &mut State, slot: RequestSlot, part: ByteExtent
     fill::begin_whole(state, slot, part, FillTarget { extent: whole, pages });
 }
 
-/// Lets the policies know what was asked for and is not there.
+/// Reports a miss to the policies.
 fn note_miss(state: &mut State, volume: VolumeId, part: ByteExtent, noted: Option<EntryAge>) {
     let found = state.volumes.get(volume);
     let bytes = found.window.bytes();

@@ -30,7 +30,7 @@ impl AccessRights {
         self.certificates.as_ref()?.accept()
     }
 
-    /// Why the files of certificates cannot be used as they are now, if they cannot.
+    /// The fault of the present certificate files, if they have one.
     pub(super) fn failure(&self) -> Option<String> {
         self.certificates.as_ref()?.failure()
     }

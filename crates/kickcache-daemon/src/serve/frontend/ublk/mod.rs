@@ -2,7 +2,7 @@
 //!
 //! A device's requests are fetched by commands on the driver's ring: the answer to a request is the command
 //! that fetches the next one of its tag. The data of writes arrives with the request, data of reads is sent
-//! with the answer. Commands that add, start and delete devices use another way ([`control`]), and a thread
+//! with the answer. Commands that add, start and delete devices use another way ([`control_device`]), and a thread
 //! of their own while the loop serves.
 //!
 //! A device outlives its daemon: requests wait in the kernel until the next daemon takes over, and requests

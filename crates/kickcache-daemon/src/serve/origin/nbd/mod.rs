@@ -2,7 +2,7 @@
 //!
 //! The driver's thread never waits for it: [`exchange`] carries jobs to a thread of its own ([`session`]),
 //! which owns the connections ([`links`]) and survives their loss ([`outage`]); a third thread connects
-//! ([`dialling`]). A returning server is compared with the cache first ([`comparison`]).
+//! ([`connect_thread`]). A returning server is compared with the cache first ([`comparison`]).
 //!
 //! Start with [`session`].
 

@@ -10,7 +10,7 @@
 //!   have reached it.
 //! * A server counts as lost only by its socket, never by the time of an answer.
 //! * This thread waits for sockets only: connecting to a server is done on a thread of its own
-//!   ([`dialling`](super::dialling)).
+//!   ([`connect_thread`](super::connect_thread)).
 //! * A job waits for servers from the first loss that it met, however many servers were lost since.
 
 use std::collections::{BTreeMap, HashMap};
