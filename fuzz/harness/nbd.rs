@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::nbd::{
-    Access, CommandKind, Decoded, ExportInfo, NbdErrno, PAYLOAD_MAX, ReplyHead, Session, StatusExtent, Taken,
-    TlsPolicy,
+    Access, CommandKind, Decoded, DecodedPrefix, ExportInfo, NbdErrno, PAYLOAD_MAX, ReplyHead, Session,
+    StatusExtent, TlsPolicy,
 };
 
 /// Longest stream that is tried: longer ones find no more, and are slow byte by byte.
@@ -26,7 +26,7 @@ fn secured(bytes: &[u8]) {
         let mut output = Vec::new();
         let clear = [&3_u32.to_be_bytes()[..], b"IHAVEOPT", &5_u32.to_be_bytes(), &[0; 4]].concat();
         let asked = session.decode(&clear);
-        assert_eq!(asked, Taken { consumed: clear.len(), meaning: Decoded::StartTls });
+        assert_eq!(asked, DecodedPrefix { consumed: clear.len(), meaning: Decoded::StartTls });
         session.take_output(&mut output);
         session.secure(&[Access::Denied]);
         let rest = bytes.get(4..).unwrap_or_default();
@@ -74,7 +74,7 @@ fn run(mut session: Session, stream: &[u8], piece: usize) -> Outcome {
     while start < stream.len() {
         end = (end + piece).max(start).min(stream.len());
         loop {
-            let Taken { consumed, meaning: decoded } = session.decode(&stream[start..end]);
+            let DecodedPrefix { consumed, meaning: decoded } = session.decode(&stream[start..end]);
             start += consumed;
             assert!(start <= end, "more consumed than there was");
             session.take_output(&mut outcome.output);
@@ -169,7 +169,7 @@ fn agreed(choice: u8) -> Session {
     }
     put_option(&mut stream, 7, &[&counted_name[..], &[0, 0]].concat());
     let mut session = Session::new(exports());
-    assert_eq!(session.decode(&stream), Taken { consumed: stream.len(), meaning: Decoded::NeedMore });
+    assert_eq!(session.decode(&stream), DecodedPrefix { consumed: stream.len(), meaning: Decoded::NeedMore });
     assert!(session.is_transmission());
     session.take_output(&mut Vec::new());
     session

@@ -94,7 +94,7 @@ impl fmt::Display for Flag {
     }
 }
 
-/// The commands for one daemon and its notes.
+/// The commands for one daemon and its state directory.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct DaemonCommands {
     /// Its state directory.

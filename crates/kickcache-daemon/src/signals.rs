@@ -1,5 +1,5 @@
 //! Signals of a process that serves: which stop it cleanly, which have it read its configuration again, and which it
-//! takes note of and ignores.
+//! logs and ignores.
 //!
 //! SIGPIPE is ignored from the start of the program on, by Rust's runtime: a write to a closed pipe is an error.
 
@@ -54,18 +54,18 @@ const SIGNALS: [(i32, &str, Meaning); 14] = [
 ];
 
 /// A signal.
-struct Known {
+struct SignalEntry {
     name: String,
     meaning: Meaning,
 }
 
 /// The entry of a signal; real-time signals have none.
-fn look_up(number: i32) -> Known {
+fn look_up(number: i32) -> SignalEntry {
     match SIGNALS.iter().find(|signal| signal.0 == number) {
-        Some((_, name, meaning)) => Known { name: (*name).into(), meaning: *meaning },
+        Some((_, name, meaning)) => SignalEntry { name: (*name).into(), meaning: *meaning },
         None => {
             let name = format!("SIGRTMIN+{}", number - libc::SIGRTMIN());
-            Known { name, meaning: Meaning::Nothing }
+            SignalEntry { name, meaning: Meaning::Nothing }
         }
     }
 }
@@ -80,7 +80,7 @@ pub fn catch(obey: impl Fn(Wish) + Send + 'static) -> io::Result<CaughtSignals> 
     let handle = signals.handle();
     let follow = move || {
         for number in signals.forever() {
-            let Known { name, meaning } = look_up(number);
+            let SignalEntry { name, meaning } = look_up(number);
             match meaning {
                 Meaning::Stop => {
                     tracing::info!(event = "signal_stop", "{name}: the daemon stops");

@@ -21,7 +21,7 @@ const CONNECT_MAX: Duration = Duration::from_secs(1);
 
 /// The file at the path of a socket.
 #[derive(Debug)]
-pub(crate) enum Found {
+pub(crate) enum SocketFile {
     /// No file.
     Nothing,
     /// A file that is not a socket.
@@ -43,22 +43,24 @@ pub(crate) enum Found {
 ///
 /// # Errors
 /// The path cannot be looked at.
-pub(crate) fn look(path: &Path) -> io::Result<Found> {
+pub(crate) fn look(path: &Path) -> io::Result<SocketFile> {
     let owner = match std::fs::symlink_metadata(path) {
-        Ok(found) if !found.file_type().is_socket() => return Ok(Found::NotASocket),
+        Ok(found) if !found.file_type().is_socket() => return Ok(SocketFile::NotASocket),
         Ok(found) => found.uid(),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Found::Nothing),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(SocketFile::Nothing),
         Err(error) => return Err(error),
     };
     let begin = Instant::now();
     loop {
         match connect_within(path, CONNECT_MAX) {
             Ok(taken) if has_ended(&taken) && begin.elapsed() < ENDING_MAX => thread::sleep(ENDING_LOOK),
-            Ok(_) => return Ok(Found::Served),
+            Ok(_) => return Ok(SocketFile::Served),
             // More clients wait than the kernel keeps.
-            Err(source) if source.kind() == io::ErrorKind::WouldBlock => return Ok(Found::Served),
-            Err(source) if source.kind() == io::ErrorKind::ConnectionRefused => return Ok(Found::Unserved),
-            Err(source) => return Ok(Found::Untried { owner, source }),
+            Err(source) if source.kind() == io::ErrorKind::WouldBlock => return Ok(SocketFile::Served),
+            Err(source) if source.kind() == io::ErrorKind::ConnectionRefused => {
+                return Ok(SocketFile::Unserved);
+            }
+            Err(source) => return Ok(SocketFile::Untried { owner, source }),
         }
     }
 }
@@ -95,7 +97,7 @@ mod tests {
             thread::sleep(Duration::from_millis(200));
             drop(socket);
         });
-        assert!(matches!(look(&path), Ok(Found::Unserved)));
+        assert!(matches!(look(&path), Ok(SocketFile::Unserved)));
         kernel.join().unwrap();
     }
 
@@ -106,10 +108,10 @@ mod tests {
         std::fs::write(path("file"), "").unwrap();
         drop(UnixListener::bind(path("stale")).unwrap());
         let live = UnixListener::bind(path("live")).unwrap();
-        assert!(matches!(look(&path("none")), Ok(Found::Nothing)));
-        assert!(matches!(look(&path("file")), Ok(Found::NotASocket)));
-        assert!(matches!(look(&path("stale")), Ok(Found::Unserved)));
-        assert!(matches!(look(&path("live")), Ok(Found::Served)));
+        assert!(matches!(look(&path("none")), Ok(SocketFile::Nothing)));
+        assert!(matches!(look(&path("file")), Ok(SocketFile::NotASocket)));
+        assert!(matches!(look(&path("stale")), Ok(SocketFile::Unserved)));
+        assert!(matches!(look(&path("live")), Ok(SocketFile::Served)));
         assert!(look(&path("file").join("below")).is_err());
         drop(live);
     }

@@ -62,9 +62,9 @@ impl State {
         }
     }
 
-    /// A block that stands in a batch not yet submitted is about to be superseded or forgotten. What the origin has is
-    /// void; a dirty one is submitted first, so that its place in the order is before what follows (L-1): it may be
-    /// acknowledged, and must not leave an older copy as the last word.
+    /// Prepares a block of a batch that is not yet submitted to be superseded or dropped. A clean block becomes void.
+    /// The batch of a dirty block is submitted first, so that it precedes all later changes of the block (L-1): the
+    /// write may be acknowledged, and an older copy must not become the newest one.
     fn submit_or_void(&mut self, location: Location) {
         match self.device.log.pending_kind(location) {
             Some(PendingKind::Clean) => self.device.log.void(location),
@@ -88,7 +88,7 @@ impl State {
     /// A block is dropped or superseded: counts it if it was read ahead and never used.
     fn note_unused(&mut self, key: BlockKey, location: Location) {
         let written = self.cache.segments().get(self.cache.segment_of(location)).last_sequence;
-        if self.cache.slots().is_prefetched(location)
+        if self.cache.slots().is_read_ahead(location)
             && let Some(volume) = self.volumes.find_mut(key.volume())
         {
             volume.window.on_useless(written, self.retention.capacity());

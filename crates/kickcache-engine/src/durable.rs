@@ -52,7 +52,7 @@ impl State {
     /// The data that a drain waited for is durable, or cannot be made durable.
     pub(crate) fn end_drain(&mut self, volume: VolumeId) {
         if self.cache.volume(volume).not_clean() == 0 && !self.device.is_clean_untold() {
-            // One that is gone waits for nothing.
+            // A removed volume has no drain.
             if let Some(found) = self.volumes.find_mut(volume) {
                 found.counters.drains += u64::from(core::mem::take(&mut found.draining));
                 self.end_delay(volume);

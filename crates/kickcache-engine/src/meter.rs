@@ -4,7 +4,7 @@ use crate::ids::RequestSlot;
 use crate::inflight::writing::{Metered, Route, WriteData};
 use crate::policy::load::work_of;
 use crate::policy::offload::{Began, Clock, Kind, ServedBy};
-use crate::policy::trials::Served;
+use crate::policy::trials::ServedLoad;
 use crate::state::State;
 use crate::stats::VolumeCounters;
 use crate::time::Instant;
@@ -131,7 +131,7 @@ impl State {
 }
 
 /// The total of the requests of a volume's clients so far.
-const fn served(counters: &VolumeCounters) -> Served {
+const fn served(counters: &VolumeCounters) -> ServedLoad {
     let requests = counters.reads + counters.writes;
-    Served { requests, work: work_of(requests, counters.read_bytes + counters.write_bytes), by_cache: 0 }
+    ServedLoad { requests, work: work_of(requests, counters.read_bytes + counters.write_bytes), by_cache: 0 }
 }

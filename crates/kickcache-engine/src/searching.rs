@@ -7,7 +7,7 @@
 use alloc::vec::Vec;
 
 use crate::cache::CachedBlock;
-use crate::cache::search::Found;
+use crate::cache::search::SearchResult;
 use crate::cache::slots::SlotState;
 use crate::ids::RequestSlot;
 use crate::inflight::searching::{Search, Treatment};
@@ -55,8 +55,8 @@ impl State {
     fn search_in(&mut self, volume: VolumeId) {
         while !self.device.is_journal_full() {
             match self.cache.search(volume, &mut self.searching.left) {
-                Found::Block(slot, block) => self.treat(slot, block),
-                Found::End(slot) => {
+                SearchResult::Block(slot, block) => self.treat(slot, block),
+                SearchResult::End(slot) => {
                     let search = self.searching.remove(slot);
                     if cfg!(any(debug_assertions, feature = "mutants"))
                         && self.cache.slots().count() <= CHECKED_MAX
@@ -65,7 +65,7 @@ impl State {
                     }
                     self.agenda.push_back(Task::Searched(slot));
                 }
-                Found::Nothing => return,
+                SearchResult::Nothing => return,
             }
         }
     }

@@ -37,9 +37,9 @@ pub struct VolumeCounters {
     /// Blocks promoted into the log.
     pub promoted_blocks: u64,
     /// Blocks read from the origin in addition to the requested ones.
-    pub prefetched_blocks: u64,
-    /// Prefetched blocks that were hit later.
-    pub prefetch_hit_blocks: u64,
+    pub read_ahead_blocks: u64,
+    /// Read-ahead blocks that were hit later.
+    pub read_ahead_hit_blocks: u64,
     /// Blocks of client writes that entered the log.
     pub logged_blocks: u64,
     /// Blocks copied to the origin by writeback.

@@ -12,7 +12,7 @@ use crate::policy::drain_end::DrainEnd;
 use crate::policy::hand::Hand;
 use crate::policy::offload::Offload;
 use crate::policy::pacing::Pacing;
-use crate::policy::shift::Asked;
+use crate::policy::shift::RequestedBlocks;
 use crate::policy::stream::Streams;
 use crate::policy::throttle::Throttle;
 use crate::policy::window::FillWindow;
@@ -78,14 +78,14 @@ impl Volume {
     }
 
     /// The hits and misses of reads so far.
-    pub(crate) const fn asked(&self) -> Asked {
-        Asked { hits: self.counters.hit_blocks, misses: self.counters.miss_blocks }
+    pub(crate) const fn asked(&self) -> RequestedBlocks {
+        RequestedBlocks { hits: self.counters.hit_blocks, misses: self.counters.miss_blocks }
     }
 
     /// The same, without hits that a scan has as well because of read-ahead.
-    pub(crate) const fn used(&self) -> Asked {
-        let Asked { hits, misses } = self.asked();
-        Asked { hits: hits - self.scanned_blocks, misses }
+    pub(crate) const fn used(&self) -> RequestedBlocks {
+        let RequestedBlocks { hits, misses } = self.asked();
+        RequestedBlocks { hits: hits - self.scanned_blocks, misses }
     }
 
     /// The origin reported an error: neither writeback nor a flush without a request is submitted for a while.

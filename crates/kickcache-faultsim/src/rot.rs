@@ -117,7 +117,7 @@ impl DurablePlaces {
 
 /// Places by kind, data with the sequence number of its batch.
 #[derive(Default)]
-struct Found {
+struct PlacesByKind {
     data: Vec<(Sequence, u64)>,
     headers: Vec<u64>,
 }
@@ -128,7 +128,7 @@ pub fn durable_places(cache: &SimulatedDevice, image: &[Block]) -> DurablePlaces
     let geometry = superblock.geometry;
     let journal = journal_of(image, &superblock);
     let told = told_by(&journal);
-    let mut found = Found::default();
+    let mut found = PlacesByKind::default();
     for segment in (0..geometry.segment_count).map(SegmentIndex::new) {
         note_segment(&mut found, image, &superblock, segment, &told);
     }
@@ -210,7 +210,7 @@ pub(crate) fn headers_of(
 }
 
 fn note_segment(
-    found: &mut Found,
+    found: &mut PlacesByKind,
     image: &[Block],
     superblock: &Superblock,
     segment: SegmentIndex,

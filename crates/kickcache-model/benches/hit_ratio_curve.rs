@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use kickcache_curve::curve::HitRatioCurve;
 use kickcache_curve::sampler::LruSampler;
-use kickcache_model::trace_file::placed::accesses;
+use kickcache_model::trace_file::placement::accesses;
 use kickcache_model::trace_file::survey::{blocks, survey};
 use kickcache_model::workload::Kind;
 use kickcache_model::zipf::Zipf;

@@ -3,7 +3,7 @@
 
 use kickcache_engine::config::Room;
 use kickcache_engine::units::BLOCK_SIZE;
-use kickcache_model::untimed::neighbour::{Kept, Neighbour};
+use kickcache_model::untimed::neighbour::{Neighbour, NeighbourResult};
 
 const MIB: u64 = 1 << 20;
 const CACHE_BYTES: u64 = 256 * MIB;
@@ -30,7 +30,7 @@ fn main() {
                 Neighbour { min: Some(Room::Blocks(CACHE_BYTES / BLOCK_SIZE * MIN_PERCENT / 100)), ..bare };
             let (alone, beside, kept) = (with_min.alone().run(), bare.run(), with_min.run());
             let bounded = Neighbour { neighbour_max: Some(Room::Share(614)), ..bare }.run();
-            let percent = |kept: Kept| format!("{:.1} %", kept.hit_ratio * 100.0);
+            let percent = |kept: NeighbourResult| format!("{:.1} %", kept.hit_ratio * 100.0);
             println!(
                 "| {theta} | {scanned} for one | {} | {} | {} | {:.1} % | {:.2} | {} |",
                 percent(alone),

@@ -25,12 +25,12 @@ struct Case {
 }
 
 /// The samples of the days of a load.
-struct Seen {
+struct DailySamples {
     looks: Vec<Look>,
     days: u64,
 }
 
-impl Seen {
+impl DailySamples {
     fn day(&self, day: u64) -> Look {
         let at = |look: u64| match usize::try_from(look) {
             Ok(0) | Err(_) => Look::default(),
@@ -52,14 +52,14 @@ impl Seen {
 }
 
 impl Case {
-    fn run(&self, budget: Option<NonZeroU64>) -> Seen {
+    fn run(&self, budget: Option<NonZeroU64>) -> DailySamples {
         let trial = Trial { write_budget: budget, ..self.days.trial };
-        Seen { looks: Days { trial, ..self.days }.run(&self.load), days: self.days.count }
+        DailySamples { looks: Days { trial, ..self.days }.run(&self.load), days: self.days.count }
     }
 
     fn rows(&self) -> String {
         let free = self.run(None);
-        let written = |seen: &Seen, day| seen.day(day).written_bytes;
+        let written = |seen: &DailySamples, day| seen.day(day).written_bytes;
         let mut rows = format!(
             "| {} | none | {:.2} GiB | {:.2} GiB | - | {:.1} % | {:.1} % |\n",
             self.name,

@@ -17,7 +17,7 @@ use super::wire::{
     OPTION_DATA_MAX, OPTION_HEADER_BYTES, OUTPUT_MAX, Put, Reader, STRING_MAX, export_flag, info, length_u32,
     opt, rep,
 };
-use crate::taken::Taken;
+use crate::decoded_prefix::DecodedPrefix;
 
 /// The part of the handshake that the client's next bytes must be.
 #[derive(Debug)]
@@ -77,7 +77,7 @@ pub(super) struct Handshake {
 
 /// An export that a client named.
 #[derive(Clone, Copy)]
-struct Found<'a> {
+struct NamedExport<'a> {
     index: usize,
     export: &'a ExportInfo,
     access: Access,
@@ -129,44 +129,44 @@ impl Handshake {
     }
 
     /// Takes one step of the handshake and returns its result.
-    pub(super) fn decode(&mut self, input: &[u8], output: &mut Vec<u8>) -> Taken<Progress> {
+    pub(super) fn decode(&mut self, input: &[u8], output: &mut Vec<u8>) -> DecodedPrefix<Progress> {
         match mem::replace(&mut self.stage, HandshakePhase::OptionHeader) {
             HandshakePhase::ClientFlags => self.decode_client_flags(input),
             HandshakePhase::OptionHeader => self.decode_option_header(input),
             HandshakePhase::OptionData(partial) => self.decode_option_data(partial, input, output),
             HandshakePhase::StartTls => {
                 self.stage = HandshakePhase::StartTls;
-                Taken::new(0, Progress::StartTls)
+                DecodedPrefix::new(0, Progress::StartTls)
             }
         }
     }
 
-    fn decode_client_flags(&mut self, input: &[u8]) -> Taken<Progress> {
+    fn decode_client_flags(&mut self, input: &[u8]) -> DecodedPrefix<Progress> {
         let Some(flags) = Reader::new(input).u32() else {
             self.stage = HandshakePhase::ClientFlags;
-            return Taken::new(0, Progress::NeedMore);
+            return DecodedPrefix::new(0, Progress::NeedMore);
         };
         let fixed = u32::from(FLAG_FIXED_NEWSTYLE);
         let no_zeroes = u32::from(FLAG_NO_ZEROES);
         if flags & !(fixed | no_zeroes) != 0 {
-            return Taken::new(4, Progress::Close(CloseReason::ClientFlags(flags)));
+            return DecodedPrefix::new(4, Progress::Close(CloseReason::ClientFlags(flags)));
         }
         self.fixed_newstyle = flags & fixed != 0;
         self.no_zeroes = flags & no_zeroes != 0;
-        Taken::new(4, Progress::Continue)
+        DecodedPrefix::new(4, Progress::Continue)
     }
 
-    fn decode_option_header(&mut self, input: &[u8]) -> Taken<Progress> {
+    fn decode_option_header(&mut self, input: &[u8]) -> DecodedPrefix<Progress> {
         let mut reader = Reader::new(input);
         let (Some(magic), Some(option), Some(length)) = (reader.u64(), reader.u32(), reader.u32()) else {
-            return Taken::new(0, Progress::NeedMore);
+            return DecodedPrefix::new(0, Progress::NeedMore);
         };
         if let Err(reason) = self.check_option_header(magic, option, length) {
-            return Taken::new(OPTION_HEADER_BYTES, Progress::Close(reason));
+            return DecodedPrefix::new(OPTION_HEADER_BYTES, Progress::Close(reason));
         }
         let length = usize::try_from(length).expect("checked against OPTION_DATA_MAX");
         self.stage = HandshakePhase::OptionData(PartialOption { option, length, gathered: Vec::new() });
-        Taken::new(OPTION_HEADER_BYTES, Progress::Continue)
+        DecodedPrefix::new(OPTION_HEADER_BYTES, Progress::Continue)
     }
 
     fn check_option_header(&mut self, magic: u64, option: u32, length: u32) -> Result<(), CloseReason> {
@@ -189,26 +189,26 @@ impl Handshake {
         mut partial: PartialOption,
         input: &[u8],
         output: &mut Vec<u8>,
-    ) -> Taken<Progress> {
+    ) -> DecodedPrefix<Progress> {
         let missing = partial.length.saturating_sub(partial.gathered.len());
         let Some((data, behind)) = input.split_at_checked(missing) else {
             partial.gathered.extend_from_slice(input);
             self.stage = HandshakePhase::OptionData(partial);
-            return Taken::new(input.len(), Progress::NeedMore);
+            return DecodedPrefix::new(input.len(), Progress::NeedMore);
         };
         if output.len() > OUTPUT_MAX {
-            return Taken::new(missing, Progress::Close(CloseReason::OutputFlood));
+            return DecodedPrefix::new(missing, Progress::Close(CloseReason::OutputFlood));
         }
         // An attacker on the network may have inserted these bytes, and they would count as
         // received through TLS.
         if partial.option == opt::STARTTLS && self.can_start_tls() && !behind.is_empty() {
-            return Taken::new(missing, Progress::Close(CloseReason::BytesBehindStartTls));
+            return DecodedPrefix::new(missing, Progress::Close(CloseReason::BytesBehindStartTls));
         }
         if partial.gathered.is_empty() {
-            return Taken::new(missing, self.handle_option(partial.option, data, output));
+            return DecodedPrefix::new(missing, self.handle_option(partial.option, data, output));
         }
         partial.gathered.extend_from_slice(data);
-        Taken::new(missing, self.handle_option(partial.option, &partial.gathered, output))
+        DecodedPrefix::new(missing, self.handle_option(partial.option, &partial.gathered, output))
     }
 
     fn handle_option(&mut self, option: u32, data: &[u8], output: &mut Vec<u8>) -> Progress {
@@ -292,7 +292,7 @@ impl Handshake {
 
     fn on_list(&self, data: &[u8], output: &mut Vec<u8>) -> Result<(), Refusal> {
         check_empty(data)?;
-        for Found { export, .. } in self.found().filter(|found| found.access == Access::Allowed) {
+        for NamedExport { export, .. } in self.found().filter(|found| found.access == Access::Allowed) {
             let length = length_u32(export.name.len()).to_be_bytes();
             let parts = [&length, export.name.as_bytes(), bounded(&export.description)];
             put_option_reply(output, opt::LIST, rep::SERVER, &parts);
@@ -358,13 +358,13 @@ impl Handshake {
     }
 
     /// The export with that name; the empty name selects the default.
-    fn find(&self, name: &str) -> Option<Found<'_>> {
+    fn find(&self, name: &str) -> Option<NamedExport<'_>> {
         let mut exports = self.found();
         let named = exports.clone().find(|found| found.export.name == name);
         named.or_else(|| exports.find(|found| name.is_empty() && found.export.is_default))
     }
 
-    fn find_or_refuse(&self, name: &str) -> Result<Found<'_>, Refusal> {
+    fn find_or_refuse(&self, name: &str) -> Result<NamedExport<'_>, Refusal> {
         let Some(found) = self.find(name) else {
             self.unknown.replace(Some(name.to_owned()));
             return Err(Refusal::new(rep::ERR_UNKNOWN, "the server has no export of this name"));
@@ -376,10 +376,10 @@ impl Handshake {
         Ok(found)
     }
 
-    fn found(&self) -> impl Iterator<Item = Found<'_>> + Clone {
+    fn found(&self) -> impl Iterator<Item = NamedExport<'_>> + Clone {
         self.exports.iter().enumerate().map(|(index, export)| {
             let access = self.access.get(index).copied().unwrap_or(Access::Allowed);
-            Found { index, export, access }
+            NamedExport { index, export, access }
         })
     }
 
@@ -403,7 +403,7 @@ impl Handshake {
         flags
     }
 
-    fn transmission(&self, Found { index, export, .. }: Found<'_>) -> Transmission {
+    fn transmission(&self, NamedExport { index, export, .. }: NamedExport<'_>) -> Transmission {
         Transmission {
             form: self.form,
             export: index,

@@ -16,21 +16,21 @@
 
 pub mod client;
 mod command;
+mod decoded_prefix;
 mod export;
 mod handshake;
 mod option;
 mod reply;
 pub mod session;
-mod taken;
 mod tls;
 mod transmission;
 mod wire;
 
 pub use command::{CloseReason, Command, CommandKind, Decoded};
+pub use decoded_prefix::DecodedPrefix;
 pub use export::ExportInfo;
 pub use reply::{NbdErrno, ReplyHead, StatusExtent};
 pub use session::Session;
-pub use taken::Taken;
 pub use tls::{Access, TlsPolicy};
 pub use wire::PAYLOAD_MAX;
 

@@ -7,7 +7,7 @@ use super::wire::{
     DRAIN_MAX, MAGIC_REQUEST, MAGIC_REQUEST_EXTENDED, OUTPUT_MAX, PAYLOAD_MAX, REQUEST_BYTES,
     REQUEST_EXTENDED_BYTES, Reader, cmd, cmd_flag,
 };
-use crate::taken::Taken;
+use crate::decoded_prefix::DecodedPrefix;
 
 /// The agreements of the handshake.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -36,15 +36,15 @@ type Refusal = (NbdErrno, &'static str);
 impl Transmission {
     /// Takes one request: returns the number of bytes consumed and what to do; `None` to go on behind a request
     /// that is answered already.
-    pub(super) fn decode(&self, input: &[u8], output: &mut Vec<u8>) -> Taken<Option<Decoded>> {
+    pub(super) fn decode(&self, input: &[u8], output: &mut Vec<u8>) -> DecodedPrefix<Option<Decoded>> {
         let size = match self.form {
             HeaderForm::Simple | HeaderForm::Structured => REQUEST_BYTES,
             HeaderForm::Extended => REQUEST_EXTENDED_BYTES,
         };
         match self.parse(input) {
-            None => Taken::new(0, Some(Decoded::NeedMore)),
-            Some(Err(reason)) => Taken::new(size, Some(Decoded::Close(reason))),
-            Some(Ok(request)) => Taken::new(size, self.on_request(request, output)),
+            None => DecodedPrefix::new(0, Some(Decoded::NeedMore)),
+            Some(Err(reason)) => DecodedPrefix::new(size, Some(Decoded::Close(reason))),
+            Some(Ok(request)) => DecodedPrefix::new(size, self.on_request(request, output)),
         }
     }
 

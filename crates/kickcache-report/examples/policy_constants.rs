@@ -14,7 +14,7 @@ use kickcache_model::policy_study::finding::Finding;
 use kickcache_model::policy_study::left_out::{Effect, left_out};
 use kickcache_model::policy_study::load::Load;
 use kickcache_model::policy_study::practice;
-use kickcache_model::policy_study::{Beside, Setup, run_all};
+use kickcache_model::policy_study::{ComparedPolicies, Setup, run_all};
 use kickcache_model::statistics::mean;
 use kickcache_model::trace_file::folder::files;
 use kickcache_model::untimed::Scale;
@@ -69,7 +69,7 @@ struct Study {
 }
 
 /// The results of one value.
-struct Given {
+struct ValueResults {
     effects: Vec<Effect>,
     /// Of loops, the part of the best set's hits, in percent: the mean.
     loops: f64,
@@ -96,23 +96,23 @@ impl Study {
         Ok(Study { traces, trace_of_case, loops, scale: Scale(options.scale) })
     }
 
-    fn run(&self) -> Given {
+    fn run(&self) -> ValueResults {
         let effect = |finding: &Finding| {
             let engine = finding.engine;
             Effect { hits: (1.0 - engine.miss_ratio()) * 100.0, written: engine.written_per_byte() }
         };
         let write_time = Duration::from_nanos(0);
-        let setup = Setup { scale: self.scale, beside: Beside::Nothing, write_time };
+        let setup = Setup { scale: self.scale, beside: ComparedPolicies::Nothing, write_time };
         let findings = run_all(&self.traces, setup);
         let loops = run_all(&self.loops, setup);
         let parts = loops.iter().filter_map(|finding| finding.part_of_best(self.scale.0));
-        Given { effects: findings.iter().map(effect).collect(), loops: mean(parts) * 100.0 }
+        ValueResults { effects: findings.iter().map(effect).collect(), loops: mean(parts) * 100.0 }
     }
 }
 
 /// Compared with the present value: points of hits in all cases, in the worst case, bytes written, and hits
 /// of loops.
-fn shown(given: &Given, built: &Given) -> String {
+fn shown(given: &ValueResults, built: &ValueResults) -> String {
     let (own, usual) = (Effect::mean(&given.effects), Effect::mean(&built.effects));
     let changes = given.effects.iter().zip(&built.effects).map(|(given, built)| given.hits - built.hits);
     let worst = changes.fold(f64::INFINITY, f64::min);

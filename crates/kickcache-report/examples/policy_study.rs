@@ -12,7 +12,7 @@ use kickcache_model::policy_study::case::Case;
 use kickcache_model::policy_study::finding::Finding;
 use kickcache_model::policy_study::load::Load;
 use kickcache_model::policy_study::practice;
-use kickcache_model::policy_study::{Beside, Setup, run_all};
+use kickcache_model::policy_study::{ComparedPolicies, Setup, run_all};
 use kickcache_model::reference_policy::NAMES;
 use kickcache_model::statistics::mean;
 use kickcache_model::trace_file::folder::files;
@@ -29,7 +29,7 @@ struct Options {
     scale: u64,
     sizes: Vec<String>,
     only: Option<String>,
-    beside: Beside,
+    beside: ComparedPolicies,
     write_time: Duration,
     page: Option<PathBuf>,
     traces: Vec<PathBuf>,
@@ -38,7 +38,7 @@ struct Options {
 impl Options {
     fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Options, Box<dyn Error>> {
         let sizes = ["1%", "5%", "10%", "20%", "50%"].map(String::from).to_vec();
-        let beside = Beside::Policies;
+        let beside = ComparedPolicies::Policies;
         let write_time = Duration::from_nanos(0);
         let mut options =
             Options { scale: 16, sizes, only: None, beside, write_time, page: None, traces: Vec::new() };
@@ -50,7 +50,7 @@ impl Options {
                 "--only" => options.only = Some(value()?),
                 "--write-time" => options.write_time = time(&value()?, 1_000)?,
                 "--page" => options.page = Some(value()?.into()),
-                "--engine" => options.beside = Beside::Nothing,
+                "--engine" => options.beside = ComparedPolicies::Nothing,
                 _ if argument.starts_with("--") => return Err(format!("unknown option {argument}").into()),
                 _ => options.traces.extend(files(Path::new(&argument))?),
             }

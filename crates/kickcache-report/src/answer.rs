@@ -6,13 +6,13 @@ use kickcache_units::{are, counted};
 
 use crate::measure::Measure;
 use crate::plot::axis::show_nanos;
-use crate::repeated::Repeated;
+use crate::repeated_runs::RepeatedRuns;
 
 /// The most sentences at the head of a page; its table has the rest.
 const SENTENCES_MAX: usize = 8;
 
 /// The first sentences, and the number of omitted ones.
-pub(crate) fn shortened(runs: &[Repeated<'_>]) -> Vec<String> {
+pub(crate) fn shortened(runs: &[RepeatedRuns<'_>]) -> Vec<String> {
     let mut sentences = sentences(runs);
     let more = sentences.len().saturating_sub(SENTENCES_MAX) as u64;
     if more > 0 {
@@ -23,13 +23,13 @@ pub(crate) fn shortened(runs: &[Repeated<'_>]) -> Vec<String> {
 }
 
 /// A sentence for each run behind the first; a single run gets a sentence on its own results.
-pub(crate) fn sentences(runs: &[Repeated<'_>]) -> Vec<String> {
+pub(crate) fn sentences(runs: &[RepeatedRuns<'_>]) -> Vec<String> {
     let measure = Measure::of(runs);
     let Some((base, others)) = runs.split_first() else { return Vec::new() };
     if others.is_empty() {
         return vec![alone(base, measure)];
     }
-    let sentence = |other: &Repeated<'_>| match find(runs, other.run.predicts.as_ref()) {
+    let sentence = |other: &RepeatedRuns<'_>| match find(runs, other.run.predicts.as_ref()) {
         Some(of) => foretold(of, other, measure),
         None => against(find(runs, other.run.twin.as_ref()).unwrap_or(base), other, measure),
     };
@@ -37,12 +37,12 @@ pub(crate) fn sentences(runs: &[Repeated<'_>]) -> Vec<String> {
 }
 
 /// A run by its name, if it is there.
-fn find<'a>(runs: &'a [Repeated<'a>], name: Option<&String>) -> Option<&'a Repeated<'a>> {
+fn find<'a>(runs: &'a [RepeatedRuns<'a>], name: Option<&String>) -> Option<&'a RepeatedRuns<'a>> {
     runs.iter().find(|known| name == Some(&known.run.name))
 }
 
 /// The prediction compared with the measurement.
-fn foretold(of: &Repeated<'_>, prediction: &Repeated<'_>, measure: Measure) -> String {
+fn foretold(of: &RepeatedRuns<'_>, prediction: &RepeatedRuns<'_>, measure: Measure) -> String {
     let times = measure.ratio(of, prediction).map_or_else(String::new, |ratio| format!(", {}", times(ratio)));
     let latency = match (show_p99(of), show_p99(prediction)) {
         (Some(found), Some(foretold)) => format!("; p99 {found}, predicted {foretold}"),
@@ -52,12 +52,12 @@ fn foretold(of: &Repeated<'_>, prediction: &Repeated<'_>, measure: Measure) -> S
     format!("{}: {found}, predicted {foretold}{times}{latency}.", name(of.run))
 }
 
-fn alone(base: &Repeated<'_>, measure: Measure) -> String {
+fn alone(base: &RepeatedRuns<'_>, measure: Measure) -> String {
     let p99 = show_p99(base).map_or_else(String::new, |p99| format!(", p99 {p99}"));
     format!("{}: {}{p99}.", name(base.run), measure.show_with_unit(base))
 }
 
-fn against(base: &Repeated<'_>, other: &Repeated<'_>, measure: Measure) -> String {
+fn against(base: &RepeatedRuns<'_>, other: &RepeatedRuns<'_>, measure: Measure) -> String {
     let (one, two) = (measure.show_with_unit(base), measure.show(other));
     let ratio = measure.ratio(base, other);
     let times = match (ratio, measure.compare(base, other)) {
@@ -111,7 +111,7 @@ fn times(ratio: f64) -> String {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "latencies are far below 2^53 ns")]
-fn show_p99(known: &Repeated<'_>) -> Option<String> {
+fn show_p99(known: &RepeatedRuns<'_>) -> Option<String> {
     let p99 = |run: &RunResult| {
         let latencies = run.latencies();
         (latencies.count() >= 100).then(|| latencies.p99() as f64)

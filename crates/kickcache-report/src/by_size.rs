@@ -9,13 +9,13 @@ use crate::plot::axis::{Axis, Scale, Span, Unit};
 use crate::plot::lines::{Line, Shape, Weight};
 use crate::plot::point::Point;
 use crate::plot::{Plot, Width};
-use crate::repeated::Repeated;
+use crate::repeated_runs::RepeatedRuns;
 
 /// A figure of a run, if it has it; of repeated runs the chart has the median, as the table has.
 type Figure = fn(&RunResult) -> Option<f64>;
 
 /// The section; empty unless a cache was run in several sizes.
-pub(crate) fn section(runs: &[Repeated<'_>]) -> String {
+pub(crate) fn section(runs: &[RepeatedRuns<'_>]) -> String {
     if !lines(runs, |run| Some(run.iops())).iter().any(|line| line.points.len() > 1) {
         return String::new();
     }
@@ -38,14 +38,14 @@ pub(crate) fn section(runs: &[Repeated<'_>]) -> String {
     html::section("By size of the cache", &format!("<div class=\"pair\">\n{charts}</div>\n"))
 }
 
-fn rate(runs: &[Repeated<'_>], sizes: &[u64]) -> Plot {
+fn rate(runs: &[RepeatedRuns<'_>], sizes: &[u64]) -> Plot {
     let iops = lines(runs, |run| Some(run.iops()));
     let top = highest(&iops) * 1.05;
     plot("Operations a second", sizes, iops, Axis::new(Scale::Linear, Unit::Rate, "", Span::up_to(top)))
 }
 
 /// For a load at fixed times: its rate does not depend on the cache.
-fn mean_latency(runs: &[Repeated<'_>], sizes: &[u64]) -> Plot {
+fn mean_latency(runs: &[RepeatedRuns<'_>], sizes: &[u64]) -> Plot {
     let mean = lines(runs, |run| Some(run.latencies().mean()).filter(|nanos| *nanos > 0.0));
     let span = Span { from: lowest(&mean).max(100.0), to: highest(&mean) };
     plot("Mean latency", sizes, mean, Axis::new(Scale::Log, Unit::Nanos, "", span))
@@ -58,7 +58,7 @@ fn plot(title: &str, sizes: &[u64], lines: Vec<Line>, y: Axis) -> Plot {
 }
 
 /// The colour of each line: caches that were run in one size only have one too, as in the other charts.
-fn styles<'a>(runs: &[Repeated<'a>]) -> Vec<&'a str> {
+fn styles<'a>(runs: &[RepeatedRuns<'a>]) -> Vec<&'a str> {
     let mut known = Vec::new();
     for run in runs.iter().map(|known| known.run).filter(|run| run.predicts.is_none()) {
         let name = family(run, run.cache_bytes.unwrap_or(0));
@@ -75,7 +75,7 @@ fn family(run: &RunResult, size: u64) -> &str {
     run.family.as_deref().unwrap_or_else(|| run.name.strip_suffix(&end).unwrap_or(&run.name))
 }
 
-fn lines(runs: &[Repeated<'_>], figure: Figure) -> Vec<Line> {
+fn lines(runs: &[RepeatedRuns<'_>], figure: Figure) -> Vec<Line> {
     let styles = styles(runs);
     let mut lines: Vec<Line> = Vec::new();
     for known in runs {

@@ -10,13 +10,13 @@ use crate::plot::axis::{Axis, Scale, Span, Unit, show_size};
 use crate::plot::lines::{Line, Shape, Weight};
 use crate::plot::point::Point;
 use crate::plot::{Plot, Width};
-use crate::repeated::Repeated;
+use crate::repeated_runs::RepeatedRuns;
 
 /// Rates that differ by more than this are drawn on a logarithmic axis.
 const LOG_FROM: f64 = 20.0;
 /// Bars of a histogram for each power of ten.
 const BARS_PER_DECADE: f64 = 12.0;
-/// The most runs with details that are open at first.
+/// The maximum number of runs with details that are unfolded at first.
 const OPEN_RUNS_MAX: usize = 5;
 /// Latencies below this one, in nanoseconds, are drawn at the bottom.
 const SHORTEST: f64 = 100.0;
@@ -361,12 +361,12 @@ fn whole(run: &RunResult) -> u64 {
 }
 
 /// The bytes written to the cache devices, as bars: the necessary ones, and the overhead.
-pub(crate) fn endurance(runs: &[Repeated<'_>]) -> String {
+pub(crate) fn endurance(runs: &[RepeatedRuns<'_>]) -> String {
     let most = runs.iter().map(written).fold(0.0, f64::max);
     if most <= 0.0 {
         return String::new();
     }
-    let has_cache = |known: &&Repeated<'_>| known.run.cache_device.is_some();
+    let has_cache = |known: &&RepeatedRuns<'_>| known.run.cache_device.is_some();
     let rows: String = runs.iter().filter(has_cache).map(|known| bar(known, most)).collect();
     let note = "<p class=\"note\">Fills and client writes must be written once; headers, journal and \
                 copies are overhead. The sum determines the wear of a flash device.</p>";
@@ -379,12 +379,12 @@ pub(crate) fn endurance(runs: &[Repeated<'_>]) -> String {
 }
 
 /// Bytes written to the cache device: the median of repeated runs, as in the table.
-fn written(known: &Repeated<'_>) -> f64 {
+fn written(known: &RepeatedRuns<'_>) -> f64 {
     let of = |run: &RunResult| run.cache_device.as_ref().map(|device| float(device.write_bytes));
     known.median(of).unwrap_or(0.0)
 }
 
-fn bar(known: &Repeated<'_>, most: f64) -> String {
+fn bar(known: &RepeatedRuns<'_>, most: f64) -> String {
     let median = |figure: fn(&RunResult) -> f64| known.median(|run| Some(figure(run))).unwrap_or(0.0);
     let written = written(known);
     let promoted = median(|run| float(run.promoted_bytes)).min(written);

@@ -6,7 +6,7 @@ use kickcache_units::{show_bytes, show_count, show_rate};
 use crate::html::{escape, fold, section};
 use crate::measure::is_live;
 use crate::plot::axis::show_nanos;
-use crate::repeated::Repeated;
+use crate::repeated_runs::RepeatedRuns;
 
 /// The most runs with details that are open at first.
 const OPEN_RUNS_MAX: usize = 5;
@@ -17,7 +17,7 @@ const MIDDLE: &str = "<p class=\"note\">Repeated runs are shown by the run with 
 const NOTHING: &str = "\u{2013}";
 
 /// The tables at the end of the page.
-pub(crate) fn table(known: &[Repeated<'_>]) -> String {
+pub(crate) fn table(known: &[RepeatedRuns<'_>]) -> String {
     let runs: Vec<&RunResult> = known.iter().map(|known| known.run).collect();
     let middle = if known.iter().any(|known| known.all.len() > 1) { MIDDLE } else { "" };
     let rows: String = runs.iter().map(|run| setup(run)).collect();

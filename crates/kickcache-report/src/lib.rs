@@ -21,7 +21,7 @@ mod measure;
 mod overview;
 mod page;
 mod plot;
-mod repeated;
+mod repeated_runs;
 mod summary;
 
 use kickcache_model::result::RunResult;
@@ -47,7 +47,7 @@ pub struct Report<'a> {
 impl Report<'_> {
     /// The page.
     pub fn html(&self) -> String {
-        let repeated = repeated::fold(self.runs);
+        let repeated = repeated_runs::fold(self.runs);
         let runs: Vec<RunResult> = repeated.iter().map(|known| known.run.clone()).collect();
         let body = [
             html::answer(&answer::shortened(&repeated)),
@@ -65,12 +65,12 @@ impl Report<'_> {
 
 /// The answer in words: each run against the first, in a sentence; repeated runs with a verdict.
 pub fn answer(runs: &[RunResult]) -> Vec<String> {
-    answer::sentences(&repeated::fold(runs))
+    answer::sentences(&repeated_runs::fold(runs))
 }
 
 /// The same for the head of a page, which refers to the table for the rest.
 pub fn headline(runs: &[RunResult]) -> Vec<String> {
-    answer::shortened(&repeated::fold(runs))
+    answer::shortened(&repeated_runs::fold(runs))
 }
 
 /// Runs that belong together, of many.
@@ -106,7 +106,7 @@ pub struct Collection<'a> {
 impl Collection<'_> {
     /// The page.
     pub fn html(&self) -> String {
-        let repeated = repeated::fold(self.runs);
+        let repeated = repeated_runs::fold(self.runs);
         let runs: Vec<RunResult> = repeated.iter().map(|known| known.run.clone()).collect();
         let groups: String = (0..).zip(self.groups).map(|(index, group)| self.part(index, group)).collect();
         let charted = || {
@@ -121,7 +121,8 @@ impl Collection<'_> {
 
     fn part(&self, index: usize, group: &Group) -> String {
         let meant: Vec<RunResult> = group.runs.iter().map(|run| self.runs[*run].clone()).collect();
-        let runs: Vec<RunResult> = repeated::fold(&meant).iter().map(|known| known.run.clone()).collect();
+        let runs: Vec<RunResult> =
+            repeated_runs::fold(&meant).iter().map(|known| known.run.clone()).collect();
         let note = html::escape(&group.note);
         let body = format!(
             "<div id=\"{}\">\n<p class=\"note\">{note}</p>\n{}</div>\n",

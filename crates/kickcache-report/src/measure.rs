@@ -5,7 +5,7 @@ use kickcache_model::statistics::comparison::{Better, Comparison, Pair, compare}
 use kickcache_units::show_whole;
 
 use crate::plot::axis::show_nanos;
-use crate::repeated::Repeated;
+use crate::repeated_runs::RepeatedRuns;
 
 /// Differences up to this part are called none.
 const MARGIN: f64 = 0.05;
@@ -26,10 +26,10 @@ pub(crate) fn is_live(run: &RunResult) -> bool {
 
 impl Measure {
     /// That of some runs.
-    pub(crate) fn of(runs: &[Repeated<'_>]) -> Measure {
+    pub(crate) fn of(runs: &[RepeatedRuns<'_>]) -> Measure {
         // Of a live volume no single latency is known.
         let is_open =
-            |known: &Repeated<'_>| known.run.pacing == Pacing::Open && known.run.latencies().count() > 0;
+            |known: &RepeatedRuns<'_>| known.run.pacing == Pacing::Open && known.run.latencies().count() > 0;
         if !runs.is_empty() && runs.iter().all(is_open) { Measure::MeanLatency } else { Measure::Rate }
     }
 
@@ -42,12 +42,12 @@ impl Measure {
     }
 
     /// The same of runs that were repeated: their median.
-    pub(crate) fn of_all(self, known: &Repeated<'_>) -> f64 {
+    pub(crate) fn of_all(self, known: &RepeatedRuns<'_>) -> f64 {
         known.median(|run| Some(self.value(run))).unwrap_or(f64::NAN)
     }
 
     /// Compares runs with the same seed; `None` unless both have several.
-    pub(crate) fn compare(self, base: &Repeated<'_>, other: &Repeated<'_>) -> Option<Comparison> {
+    pub(crate) fn compare(self, base: &RepeatedRuns<'_>, other: &RepeatedRuns<'_>) -> Option<Comparison> {
         let pair = |run: &&RunResult| {
             let twin = base.all.iter().find(|twin| twin.seed == run.seed)?;
             Some(Pair { base: self.value(twin), other: self.value(run) })
@@ -63,13 +63,13 @@ impl Measure {
 
     /// Whether the figure of a run is a measure of its speed: the run counts, and its clients do not fix its
     /// rate.
-    pub(crate) fn says_something(self, known: &Repeated<'_>) -> bool {
+    pub(crate) fn says_something(self, known: &RepeatedRuns<'_>) -> bool {
         known.counts() && (self == Measure::MeanLatency || known.run.pacing == Pacing::Closed)
     }
 
     /// The ratio of other runs' figure to the base's, round by round if there are several; `None` if either
     /// figure is no measure of speed.
-    pub(crate) fn ratio(self, base: &Repeated<'_>, other: &Repeated<'_>) -> Option<f64> {
+    pub(crate) fn ratio(self, base: &RepeatedRuns<'_>, other: &RepeatedRuns<'_>) -> Option<f64> {
         let ratio = match self.compare(base, other) {
             Some(known) => known.ratio,
             None => self.of_all(other) / self.of_all(base),
@@ -79,7 +79,7 @@ impl Measure {
     }
 
     /// The figure as a text, with its unit.
-    pub(crate) fn show_with_unit(self, known: &Repeated<'_>) -> String {
+    pub(crate) fn show_with_unit(self, known: &RepeatedRuns<'_>) -> String {
         match self {
             Measure::Rate => format!("{} IOPS", self.show(known)),
             Measure::MeanLatency => format!("mean latency {}", self.show(known)),
@@ -87,7 +87,7 @@ impl Measure {
     }
 
     /// It as a text.
-    pub(crate) fn show(self, known: &Repeated<'_>) -> String {
+    pub(crate) fn show(self, known: &RepeatedRuns<'_>) -> String {
         match self {
             Measure::Rate => show_whole(self.of_all(known)),
             Measure::MeanLatency => show_nanos(self.of_all(known)),

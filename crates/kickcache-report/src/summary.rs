@@ -9,10 +9,10 @@ use crate::charts::float;
 use crate::html::{escape, section};
 use crate::measure::Measure;
 use crate::plot::axis::{show_bandwidth, show_nanos, show_size};
-use crate::repeated::Repeated;
+use crate::repeated_runs::RepeatedRuns;
 
 /// The section; the reader may choose another run as the measure.
-pub(crate) fn table(runs: &[Repeated<'_>]) -> String {
+pub(crate) fn table(runs: &[RepeatedRuns<'_>]) -> String {
     let columns = columns(runs);
     let head: String =
         columns.iter().map(|column| format!("<th scope=\"col\">{}</th>", column.name)).collect();
@@ -65,11 +65,11 @@ const RAMP: &str = "<p class=\"note\">Operations and latencies exclude the ramp 
 const NOTHING: &str = "\u{2013}";
 
 /// Lets the reader choose the base of the ratios.
-fn chooser(runs: &[Repeated<'_>]) -> String {
+fn chooser(runs: &[RepeatedRuns<'_>]) -> String {
     if runs.len() < 2 {
         return String::new();
     }
-    let option = |(index, known): (usize, &Repeated<'_>)| {
+    let option = |(index, known): (usize, &RepeatedRuns<'_>)| {
         format!("<option value=\"{index}\">{}</option>", escape(&known.run.name))
     };
     let options: String = runs.iter().enumerate().map(option).collect();
@@ -97,7 +97,7 @@ impl Column {
 }
 
 /// The columns that at least one run has something for.
-fn columns(runs: &[Repeated<'_>]) -> Vec<Column> {
+fn columns(runs: &[RepeatedRuns<'_>]) -> Vec<Column> {
     let unknown = |_: &RunResult| None;
     let all = [
         Column { class: "strong", ..Column::new("IOPS", |run| Some(run.iops()), show_rate) },
@@ -130,7 +130,12 @@ fn nanos(run: &RunResult, quantile: f64) -> Option<f64> {
     (latencies.count() > 0).then(|| float(latencies.quantile(quantile)))
 }
 
-fn row(known: &Repeated<'_>, columns: &[Column], measure: Measure, base: Option<&Repeated<'_>>) -> String {
+fn row(
+    known: &RepeatedRuns<'_>,
+    columns: &[Column],
+    measure: Measure,
+    base: Option<&RepeatedRuns<'_>>,
+) -> String {
     let run = known.run;
     let ratio = base.and_then(|base| measure.ratio(base, known));
     let cell = |column: &Column| {
@@ -154,7 +159,7 @@ fn row(known: &Repeated<'_>, columns: &[Column], measure: Measure, base: Option<
     )
 }
 
-fn show_spread(known: &Repeated<'_>) -> String {
+fn show_spread(known: &RepeatedRuns<'_>) -> String {
     if known.all.len() < 2 {
         return NOTHING.into();
     }

@@ -338,7 +338,7 @@ fn the_ramp_time_is_excluded_from_charts_but_not_totals() {
     run.hit_blocks.add(Instant::from_nanos(7_500_000_000), 100);
     let chart = |run: &RunResult| charts::side_by_side(std::slice::from_ref(run), 0);
     assert!(chart(&run).contains("\"0.5 s\"") || chart(&run).contains("&quot;0.5 s&quot;,&quot;7.5 s&quot;"));
-    let per_hour = |run: &RunResult| charts::endurance(&repeated::fold(std::slice::from_ref(run)));
+    let per_hour = |run: &RunResult| charts::endurance(&repeated_runs::fold(std::slice::from_ref(run)));
     assert!(per_hour(&run).contains("1.1 GiB an hour"), "{}", per_hour(&run));
     run.ramp_nanos = 5_000_000_000;
     assert!(!chart(&run).contains("&quot;0.5 s&quot;,&quot;7.5 s&quot;"), "hits of the ramp time");
@@ -372,7 +372,7 @@ fn a_cache_has_the_same_colour_in_all_charts() {
         ..with_cache(run(&format!("{name}, {gib} GiB"), 1_000, 1))
     };
     let runs = [run("disk", 1_000, 1), sized("cache", 1), sized("cache", 2)];
-    let by_size = by_size::section(&repeated::fold(&runs));
+    let by_size = by_size::section(&repeated_runs::fold(&runs));
     assert!(by_size.contains("class=\"s1") && !by_size.contains("class=\"s0"), "{by_size}");
 }
 
@@ -384,7 +384,7 @@ fn a_load_at_fixed_times_has_latencies_by_size_only() {
         pacing: kickcache_model::result::Pacing::Open,
         ..with_cache(run(&format!("cache, {gib} GiB"), 1_000, 1))
     };
-    let by_size = by_size::section(&repeated::fold(&[sized(1), sized(2)]));
+    let by_size = by_size::section(&repeated_runs::fold(&[sized(1), sized(2)]));
     assert!(by_size.contains("Mean latency") && !by_size.contains("Operations a second"));
 }
 
@@ -402,7 +402,7 @@ fn omitted_sentences_are_mentioned() {
 fn runs_that_do_not_count_get_no_verdict() {
     let void = |seed, name: &str, gap| RunResult {
         seed,
-        standing: kickcache_model::result::Standing::Void,
+        standing: kickcache_model::result::Validity::Void,
         ..run(name, gap, 1)
     };
     let runs: Vec<RunResult> = (1..=3)

@@ -178,7 +178,7 @@ fn operations(cache: &CacheReport) -> impl Iterator<Item = Condition> {
     [replacing, growing, leaving, stopping].into_iter().flatten()
 }
 
-/// How far it is with the device that takes over.
+/// The progress of the replacement.
 fn show_replacing(ReplacingReport { with, step, copied_bytes, bytes }: &ReplacingReport) -> String {
     match step {
         ReplacingStep::Preparing => format!("is being replaced: {with} is prepared"),

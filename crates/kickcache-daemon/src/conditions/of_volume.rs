@@ -11,7 +11,7 @@ use crate::control::condition::{Condition, ConditionKind};
 use crate::control::report::{CacheReport, HealthWord, VolumeReport};
 use crate::extents::show_extents;
 use crate::offline::EXTENTS_SHOWN;
-use crate::serve::overtaken::origin_moved;
+use crate::serve::bypassed_device::origin_moved;
 use crate::shell_command::DaemonCommands;
 use crate::words::ModeWord;
 
@@ -27,14 +27,14 @@ const HELD_SPAN: Duration = Duration::from_secs(60);
 const HEALED_SPAN: Duration = Duration::from_secs(3_600);
 
 /// A volume with its cache device and its earlier figures.
-pub(super) struct Seen<'a> {
+pub(super) struct VolumeContext<'a> {
     pub(super) cache: &'a CacheReport,
     pub(super) volume: &'a VolumeReport,
     pub(super) history: &'a VolumeHistory,
     pub(super) now: Instant,
 }
 
-impl Seen<'_> {
+impl VolumeContext<'_> {
     pub(super) fn find(&self, around: &Surroundings<'_>, found: &mut Vec<Condition>) {
         let commands = around.commands;
         let all = [

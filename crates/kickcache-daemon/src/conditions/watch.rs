@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use crate::conditions::of_volume::Seen;
+use crate::conditions::of_volume::VolumeContext;
 use crate::conditions::volume_history::VolumeHistory;
 use crate::conditions::{Surroundings, of_cache, of_daemon};
 use crate::control::condition::{Condition, ConditionKind, Health, Severity};
@@ -75,7 +75,7 @@ impl ConditionWatch {
                 let history = before.remove(&volume.name);
                 let mut history = history.unwrap_or_else(|| VolumeHistory::new(now, volume));
                 history.see(now, volume);
-                Seen { cache, volume, history: &history, now }.find(around, &mut found);
+                VolumeContext { cache, volume, history: &history, now }.find(around, &mut found);
                 self.volumes.insert(volume.name.clone(), history);
             }
         }

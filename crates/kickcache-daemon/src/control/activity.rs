@@ -17,19 +17,19 @@ pub struct Activity {
     /// Bytes written a second.
     pub write_bytes_per_second: f64,
     /// Reads that the cache served alone.
-    pub hits: Took,
+    pub hits: RequestLatency,
     /// Reads that used the origin, in whole or in part.
-    pub misses: Took,
+    pub misses: RequestLatency,
     /// Writes.
-    pub writes: Took,
+    pub writes: RequestLatency,
     /// Flushes.
-    pub flushes: Took,
+    pub flushes: RequestLatency,
 }
 
 /// Requests of one kind that ended well.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Took {
+pub struct RequestLatency {
     /// How many.
     pub count: u64,
     /// Their time on average, in milliseconds.

@@ -39,7 +39,7 @@ pub(super) struct Connection {
     ended: bool,
     /// The rest of a reply, and the step after it.
     output: Vec<u8>,
-    then: Then,
+    then: Continuation,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -56,7 +56,7 @@ enum ExchangePhase {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Then {
+enum Continuation {
     GoOn,
     Close,
 }
@@ -98,7 +98,7 @@ impl Connections {
             input: Vec::new(),
             ended: false,
             output: Vec::new(),
-            then: Then::GoOn,
+            then: Continuation::GoOn,
         });
         self.open.last_mut().and_then(|connection| connection.receive(now))
     }
@@ -144,7 +144,7 @@ impl Connections {
     pub(super) fn tell_end(&mut self, reply: &Reply, now: Instant) {
         for connection in &mut self.open {
             if connection.stage == ExchangePhase::AwaitingEnd {
-                connection.reply(reply, Then::Close, now);
+                connection.reply(reply, Continuation::Close, now);
             }
         }
     }
@@ -156,7 +156,7 @@ impl Connections {
         reply: &Reply,
         now: Instant,
     ) -> Option<ControlRequest> {
-        self.find(number)?.reply(reply, Then::GoOn, now)
+        self.find(number)?.reply(reply, Continuation::GoOn, now)
     }
 
     /// Gives a connection away: its next bytes are not of this protocol.
@@ -229,7 +229,7 @@ impl Connection {
             }
             Ok(Some(Request::Ping {})) => {
                 let instance = self.instance.to_string();
-                self.reply(&Reply::Present { instance }, Then::GoOn, now)
+                self.reply(&Reply::Present { instance }, Continuation::GoOn, now)
             }
             Ok(Some(request)) => {
                 self.stage = ExchangePhase::Waiting;
@@ -241,12 +241,12 @@ impl Connection {
             }
             Err(error) => {
                 let message = format!("this is not a request: {error}");
-                self.reply(&Reply::Error { message }, Then::Close, now)
+                self.reply(&Reply::Error { message }, Continuation::Close, now)
             }
         }
     }
 
-    fn reply(&mut self, reply: &Reply, then: Then, now: Instant) -> Option<ControlRequest> {
+    fn reply(&mut self, reply: &Reply, then: Continuation, now: Instant) -> Option<ControlRequest> {
         self.then = then;
         self.output.clear();
         if write_line(&mut self.output, reply).is_err() {
@@ -273,8 +273,8 @@ impl Connection {
             }
         }
         match self.then {
-            Then::GoOn => self.next_request(now),
-            Then::Close => {
+            Continuation::GoOn => self.next_request(now),
+            Continuation::Close => {
                 self.stage = ExchangePhase::Closed;
                 None
             }

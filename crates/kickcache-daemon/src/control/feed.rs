@@ -80,7 +80,7 @@ mod tests {
     use super::*;
     use crate::control::recording_client::RecordingClient;
     use crate::control::wire::RecordingTitle;
-    use crate::recording::access::{Noted, NotedAccess};
+    use crate::recording::access::{RecordedAccess, RecordingEntry};
     use crate::recording::ring::{Ends, Recorder, ring};
 
     struct Scene {
@@ -103,7 +103,8 @@ mod tests {
     }
 
     fn note(recorder: &mut Recorder, count: u64) {
-        let access = |at| NotedAccess::of(at, Operation::Read, ByteExtent { start: at, length: 1 }).unwrap();
+        let access =
+            |at| RecordedAccess::of(at, Operation::Read, ByteExtent { start: at, length: 1 }).unwrap();
         (0..count).for_each(|at| recorder.note(access(at)));
     }
 
@@ -112,7 +113,8 @@ mod tests {
         let mut count = 0;
         loop {
             let Some(parcel) = client.next(Duration::from_secs(60)).unwrap() else { continue };
-            count += parcel.noted.iter().filter(|noted| matches!(noted, Noted::Access(_))).count() as u64;
+            count +=
+                parcel.noted.iter().filter(|noted| matches!(noted, RecordingEntry::Access(_))).count() as u64;
             if parcel.more == More::No {
                 return (count, parcel.lost);
             }

@@ -21,7 +21,7 @@ use crate::control::replacing_report::{LeavingOutReport, ReplacingReport};
 use crate::control::wear_report::WearReport;
 use crate::extents::{Extent, extents};
 use crate::latency::Latencies;
-use crate::plan::cache_spec::Unserved;
+use crate::plan::cache_spec::SkippedVolume;
 use crate::plan::client_cap::ClientCap;
 use crate::plan::frontends::{ServedAt, Sessions};
 use crate::words::ModeWord;
@@ -74,8 +74,8 @@ pub struct UnservedReport {
     pub commands: Vec<String>,
 }
 
-impl From<Unserved> for UnservedReport {
-    fn from(Unserved { name, why }: Unserved) -> UnservedReport {
+impl From<SkippedVolume> for UnservedReport {
+    fn from(SkippedVolume { name, why }: SkippedVolume) -> UnservedReport {
         UnservedReport { name, why, commands: Vec::new() }
     }
 }
@@ -481,7 +481,7 @@ impl VolumeReport {
             sessions: facts.sessions,
             incomplete: status.is_incomplete,
             hit_ratio: ratio(counters.hit_blocks, counters.hit_blocks + counters.miss_blocks),
-            read_ahead_hit_ratio: ratio(counters.prefetch_hit_blocks, counters.prefetched_blocks),
+            read_ahead_hit_ratio: ratio(counters.read_ahead_hit_blocks, counters.read_ahead_blocks),
             origin_requests_per_1000: ratio(
                 counters.origin_reads + counters.origin_writes,
                 counters.reads + counters.writes,
@@ -551,7 +551,7 @@ counters! {
     /// Counters of a volume since the daemon opened it.
     VolumeCounters {
         reads, writes, flushes, discards, read_bytes, write_bytes, hit_blocks, miss_blocks, shared_blocks,
-        offloaded_blocks, bypass_blocks, stream_blocks, promoted_blocks, prefetched_blocks, prefetch_hit_blocks, logged_blocks, writeback_blocks,
+        offloaded_blocks, bypass_blocks, stream_blocks, promoted_blocks, read_ahead_blocks, read_ahead_hit_blocks, logged_blocks, writeback_blocks,
         drains, origin_reads, origin_read_bytes, origin_writes, origin_write_bytes, origin_flushes, origin_errors,
         healed_blocks, damaged_blocks, failed_requests,
     }

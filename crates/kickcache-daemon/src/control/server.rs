@@ -21,7 +21,7 @@ use crate::control::workers::{Answer, NumberedAnswer, Workers};
 use crate::plan::address::{AddressError, check_socket_path};
 use crate::recording::ring::Recording;
 use crate::shell_command::ShellCommand;
-use crate::socket_path::{self, Found};
+use crate::socket_path::{self, SocketFile};
 use crate::wakeup::Wakeup;
 
 /// Connections that wait to be accepted, and those accepted at once before the others get their turn.
@@ -182,14 +182,14 @@ fn open(path: &Path) -> Result<UnixListener, ServerError> {
 fn make_room(path: &Path) -> Result<(), ServerError> {
     let fail = |source| ServerError::Io { path: path.into(), source };
     match socket_path::look(path).map_err(fail)? {
-        Found::Nothing => Ok(()),
-        Found::Unserved => std::fs::remove_file(path).map_err(fail),
-        Found::NotASocket => Err(ServerError::NotASocket(path.into())),
-        Found::Served => Err(ServerError::Live(path.into())),
-        Found::Untried { owner, source } if source.kind() == io::ErrorKind::PermissionDenied => {
+        SocketFile::Nothing => Ok(()),
+        SocketFile::Unserved => std::fs::remove_file(path).map_err(fail),
+        SocketFile::NotASocket => Err(ServerError::NotASocket(path.into())),
+        SocketFile::Served => Err(ServerError::Live(path.into())),
+        SocketFile::Untried { owner, source } if source.kind() == io::ErrorKind::PermissionDenied => {
             Err(ServerError::OtherUsers { path: path.into(), owner })
         }
-        Found::Untried { source, .. } => Err(fail(source)),
+        SocketFile::Untried { source, .. } => Err(fail(source)),
     }
 }
 
@@ -219,7 +219,7 @@ struct Acceptor {
 
 /// The watched descriptors.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Watched {
+enum WatchKey {
     Workers,
     Listener,
     Connection(u64),
@@ -260,9 +260,9 @@ impl Acceptor {
         for watched in self.wait(end) {
             let now = Instant::now();
             match watched {
-                Watched::Workers => self.take_answers(now),
-                Watched::Listener => self.accept(now),
-                Watched::Connection(number) => {
+                WatchKey::Workers => self.take_answers(now),
+                WatchKey::Listener => self.accept(now),
+                WatchKey::Connection(number) => {
                     let job = self.connections.handle_ready(number, now);
                     self.begin(job);
                 }
@@ -271,16 +271,16 @@ impl Acceptor {
         self.connections.sweep(Instant::now());
     }
 
-    fn wait(&self, end: Option<Instant>) -> Vec<Watched> {
+    fn wait(&self, end: Option<Instant>) -> Vec<WatchKey> {
         let mut fds = vec![PollFd::new(&self.workers, PollFlags::IN)];
-        let mut keys = vec![Watched::Workers];
+        let mut keys = vec![WatchKey::Workers];
         if end.is_none() && self.pause.is_none() {
             fds.push(PollFd::new(&self.listener, PollFlags::IN));
-            keys.push(Watched::Listener);
+            keys.push(WatchKey::Listener);
         }
         for watch in self.connections.watches() {
             fds.push(PollFd::from_borrowed_fd(watch.fd, watch.flags));
-            keys.push(Watched::Connection(watch.number));
+            keys.push(WatchKey::Connection(watch.number));
         }
         let due = [self.connections.next_deadline(), self.pause, end].into_iter().flatten().min();
         let span = due.map(|due| due.saturating_duration_since(Instant::now()));

@@ -108,7 +108,7 @@ pub(crate) enum DiscardKind {
 
 /// The step after a system call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Next {
+pub(crate) enum SubmissionStep {
     /// Ask the system again.
     Continue,
     /// There are zeroes that the device does not store by itself: write them.
@@ -216,57 +216,59 @@ impl Operation {
     }
 
     /// Takes the end of a system call in.
-    pub(crate) fn advance(&mut self, result: i32) -> Next {
+    pub(crate) fn advance(&mut self, result: i32) -> SubmissionStep {
         match u64::try_from(result) {
             Ok(moved) => self.advance_by(moved),
             Err(_) => self.fail(-result),
         }
     }
 
-    fn advance_by(&mut self, moved: u64) -> Next {
+    fn advance_by(&mut self, moved: u64) -> SubmissionStep {
         match self.work {
             Work::Read | Work::ReadMetadata | Work::Write(_) | Work::WrittenZeroes { .. } => {
                 self.done += moved;
                 match self.done.cmp(&self.length) {
-                    std::cmp::Ordering::Less if moved > 0 => Next::Continue,
+                    std::cmp::Ordering::Less if moved > 0 => SubmissionStep::Continue,
                     // The end of a device that was cut short behind our back, or a kernel that counts wrong.
-                    std::cmp::Ordering::Less | std::cmp::Ordering::Greater => Next::Failed(Cause::Short),
+                    std::cmp::Ordering::Less | std::cmp::Ordering::Greater => {
+                        SubmissionStep::Failed(Cause::Short)
+                    }
                     std::cmp::Ordering::Equal => self.after_transfer(),
                 }
             }
             Work::Discard(_) | Work::Zero { .. } if self.chunk() < self.length - self.done => {
                 self.done += self.chunk();
-                Next::Continue
+                SubmissionStep::Continue
             }
             Work::Flush | Work::Discard(_) | Work::Zero { .. } => self.after_transfer(),
         }
     }
 
     /// The step after the current extent.
-    fn after_transfer(&mut self) -> Next {
+    fn after_transfer(&mut self) -> SubmissionStep {
         if !self.unwritten.is_empty() {
-            return Next::WriteZeroes;
+            return SubmissionStep::WriteZeroes;
         }
         // One flush for all extents of zeroes.
         if self.work.ends_with_flush() {
             self.work = Work::Flush;
-            return Next::Continue;
+            return SubmissionStep::Continue;
         }
-        Next::Done
+        SubmissionStep::Done
     }
 
-    fn fail(&mut self, errno: i32) -> Next {
+    fn fail(&mut self, errno: i32) -> SubmissionStep {
         if matches!(errno, libc::EINTR | libc::EAGAIN) && self.repeats < REPEATS_MAX {
             self.repeats += 1;
-            return Next::Continue;
+            return SubmissionStep::Continue;
         }
         let cause = Cause::Errno(errno);
         if matches!(self.work, Work::Zero { .. }) && self.error(cause) == DeviceError::Unsupported {
             let (start, length) = (self.next_offset(), self.length - self.done);
             self.unwritten.push(ByteExtent { start, length });
-            return Next::WriteZeroes;
+            return SubmissionStep::WriteZeroes;
         }
-        Next::Failed(cause)
+        SubmissionStep::Failed(cause)
     }
 
     /// The failed operation; `None` if a device fails to release space, which is optional.

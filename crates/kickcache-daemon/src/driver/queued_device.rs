@@ -69,7 +69,7 @@ pub struct ExtentsTold {
 
 /// The server of a device is unreachable.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Away {
+pub struct ServerOutage {
     /// For so long.
     pub span: Duration,
     /// The reason: how the connection was lost, or why the returned server is refused.
@@ -94,7 +94,7 @@ pub trait QueuedDevice: Send {
     }
 
     /// Since when and why the server of the device is unreachable, if it is.
-    fn away(&self) -> Option<Away> {
+    fn away(&self) -> Option<ServerOutage> {
         None
     }
 

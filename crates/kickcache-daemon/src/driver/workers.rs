@@ -16,11 +16,11 @@ const THREADS_MAX: usize = 32;
 
 /// The threads of all devices; ended operations are collected after the wakeup rang.
 pub(crate) struct Workers {
-    ended: Arc<Ended>,
+    ended: Arc<CompletionQueue>,
     lanes: BTreeMap<RawFd, Lane>,
 }
 
-struct Ended {
+struct CompletionQueue {
     events: Mutex<Vec<Event>>,
     wakeup: Wakeup,
 }
@@ -35,7 +35,7 @@ struct Lane {
 impl Workers {
     /// Without threads yet; they are started when they are needed.
     pub(crate) fn new() -> io::Result<Workers> {
-        let ended = Ended { events: Mutex::default(), wakeup: Wakeup::new()? };
+        let ended = CompletionQueue { events: Mutex::default(), wakeup: Wakeup::new()? };
         Ok(Workers { ended: Arc::new(ended), lanes: BTreeMap::new() })
     }
 
@@ -61,7 +61,7 @@ impl Workers {
 impl Lane {
     /// Starts a thread. If the system has none left, the jobs wait for the existing threads; without any,
     /// they fail.
-    fn start_thread(&mut self, ended: &Arc<Ended>) {
+    fn start_thread(&mut self, ended: &Arc<CompletionQueue>) {
         let (jobs, to) = (Arc::clone(&self.jobs), Arc::clone(ended));
         let work = move || {
             while let Some((token, io)) = jobs.next() {
@@ -87,7 +87,7 @@ impl Drop for Workers {
     }
 }
 
-impl Ended {
+impl CompletionQueue {
     fn push(&self, token: u32, result: i32) {
         let mut events = self.lock();
         events.push(Event::Io { token, result });

@@ -7,7 +7,7 @@ use rustix::event::PollFlags;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 
-use crate::metrics::http::{After, Body, Parsed, Request, Response, parse};
+use crate::metrics::http::{Body, ConnectionFate, Parsed, Request, Response, parse};
 
 /// The most connections at a time; for one more, the connection that was silent for longest is closed.
 pub(super) const CONNECTION_COUNT_MAX: usize = 32;
@@ -27,7 +27,7 @@ struct Connection {
     input: Vec<u8>,
     output: Vec<u8>,
     sent: usize,
-    after: After,
+    after: ConnectionFate,
     /// The time of its last activity.
     active: Instant,
     deadline: Instant,
@@ -51,7 +51,7 @@ impl Connections {
             input: Vec::new(),
             output: Vec::new(),
             sent: 0,
-            after: After::GoOn,
+            after: ConnectionFate::GoOn,
             active: now,
             deadline: now + TRANSFER_MAX,
         });
@@ -127,10 +127,10 @@ impl Connection {
             }
             Parsed::Bad(status) => {
                 let text = "This is not a request for metrics: GET /metrics\n";
-                let (body, after) = (Body::Sent, After::Close);
+                let (body, after) = (Body::Sent, ConnectionFate::Close);
                 self.output =
                     Response { status, content_type: "text/plain", policy: None, text, body, after }.bytes();
-                self.after = After::Close;
+                self.after = ConnectionFate::Close;
             }
         }
         self.sent = 0;
@@ -149,12 +149,12 @@ impl Connection {
         }
         self.output = Vec::new();
         match self.after {
-            After::Close => Life::Over,
-            After::GoOn if self.input.is_empty() => {
+            ConnectionFate::Close => Life::Over,
+            ConnectionFate::GoOn if self.input.is_empty() => {
                 self.deadline = now + IDLE_MAX;
                 Life::Open
             }
-            After::GoOn => self.begin_response(now, answer),
+            ConnectionFate::GoOn => self.begin_response(now, answer),
         }
     }
 }

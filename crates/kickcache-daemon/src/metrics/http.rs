@@ -12,18 +12,18 @@ const HEADER_COUNT_MAX: usize = 64;
 /// A client's request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Request {
-    pub(super) asked: Asked,
+    pub(super) asked: DocumentRequest,
     pub(super) host: Host,
     /// The part after the head of the response.
     pub(super) body: Body,
     /// The format that it prefers.
     pub(super) format: Format,
-    pub(super) after: After,
+    pub(super) after: ConnectionFate,
 }
 
 /// The requested document.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Asked {
+pub(super) enum DocumentRequest {
     /// The metrics.
     Metrics,
     /// The live page.
@@ -59,7 +59,7 @@ pub(super) enum Body {
 
 /// The state of the connection after a response.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum After {
+pub(super) enum ConnectionFate {
     GoOn,
     Close,
 }
@@ -160,11 +160,11 @@ fn request(found: &httparse::Request<'_, '_>, target: Target<'_>) -> Request {
     };
     let method = found.method.unwrap_or_default();
     let asked = match (method, path) {
-        ("GET" | "HEAD", "/metrics") => Asked::Metrics,
-        ("GET" | "HEAD", "/") => Asked::Page,
+        ("GET" | "HEAD", "/metrics") => DocumentRequest::Metrics,
+        ("GET" | "HEAD", "/") => DocumentRequest::Page,
         ("GET" | "HEAD", "/history.json") => history(query),
-        ("GET" | "HEAD", _) => Asked::Unknown,
-        (_, _) => Asked::NotAllowed,
+        ("GET" | "HEAD", _) => DocumentRequest::Unknown,
+        (_, _) => DocumentRequest::NotAllowed,
     };
     let says = |word: &str| {
         let mut options = values(found, "connection").flat_map(|value| value.split(|byte| *byte == b','));
@@ -176,7 +176,7 @@ fn request(found: &httparse::Request<'_, '_>, target: Target<'_>) -> Request {
         host: if is_own_host { Host::Own } else { Host::Foreign },
         body: if method == "HEAD" { Body::LeftOut } else { Body::Sent },
         format: preferred(values(found, "accept")),
-        after: if is_kept { After::GoOn } else { After::Close },
+        after: if is_kept { ConnectionFate::GoOn } else { ConnectionFate::Close },
     }
 }
 
@@ -192,14 +192,14 @@ fn is_own(host: &[u8]) -> bool {
 }
 
 /// Unknown parameters are ignored.
-fn history(query: &str) -> Asked {
+fn history(query: &str) -> DocumentRequest {
     let value = |name: &str| {
         let mut pairs = query.split('&').filter_map(|pair| pair.split_once('='));
         pairs.find_map(|(key, value)| (key == name).then_some(value))
     };
     let since = value("since").and_then(|since| since.parse().ok()).unwrap_or(0);
     let curves = if value("curves") == Some("1") { Curves::Sent } else { Curves::LeftOut };
-    Asked::History { since, curves }
+    DocumentRequest::History { since, curves }
 }
 
 fn values<'a>(found: &'a httparse::Request<'_, '_>, name: &'a str) -> impl Iterator<Item = &'a [u8]> {
@@ -233,15 +233,15 @@ pub(super) struct Response<'a> {
     pub(super) policy: Option<&'a str>,
     pub(super) text: &'a str,
     pub(super) body: Body,
-    pub(super) after: After,
+    pub(super) after: ConnectionFate,
 }
 
 impl Response<'_> {
     pub(super) fn bytes(&self) -> Vec<u8> {
         let allow = if self.status == Status::NotAllowed { "Allow: GET, HEAD\r\n" } else { "" };
         let close = match self.after {
-            After::GoOn => "",
-            After::Close => "Connection: close\r\n",
+            ConnectionFate::GoOn => "",
+            ConnectionFate::Close => "Connection: close\r\n",
         };
         let policy =
             self.policy.map(|policy| format!("Content-Security-Policy: {policy}\r\n")).unwrap_or_default();
@@ -282,12 +282,12 @@ mod tests {
         for end in 0..text.len() {
             assert_eq!(parsed(&text[..end]), Parsed::Partial, "{end}");
         }
-        let (asked, body) = (Asked::Metrics, Body::Sent);
-        let (host, format, after) = (Host::Own, Format::Prometheus, After::GoOn);
+        let (asked, body) = (DocumentRequest::Metrics, Body::Sent);
+        let (host, format, after) = (Host::Own, Format::Prometheus, ConnectionFate::GoOn);
         assert_eq!(complete(text), Request { asked, host, body, format, after });
         assert_eq!(complete("HEAD / HTTP/1.0\r\n\r\n").body, Body::LeftOut);
-        assert_eq!(complete("GET /x HTTP/1.1\r\n\r\n").asked, Asked::Unknown);
-        assert_eq!(complete("DELETE /metrics HTTP/1.1\r\n\r\n").asked, Asked::NotAllowed);
+        assert_eq!(complete("GET /x HTTP/1.1\r\n\r\n").asked, DocumentRequest::Unknown);
+        assert_eq!(complete("DELETE /metrics HTTP/1.1\r\n\r\n").asked, DocumentRequest::NotAllowed);
     }
 
     #[test]
@@ -297,17 +297,17 @@ mod tests {
                 complete(&format!("GET {target} HTTP/1.1\r\nHost: {host}\r\n\r\n"));
             (asked, host)
         };
-        let since = |since| Asked::History { since, curves: Curves::LeftOut };
+        let since = |since| DocumentRequest::History { since, curves: Curves::LeftOut };
         for (target, asked) in [
-            ("http://localhost/metrics", Asked::Metrics),
-            ("HTTP://127.0.0.1:9469/metrics?x=1", Asked::Metrics),
-            ("http://[::1]:9469/metrics#end", Asked::Metrics),
-            ("http://localhost/", Asked::Page),
-            ("http://localhost:9469", Asked::Page),
-            ("http://localhost?since=3", Asked::Page),
+            ("http://localhost/metrics", DocumentRequest::Metrics),
+            ("HTTP://127.0.0.1:9469/metrics?x=1", DocumentRequest::Metrics),
+            ("http://[::1]:9469/metrics#end", DocumentRequest::Metrics),
+            ("http://localhost/", DocumentRequest::Page),
+            ("http://localhost:9469", DocumentRequest::Page),
+            ("http://localhost?since=3", DocumentRequest::Page),
             ("http://localhost/history.json?since=3", since(3)),
-            ("http://localhost/other", Asked::Unknown),
-            ("/x://localhost/metrics", Asked::Unknown),
+            ("http://localhost/other", DocumentRequest::Unknown),
+            ("/x://localhost/metrics", DocumentRequest::Unknown),
         ] {
             assert_eq!(request(target, "localhost"), (asked, Host::Own), "{target}");
         }
@@ -353,8 +353,14 @@ mod tests {
         let after = |version: &str, option: &str| {
             complete(&format!("GET / HTTP/{version}\r\nConnection: {option}\r\n\r\n")).after
         };
-        assert_eq!((after("1.1", "x"), after("1.1", "x, Close")), (After::GoOn, After::Close));
-        assert_eq!((after("1.0", "x"), after("1.0", "keep-alive")), (After::Close, After::GoOn));
+        assert_eq!(
+            (after("1.1", "x"), after("1.1", "x, Close")),
+            (ConnectionFate::GoOn, ConnectionFate::Close)
+        );
+        assert_eq!(
+            (after("1.0", "x"), after("1.0", "keep-alive")),
+            (ConnectionFate::Close, ConnectionFate::GoOn)
+        );
     }
 
     #[test]

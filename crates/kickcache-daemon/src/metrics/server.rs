@@ -13,7 +13,7 @@ use crate::control::lru_curve::LruCurve;
 use crate::driver::open_files;
 use crate::metrics::connections::Connections;
 use crate::metrics::exposition::exposition;
-use crate::metrics::http::{Asked, Host, Request, Response, Status};
+use crate::metrics::http::{DocumentRequest, Host, Request, Response, Status};
 use crate::metrics::live::view::LiveView;
 use crate::metrics::live::{PAGE, PAGE_POLICY};
 use crate::metrics::scrape::{MetricsTarget, Scrape};
@@ -184,13 +184,15 @@ impl Answers {
             return plain(Status::Forbidden, text);
         }
         match request.asked {
-            Asked::Page => typed(Status::Good, "text/html; charset=utf-8", Some(PAGE_POLICY), PAGE),
-            Asked::History { since, curves } => {
+            DocumentRequest::Page => typed(Status::Good, "text/html; charset=utf-8", Some(PAGE_POLICY), PAGE),
+            DocumentRequest::History { since, curves } => {
                 typed(Status::Good, "application/json", None, &self.live.document(since, curves))
             }
-            Asked::Unknown => plain(Status::NotFound, "There is a page at / and there is /metrics here.\n"),
-            Asked::NotAllowed => plain(Status::NotAllowed, "Only GET and HEAD are possible.\n"),
-            Asked::Metrics => match self.scrape() {
+            DocumentRequest::Unknown => {
+                plain(Status::NotFound, "There is a page at / and there is /metrics here.\n")
+            }
+            DocumentRequest::NotAllowed => plain(Status::NotAllowed, "Only GET and HEAD are possible.\n"),
+            DocumentRequest::Metrics => match self.scrape() {
                 Ok(scrape) => typed(Status::Good, format.content_type(), None, &exposition(scrape, format)),
                 Err(error) => plain(Status::Unavailable, &format!("{error}\n")),
             },

@@ -184,12 +184,12 @@ pub(super) const FAMILIES: &[Family<VolumeReport>] = &[
     Family {
         name: "kickcache_volume_read_ahead_bytes",
         help: "Blocks read from the origin in addition to requested ones.",
-        values: Values::Counter(|volume| volume.counters.prefetched_blocks * BLOCK_SIZE),
+        values: Values::Counter(|volume| volume.counters.read_ahead_blocks * BLOCK_SIZE),
     },
     Family {
         name: "kickcache_volume_read_ahead_hit_bytes",
         help: "Blocks of read-ahead that were hit later.",
-        values: Values::Counter(|volume| volume.counters.prefetch_hit_blocks * BLOCK_SIZE),
+        values: Values::Counter(|volume| volume.counters.read_ahead_hit_blocks * BLOCK_SIZE),
     },
     Family {
         name: "kickcache_volume_logged_bytes",

@@ -18,7 +18,7 @@ use crate::driver::executor::{Driver, DriverSettings, Medium, NamedMedium};
 use crate::driver::io_engine::IoEngine;
 use crate::extents::extents;
 use crate::offline::error::OfflineError;
-use crate::offline::outdated::{Need, need};
+use crate::offline::stale_blocks::{Need, need};
 use crate::serve::cache_device::{CacheDevice, store_superblock};
 use crate::serve::config::StatePlace;
 use crate::serve::error::ServeError;

@@ -24,7 +24,7 @@ use crate::extents::{Extent, extents};
 use crate::offline::error::OfflineError;
 use crate::offline::metadata::Metadata;
 use crate::offline::offline_device::{OfflineDevice, ReadBlocks};
-use crate::offline::standing::Standing;
+use crate::offline::out_of_service::OutOfServiceDevice;
 
 /// Journal blocks read at a time.
 const JOURNAL_READ_BYTES: u64 = 1 << 20;
@@ -124,7 +124,7 @@ pub struct VolumeFindings {
 impl Findings {
     /// A device out of service is not written any more, so its log still records written-back blocks as
     /// dirty: they count as long as the volume may need them.
-    pub fn drop_needless(&mut self, standing: &Standing) {
+    pub fn drop_needless(&mut self, standing: &OutOfServiceDevice) {
         for volume in self.volumes.iter_mut().filter(|volume| !standing.is_needed_by(&volume.name)) {
             volume.needless_blocks = mem::take(&mut volume.dirty_blocks) + blocks_in(&volume.lost);
             volume.lost.clear();

@@ -10,8 +10,10 @@ use crate::offline::bound_origin::BoundOrigin;
 use crate::offline::change::{DirtyBlocks, detach};
 use crate::offline::contents::Contents;
 use crate::offline::error::{EXTENTS_SHOWN, OfflineError};
-use crate::offline::outdated::{Asked, Outdated, outdated, shown};
-use crate::offline::standing::{Incomplete, Standing, complete, forget_dirty, newest, out_of_service};
+use crate::offline::out_of_service::{
+    Incomplete, OutOfServiceDevice, complete, forget_dirty, newest, out_of_service,
+};
+use crate::offline::stale_blocks::{StaleVolume, VolumeQuery, outdated, shown};
 use crate::offline::write_back::{End, write_back};
 use crate::plan::cache_spec::{CacheService, CacheSpec, Replacement};
 use crate::plan::frontends::FrontendSpecs;
@@ -19,11 +21,11 @@ use crate::plan::origin_claims::OriginClaims;
 use crate::plan::origin_source::OriginSource;
 use crate::plan::origin_timeout::OriginTimeout;
 use crate::plan::volume_spec::VolumeSpec;
+use crate::serve::bypassed_device::{missed, note_written_without};
 use crate::serve::config::{ServerConfig, StatePlace};
 use crate::serve::error::ServeError;
-use crate::serve::notes::FIRST_START;
 use crate::serve::older_copy::older_copy;
-use crate::serve::overtaken::{missed, note_written_without};
+use crate::serve::origin_records::FIRST_START;
 use crate::shell_command::ShellCommand;
 use crate::state::{OriginRecord, uuid_text};
 
@@ -251,7 +253,7 @@ enum Age {
     /// It is newer.
     Current,
     /// The cache device is out of service.
-    OutOfService(Standing),
+    OutOfService(OutOfServiceDevice),
     /// The origin was served past the cache device.
     Overtaken,
     /// The cache device is an older copy.
@@ -332,14 +334,14 @@ fn find_outdated(
     plan: DrainPlan<'_>,
     record: &VolumeRecord,
     origin: &OriginSource,
-) -> Result<Option<Outdated>, OfflineError> {
+) -> Result<Option<StaleVolume>, OfflineError> {
     // A missing origin is refused when it is opened.
     let Ok(identity) = origin.identity() else { return Ok(None) };
-    let asked = Asked { name: &record.name, identity, claims: plan.claims };
+    let asked = VolumeQuery { name: &record.name, identity, claims: plan.claims };
     Ok(outdated(plan.cache, plan.state, &[asked], Replacement::Refuse)?.pop())
 }
 
-fn overtaken(plan: DrainPlan<'_>, volume: &Outdated) -> OfflineError {
+fn overtaken(plan: DrainPlan<'_>, volume: &StaleVolume) -> OfflineError {
     OfflineError::Overtaken {
         state: plan.state.clone(),
         path: plan.cache.into(),

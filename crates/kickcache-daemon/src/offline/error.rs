@@ -10,11 +10,11 @@ use kickcache_units::{are, counted};
 use crate::driver::device::OpenError;
 use crate::extents::show_extents;
 use crate::offline::bound_origin::Unbound;
+use crate::serve::bypassed_device::ServedSince;
 use crate::serve::config::StatePlace;
 use crate::serve::error::ServeError;
 use crate::serve::missed_device::{drain_from, lose_dirty};
 use crate::serve::older_copy::OlderCopy;
-use crate::serve::overtaken::ServedSince;
 use crate::shell_command::{Flag, ShellCommand};
 use crate::state::StateError;
 
@@ -66,7 +66,7 @@ pub enum OfflineError {
         ShellCommand::new("format").path(.path).state(.state)
     )]
     OutOfService {
-        /// Where that may be noted.
+        /// The state directory, which may have its record.
         state: StatePlace,
         /// The device.
         path: PathBuf,

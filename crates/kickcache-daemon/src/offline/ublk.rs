@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use crate::offline::metadata::superblock;
 use crate::offline::offline_device::OfflineDevice;
 use crate::serve::frontend::ublk::abi::DeviceInfo;
-use crate::serve::frontend::ublk::channel::Tell;
-use crate::serve::frontend::ublk::control::{Control, Removal};
+use crate::serve::frontend::ublk::channel::LineSink;
+use crate::serve::frontend::ublk::control_device::{ControlDevice, Removal};
 use crate::serve::frontend::ublk::cookie::{is_of, is_ours};
 pub use crate::serve::frontend::ublk::device_user::DeviceUser;
 use crate::serve::frontend::ublk::in_use::known_user_of;
@@ -80,8 +80,8 @@ pub enum Removed {
 ///
 /// # Errors
 /// A sentence, without the kernel's driver, or the right to use it.
-pub fn list(tell: Tell) -> Result<Vec<UblkDevice>, String> {
-    let mut control = Control::open_telling(tell)?;
+pub fn list(tell: LineSink) -> Result<Vec<UblkDevice>, String> {
+    let mut control = ControlDevice::open_telling(tell)?;
     let found = control.devices()?;
     Ok(found.iter().map(|info| describe(&mut control, info)).collect())
 }
@@ -90,14 +90,14 @@ pub fn list(tell: Tell) -> Result<Vec<UblkDevice>, String> {
 ///
 /// # Errors
 /// A sentence, if there is none, it is served, it is in use, or it is not a kickcache's.
-pub fn remove(id: u32, in_use: InUse, tell: Tell) -> Result<Removed, String> {
-    remove_with(&mut Control::open_telling(tell)?, id, in_use)
+pub fn remove(id: u32, in_use: InUse, tell: LineSink) -> Result<Removed, String> {
+    remove_with(&mut ControlDevice::open_telling(tell)?, id, in_use)
 }
 
-fn remove_with(control: &mut Control, id: u32, in_use: InUse) -> Result<Removed, String> {
+fn remove_with(control: &mut ControlDevice, id: u32, in_use: InUse) -> Result<Removed, String> {
     // Its daemon may be ending, or about to start it, and needs the lock for it.
     control.wait_until(|control| !matches!(find(control, id), Ok(Some(found)) if found.is_under_way()));
-    let Begun { removal, user } = control.alone(|control| begin_removal(control, id, in_use))?;
+    let PendingRemoval { removal, user } = control.alone(|control| begin_removal(control, id, in_use))?;
     if removal == Removal::Done || control.wait_until_gone(id) {
         return Ok(Removed::Gone);
     }
@@ -106,36 +106,36 @@ fn remove_with(control: &mut Control, id: u32, in_use: InUse) -> Result<Removed,
 }
 
 /// A removal, and the user of the device.
-struct Begun {
+struct PendingRemoval {
     removal: Removal,
     user: Option<DeviceUser>,
 }
 
 /// A device, and the process that serves it or is about to.
-struct Found {
+struct ListedDevice {
     info: DeviceInfo,
     starter: Option<DeviceUser>,
 }
 
-impl Found {
+impl ListedDevice {
     /// Whether a daemon is about to end, or about to start.
     fn is_under_way(&self) -> bool {
         DeviceState::of(&self.info) == DeviceState::Ending || self.starter.is_some()
     }
 }
 
-fn find(control: &mut Control, id: u32) -> Result<Option<Found>, String> {
+fn find(control: &mut ControlDevice, id: u32) -> Result<Option<ListedDevice>, String> {
     let Some(info) = control.devices()?.into_iter().find(|info| info.device_id == id) else {
         return Ok(None);
     };
     let state = DeviceState::of(&info);
     let has_server = state.is_served() || state == DeviceState::Ending;
-    Ok(Some(Found { info, starter: if has_server { None } else { control.opener(id) } }))
+    Ok(Some(ListedDevice { info, starter: if has_server { None } else { control.opener(id) } }))
 }
 
 /// Refuses a device that must not be removed, otherwise makes the kernel delete it; returns its user.
-fn begin_removal(control: &mut Control, id: u32, in_use: InUse) -> Result<Begun, String> {
-    let Found { info, starter } = find(control, id)?
+fn begin_removal(control: &mut ControlDevice, id: u32, in_use: InUse) -> Result<PendingRemoval, String> {
+    let ListedDevice { info, starter } = find(control, id)?
         .ok_or_else(|| format!("there is no /dev/ublkb{id}; `kickcache ublk list` shows which there are"))?;
     let device = describe(control, &info);
     let path = device.path.display();
@@ -156,7 +156,7 @@ fn begin_removal(control: &mut Control, id: u32, in_use: InUse) -> Result<Begun,
             user.to_let_go()
         )),
         (user @ Some(_), InUse::Fail) | (user @ None, _) => {
-            Ok(Begun { removal: control.remove_later(id).map_err(failed)?, user })
+            Ok(PendingRemoval { removal: control.remove_later(id).map_err(failed)?, user })
         }
     }
 }
@@ -176,10 +176,10 @@ pub fn check_name_is_free(cache: &Path, name: &str) -> Result<(), String> {
     };
     let cache = Some(uuid_text(known.uuid));
     let volume = VolumeIdentity { cache, ..VolumeIdentity::of_origin(name, &record.origin_identity) };
-    Control::open().map_or(Ok(()), |mut control| check_none_is(&mut control, &volume))
+    ControlDevice::open().map_or(Ok(()), |mut control| check_none_is(&mut control, &volume))
 }
 
-fn check_none_is(control: &mut Control, volume: &VolumeIdentity) -> Result<(), String> {
+fn check_none_is(control: &mut ControlDevice, volume: &VolumeIdentity) -> Result<(), String> {
     let devices = control.devices().unwrap_or_default();
     let is_it = |info: &&DeviceInfo| DeviceState::of(info) != DeviceState::Dead && is_of(info, volume);
     let Some(id) = devices.iter().find(is_it).map(|info| info.device_id) else { return Ok(()) };
@@ -191,7 +191,7 @@ fn check_none_is(control: &mut Control, volume: &VolumeIdentity) -> Result<(), S
 
 /// Makes the kernel start a device that another process serves, and returns the number of the error, or 0.
 pub fn start(id: u32, server: u32) -> i32 {
-    let started = Control::open_to_start().map(|mut control| control.start(id, server));
+    let started = ControlDevice::open_to_start().map(|mut control| control.start(id, server));
     match started {
         Ok(Ok(())) => 0,
         Ok(Err(error)) => error.raw_os_error().unwrap_or(libc::EIO),
@@ -203,7 +203,7 @@ fn path_of(id: u32) -> PathBuf {
     format!("/dev/ublkb{id}").into()
 }
 
-fn describe(control: &mut Control, info: &DeviceInfo) -> UblkDevice {
+fn describe(control: &mut ControlDevice, info: &DeviceInfo) -> UblkDevice {
     let id = info.device_id;
     let path = path_of(id);
     let (state, server) = match DeviceState::of(info) {

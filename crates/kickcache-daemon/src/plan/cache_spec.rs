@@ -42,7 +42,7 @@ pub struct CacheSpec {
     pub volumes: Vec<VolumeSpec>,
     /// Volumes that were removed from these, because they cannot be served.
     #[serde(skip)]
-    pub unserved: Vec<Unserved>,
+    pub unserved: Vec<SkippedVolume>,
 }
 
 impl CacheSpec {
@@ -76,7 +76,7 @@ impl CacheSpec {
 
 /// A volume that was configured and is not served.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Unserved {
+pub struct SkippedVolume {
     /// Its name.
     pub name: String,
     /// Why, and what to do.

@@ -4,11 +4,11 @@ use std::path::Path;
 
 use crate::plan::ServePlan;
 use crate::plan::cache_spec::CacheSpec;
+use crate::plan::conflicts::{Conflict, check_free};
 use crate::plan::exposure::Exposure;
 use crate::plan::frontends::ublk;
 use crate::plan::plan_change::PlanChange;
 use crate::plan::setting::Setting;
-use crate::plan::taken::{Taken, check_free};
 use crate::plan::volume_spec::VolumeSpec;
 use crate::shell_command::ShellCommand;
 use crate::whole_path::whole_path;
@@ -99,7 +99,7 @@ pub enum Unchangeable {
     },
     /// A volume is added, but its origin is already served.
     #[error(transparent)]
-    Taken(#[from] Taken),
+    Taken(#[from] Conflict),
 }
 
 /// The changes from the served plan to the wanted one, in the order of the file; removals are first.

@@ -3,7 +3,7 @@
 use kickcache_engine::request::{Durability, Operation};
 use kickcache_engine::units::ByteExtent;
 
-/// Words of a noted access.
+/// Words of a recorded access.
 pub(crate) const WORDS: usize = 3;
 /// Its bytes on the wire.
 pub(crate) const BYTES: usize = 8 * WORDS;
@@ -31,7 +31,7 @@ pub enum AccessKind {
 
 /// An access of a client.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct NotedAccess {
+pub struct RecordedAccess {
     /// Nanoseconds since the recording began.
     pub at: u64,
     /// The type of the access.
@@ -44,16 +44,16 @@ pub struct NotedAccess {
 
 /// An entry of a recording.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Noted {
+pub enum RecordingEntry {
     /// An access.
-    Access(NotedAccess),
+    Access(RecordedAccess),
     /// This many accesses were lost here.
     Gap(u64),
 }
 
-impl NotedAccess {
+impl RecordedAccess {
     /// The recorded form of a request; `None` if it neither moves data of a client nor makes any durable.
-    pub(crate) fn of(at: u64, operation: Operation, extent: ByteExtent) -> Option<NotedAccess> {
+    pub(crate) fn of(at: u64, operation: Operation, extent: ByteExtent) -> Option<RecordedAccess> {
         let (kind, durability) = match operation {
             Operation::Read => (AccessKind::Read, Durability::Volatile),
             Operation::Write(durability) => (AccessKind::Write, durability),
@@ -63,15 +63,15 @@ impl NotedAccess {
             Operation::Promote => return None,
         };
         let extent = if kind == AccessKind::Flush { ByteExtent { start: 0, length: 0 } } else { extent };
-        Some(NotedAccess { at, kind, durability, extent })
+        Some(RecordedAccess { at, kind, durability, extent })
     }
 }
 
-impl Noted {
+impl RecordingEntry {
     pub(crate) fn to_words(self) -> [u64; WORDS] {
         match self {
-            Noted::Gap(count) => [0, count, GAP],
-            Noted::Access(NotedAccess { at, kind, durability, extent }) => {
+            RecordingEntry::Gap(count) => [0, count, GAP],
+            RecordingEntry::Access(RecordedAccess { at, kind, durability, extent }) => {
                 let durable = if durability == Durability::Durable { DURABLE } else { 0 };
                 [at, extent.start, extent.length << LENGTH_SHIFT | durable | code(kind)]
             }
@@ -79,13 +79,13 @@ impl Noted {
     }
 
     /// The content of the words; `None` if another version of the program wrote them.
-    pub(crate) fn of_words([at, start, rest]: [u64; WORDS]) -> Option<Noted> {
+    pub(crate) fn of_words([at, start, rest]: [u64; WORDS]) -> Option<RecordingEntry> {
         if rest & KIND == GAP {
-            return Some(Noted::Gap(start));
+            return Some(RecordingEntry::Gap(start));
         }
         let durability = if rest & DURABLE == 0 { Durability::Volatile } else { Durability::Durable };
         let extent = ByteExtent { start, length: rest >> LENGTH_SHIFT };
-        Some(Noted::Access(NotedAccess { at, kind: kind(rest & KIND)?, durability, extent }))
+        Some(RecordingEntry::Access(RecordedAccess { at, kind: kind(rest & KIND)?, durability, extent }))
     }
 }
 
@@ -129,11 +129,14 @@ mod tests {
         ];
         for operation in operations {
             let extent = ByteExtent { start: 1 << 50, length: 5 << 32 };
-            let noted = Noted::Access(NotedAccess::of(77, operation, extent).unwrap());
-            assert_eq!(Noted::of_words(noted.to_words()), Some(noted));
+            let noted = RecordingEntry::Access(RecordedAccess::of(77, operation, extent).unwrap());
+            assert_eq!(RecordingEntry::of_words(noted.to_words()), Some(noted));
         }
-        assert_eq!(Noted::of_words(Noted::Gap(12).to_words()), Some(Noted::Gap(12)));
-        assert_eq!(Noted::of_words([0, 0, 6]), None);
-        assert_eq!(NotedAccess::of(0, Operation::Promote, ByteExtent { start: 0, length: 4096 }), None);
+        assert_eq!(
+            RecordingEntry::of_words(RecordingEntry::Gap(12).to_words()),
+            Some(RecordingEntry::Gap(12))
+        );
+        assert_eq!(RecordingEntry::of_words([0, 0, 6]), None);
+        assert_eq!(RecordedAccess::of(0, Operation::Promote, ByteExtent { start: 0, length: 4096 }), None);
     }
 }

@@ -3,7 +3,7 @@
 //! A parcel is a head of 16 bytes (count, 1 in the last one, accesses lost so far) and 24 bytes for each
 //! access. An empty one shows that the daemon is alive.
 
-use crate::recording::access::{BYTES, Noted, WORDS};
+use crate::recording::access::{BYTES, RecordingEntry, WORDS};
 use crate::recording::ring::Recording;
 
 /// Bytes of a head.
@@ -24,7 +24,7 @@ pub enum More {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Parcel {
     /// Accesses, and gaps between them.
-    pub noted: Vec<Noted>,
+    pub noted: Vec<RecordingEntry>,
     /// Accesses lost since the recording began, those in gaps included.
     pub lost: u64,
     /// Whether more parcels follow.
@@ -61,8 +61,9 @@ impl Parcel {
         }
         let end = HEAD_BYTES + usize::try_from(count).expect("at most 4096") * BYTES;
         let Some(body) = bytes.get(HEAD_BYTES..end) else { return Ok(None) };
-        let noted = body.chunks_exact(BYTES).map(|bytes| Noted::of_words(words(bytes)).ok_or(NoParcel));
-        let noted = noted.collect::<Result<Vec<Noted>, NoParcel>>()?;
+        let noted =
+            body.chunks_exact(BYTES).map(|bytes| RecordingEntry::of_words(words(bytes)).ok_or(NoParcel));
+        let noted = noted.collect::<Result<Vec<RecordingEntry>, NoParcel>>()?;
         bytes.drain(..end);
         Ok(Some(Parcel { noted, lost, more: if last == 1 { More::No } else { More::Yes } }))
     }
@@ -79,13 +80,14 @@ mod tests {
     use kickcache_engine::units::ByteExtent;
 
     use super::*;
-    use crate::recording::access::NotedAccess;
+    use crate::recording::access::RecordedAccess;
     use crate::recording::ring::{Ends, ring};
 
     #[test]
     fn parcels_come_back_from_any_pieces() {
         let Ends { mut recorder, mut recording } = ring();
-        let access = |at| NotedAccess::of(at, Operation::Read, ByteExtent { start: at, length: 1 }).unwrap();
+        let access =
+            |at| RecordedAccess::of(at, Operation::Read, ByteExtent { start: at, length: 1 }).unwrap();
         (0..COUNT_MAX + 1).for_each(|at| recorder.note(access(at)));
         let (mut parcel, mut sent) = (Vec::new(), Vec::new());
         assert_eq!(pack(&mut recording, More::Yes, &mut parcel), COUNT_MAX);
@@ -99,7 +101,7 @@ mod tests {
         }
         let counts: Vec<_> = found.iter().map(|parcel| (parcel.noted.len(), parcel.more)).collect();
         assert_eq!(counts, [(4096, More::Yes), (1, More::No)]);
-        assert_eq!(found[1].noted, [Noted::Access(access(COUNT_MAX))]);
+        assert_eq!(found[1].noted, [RecordingEntry::Access(access(COUNT_MAX))]);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use crate::recording::access::{Noted, NotedAccess, WORDS};
+use crate::recording::access::{RecordedAccess, RecordingEntry, WORDS};
 
 /// Accesses that fit: a third of a second at 400,000 a second, in 3 MiB.
 pub(crate) const SLOT_COUNT: u64 = 1 << 17;
@@ -16,16 +16,16 @@ pub(crate) const SLOT_COUNT: u64 = 1 << 17;
 /// A counter with 64 bytes of its own, so that the two ends do not slow each other down.
 #[repr(align(64))]
 #[derive(Default)]
-struct Apart(AtomicU64);
+struct PaddedCounter(AtomicU64);
 
 struct Ring {
     slots: Box<[[AtomicU64; WORDS]]>,
     /// Accesses that were put in, gaps included.
-    noted: Apart,
+    noted: PaddedCounter,
     /// The number of accesses taken out.
-    taken: Apart,
+    taken: PaddedCounter,
     /// Accesses that found no room.
-    lost: Apart,
+    lost: PaddedCounter,
     /// No more accesses follow.
     is_ended: AtomicBool,
 }
@@ -59,9 +59,9 @@ pub(crate) fn ring() -> Ends {
     let slots = (0..SLOT_COUNT).map(|_| [const { AtomicU64::new(0) }; WORDS]).collect();
     let ring = Ring {
         slots,
-        noted: Apart::default(),
-        taken: Apart::default(),
-        lost: Apart::default(),
+        noted: PaddedCounter::default(),
+        taken: PaddedCounter::default(),
+        lost: PaddedCounter::default(),
         is_ended: AtomicBool::new(false),
     };
     let ring = Arc::new(ring);
@@ -71,7 +71,7 @@ pub(crate) fn ring() -> Ends {
 
 impl Recorder {
     /// Notes an access, or counts it as lost.
-    pub(crate) fn note(&mut self, access: NotedAccess) {
+    pub(crate) fn note(&mut self, access: RecordedAccess) {
         // Behind a gap there must be room for two.
         let needed = 1 + u64::from(self.gap > 0);
         if !self.has_room(needed) {
@@ -81,9 +81,9 @@ impl Recorder {
         }
         if self.gap > 0 {
             let gap = std::mem::take(&mut self.gap);
-            self.put(Noted::Gap(gap));
+            self.put(RecordingEntry::Gap(gap));
         }
-        self.put(Noted::Access(access));
+        self.put(RecordingEntry::Access(access));
         self.ring.noted.0.store(self.noted, Ordering::Release);
     }
 
@@ -99,7 +99,7 @@ impl Recorder {
         self.noted - self.taken + needed <= SLOT_COUNT
     }
 
-    fn put(&mut self, noted: Noted) {
+    fn put(&mut self, noted: RecordingEntry) {
         for (slot, word) in self.ring.slot(self.noted).iter().zip(noted.to_words()) {
             slot.store(word, Ordering::Relaxed);
         }
@@ -148,9 +148,9 @@ impl Drop for Recording {
         // The other end looks at the number of owners when it is called.
         self.ring = Arc::new(Ring {
             slots: Box::default(),
-            noted: Apart::default(),
-            taken: Apart::default(),
-            lost: Apart::default(),
+            noted: PaddedCounter::default(),
+            taken: PaddedCounter::default(),
+            lost: PaddedCounter::default(),
             is_ended: AtomicBool::new(true),
         });
         if let Some(call) = self.on_end.take() {
@@ -178,13 +178,13 @@ mod tests {
 
     use super::*;
 
-    fn access(at: u64) -> NotedAccess {
-        NotedAccess::of(at, Operation::Read, ByteExtent { start: at * 8, length: 8 }).unwrap()
+    fn access(at: u64) -> RecordedAccess {
+        RecordedAccess::of(at, Operation::Read, ByteExtent { start: at * 8, length: 8 }).unwrap()
     }
 
-    fn taken(recording: &mut Recording, count_max: u64) -> Vec<Noted> {
+    fn taken(recording: &mut Recording, count_max: u64) -> Vec<RecordingEntry> {
         let mut all = Vec::new();
-        recording.take(count_max, |words| all.push(Noted::of_words(words).unwrap()));
+        recording.take(count_max, |words| all.push(RecordingEntry::of_words(words).unwrap()));
         all
     }
 
@@ -193,13 +193,16 @@ mod tests {
         let Ends { mut recorder, mut recording } = ring();
         (0..SLOT_COUNT + 3).for_each(|at| recorder.note(access(at)));
         assert_eq!(recording.lost(), 3);
-        assert_eq!(taken(&mut recording, 1), [Noted::Access(access(0))]);
+        assert_eq!(taken(&mut recording, 1), [RecordingEntry::Access(access(0))]);
         // Room for one entry is too little for the gap and the access behind it.
         recorder.note(access(1));
         assert_eq!(recording.lost(), 4);
         assert_eq!(taken(&mut recording, SLOT_COUNT).len() as u64, SLOT_COUNT - 1);
         recorder.note(access(9));
-        assert_eq!(taken(&mut recording, SLOT_COUNT), [Noted::Gap(4), Noted::Access(access(9))]);
+        assert_eq!(
+            taken(&mut recording, SLOT_COUNT),
+            [RecordingEntry::Gap(4), RecordingEntry::Access(access(9))]
+        );
     }
 
     #[test]
@@ -212,8 +215,8 @@ mod tests {
             is_ended = recording.is_ended();
             for noted in taken(&mut recording, SLOT_COUNT) {
                 match noted {
-                    Noted::Gap(gap) => (next, lost) = (next + gap, lost + gap),
-                    Noted::Access(found) => {
+                    RecordingEntry::Gap(gap) => (next, lost) = (next + gap, lost + gap),
+                    RecordingEntry::Access(found) => {
                         assert_eq!(found, access(next));
                         next += 1;
                     }

@@ -8,11 +8,11 @@ use std::sync::mpsc::Sender;
 use kickcache_engine::format::superblock::Superblock;
 
 use crate::driver::device::BlockFile;
-use crate::serve::asker::Asker;
 use crate::serve::background::Background;
 use crate::serve::cache_device::{Extended, extend, store_superblock};
 use crate::serve::control::CacheGrown;
 use crate::serve::error::ServeError;
+use crate::serve::reply_wait::ReplyWait;
 use crate::wakeup::Wakeup;
 
 /// The caller.
@@ -23,7 +23,7 @@ pub(crate) struct CacheGrowth {
     background: Background<GrowthOutcome>,
     step: Option<GrowthStep>,
     /// The caller that waits for the check.
-    pub(crate) asker: Asker<CacheGrown>,
+    pub(crate) reply_wait: ReplyWait<CacheGrown>,
 }
 
 /// How far it is.
@@ -48,7 +48,7 @@ pub(crate) enum GrowthOutcome {
 impl CacheGrowth {
     /// No growth is in progress.
     pub(crate) fn new(wakeup: Arc<Wakeup>) -> CacheGrowth {
-        CacheGrowth { background: Background::new(wakeup), step: None, asker: Asker::nobody() }
+        CacheGrowth { background: Background::new(wakeup), step: None, reply_wait: ReplyWait::nobody() }
     }
 
     /// How far it is.

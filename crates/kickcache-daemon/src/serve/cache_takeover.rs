@@ -1,4 +1,4 @@
-//! A device that takes over from the cache device: made ready, copied to, flushed and noted by threads, as each step may wait for a disk.
+//! A device that takes over from the cache device: made ready, copied to, flushed and recorded by threads, as each step may wait for a disk.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant as WallTime;
 
 use kickcache_engine::format::superblock::Superblock;
-use kickcache_engine::format::takeover::{Other, Takeover};
+use kickcache_engine::format::takeover::{OtherDevice, Takeover};
 use kickcache_engine::mirror::Mirror;
 use kickcache_engine::time::{Duration, Instant, earlier};
 use kickcache_engine::units::ByteExtent;
@@ -23,7 +23,7 @@ use crate::serve::config::StatePlace;
 use crate::serve::control::{TakeoverBegun, TakeoverStage};
 use crate::serve::core::engine_span;
 use crate::serve::error::ServeError;
-use crate::serve::notes::Notes;
+use crate::serve::origin_records::OriginRecords;
 use crate::serve::patience::{PATIENCE_SECONDS, Patience};
 use crate::serve::takeover_order::{OrderTime, TakeoverOrder};
 use crate::state::StateError;
@@ -49,7 +49,7 @@ pub(crate) struct Pair {
     pub(crate) old: Arc<BlockFile>,
     pub(crate) new: Arc<BlockFile>,
     /// The old device's record of the new one.
-    pub(crate) called: Other,
+    pub(crate) called: OtherDevice,
 }
 
 /// A device that takes over, if one does.
@@ -61,7 +61,7 @@ pub(crate) struct CacheTakeover {
     pub(crate) mirror: Option<Mirror>,
     /// The path of the present cache device, for other threads.
     pub(crate) device: Arc<Mutex<PathBuf>>,
-    /// The name of the new device, from the first moment on.
+    /// The name of the new device, from the begin of the operation.
     pub(crate) with: Option<String>,
     /// When it was ordered.
     pub(crate) given: OrderTime,
@@ -86,7 +86,7 @@ pub(crate) struct CacheTakeover {
     /// Patience with the steps that a stop waits for.
     stop: Patience,
     /// The caller that waits until the copy begins, without a limit.
-    pub(crate) asker: Option<TakeoverAnswer>,
+    pub(crate) reply: Option<TakeoverAnswer>,
 }
 
 /// How far it is.
@@ -110,14 +110,14 @@ pub(crate) enum TakeoverStep {
     /// Until no I/O is in flight.
     Parting,
     /// The new device is released.
-    GivenUp(Afterwards),
+    GivenUp(TakeoverFate),
     /// The old device's record of the new one is removed.
     Forgetting,
 }
 
 /// The future of an abandoned takeover.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Afterwards {
+pub(crate) enum TakeoverFate {
     /// The next start begins it again.
     Resumed,
     /// It is not begun again.
@@ -160,7 +160,7 @@ impl CacheTakeover {
             part: Patience::default(),
             copy: Patience::of_looks(COPY_LOOKS_MAX),
             stop: Patience::default(),
-            asker: None,
+            reply: None,
         }
     }
 
@@ -216,9 +216,9 @@ impl CacheTakeover {
 
     /// Answers the caller, if it was not answered yet.
     pub(crate) fn answer(&mut self, result: Result<TakeoverBegun, ServeError>) {
-        if let Some(asker) = self.asker.take() {
+        if let Some(reply) = self.reply.take() {
             // A caller that has left needs no answer.
-            let _ = asker.send(result);
+            let _ = reply.send(result);
         }
     }
 
@@ -306,7 +306,7 @@ impl CacheTakeover {
     pub(crate) fn record(
         &mut self,
         pair: Pair,
-        notes: Arc<Notes>,
+        notes: Arc<OriginRecords>,
         superblock: Box<Superblock>,
     ) -> io::Result<()> {
         self.begin(move || {

@@ -5,7 +5,7 @@ use std::fmt;
 use kickcache_engine::time::Instant;
 use tracing::Level;
 
-use crate::serve::rate_limit::{Held, HeldBack, LINES_MAX, RateLimit, SPAN};
+use crate::serve::rate_limit::{LINES_MAX, RateLimit, SPAN, SuppressedKind, SuppressedLines};
 
 /// A kind of line. A front end has one for each that its clients can provoke, and for each volume that it is about.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -58,20 +58,20 @@ impl Complaints {
 
     /// Says how many lines were held back in the spans that are over; `name` knows the volumes by their index.
     pub(crate) fn tell_held_back<'a>(&mut self, now: Instant, name: impl Fn(usize) -> &'a str) {
-        while let Some(HeldBack { kind: complaint, held }) = self.0.poll_held(now) {
+        while let Some(SuppressedKind { kind: complaint, held }) = self.0.poll_held(now) {
             tell(complaint, held, &name);
         }
     }
 
     /// Logs the complaints suppressed until the end.
     pub(crate) fn tell_all_held_back<'a>(&mut self, now: Instant, name: impl Fn(usize) -> &'a str) {
-        for HeldBack { kind: complaint, held } in self.0.end(now) {
+        for SuppressedKind { kind: complaint, held } in self.0.end(now) {
             tell(complaint, held, &name);
         }
     }
 }
 
-fn tell<'a>(complaint: Complaint, held: Held, name: impl Fn(usize) -> &'a str) {
+fn tell<'a>(complaint: Complaint, held: SuppressedLines, name: impl Fn(usize) -> &'a str) {
     let summary = complaint.summary.replace("{}", complaint.volume.map_or("?", name));
     log(complaint, format_args!("{summary}: {held}"));
 }

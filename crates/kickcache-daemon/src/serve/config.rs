@@ -66,7 +66,7 @@ impl ServerConfig {
     }
 }
 
-/// Sockets that the process was started with; see [`crate::driver::inherited::inherited_sockets`].
+/// Sockets that the process was started with; see [`crate::driver::inherited_sockets::inherited_sockets`].
 #[derive(Debug, Default)]
 pub struct InheritedSockets {
     /// They listen for NBD clients.

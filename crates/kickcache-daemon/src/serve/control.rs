@@ -12,7 +12,7 @@ use kickcache_engine::time::{Duration, Instant};
 
 use crate::driver::fault::{Cause, Fault};
 use crate::driver::io_engine::IoEngine;
-use crate::driver::queued_device::Away;
+use crate::driver::queued_device::ServerOutage;
 use crate::latency::Latencies;
 use crate::plan::client_cap::ClientCap;
 use crate::plan::frontends::{ServedAt, Sessions};
@@ -31,7 +31,7 @@ pub(crate) enum Control {
     Status(Sender<ServerStatus>),
     Vitals(Sender<ServerStatus>),
     Sample(Sender<ServerSample>),
-    Beat(Sender<Beat>),
+    Beat(Sender<ServerHealth>),
     SetMode(String, Mode, Sender<Result<(), ServeError>>),
     /// Change modes and policies of some volumes, all or none.
     ChangeSettings(Vec<NamedSettings>, Sender<Result<(), ServeError>>),
@@ -242,7 +242,7 @@ impl ServerSample {
 
 /// How a server is, in short.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Beat {
+pub struct ServerHealth {
     /// Volumes that it serves.
     pub volumes: usize,
     /// Bytes that their origins lack.
@@ -268,7 +268,7 @@ pub struct Trouble {
     /// How long it has completed no outstanding operation, if that is long.
     pub silent: Option<Duration>,
     /// Since when and why the server behind it has been away, if it is.
-    pub away: Option<Away>,
+    pub away: Option<ServerOutage>,
     /// Where the data of a removed file are, see [`BlockFile::unlinked_at`].
     ///
     /// [`BlockFile::unlinked_at`]: crate::driver::device::BlockFile::unlinked_at

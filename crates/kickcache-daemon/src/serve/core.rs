@@ -42,9 +42,9 @@ pub(crate) struct Core<E> {
     pub(crate) recorders: Recorders,
     pub(crate) curves: Curves,
     /// Requests that are too early for the caps of their volumes.
-    pub(crate) throttles: Throttles<Begun>,
+    pub(crate) throttles: Throttles<PreparedRequest>,
     /// Requests that wait while the engine is being replaced.
-    on_hold: Option<VecDeque<Begun>>,
+    on_hold: Option<VecDeque<PreparedRequest>>,
     /// When connections are accepted again.
     pub(crate) accept_again: Option<Instant>,
     /// Checksums of the next payload for the engine.
@@ -65,14 +65,14 @@ pub(crate) enum LoopPhase {
 }
 
 /// A request before it reaches the engine, and the data that its reply needs.
-pub(crate) struct Begun {
-    asked: Asked,
+pub(crate) struct PreparedRequest {
+    asked: EngineRequest,
     pending: Pending,
 }
 
 /// A front end's request to the engine; the payload of a write is in the buffers already.
 #[derive(Clone, Copy)]
-pub(crate) struct Asked {
+pub(crate) struct EngineRequest {
     pub(crate) id: RequestId,
     pub(crate) volume: VolumeId,
     pub(crate) operation: Operation,
@@ -149,8 +149,8 @@ impl<E: CacheEngine> Core<E> {
 
     /// Passes a request to the engine, now or when the cap of its volume permits; its reply contains
     /// `pending`.
-    pub(crate) fn begin(&mut self, asked: &Asked, pending: Pending) {
-        let begun = Begun { asked: *asked, pending };
+    pub(crate) fn begin(&mut self, asked: &EngineRequest, pending: Pending) {
+        let begun = PreparedRequest { asked: *asked, pending };
         if !self.is_serving() {
             return self.hand_over(begun);
         }
@@ -196,11 +196,11 @@ impl<E: CacheEngine> Core<E> {
         }
     }
 
-    fn hand_over(&mut self, begun: Begun) {
+    fn hand_over(&mut self, begun: PreparedRequest) {
         if let Some(on_hold) = &mut self.on_hold {
             return on_hold.push_back(begun);
         }
-        let Begun { asked: Asked { id, volume, operation, extent }, pending } = begun;
+        let PreparedRequest { asked: EngineRequest { id, volume, operation, extent }, pending } = begun;
         self.recorders.note(self.now, volume, operation, extent);
         self.curves.note(volume, operation, extent);
         self.requests

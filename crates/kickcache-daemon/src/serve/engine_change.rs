@@ -1,7 +1,7 @@
 //! Replaces the engine behind the front ends while volumes are served: by an engine without a cache, if the
 //! cache device is taken out of use, or by one with an empty cache device, if one is put into use. This
 //! module has the orders to the loop; steps that may wait for a device are done between the orders by the
-//! caller's thread ([`crate::serve::leaving_out`], [`crate::serve::taking_in`]).
+//! caller's thread ([`crate::serve::leave_out`], [`crate::serve::cache_insertion`]).
 //!
 //! New requests wait for the moment in which no request is in flight.
 
@@ -14,11 +14,11 @@ use kickcache_engine::time::{Duration, Instant};
 
 use crate::driver::clock::Clock;
 use crate::driver::device::BlockFile;
-use crate::driver::executor::Parted;
+use crate::driver::executor::RemovedDevice;
 use crate::driver::io_engine::IoEngine;
 use crate::plan::removal::DirtyFate;
 use crate::serve::error::ServeError;
-use crate::serve::notes::Notes;
+use crate::serve::origin_records::OriginRecords;
 use crate::serve::volume_info::VolumeInfo;
 
 /// How long new requests wait at most; then the engine stays.
@@ -29,11 +29,11 @@ const LOOK_PAUSE: Duration = Duration::from_millis(1);
 /// An order to the loop about its engine.
 pub(crate) enum EngineOrder {
     /// Return the present state.
-    Look(Sender<Result<Behind, ServeError>>),
+    Look(Sender<Result<CurrentEngine, ServeError>>),
     /// The same, and keep it unchanged until [`EngineOrder::Change`] or [`EngineOrder::Stay`].
-    Begin(Sender<Result<Behind, ServeError>>),
+    Begin(Sender<Result<CurrentEngine, ServeError>>),
     /// Have another engine in the place of this one.
-    Change(Box<Other>, Sender<Result<Former, ServeError>>),
+    Change(Box<NewEngine>, Sender<Result<OldDevices, ServeError>>),
     /// It stays.
     Stay(Sender<()>),
 }
@@ -45,7 +45,7 @@ pub(crate) trait AskEngine {
 }
 
 /// The engine and devices behind the front ends.
-pub(crate) struct Behind {
+pub(crate) struct CurrentEngine {
     pub(crate) superblock: Superblock,
     pub(crate) cache: CacheUse,
     pub(crate) clock: Clock,
@@ -54,7 +54,7 @@ pub(crate) struct Behind {
     pub(crate) volumes: Vec<VolumeInfo>,
     /// Blocks on the cache device that the origins lack, or have not flushed, for served and unserved
     /// volumes.
-    pub(crate) unclean: Vec<Unclean>,
+    pub(crate) unclean: Vec<UncleanBlocks>,
     /// Origins that are files or block devices.
     pub(crate) origins: Vec<Arc<BlockFile>>,
 }
@@ -70,7 +70,7 @@ pub(crate) enum CacheUse {
 
 /// Blocks of a volume that its origin lacks, or has not flushed.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Unclean {
+pub struct UncleanBlocks {
     /// Its name.
     pub volume: String,
     /// How many.
@@ -80,26 +80,26 @@ pub struct Unclean {
 }
 
 /// Another engine, which has recovered its log and has not submitted anything since.
-pub(crate) struct Other {
+pub(crate) struct NewEngine {
     pub(crate) engine: Engine,
     pub(crate) superblock: Superblock,
-    pub(crate) kind: OtherKind,
+    pub(crate) kind: NewEngineKind,
 }
 
 /// The devices of the new engine.
-pub(crate) enum OtherKind {
+pub(crate) enum NewEngineKind {
     /// No cache device.
     WithoutCache(DirtyFate),
     /// This cache device, and its records.
-    WithCache(BlockFile, Arc<Notes>),
+    WithCache(BlockFile, Arc<OriginRecords>),
 }
 
 /// The devices of the old engine.
-pub(crate) struct Former {
+pub(crate) struct OldDevices {
     /// The abandoned blocks.
-    pub(crate) lost: Vec<Unclean>,
+    pub(crate) lost: Vec<UncleanBlocks>,
     /// The cache device, which is closed when this is dropped.
-    pub(crate) _cache: Parted,
+    pub(crate) _cache: RemovedDevice,
 }
 
 /// Whether the engine is to be replaced.
@@ -139,9 +139,9 @@ impl EngineLease {
 
 /// A change in progress.
 pub(crate) struct EngineChange {
-    pub(crate) other: Box<Other>,
+    pub(crate) other: Box<NewEngine>,
     pub(crate) step: EngineStep,
-    pub(crate) answer: Sender<Result<Former, ServeError>>,
+    pub(crate) answer: Sender<Result<OldDevices, ServeError>>,
     /// Since when requests wait, and since when it is at its step.
     pub(crate) begun: Instant,
     pub(crate) step_begun: Instant,
@@ -161,12 +161,12 @@ pub(crate) enum EngineStep {
 impl EngineChange {
     pub(crate) fn begin(
         now: Instant,
-        other: Box<Other>,
-        answer: Sender<Result<Former, ServeError>>,
+        other: Box<NewEngine>,
+        answer: Sender<Result<OldDevices, ServeError>>,
     ) -> EngineChange {
         let step = match other.kind {
-            OtherKind::WithoutCache(_) => EngineStep::Quieting,
-            OtherKind::WithCache(..) => EngineStep::Parting,
+            NewEngineKind::WithoutCache(_) => EngineStep::Quieting,
+            NewEngineKind::WithCache(..) => EngineStep::Parting,
         };
         EngineChange { other, step, answer, begun: now, step_begun: now }
     }

@@ -1,6 +1,6 @@
 //! Adding and removing a volume while its server serves others: orders to the loop. Steps that may wait for a
 //! device or for another machine are done between the orders by the caller's thread
-//! ([`crate::serve::joining`], [`crate::serve::parting`]).
+//! ([`crate::serve::volume_addition`], [`crate::serve::volume_removal`]).
 //!
 //! Only one caller at a time changes the superblock: the owner of a [`Lease`] writes it, and the loop takes
 //! over the written copy when the lease ends.
@@ -14,7 +14,7 @@ use kickcache_engine::samples::Sample;
 use kickcache_engine::units::VolumeId;
 
 use crate::driver::device::BlockFile;
-use crate::driver::executor::Parted;
+use crate::driver::executor::RemovedDevice;
 use crate::driver::io_engine::IoEngine;
 use crate::plan::Exposure;
 use crate::plan::address::NbdAddress;
@@ -30,15 +30,15 @@ pub(crate) enum MembershipOrder {
     /// Return the served volumes.
     Members(Sender<Result<Members, ServeError>>),
     /// Some clean blocks of a volume of the cache device that is not served, and how many it has that are not clean.
-    Held(VolumeId, Sender<Held>),
+    Held(VolumeId, Sender<VolumeBlockCount>),
     /// Let me write the superblock.
     Lease(Sender<Result<Lease, ServeError>>),
     /// I have written it, if there is one.
     EndLease(Option<Box<Superblock>>, Sender<()>),
     /// Serve a volume; its superblock was written, and the lease ends.
-    Join(Box<Joining>, Sender<Result<(), ServeError>>),
+    Join(Box<NewVolume>, Sender<Result<(), ServeError>>),
     /// Let go of a volume; if that is done there is a lease.
-    Leave(LeaveOrder, Sender<Result<Left, ServeError>>),
+    Leave(LeaveOrder, Sender<Result<EmptyVolume, ServeError>>),
     /// The superblock without it was written, or the write failed: drop it. That ends the lease.
     EndLeave(Option<Box<Superblock>>, Sender<GoneVolume>),
     /// Serve a volume at other places.
@@ -73,7 +73,7 @@ pub(crate) struct Member {
 }
 
 /// The blocks on the cache device of an unserved volume.
-pub(crate) struct Held {
+pub(crate) struct VolumeBlockCount {
     pub(crate) cached: u64,
     pub(crate) not_clean: u64,
     /// By which an origin is recognised.
@@ -88,7 +88,7 @@ pub(crate) struct Lease {
 }
 
 /// A volume that is ready to be served.
-pub(crate) struct Joining {
+pub(crate) struct NewVolume {
     pub(crate) superblock: Superblock,
     pub(crate) volume: OpenVolume,
     pub(crate) places: OpenPlaces,
@@ -104,7 +104,7 @@ pub(crate) struct LeaveOrder {
 }
 
 /// A volume without any block in the cache, durably.
-pub(crate) struct Left {
+pub(crate) struct EmptyVolume {
     pub(crate) id: VolumeId,
     /// Blocks that the origin lacks.
     pub(crate) lost_blocks: u64,
@@ -114,7 +114,7 @@ pub(crate) struct Left {
 /// A volume that was removed from the loop; its device is closed when this is dropped.
 pub(crate) struct GoneVolume {
     pub(crate) _volume: Option<Volume>,
-    pub(crate) _device: Parted,
+    pub(crate) _device: RemovedDevice,
 }
 
 /// Addresses that a volume gains, and addresses that it loses.

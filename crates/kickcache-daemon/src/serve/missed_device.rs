@@ -7,9 +7,9 @@ use std::path::Path;
 use kickcache_engine::format::superblock::{SUPERBLOCK_SIZE, Superblock};
 
 use crate::driver::rights::access;
+use crate::serve::bypassed_device::HeldVolume;
 use crate::serve::cache_device::copies_by;
 use crate::serve::config::StatePlace;
-use crate::serve::overtaken::HeldVolume;
 use crate::shell_command::{Flag, ShellCommand};
 use crate::state::{OriginRecord, uuid_text};
 use crate::whole_path::whole_path;
@@ -25,7 +25,7 @@ pub fn sentence(record: &OriginRecord, chosen: &str, go_on: &Flag, place: &State
         record.cache_uuid
     );
     match standing(record) {
-        Standing::There => {
+        DevicePresence::There => {
             let held = HeldVolume {
                 cache: &record.cache_path,
                 uuid: &record.cache_uuid,
@@ -38,11 +38,11 @@ pub fn sentence(record: &OriginRecord, chosen: &str, go_on: &Flag, place: &State
                  {go_on} to serve it without them"
             )
         }
-        Standing::Replaced(found) => format!(
+        DevicePresence::Replaced(found) => format!(
             "{noted}; the cache device at {before} is now a different one (uuid {found}); if the first \
              one is elsewhere, serve the volume with it, or use {go_on} to serve it without its blocks"
         ),
-        Standing::Absent => format!(
+        DevicePresence::Absent => format!(
             "{noted}; it cannot be read there: restore it (is its file system mounted? was it moved?) \
              and serve the volume with it, or use {go_on} to serve it without its blocks"
         ),
@@ -60,7 +60,7 @@ pub fn drain_from(cache: &Path, name: &str, place: &StatePlace) -> ShellCommand 
 }
 
 /// Whether a recorded cache device is at its path.
-enum Standing {
+enum DevicePresence {
     There,
     /// Another one does, with this uuid.
     Replaced(String),
@@ -68,11 +68,11 @@ enum Standing {
     Absent,
 }
 
-fn standing(record: &OriginRecord) -> Standing {
+fn standing(record: &OriginRecord) -> DevicePresence {
     match uuid_at(&record.cache_path) {
-        Some(uuid) if uuid == record.cache_uuid => Standing::There,
-        Some(uuid) => Standing::Replaced(uuid),
-        None => Standing::Absent,
+        Some(uuid) if uuid == record.cache_uuid => DevicePresence::There,
+        Some(uuid) => DevicePresence::Replaced(uuid),
+        None => DevicePresence::Absent,
     }
 }
 

@@ -9,12 +9,12 @@ use crate::driver::device::{AccessMode, ZeroSpeed};
 use crate::driver::executor::NamedMedium;
 use crate::plan::client_cap::ClientCap;
 use crate::plan::origin_claims::OriginClaims;
+use crate::serve::bypassed_device::Sameness;
 use crate::serve::config::StatePlace;
 use crate::serve::origin::Origin;
-use crate::serve::overtaken::Sameness;
 use crate::serve::recognition::{Recognised, recognise, warn_of_weak};
 use crate::serve::served_volumes::Volume;
-use crate::serve::unserved::{LastStop, OriginCheck};
+use crate::serve::stop_record_check::{LastStop, OriginCheck};
 use crate::serve::volume_identity::VolumeIdentity;
 use crate::serve::volume_info::VolumeInfo;
 use crate::state::OriginLock;
@@ -42,7 +42,7 @@ pub(crate) struct OpenVolume {
 }
 
 /// A volume as it is served.
-pub(crate) struct Served {
+pub(crate) struct OpenVolumeState {
     /// The volume's data in the loop.
     pub(crate) volume: Volume,
     /// The volume's data in the driver.
@@ -73,7 +73,7 @@ impl OpenVolume {
     }
 
     /// For the loop.
-    pub(crate) fn into_served(self) -> Served {
+    pub(crate) fn into_served(self) -> OpenVolumeState {
         let id = self.settings.volume;
         let info = VolumeInfo {
             name: self.name,
@@ -85,6 +85,6 @@ impl OpenVolume {
         let (identity, zeroes) = (self.known_as, self.zeroes);
         let volume = Volume { info, identity, zeroes, allowed: self.allowed, _locks: self.locks };
         let medium = NamedMedium { device: Device::Origin(id), medium: self.origin.into_medium() };
-        Served { volume, medium, client_cap: self.client_cap }
+        OpenVolumeState { volume, medium, client_cap: self.client_cap }
     }
 }

@@ -7,14 +7,14 @@ use kickcache_engine::units::VolumeId;
 use kickcache_units::counted;
 
 use crate::plan::cache_spec::CacheService;
+use crate::serve::bypassed_device::origin_moved;
 use crate::serve::cache_device::store_superblock;
 use crate::serve::error::{RefusedVolume, ServeError};
 use crate::serve::event_loop::{EventLoop, Origins};
 use crate::serve::open_volume::OpenVolume;
 use crate::serve::origin::{SAMPLES_MAX, compare};
-use crate::serve::overtaken::origin_moved;
 use crate::serve::served_volumes::Volume;
-use crate::serve::unserved::{Finding, LastStop, OriginCheck, warn_of_no_proof};
+use crate::serve::stop_record_check::{Finding, LastStop, OriginCheck, warn_of_no_proof};
 use crate::shell_command::ShellCommand;
 
 /// The checks of the origin of a volume.

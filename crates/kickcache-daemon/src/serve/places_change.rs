@@ -7,9 +7,9 @@ use crate::plan::volume_spec::VolumeSpec;
 use crate::serve::error::ServeError;
 use crate::serve::frontend::check_unused;
 use crate::serve::frontend::open_places::OpenPlaces;
-use crate::serve::joining::Surroundings;
 use crate::serve::membership::{Members, MembershipOrder, PlaceFate, PlaceOrder};
-use crate::serve::parting::AskLoop;
+use crate::serve::volume_addition::ServerContext;
+use crate::serve::volume_removal::AskLoop;
 
 /// Places that are ready to be used.
 pub struct ReadyPlaces {
@@ -27,7 +27,7 @@ impl ReadyPlaces {
         asked: &impl AskLoop,
         before: &VolumeSpec,
         wanted: &VolumeSpec,
-        surroundings: &Surroundings,
+        surroundings: &ServerContext,
     ) -> Result<ReadyPlaces, ServeError> {
         let members: Members = asked.ask(MembershipOrder::Members)??;
         let exposure = surroundings.exposure;

@@ -31,16 +31,16 @@ struct Kind {
 
 /// Lines that were not written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Held {
+pub(crate) struct SuppressedLines {
     pub(crate) count: u64,
     pub(crate) span: Duration,
 }
 
 /// Lines of a kind that were not written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct HeldBack<K> {
+pub(crate) struct SuppressedKind<K> {
     pub(crate) kind: K,
-    pub(crate) held: Held,
+    pub(crate) held: SuppressedLines,
 }
 
 impl<K: Ord + Clone> RateLimit<K> {
@@ -71,14 +71,14 @@ impl<K: Ord + Clone> RateLimit<K> {
 
     /// If the interval of a kind with suppressed lines has ended, returns the kind and the number of these
     /// lines; the next line of the kind begins a new interval.
-    pub(crate) fn poll_held(&mut self, now: Instant) -> Option<HeldBack<K>> {
+    pub(crate) fn poll_held(&mut self, now: Instant) -> Option<SuppressedKind<K>> {
         self.next.filter(|next| *next <= now)?;
         let is_due = |entry: &Kind| entry.held > 0 && entry.began.plus(self.span) <= now;
         let (kind, _) = self.kinds.iter().find(|(_, entry)| is_due(entry))?;
         let kind = kind.clone();
         let entry = self.kinds.remove(&kind)?;
         self.next = self.first_due();
-        Some(HeldBack { held: entry.told(now), kind })
+        Some(SuppressedKind { held: entry.told(now), kind })
     }
 
     /// When [`RateLimit::poll_held`] has something next.
@@ -87,23 +87,23 @@ impl<K: Ord + Clone> RateLimit<K> {
     }
 
     /// All suppressed lines, due or not: this is the last report.
-    pub(crate) fn end(&mut self, now: Instant) -> impl Iterator<Item = HeldBack<K>> + use<K> {
+    pub(crate) fn end(&mut self, now: Instant) -> impl Iterator<Item = SuppressedKind<K>> + use<K> {
         self.next = None;
         let kinds = std::mem::take(&mut self.kinds).into_iter();
         kinds
             .filter(|(_, entry)| entry.held > 0)
-            .map(move |(kind, entry)| HeldBack { held: entry.told(now), kind })
+            .map(move |(kind, entry)| SuppressedKind { held: entry.told(now), kind })
     }
 
     /// All suppressed lines of the selected kinds, due or not: they are not reported again.
-    pub(crate) fn end_of(&mut self, now: Instant, is_meant: impl Fn(&K) -> bool) -> Vec<HeldBack<K>> {
+    pub(crate) fn end_of(&mut self, now: Instant, is_meant: impl Fn(&K) -> bool) -> Vec<SuppressedKind<K>> {
         let kinds = std::mem::take(&mut self.kinds).into_iter();
         let (ended, kept): (BTreeMap<K, Kind>, BTreeMap<K, Kind>) =
             kinds.partition(|(kind, _)| is_meant(kind));
         self.kinds = kept;
         self.next = self.first_due();
         let held = ended.into_iter().filter(|(_, entry)| entry.held > 0);
-        held.map(|(kind, entry)| HeldBack { held: entry.told(now), kind }).collect()
+        held.map(|(kind, entry)| SuppressedKind { held: entry.told(now), kind }).collect()
     }
 
     fn first_due(&self) -> Option<Instant> {
@@ -113,12 +113,12 @@ impl<K: Ord + Clone> RateLimit<K> {
 }
 
 impl Kind {
-    fn told(&self, now: Instant) -> Held {
-        Held { count: self.held, span: now.since(self.began) }
+    fn told(&self, now: Instant) -> SuppressedLines {
+        SuppressedLines { count: self.held, span: now.since(self.began) }
     }
 }
 
-impl fmt::Display for Held {
+impl fmt::Display for SuppressedLines {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let seconds = self.span.as_nanos().div_ceil(1_000_000_000);
         write!(f, "and {} more in {seconds} s", show_count(self.count))
@@ -159,7 +159,7 @@ mod tests {
         assert_eq!(said(&mut limit, at(0), "x", 1209), 5);
         assert_eq!(limit.poll_timeout(), Some(at(60)));
         assert_eq!(limit.poll_held(at(59)), None);
-        let HeldBack { kind, held } = limit.poll_held(at(60)).unwrap();
+        let SuppressedKind { kind, held } = limit.poll_held(at(60)).unwrap();
         assert_eq!((kind, held.to_string().as_str()), ("x", "and 1,204 more in 60 s"));
         assert_eq!((limit.poll_held(at(60)), limit.poll_timeout()), (None, None));
     }
@@ -179,7 +179,7 @@ mod tests {
         assert_eq!(said(&mut limit, at(61), "x", 6), 0, "the first interval was not reported yet");
         assert_eq!(
             limit.poll_held(at(62)).unwrap().held,
-            Held { count: 7, span: Duration::from_millis(62_000) }
+            SuppressedLines { count: 7, span: Duration::from_millis(62_000) }
         );
         assert_eq!(said(&mut limit, at(62), "x", 6), 5);
         assert_eq!(limit.poll_timeout(), Some(at(122)));
@@ -199,7 +199,7 @@ mod tests {
         said(&mut limit, at(0), "x", 6);
         said(&mut limit, at(0), "y", 5);
         let told: Vec<_> = limit.end(at(10)).collect();
-        let held = Held { count: 1, span: Duration::from_millis(10_000) };
-        assert_eq!(told, [HeldBack { kind: "x", held }]);
+        let held = SuppressedLines { count: 1, span: Duration::from_millis(10_000) };
+        assert_eq!(told, [SuppressedKind { kind: "x", held }]);
     }
 }

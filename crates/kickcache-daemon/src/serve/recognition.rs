@@ -8,8 +8,8 @@ use std::path::PathBuf;
 use kickcache_units::{are, counted};
 
 use crate::driver::device::identity::{Identified, Strength, stable_path};
-use crate::serve::origin::Compared;
-use crate::serve::overtaken::Sameness;
+use crate::serve::bypassed_device::Sameness;
+use crate::serve::origin::ComparedBlocks;
 use crate::shell_command::Flag;
 
 /// Samples that an origin must have for its weak identity to be accepted.
@@ -67,7 +67,7 @@ impl Doubt {
     ///
     /// # Errors
     /// A sentence.
-    pub(crate) fn check(&self, cached: u64, compared: &Compared) -> Result<(), String> {
+    pub(crate) fn check(&self, cached: u64, compared: &ComparedBlocks) -> Result<(), String> {
         let path = self.path.display();
         let confirm = Flag::new("--origin-is", self.path.as_os_str());
         if let Some(difference) = compared.difference() {
@@ -127,8 +127,8 @@ mod tests {
         Doubt { path: "/dev/vdb".into(), peers, sameness, newer: None }
     }
 
-    fn compared(count: usize, different: &[u64]) -> Compared {
-        Compared { count, different: different.into() }
+    fn compared(count: usize, different: &[u64]) -> ComparedBlocks {
+        ComparedBlocks { count, different: different.into() }
     }
 
     #[test]

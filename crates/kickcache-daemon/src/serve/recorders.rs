@@ -4,7 +4,7 @@ use kickcache_engine::request::Operation;
 use kickcache_engine::time::Instant;
 use kickcache_engine::units::{ByteExtent, VolumeId};
 
-use crate::recording::access::NotedAccess;
+use crate::recording::access::RecordedAccess;
 use crate::recording::ring::Recorder;
 
 /// Recordings at a time; each has a ring of 3 MiB.
@@ -58,7 +58,7 @@ impl Recorders {
     fn note_all(&mut self, now: Instant, volume: VolumeId, operation: Operation, extent: ByteExtent) {
         for entry in self.0.iter_mut().filter(|entry| entry.volume == volume) {
             let at = now.since(entry.began).as_nanos();
-            if let Some(access) = NotedAccess::of(at, operation, extent) {
+            if let Some(access) = RecordedAccess::of(at, operation, extent) {
                 entry.recorder.note(access);
             }
         }

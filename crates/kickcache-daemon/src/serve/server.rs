@@ -18,31 +18,31 @@ use crate::plan::write_budget::WriteBudget;
 use crate::recording::ring::{Ends, Recording, ring};
 pub use crate::serve::cache_device::successor::SuccessorSpec;
 use crate::serve::cache_device::{CacheDevice, check_extension};
+use crate::serve::cache_insertion;
+pub use crate::serve::cache_insertion::CacheInsertion;
 use crate::serve::config::ServerConfig;
 use crate::serve::control::Control;
 pub use crate::serve::control::{
-    Activities, Beat, CacheGrown, Errors, FaultCount, Growth, MemoryUse, NamedSettings, Orphan, Recorded,
-    Recovery, Resized, ServerSample, ServerStatus, TakeoverBegun, TakeoverProgress, TakeoverStage, Trouble,
-    VolumeInfo,
+    Activities, CacheGrown, Errors, FaultCount, Growth, MemoryUse, NamedSettings, Orphan, Recorded, Recovery,
+    Resized, ServerHealth, ServerSample, ServerStatus, TakeoverBegun, TakeoverProgress, TakeoverStage,
+    Trouble, VolumeInfo,
 };
 use crate::serve::core::engine_span;
-pub use crate::serve::engine_change::Unclean;
+pub use crate::serve::engine_change::UncleanBlocks;
 use crate::serve::engine_change::{AskEngine, EngineOrder};
 use crate::serve::error::ServeError;
-pub use crate::serve::joining::ReadyVolume;
-use crate::serve::joining::{self, Surroundings};
-use crate::serve::leaving_out;
+use crate::serve::leave_out;
 use crate::serve::membership::{Lease, LeaveOrder, Members, MembershipOrder};
-use crate::serve::notes::Notes;
-pub use crate::serve::parting::PartedVolume;
-use crate::serve::parting::{self, AskLoop};
+use crate::serve::origin_records::OriginRecords;
 pub use crate::serve::places_change::ReadyPlaces;
-use crate::serve::rooms::check_rooms;
+use crate::serve::reservation_check::check_rooms;
 use crate::serve::startup;
 use crate::serve::takeover_order::TakeoverOrder;
-use crate::serve::taking_in;
-pub use crate::serve::taking_in::TakenIn;
-pub use crate::serve::times::{Activity, Took};
+pub use crate::serve::times::{Activity, LatencySum};
+pub use crate::serve::volume_addition::ReadyVolume;
+use crate::serve::volume_addition::{self, ServerContext};
+pub use crate::serve::volume_removal::RemovedVolume;
+use crate::serve::volume_removal::{self, AskLoop};
 use crate::wakeup::Wakeup;
 use crate::whole_path::shown_path;
 
@@ -63,7 +63,7 @@ impl Server {
         let (sender, control) = mpsc::channel();
         let (tell, told) = mpsc::channel();
         let rung = Arc::clone(&wakeup);
-        let surroundings = Surroundings {
+        let surroundings = ServerContext {
             cache: config.cache.device.clone(),
             engine: config.engine,
             state: config.state.clone(),
@@ -75,7 +75,7 @@ impl Server {
             .spawn(move || run(config, control, rung, &tell))
             .map_err(ServeError::system("start a thread"))?;
         match told.recv() {
-            Ok(Told { notes, device }) => {
+            Ok(StartMessage { notes, device }) => {
                 let link = Mutex::new(Link { sender, thread: Some(thread) });
                 let notes = Mutex::new(notes);
                 Ok(ServerHandle { shared: Arc::new(Shared { link, wakeup, notes, device, surroundings }) })
@@ -91,12 +91,14 @@ fn run(
     config: ServerConfig,
     control: Receiver<Control>,
     wakeup: Arc<Wakeup>,
-    tell: &Sender<Told>,
-) -> Result<Vec<Unclean>, ServeError> {
+    tell: &Sender<StartMessage>,
+) -> Result<Vec<UncleanBlocks>, ServeError> {
     let mut event_loop = startup::start(config, control, wakeup)?;
     // The starter waits for this; a failed send is harmless.
-    let _ =
-        tell.send(Told { notes: event_loop.notes.clone(), device: Arc::clone(&event_loop.takeover.device) });
+    let _ = tell.send(StartMessage {
+        notes: event_loop.notes.clone(),
+        device: Arc::clone(&event_loop.takeover.device),
+    });
     let end = event_loop.run();
     if matches!(end, Err(ServeError::GivenUp { .. })) || !event_loop.core.driver.is_idle(Device::Successor) {
         // Devices may yet write to its memory, and threads that wait for them cannot be waited for.
@@ -106,8 +108,8 @@ fn run(
 }
 
 /// The message of a ready loop to its starter.
-struct Told {
-    notes: Option<Arc<Notes>>,
+struct StartMessage {
+    notes: Option<Arc<OriginRecords>>,
     device: Arc<Mutex<PathBuf>>,
 }
 
@@ -121,15 +123,15 @@ struct Shared {
     link: Mutex<Link>,
     wakeup: Arc<Wakeup>,
     /// Other ones, with another cache device.
-    notes: Mutex<Option<Arc<Notes>>>,
+    notes: Mutex<Option<Arc<OriginRecords>>>,
     device: Arc<Mutex<PathBuf>>,
-    surroundings: Surroundings,
+    surroundings: ServerContext,
 }
 
 #[derive(Debug)]
 struct Link {
     sender: Sender<Control>,
-    thread: Option<JoinHandle<Result<Vec<Unclean>, ServeError>>>,
+    thread: Option<JoinHandle<Result<Vec<UncleanBlocks>, ServeError>>>,
 }
 
 /// A recording that has begun.
@@ -144,7 +146,7 @@ pub struct RecordingBegun {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Pulse {
     /// It does.
-    Turns(Beat),
+    Turns(ServerHealth),
     /// It does not answer within [`SAMPLE_MAX`].
     Silent,
     /// It has ended, with an error or on request.
@@ -196,7 +198,7 @@ impl ServerHandle {
     /// Changes the mode of a volume. Leaving write-back drains first, which takes longer than this call.
     ///
     /// # Errors
-    /// If no volume has the name, write-back cannot be noted, or [`ServeError::Stopped`].
+    /// If no volume has the name, write-back cannot be recorded, or [`ServeError::Stopped`].
     pub fn set_mode(&self, volume: &str, mode: Mode) -> Result<(), ServeError> {
         // Here and not by the loop, which a slow disk below the state directory would hold up.
         if let (Some(notes), Mode::WriteBack) = (self.notes(), mode) {
@@ -238,7 +240,7 @@ impl ServerHandle {
     /// # Errors
     /// As a start would; or the cache device is not in service, or [`ServeError::Stopped`].
     pub fn prepare_volume(&self, spec: &VolumeSpec) -> Result<ReadyVolume, ServeError> {
-        joining::prepare(self, spec, &self.surroundings())
+        volume_addition::prepare(self, spec, &self.surroundings())
     }
 
     /// Checks that the cache device has the room that these volumes are promised together.
@@ -255,7 +257,7 @@ impl ServerHandle {
     /// # Errors
     /// The volume is not served and leaves no trace.
     pub fn join_volume(&self, ready: ReadyVolume) -> Result<(), ServeError> {
-        joining::join(self, ready, &self.surroundings(), self.notes().as_ref())
+        volume_addition::join(self, ready, &self.surroundings(), self.notes().as_ref())
     }
 
     /// Removes a volume and its blocks from the cache device. Waits 5 s at most for its clients and its origin.
@@ -267,9 +269,9 @@ impl ServerHandle {
         volume: &str,
         clients: Clients,
         dirty: DirtyFate,
-    ) -> Result<PartedVolume, ServeError> {
+    ) -> Result<RemovedVolume, ServeError> {
         let order = LeaveOrder { name: volume.into(), clients, dirty };
-        parting::part(self, order, self.notes().as_ref())
+        volume_removal::part(self, order, self.notes().as_ref())
     }
 
     /// Opens the places of a volume that it has not had before; see [`ServerHandle::change_places`].
@@ -368,8 +370,8 @@ impl ServerHandle {
     /// # Errors
     /// It is out of use already, grows or is being replaced; it has blocks of unserved volumes, which are not
     /// written back; or [`ServeError::Stopped`].
-    pub fn check_leaving_out(&self, dirty: DirtyFate) -> Result<Vec<Unclean>, ServeError> {
-        leaving_out::check(self, &self.surroundings(), dirty)
+    pub fn check_leaving_out(&self, dirty: DirtyFate) -> Result<Vec<UncleanBlocks>, ServeError> {
+        leave_out::check(self, &self.surroundings(), dirty)
     }
 
     /// Takes the cache device out of use: the volumes are served from their origins alone, with these
@@ -382,9 +384,9 @@ impl ServerHandle {
         &self,
         dirty: DirtyFate,
         settings: &[NamedSettings],
-    ) -> Result<Vec<Unclean>, ServeError> {
+    ) -> Result<Vec<UncleanBlocks>, ServeError> {
         let notes = self.notes();
-        let lost = leaving_out::leave_out(self, &self.surroundings(), dirty, settings, notes.as_ref())?;
+        let lost = leave_out::leave_out(self, &self.surroundings(), dirty, settings, notes.as_ref())?;
         *self.shared.notes.lock().unwrap_or_else(PoisonError::into_inner) = None;
         Ok(lost)
     }
@@ -399,7 +401,7 @@ impl ServerHandle {
         size: u64,
         volumes: &[VolumeSpec],
     ) -> Result<(), ServeError> {
-        taking_in::check(self, &self.surroundings())?;
+        cache_insertion::check(self, &self.surroundings())?;
         let superblock = Superblock::new([0; 16], size);
         let refuse = |source| ServeError::Engine { path: device.into(), source };
         check_rooms(device, &superblock.map_err(refuse)?.geometry, volumes)
@@ -411,20 +413,20 @@ impl ServerHandle {
     /// Of `format`; or as [`ServerHandle::leave_out`]. The volumes are served as before.
     pub fn take_in(
         &self,
-        taken_in: &TakenIn<'_>,
+        taken_in: &CacheInsertion<'_>,
         format: impl FnOnce() -> Result<CacheDevice, ServeError>,
     ) -> Result<(), ServeError> {
-        let notes = taking_in::take_in(self, &self.surroundings(), taken_in, format)?;
+        let notes = cache_insertion::take_in(self, &self.surroundings(), taken_in, format)?;
         *self.shared.notes.lock().unwrap_or_else(PoisonError::into_inner) = Some(notes);
         Ok(())
     }
 
-    fn notes(&self) -> Option<Arc<Notes>> {
+    fn notes(&self) -> Option<Arc<OriginRecords>> {
         self.shared.notes.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn surroundings(&self) -> Surroundings {
-        Surroundings { cache: self.device(), ..self.shared.surroundings.clone() }
+    fn surroundings(&self) -> ServerContext {
+        ServerContext { cache: self.device(), ..self.shared.surroundings.clone() }
     }
 
     /// Where the cache device is: another one may have taken over.
@@ -469,7 +471,7 @@ impl ServerHandle {
     ///
     /// # Panics
     /// If the server's thread panicked.
-    pub fn join(&self) -> Result<Vec<Unclean>, ServeError> {
+    pub fn join(&self) -> Result<Vec<UncleanBlocks>, ServeError> {
         let thread = self.shared.link.lock().unwrap_or_else(PoisonError::into_inner).thread.take();
         match thread.map(JoinHandle::join) {
             None => Ok(Vec::new()),

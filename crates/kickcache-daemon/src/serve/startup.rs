@@ -21,7 +21,8 @@ use crate::serve::cache_growth::CacheGrowth;
 use crate::serve::cache_takeover::CacheTakeover;
 use crate::serve::config::ServerConfig;
 use crate::serve::control::Control;
-use crate::serve::core::{Begun, Core};
+use crate::serve::core::{Core, PreparedRequest};
+use crate::serve::device_opening::{self, Prepared};
 use crate::serve::engine_change::EngineLease;
 use crate::serve::error::ServeError;
 use crate::serve::event_loop::dirty_notes::WhileServed;
@@ -29,11 +30,10 @@ use crate::serve::event_loop::{EventLoop, Origins};
 use crate::serve::frontend::nbd::settings::NbdSettings;
 use crate::serve::frontend::{Addresses, Frontends};
 use crate::serve::journal_note::JournalNote;
-use crate::serve::note_queue::NoteQueue;
-use crate::serve::open_volume::{OpenVolume, Served};
+use crate::serve::open_volume::{OpenVolume, OpenVolumeState};
 use crate::serve::origin_checks::VolumeCheck;
 use crate::serve::out_of_service::OutOfService;
-use crate::serve::prepare::{self, Prepared};
+use crate::serve::record_queue::RecordQueue;
 use crate::serve::recovery::Recovery;
 use crate::serve::resizes::Resizes;
 use crate::serve::served_volumes::Volume;
@@ -49,7 +49,7 @@ pub(crate) fn start(
     control: Receiver<Control>,
     wakeup: Arc<Wakeup>,
 ) -> Result<EventLoop<Engine>, ServeError> {
-    prepare::check(&config)?;
+    device_opening::check(&config)?;
     let addresses = Addresses::of(&config.cache.volumes, std::mem::take(&mut config.inherited));
     let nbd = NbdSettings::of(&config)?;
     let service = config.cache.service;
@@ -82,7 +82,7 @@ pub(crate) fn start(
         out_of_service: if is_used { OutOfService::Untold } else { OutOfService::Told(Record::ByOrder) },
         damaged: Vec::new(),
         control,
-        note_queue: NoteQueue::new(Arc::clone(&wakeup)),
+        note_queue: RecordQueue::new(Arc::clone(&wakeup)),
         resizes: Resizes::new(Arc::clone(&wakeup)),
         growth: CacheGrowth::new(Arc::clone(&wakeup)),
         takeover: CacheTakeover::new(Arc::clone(&wakeup), config.cache.device),
@@ -207,12 +207,12 @@ impl EventLoop<Engine> {
 struct AllServed {
     volumes: Vec<Volume>,
     media: Vec<NamedMedium>,
-    throttles: Throttles<Begun>,
+    throttles: Throttles<PreparedRequest>,
 }
 
 fn serve_all(volumes: Vec<OpenVolume>) -> AllServed {
     let mut all = AllServed::default();
-    for Served { volume, medium, client_cap } in volumes.into_iter().map(OpenVolume::into_served) {
+    for OpenVolumeState { volume, medium, client_cap } in volumes.into_iter().map(OpenVolume::into_served) {
         all.throttles.set(volume.info.id, client_cap);
         all.volumes.push(volume);
         all.media.push(medium);

@@ -21,7 +21,7 @@ const LENGTH_MAX: usize = 64;
 
 /// The devices that the name of a cache device leads to.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Followed {
+pub struct DeviceChain {
     /// The device that is the cache.
     pub device: PathBuf,
     /// The device that is to take over from it.
@@ -32,23 +32,23 @@ pub struct Followed {
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Link {
-    old: At,
-    new: At,
+    old: DeviceSuperblock,
+    new: DeviceSuperblock,
     /// Whether the new device does not know it yet.
     is_to_complete: bool,
 }
 
 /// A device, and its present or intended superblock.
 #[derive(Clone, PartialEq, Eq, Debug)]
-struct At {
+struct DeviceSuperblock {
     path: PathBuf,
     superblock: Superblock,
 }
 
 /// Finds the device that is the cache, without a change. If this is unclear, it is the named device, which is
 /// refused with a sentence when it is opened.
-pub fn follow(named: &Path) -> Followed {
-    let mut followed = Followed { device: named.into(), successor: None, links: Vec::new() };
+pub fn follow(named: &Path) -> DeviceChain {
+    let mut followed = DeviceChain { device: named.into(), successor: None, links: Vec::new() };
     while followed.links.len() < LENGTH_MAX {
         let Some(superblock) = any_superblock_at(&followed.device) else { break };
         let Some(other) = superblock.takeover.other() else { break };
@@ -59,8 +59,8 @@ pub fn follow(named: &Path) -> Followed {
             break;
         }
         let Some(at_other) = any_superblock_at(&path) else { break };
-        let other = At { path, superblock: at_other };
-        let this = At { path: followed.device.clone(), superblock };
+        let other = DeviceSuperblock { path, superblock: at_other };
+        let this = DeviceSuperblock { path: followed.device.clone(), superblock };
         let takeover = this.superblock.takeover.clone();
         match takeover {
             Takeover::Incomplete(_) => {
@@ -110,7 +110,7 @@ pub(crate) fn check_awaited(device: &Path, with: &Path) -> Result<(), ServeError
 }
 
 impl Link {
-    fn between(old: At, new: At) -> Option<Link> {
+    fn between(old: DeviceSuperblock, new: DeviceSuperblock) -> Option<Link> {
         let found = succession(&old.superblock, &new.superblock);
         let superblock = match found {
             Succession::New => new.superblock,
@@ -118,7 +118,7 @@ impl Link {
             Succession::Old | Succession::Unrelated => return None,
         };
         let is_to_complete = found == Succession::NewToComplete;
-        Some(Link { old, new: At { superblock, ..new }, is_to_complete })
+        Some(Link { old, new: DeviceSuperblock { superblock, ..new }, is_to_complete })
     }
 
     /// Refuses a new device without a mark of its takeover, although the takeover is on record: the true
@@ -144,7 +144,7 @@ impl Link {
     /// The writes of a killed process may not be durable: both superblocks are written again, durably, the
     /// old one first.
     fn make_durable(&self) -> Result<(), ServeError> {
-        for At { path, superblock } in [&self.old, &self.new] {
+        for DeviceSuperblock { path, superblock } in [&self.old, &self.new] {
             let file = BlockFile::open(path, AccessMode::ReadWrite, Emptiness::Refused)?;
             store_superblock(&file, &mut superblock.clone())?;
         }
@@ -160,7 +160,7 @@ pub fn find_cache(cache: &mut CacheSpec, state: &StatePlace) -> Result<(), Serve
     if cache.service != CacheService::InService {
         return Ok(());
     }
-    let Followed { device, successor, links } = follow(&cache.device);
+    let DeviceChain { device, successor, links } = follow(&cache.device);
     links.iter().try_for_each(|link| link.check_no_copy(state))?;
     links.iter().try_for_each(Link::make_durable)?;
     if device != cache.device {
@@ -181,28 +181,28 @@ mod tests {
     use std::os::unix::fs::FileExt;
 
     use kickcache_engine::format::superblock::SUPERBLOCK_OFFSETS;
-    use kickcache_engine::format::takeover::Other;
+    use kickcache_engine::format::takeover::OtherDevice;
 
     use super::*;
     use crate::state::StateStore;
 
     const SIZE: u64 = 8 << 20;
 
-    struct Two {
+    struct DevicePair {
         _directory: tempfile::TempDir,
         old: PathBuf,
         new: PathBuf,
     }
 
-    impl Two {
-        fn new() -> Two {
+    impl DevicePair {
+        fn new() -> DevicePair {
             let directory = tempfile::tempdir_in("/var/tmp").unwrap();
             let (old, new) = (directory.path().join("old"), directory.path().join("new"));
-            Two { _directory: directory, old, new }
+            DevicePair { _directory: directory, old, new }
         }
 
-        fn other(path: &Path) -> Other {
-            Other { uuid: [3; 16], path: path.to_str().unwrap().into() }
+        fn other(path: &Path) -> OtherDevice {
+            OtherDevice { uuid: [3; 16], path: path.to_str().unwrap().into() }
         }
 
         fn write(path: &Path, superblock: &Superblock) {
@@ -220,9 +220,15 @@ mod tests {
 
     #[test]
     fn the_old_device_stays_the_cache_until_its_replacement_mark() {
-        let two = Two::new();
-        Two::write(&two.old, &superblock().with_takeover(Takeover::Begun(Two::other(&two.new))));
-        Two::write(&two.new, &superblock().with_takeover(Takeover::Incomplete(Two::other(&two.old))));
+        let two = DevicePair::new();
+        DevicePair::write(
+            &two.old,
+            &superblock().with_takeover(Takeover::Begun(DevicePair::other(&two.new))),
+        );
+        DevicePair::write(
+            &two.new,
+            &superblock().with_takeover(Takeover::Incomplete(DevicePair::other(&two.old))),
+        );
         for named in [&two.old, &two.new] {
             let followed = follow(named);
             assert_eq!((followed.device, followed.successor), (two.old.clone(), Some(two.new.clone())));
@@ -238,12 +244,12 @@ mod tests {
 
     #[test]
     fn a_replaced_device_leads_to_its_complete_successor() {
-        let two = Two::new();
-        let replaced = superblock().with_takeover(Takeover::Replaced(Two::other(&two.new)));
-        let incomplete = superblock().with_takeover(Takeover::Incomplete(Two::other(&two.old)));
+        let two = DevicePair::new();
+        let replaced = superblock().with_takeover(Takeover::Replaced(DevicePair::other(&two.new)));
+        let incomplete = superblock().with_takeover(Takeover::Incomplete(DevicePair::other(&two.old)));
         for named in [&two.old, &two.new] {
-            Two::write(&two.old, &replaced);
-            Two::write(&two.new, &incomplete);
+            DevicePair::write(&two.old, &replaced);
+            DevicePair::write(&two.new, &incomplete);
             let mut cache = CacheSpec::new(named, Vec::new());
             find_cache(&mut cache, &StatePlace::NotKept).unwrap();
             assert_eq!((&cache.device, &cache.successor), (&two.new, &None));
@@ -253,17 +259,23 @@ mod tests {
             assert_eq!(follow(named).device, two.new, "again");
         }
         // Another device at its place is not taken for it.
-        Two::write(&two.new, &Superblock::new([2; 16], SIZE).unwrap());
+        DevicePair::write(&two.new, &Superblock::new([2; 16], SIZE).unwrap());
         assert_eq!(follow(&two.old).device, two.old);
     }
 
     #[test]
     fn an_early_copy_of_the_successor_is_refused() {
-        let two = Two::new();
+        let two = DevicePair::new();
         let state = two.old.with_file_name("state");
         let (store, place) = (StateStore::new(&state), StatePlace::Directory(state));
-        Two::write(&two.old, &superblock().with_takeover(Takeover::Replaced(Two::other(&two.new))));
-        Two::write(&two.new, &superblock().with_takeover(Takeover::Incomplete(Two::other(&two.old))));
+        DevicePair::write(
+            &two.old,
+            &superblock().with_takeover(Takeover::Replaced(DevicePair::other(&two.new))),
+        );
+        DevicePair::write(
+            &two.new,
+            &superblock().with_takeover(Takeover::Incomplete(DevicePair::other(&two.old))),
+        );
         store.keep_cache(&CacheRecord::new(&superblock().succeeded(), "/right".into())).unwrap();
         for named in [&two.old, &two.new] {
             let refused = find_cache(&mut CacheSpec::new(named, Vec::new()), &place).unwrap_err().to_string();
@@ -280,13 +292,16 @@ mod tests {
 
     #[test]
     fn a_chain_of_devices_is_followed_to_its_end() {
-        let two = Two::new();
+        let two = DevicePair::new();
         let last = two.old.with_file_name("last");
-        Two::write(&two.old, &superblock().with_takeover(Takeover::Replaced(Two::other(&two.new))));
+        DevicePair::write(
+            &two.old,
+            &superblock().with_takeover(Takeover::Replaced(DevicePair::other(&two.new))),
+        );
         let second = superblock().succeeded();
-        Two::write(&two.new, &second.with_takeover(Takeover::Replaced(Two::other(&last))));
-        Two::write(&last, &second.succeeded());
+        DevicePair::write(&two.new, &second.with_takeover(Takeover::Replaced(DevicePair::other(&last))));
+        DevicePair::write(&last, &second.succeeded());
         assert_eq!(follow(&two.old).device, last);
-        assert_eq!(follow(&last), Followed { device: last, successor: None, links: Vec::new() });
+        assert_eq!(follow(&last), DeviceChain { device: last, successor: None, links: Vec::new() });
     }
 }

@@ -47,10 +47,10 @@ struct Throttle<T> {
     used: RateUse,
     /// Requests do not wait while the volume is being removed.
     is_open: bool,
-    waiting: VecDeque<Held<T>>,
+    waiting: VecDeque<DelayedRequest<T>>,
 }
 
-struct Held<T> {
+struct DelayedRequest<T> {
     weight: Weight,
     request: T,
 }
@@ -124,7 +124,7 @@ impl<T> Throttles<T> {
             throttle.take(now, weight);
             return Some(request);
         }
-        throttle.waiting.push_back(Held { weight, request });
+        throttle.waiting.push_back(DelayedRequest { weight, request });
         self.held_total[usize::from(volume.get())] += 1;
         None
     }
@@ -135,7 +135,7 @@ impl<T> Throttles<T> {
             if throttle.ready_at() > now {
                 return None;
             }
-            let Held { weight, request } = throttle.waiting.pop_front()?;
+            let DelayedRequest { weight, request } = throttle.waiting.pop_front()?;
             throttle.take(now, weight);
             Some(request)
         })

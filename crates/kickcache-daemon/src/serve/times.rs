@@ -60,7 +60,7 @@ impl Times {
 
 /// The times of a volume.
 pub(crate) struct VolumeTimes {
-    classes: [Kept; 4],
+    classes: [ClassHistory; 4],
     began: Instant,
     /// The start of the interval before the present one.
     recent_since: Instant,
@@ -74,18 +74,18 @@ pub struct Activity {
     /// For how long this was looked at.
     pub span: Duration,
     /// Reads that the cache served alone.
-    pub hits: Took,
+    pub hits: LatencySum,
     /// Reads that used the origin.
-    pub misses: Took,
+    pub misses: LatencySum,
     /// Writes.
-    pub writes: Took,
+    pub writes: LatencySum,
     /// Flushes.
-    pub flushes: Took,
+    pub flushes: LatencySum,
 }
 
 /// Requests of one class.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Took {
+pub struct LatencySum {
     /// How many.
     pub count: u64,
     /// Bytes of the requests.
@@ -99,7 +99,7 @@ pub struct Took {
 impl VolumeTimes {
     fn new(now: Instant) -> VolumeTimes {
         VolumeTimes {
-            classes: [(); 4].map(|()| Kept::new()),
+            classes: [(); 4].map(|()| ClassHistory::new()),
             began: now,
             recent_since: now,
             span_since: now,
@@ -144,7 +144,7 @@ impl VolumeTimes {
         Latencies { hits, misses, writes, flushes }
     }
 
-    fn activity(&self, span: Duration, took: impl Fn(&Kept) -> Took) -> Activity {
+    fn activity(&self, span: Duration, took: impl Fn(&ClassHistory) -> LatencySum) -> Activity {
         let [hits, misses, writes, flushes] = self.classes.each_ref().map(took);
         Activity { span, hits, misses, writes, flushes }
     }
@@ -153,12 +153,12 @@ impl VolumeTimes {
         self.recent_since = self.span_since;
         self.span_since = now;
         self.turn_at = now.plus(SPAN);
-        self.classes.iter_mut().for_each(Kept::turn);
+        self.classes.iter_mut().for_each(ClassHistory::turn);
     }
 }
 
 /// The data of a class: the sum of all completed intervals, the previous interval, and the present one.
-struct Kept {
+struct ClassHistory {
     all: Sum<u64>,
     before: Sum<u32>,
     span: Sum<u32>,
@@ -167,10 +167,10 @@ struct Kept {
     latency: LatencyHistogram,
 }
 
-impl Kept {
-    fn new() -> Kept {
+impl ClassHistory {
+    fn new() -> ClassHistory {
         let latency = LatencyHistogram::default();
-        Kept { all: Sum::new(), before: Sum::new(), span: Sum::new(), latency }
+        ClassHistory { all: Sum::new(), before: Sum::new(), span: Sum::new(), latency }
     }
 
     fn turn(&mut self) {
@@ -212,9 +212,9 @@ impl<C: Counter + From<u32>> Sum<C> {
         (self.bytes, self.nanos) = (0, 0);
     }
 
-    fn took(&self) -> Took {
+    fn took(&self) -> LatencySum {
         let count = self.histogram.len();
-        Took {
+        LatencySum {
             count,
             bytes: self.bytes,
             mean: Duration::from_nanos(self.nanos / count.max(1)),
@@ -252,7 +252,7 @@ mod tests {
         assert_eq!((all.span, all.hits.count, all.hits.bytes), (Duration::from_millis(4_000), 100, 409_600));
         assert_eq!(all.hits.mean, Duration::from_micros(239));
         assert!(close(all.hits.p99, Duration::from_micros(9_000)), "{:?}", all.hits.p99);
-        assert_eq!((all.misses.count, all.misses.bytes, all.writes), (1, 8192, Took::default()));
+        assert_eq!((all.misses.count, all.misses.bytes, all.writes), (1, 8192, LatencySum::default()));
         assert_eq!(times.recent(at(5_000)), all);
     }
 

@@ -8,7 +8,7 @@ use kickcache_engine::time::{Duration, Instant, earlier};
 use crate::driver::errno::{errno_name, errno_text};
 use crate::driver::fault::{Cause, Fault};
 use crate::serve::control::FaultCount;
-use crate::serve::rate_limit::{HeldBack, RateLimit, SPAN};
+use crate::serve::rate_limit::{RateLimit, SPAN, SuppressedKind};
 
 /// A device with outstanding operations is silent if it has completed none for this long.
 pub(crate) const SILENT_MIN: Duration = Duration::from_millis(10_000);
@@ -90,17 +90,17 @@ impl Troubles {
     }
 
     /// Errors of a kind that were only counted, and are due to be logged.
-    pub(crate) fn poll_held(&mut self, now: Instant) -> Option<HeldBack<FaultKind>> {
+    pub(crate) fn poll_held(&mut self, now: Instant) -> Option<SuppressedKind<FaultKind>> {
         self.limit.poll_held(now)
     }
 
     /// All errors that were only counted.
-    pub(crate) fn end(&mut self, now: Instant) -> impl Iterator<Item = HeldBack<FaultKind>> + use<> {
+    pub(crate) fn end(&mut self, now: Instant) -> impl Iterator<Item = SuppressedKind<FaultKind>> + use<> {
         self.limit.end(now)
     }
 
     /// Counted errors of a device that is about to be removed.
-    pub(crate) fn end_of(&mut self, now: Instant, device: Device) -> Vec<HeldBack<FaultKind>> {
+    pub(crate) fn end_of(&mut self, now: Instant, device: Device) -> Vec<SuppressedKind<FaultKind>> {
         self.limit.end_of(now, |kind| kind.device == device)
     }
 
@@ -188,7 +188,7 @@ mod tests {
         let others = [fault("write", 0, 5), origin, fault("read", 0, 28)];
         assert!(others.into_iter().all(|fault| troubles.note(at(31), fault)));
         assert_eq!((troubles.poll_held(at(60)), troubles.poll_timeout(0)), (None, Some(at(61))));
-        let HeldBack { kind, held } = troubles.poll_held(at(61)).unwrap();
+        let SuppressedKind { kind, held } = troubles.poll_held(at(61)).unwrap();
         assert_eq!(
             (kind, held.to_string()),
             (FaultKind::of(&fault("read", 9, 5)), "and 28 more in 60 s".into())

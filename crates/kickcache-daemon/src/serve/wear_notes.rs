@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use kickcache_engine::stats::WearHistory;
 use kickcache_engine::time::{Duration, Instant};
 
-use crate::serve::notes::Notes;
+use crate::serve::origin_records::OriginRecords;
 use crate::state::WearRecord;
 
 /// A kill loses at most the counts of this interval.
@@ -17,7 +17,7 @@ const NOTE_EVERY: Duration = Duration::from_millis(60_000);
 #[derive(Default)]
 pub(crate) struct WearNotes {
     due: Instant,
-    /// Bytes of a day, as noted last.
+    /// Bytes of a day, as recorded last.
     noted: u64,
     /// Whether the log has reported that no record can be written.
     is_unkept: Arc<AtomicBool>,
@@ -54,7 +54,7 @@ impl WearNotes {
 
 impl WearNote {
     /// Writes the record. A failure is logged once.
-    pub(crate) fn keep(&self, notes: &Notes) {
+    pub(crate) fn keep(&self, notes: &OriginRecords) {
         let Some(store) = notes.store() else { return };
         let kept = store.keep_wear(&WearRecord::new(&notes.cache().uuid, &self.history));
         let was_told = self.is_unkept.swap(kept.is_err(), Ordering::Relaxed);
@@ -69,7 +69,7 @@ impl WearNote {
 }
 
 /// The record from before this start.
-pub(crate) fn noted_wear(notes: &Notes) -> Option<WearRecord> {
+pub(crate) fn noted_wear(notes: &OriginRecords) -> Option<WearRecord> {
     notes.store()?.wear(&notes.cache().uuid).unwrap_or_else(|error| {
         tracing::warn!(
             event = "record_unreadable",

@@ -167,7 +167,7 @@ impl OriginRecord {
         self
     }
 
-    /// The record of an origin that is served without a cache device, and was never noted before.
+    /// The record of an origin that is served without a cache device, and has no record yet.
     pub fn without_cache(identity: &str, volume: &str) -> OriginRecord {
         OriginRecord {
             version: VERSION,

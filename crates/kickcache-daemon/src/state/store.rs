@@ -141,7 +141,7 @@ impl StateStore {
         }
     }
 
-    /// All origins: a note that cannot be read concerns its own alone.
+    /// All origins: an unreadable record concerns its origin only.
     ///
     /// # Errors
     /// If the directory cannot be read.

@@ -67,8 +67,8 @@ pub(crate) struct CachedBlock {
 pub(crate) struct Touch {
     /// The first since the block was inserted, or since its hits were reset.
     pub(crate) is_first: bool,
-    /// The first use of a prefetched block.
-    pub(crate) is_first_of_prefetched: bool,
+    /// The first use of a read-ahead block.
+    pub(crate) is_first_of_read_ahead: bool,
     /// A block of a segment that is a candidate to be stale.
     pub(crate) is_candidate: bool,
 }
@@ -358,21 +358,21 @@ impl Cache {
         if hits < HITS_MAX {
             self.slots.set_hits(location, hits + 1);
         }
-        let is_first_of_prefetched = self.slots.is_prefetched(location);
-        if is_first_of_prefetched {
-            self.slots.lower(location, SlotFlag::Prefetched);
+        let is_first_of_read_ahead = self.slots.is_read_ahead(location);
+        if is_first_of_read_ahead {
+            self.slots.lower(location, SlotFlag::ReadAhead);
         }
         let used_since = &mut self.segments.get_mut(self.geometry.segment_of(location)).used_since;
         *used_since = used_since.map(|hits| hits.saturating_add(1));
-        Touch { is_first: hits == 0, is_first_of_prefetched, is_candidate: used_since.is_some() }
+        Touch { is_first: hits == 0, is_first_of_read_ahead, is_candidate: used_since.is_some() }
     }
 
     pub(crate) fn set_hits(&mut self, location: Location, hits: u8) {
         self.slots.set_hits(location, hits);
     }
 
-    pub(crate) fn set_prefetched(&mut self, location: Location) {
-        self.slots.raise(location, SlotFlag::Prefetched);
+    pub(crate) fn set_read_ahead(&mut self, location: Location) {
+        self.slots.raise(location, SlotFlag::ReadAhead);
     }
 
     /// A sweep of writeback includes the block, or a write through the log stores it on the origin itself.

@@ -19,7 +19,7 @@ const LOOKUP_STEPS: u32 = 8;
 
 /// The next result of a search.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Found {
+pub(crate) enum SearchResult {
     /// A block that a search has found.
     Block(RequestSlot, CachedBlock),
     /// A search ended.
@@ -49,17 +49,17 @@ impl Cache {
     }
 
     /// The next result of the searches for blocks of a volume, with this many steps left.
-    pub(crate) fn search(&mut self, volume: VolumeId, steps: &mut u32) -> Found {
+    pub(crate) fn search(&mut self, volume: VolumeId, steps: &mut u32) -> SearchResult {
         let is_empty = self.volume(volume).cached == 0;
         let Cache { geometry, index, slots, segments, searches, .. } = self;
-        let Some(found) = searches.of(volume) else { return Found::Nothing };
+        let Some(found) = searches.of(volume) else { return SearchResult::Nothing };
         while *steps > 0 {
             if let Some(id) = found.ended.pop() {
-                return Found::End(id);
+                return SearchResult::End(id);
             }
             if found.is_over() {
                 searches.end(volume);
-                return Found::Nothing;
+                return SearchResult::Nothing;
             }
             if is_empty {
                 let ended = found.end_any();
@@ -71,7 +71,7 @@ impl Cache {
                 if let Some(id) = found.search_for(key.block())
                     && let Some(location) = index.find(key, slots)
                 {
-                    return Found::Block(id, CachedBlock { key, location });
+                    return SearchResult::Block(id, CachedBlock { key, location });
                 }
                 continue;
             }
@@ -79,13 +79,13 @@ impl Cache {
                 if search.next == search.blocks.end {
                     let id = search.id;
                     found.by_block.pop_front();
-                    return Found::End(id);
+                    return SearchResult::End(id);
                 }
                 let key = BlockKey::new(volume, BlockIndex::new(search.next));
                 search.next += 1;
                 *steps = steps.saturating_sub(LOOKUP_STEPS);
                 if let Some(location) = index.find(key, slots) {
-                    return Found::Block(search.id, CachedBlock { key, location });
+                    return SearchResult::Block(search.id, CachedBlock { key, location });
                 }
                 continue;
             }
@@ -101,13 +101,13 @@ impl Cache {
                 found.is_unused = false;
                 let key = slots.key(location);
                 if let Some(id) = found.segment_search_for(key.block()) {
-                    return Found::Block(id, CachedBlock { key, location });
+                    return SearchResult::Block(id, CachedBlock { key, location });
                 }
             } else if let Some(unused) = found.end_segment(segments.count()) {
                 segments.set_unused(unused, volume);
             }
         }
-        Found::Nothing
+        SearchResult::Nothing
     }
 
     /// The volume with the next searches.
@@ -177,12 +177,12 @@ mod tests {
         let (mut left, mut blocks) = (u32::MAX, Vec::new());
         loop {
             match cache.search(volume, &mut left) {
-                Found::Block(_, block) => {
+                SearchResult::Block(_, block) => {
                     cache.remove(block.key);
                     blocks.push(block.key.block().get());
                 }
-                Found::End(_) => {}
-                Found::Nothing => break,
+                SearchResult::End(_) => {}
+                SearchResult::Nothing => break,
             }
         }
         blocks.sort_unstable();
@@ -239,7 +239,7 @@ mod tests {
         cache.begin_search(ID, VOLUME, extent(0, 1 << 30));
         let mut steps = 5;
         assert!(
-            matches!(cache.search(VOLUME, &mut steps), Found::Block(ID, block) if block.key == key(VOLUME, 0))
+            matches!(cache.search(VOLUME, &mut steps), SearchResult::Block(ID, block) if block.key == key(VOLUME, 0))
         );
         // Before, after and at the position of the search.
         for (block, segment) in [(5, 0), (6, 100), (7, 4), (0, 1)] {
@@ -266,7 +266,7 @@ mod tests {
         let mut half = count * a_segment / 2;
         let mut found = 0;
         while half > 0 {
-            if let Found::Block(_, block) = cache.search(VOLUME, &mut half) {
+            if let SearchResult::Block(_, block) = cache.search(VOLUME, &mut half) {
                 cache.remove(block.key);
                 found += 1;
             }
@@ -287,8 +287,8 @@ mod tests {
         }
         let mut steps = 245 + 2 * cache.geometry().batch_blocks();
         cache.begin_search(ID, VOLUME, extent(3, 1 << 20));
-        assert!(matches!(cache.search(VOLUME, &mut steps), Found::Block(..)));
-        while cache.search(VOLUME, &mut steps) != Found::Nothing {}
+        assert!(matches!(cache.search(VOLUME, &mut steps), SearchResult::Block(..)));
+        while cache.search(VOLUME, &mut steps) != SearchResult::Nothing {}
         // This search begins after the segment of its block.
         cache.begin_search(RequestSlot(8), VOLUME, extent(1 << 30, 1 << 20));
         cache.begin_growth(&grown).unwrap();

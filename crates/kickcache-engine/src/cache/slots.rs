@@ -17,7 +17,7 @@ pub(crate) const SLOT_BYTES: usize = 11;
 const STATE_MASK: u8 = 0b0000_0011;
 const HITS_SHIFT: u32 = 2;
 const HITS_MASK: u8 = 0b0000_1100;
-const PREFETCHED: u8 = 0b0001_0000;
+const READ_AHEAD: u8 = 0b0001_0000;
 const IN_SWEEP: u8 = 0b0010_0000;
 const DAMAGED: u8 = 0b0100_0000;
 const IN_WRITEBACK: u8 = 0b1000_0000;
@@ -67,7 +67,7 @@ impl SlotState {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum SlotFlag {
     /// It was read ahead, and no client has requested it.
-    Prefetched,
+    ReadAhead,
     /// A sweep of writeback includes it, or a write through the log stores it on the origin itself.
     InSweep,
     /// Its writeback is in flight.
@@ -79,7 +79,7 @@ pub(crate) enum SlotFlag {
 impl SlotFlag {
     const fn bit(self) -> u8 {
         match self {
-            SlotFlag::Prefetched => PREFETCHED,
+            SlotFlag::ReadAhead => READ_AHEAD,
             SlotFlag::InSweep => IN_SWEEP,
             SlotFlag::InWriteback => IN_WRITEBACK,
             SlotFlag::Damaged => DAMAGED,
@@ -206,8 +206,8 @@ impl Slots {
         (self.slot(location)[6] & HITS_MASK) >> HITS_SHIFT
     }
 
-    pub(crate) fn is_prefetched(&self, location: Location) -> bool {
-        self.slot(location)[6] & PREFETCHED != 0
+    pub(crate) fn is_read_ahead(&self, location: Location) -> bool {
+        self.slot(location)[6] & READ_AHEAD != 0
     }
 
     pub(crate) fn is_in_sweep(&self, location: Location) -> bool {
@@ -265,16 +265,16 @@ mod tests {
         let key = BlockKey::new(VolumeId::new(3), BlockIndex::new(0x12_3456_789a));
         slots.fill(place, key, Checksum::new(0xdead_beef), SlotState::Dirty);
         slots.set_hits(place, 9);
-        slots.raise(place, SlotFlag::Prefetched);
+        slots.raise(place, SlotFlag::ReadAhead);
         slots.raise(place, SlotFlag::InSweep);
         slots.raise(place, SlotFlag::Damaged);
         slots.set_state(place, SlotState::Unflushed);
-        slots.lower(place, SlotFlag::Prefetched);
+        slots.lower(place, SlotFlag::ReadAhead);
         assert_eq!(slots.key(place), key);
         assert_eq!(slots.checksum(place), Checksum::new(0xdead_beef));
         assert_eq!(slots.state(place), SlotState::Unflushed);
         assert_eq!(slots.hits(place), HITS_MAX);
-        assert!(slots.is_in_sweep(place) && slots.is_damaged(place) && !slots.is_prefetched(place));
+        assert!(slots.is_in_sweep(place) && slots.is_damaged(place) && !slots.is_read_ahead(place));
         assert_eq!(slots.state(Location::new(0)), SlotState::Dead);
     }
 

@@ -15,7 +15,7 @@ const REPLACED: u8 = 3;
 
 /// The other device of a replacement.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Other {
+pub struct OtherDevice {
     /// Of this replacement: drawn for it, the same on both devices.
     pub uuid: [u8; 16],
     /// The path of the other device.
@@ -29,11 +29,11 @@ pub enum Takeover {
     #[default]
     None,
     /// The other device is to take over; this device is the cache until its superblock records that it was replaced.
-    Begun(Other),
+    Begun(OtherDevice),
     /// This device is to take over from the other one, and its copy is not complete.
-    Incomplete(Other),
+    Incomplete(OtherDevice),
     /// The other device is complete, and is the cache.
-    Replaced(Other),
+    Replaced(OtherDevice),
 }
 
 impl Takeover {
@@ -46,7 +46,7 @@ impl Takeover {
     }
 
     /// The other device, if there is one.
-    pub fn other(&self) -> Option<&Other> {
+    pub fn other(&self) -> Option<&OtherDevice> {
         match self {
             Takeover::None => None,
             Takeover::Begun(other) | Takeover::Incomplete(other) | Takeover::Replaced(other) => Some(other),
@@ -80,7 +80,7 @@ impl Takeover {
         reader.take_u32()?;
         let uuid = reader.take_uuid()?;
         let path = core::str::from_utf8(reader.take(length)?).ok()?.to_string();
-        let other = Other { uuid, path };
+        let other = OtherDevice { uuid, path };
         match kind {
             BEGUN => Some(Takeover::Begun(other)),
             INCOMPLETE => Some(Takeover::Incomplete(other)),

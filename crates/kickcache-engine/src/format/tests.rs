@@ -23,7 +23,7 @@ use crate::format::mark::ServiceMark;
 use crate::format::succession::{Succession, succession};
 use crate::format::summary::{Summary, SummaryEntry};
 use crate::format::superblock::Superblock;
-use crate::format::takeover::{Other, Takeover};
+use crate::format::takeover::{OtherDevice, Takeover};
 use crate::format::version::{FORMAT_VERSION_GROWN, FORMAT_VERSION_REPLACED};
 use crate::queue::Queue;
 use crate::units::{BlockIndex, BlockKey, Checksum, Generation, SegmentIndex, Sequence, VolumeId, VolumeSet};
@@ -300,8 +300,8 @@ fn a_superblock_of_a_grown_device_has_its_own_version() {
     assert!(matches!(senseless, Err(Error::Growth { .. })));
 }
 
-fn other(path: &str) -> Other {
-    Other { uuid: [9; 16], path: path.to_string() }
+fn other(path: &str) -> OtherDevice {
+    OtherDevice { uuid: [9; 16], path: path.to_string() }
 }
 
 fn replaced_superblock() -> Superblock {
@@ -340,7 +340,7 @@ fn one_of_two_devices_is_the_cache_after_one_replacement() {
     assert_eq!(succession(&replaced, &incomplete), Succession::NewToComplete);
     assert_eq!(succession(&replaced, &new), Succession::New);
     assert_eq!(succession(&replaced, &superblock()), Succession::Unrelated, "a copy of the old one");
-    let another = Other { uuid: [8; 16], ..other("/dev/old") };
+    let another = OtherDevice { uuid: [8; 16], ..other("/dev/old") };
     let another = superblock().with_takeover(Takeover::Incomplete(another));
     assert_eq!(succession(&replaced, &another), Succession::Unrelated);
     assert_eq!(succession(&replaced, &Superblock { uuid: [1; 16], ..new }), Succession::Unrelated);

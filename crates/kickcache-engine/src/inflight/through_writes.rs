@@ -122,7 +122,7 @@ mod tests {
     use crate::cache::slots::SlotState;
     use crate::format::superblock::Superblock;
     use crate::ids::RequestSlot;
-    use crate::inflight::writing::{Logging, Route, Taken, WritePhase};
+    use crate::inflight::writing::{LoggedPart, Logging, Route, WritePhase};
     use crate::request::{Durability, Operation, Request, RequestId};
     use crate::units::{BlockIndex, ByteExtent, Checksum};
 
@@ -140,7 +140,7 @@ mod tests {
         let id = RequestId::new(1);
         let slot = requests.insert(&Request { id, volume: VOLUME, operation, extent, checksums: &[] });
         let mut writing = Writing::new(operation, extent, &[]).unwrap();
-        writing.phase = WritePhase::Logging(Logging { route, ticket: None, taken: Taken::All });
+        writing.phase = WritePhase::Logging(Logging { route, ticket: None, taken: LoggedPart::All });
         let copy = cache.copy_at(KEY, PLACE);
         writing.written.push(Written { copy, if_refused: IfRefused::Forgotten });
         requests.get_mut(slot).stage = Stage::Write(writing.into());
@@ -170,7 +170,8 @@ mod tests {
         ];
         for (route, number, is_read_behind, expected) in cases {
             let (mut requests, _, slot) = logged(route);
-            let phase = WritePhase::Logging(Logging { route, ticket: Some(Ticket(7)), taken: Taken::All });
+            let phase =
+                WritePhase::Logging(Logging { route, ticket: Some(Ticket(7)), taken: LoggedPart::All });
             requests.get_mut(slot).writing().phase = phase;
             requests.keep_if_refused(block(number), |ticket| ticket == Ticket(7) && is_read_behind);
             let if_refused = requests.get_mut(slot).writing().written[0].if_refused;

@@ -71,7 +71,7 @@ pub(crate) enum IfRefused {
 
 /// The part of a write that the log has taken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Taken {
+pub(crate) enum LoggedPart {
     /// All blocks so far.
     All,
     /// The log could not take all blocks: the origin must have the write.
@@ -86,7 +86,7 @@ pub(crate) struct Logging {
     /// Its place in the origin's queue, once all of its blocks are in the log.
     pub(crate) ticket: Option<Ticket>,
     /// The part that the log has taken.
-    pub(crate) taken: Taken,
+    pub(crate) taken: LoggedPart,
 }
 
 /// A write that the origin has, or that waits for it.
@@ -217,7 +217,7 @@ impl Writing {
     /// The log cannot take all blocks.
     pub(crate) fn note_part(&mut self) {
         if let WritePhase::Logging(logging) = &mut self.phase {
-            logging.taken = Taken::Part;
+            logging.taken = LoggedPart::Part;
         }
     }
 

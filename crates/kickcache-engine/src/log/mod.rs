@@ -105,7 +105,7 @@ pub(crate) struct Appended {
 }
 
 /// The gathering batch of a head.
-struct Begun {
+struct GatheringBatch {
     slot: BatchSlot,
     /// A segment that the head opened for it.
     opened: Option<SegmentIndex>,
@@ -170,7 +170,7 @@ impl Log {
 
     /// Appends a block; `None` if no segment is ready.
     pub(crate) fn append(&mut self, now: Instant, append: Append) -> Option<Appended> {
-        let Begun { slot, opened, is_new } = self.gathering(now, append.queue)?;
+        let GatheringBatch { slot, opened, is_new } = self.gathering(now, append.queue)?;
         let batch = self.batches.get_mut(slot.0).expect("a gathering batch");
         batch.entries.push(append.entry);
         let joined = batch.join(&append);
@@ -207,9 +207,9 @@ impl Log {
     }
 
     /// The gathering batch of a head; begins one, in a fresh segment if need be.
-    fn gathering(&mut self, now: Instant, queue: Queue) -> Option<Begun> {
+    fn gathering(&mut self, now: Instant, queue: Queue) -> Option<GatheringBatch> {
         if let Some(slot) = self.heads[queue.index()].gathering {
-            return Some(Begun { slot, opened: None, is_new: false });
+            return Some(GatheringBatch { slot, opened: None, is_new: false });
         }
         let (segment, opened) = match self.heads[queue.index()].segment {
             Some(segment) => (segment, None),
@@ -234,7 +234,7 @@ impl Log {
             sequence: None,
         }));
         self.heads[queue.index()].gathering = Some(slot);
-        Some(Begun { slot, opened, is_new: true })
+        Some(GatheringBatch { slot, opened, is_new: true })
     }
 
     fn take_segment(&mut self, queue: Queue) -> Option<SegmentIndex> {
@@ -401,8 +401,8 @@ impl Log {
         Some(self.batches.get(number)?.entries[at].memory)
     }
 
-    /// Lets a read of a location wait until the batch there has landed, or failed, if that is what a client writes: should it be lost,
-    /// nobody may have seen it. What a fill or reclaim brings stands elsewhere as well.
+    /// Delays a read of a location until the batch there is written or has failed, if the block is a client's write: if the
+    /// write is lost, no client may have read it. Blocks of fills and of reclaim have another copy.
     pub(crate) fn await_landing(&mut self, location: Location, read: Task) -> bool {
         let Some(PendingPlace { batch: number, at }) = self.pending_entry(location) else { return false };
         let batch = self.batches.get_mut(number).expect("just found");

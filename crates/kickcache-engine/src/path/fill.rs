@@ -64,8 +64,8 @@ pub(crate) fn begin(state: &mut State, slot: RequestSlot, part: ByteExtent, main
             fill.stale.insert(offset);
         }
     }
-    let prefetched = blocks_of(chosen).len() - blocks_of(part).len();
-    state.volumes.get_mut(volume).counters.prefetched_blocks += prefetched as u64;
+    let read_ahead = blocks_of(chosen).len() - blocks_of(part).len();
+    state.volumes.get_mut(volume).counters.read_ahead_blocks += read_ahead as u64;
     submit(state, fill);
     true
 }
@@ -222,7 +222,7 @@ fn promote(state: &mut State, fill: &Fill, checksums: &[Checksum]) {
             state.await_flush(key, location);
         }
         if !fill.wanted.contains(offset) {
-            state.cache.set_prefetched(location);
+            state.cache.set_read_ahead(location);
         }
         state.volumes.get_mut(fill.volume).counters.promoted_blocks += 1;
     }

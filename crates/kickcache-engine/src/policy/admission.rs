@@ -7,8 +7,8 @@
 //! working set of the volume suddenly changes.
 
 use crate::config::Admission;
-use crate::policy::departed::Noted;
-use crate::policy::shift::Asked;
+use crate::policy::ghost_lists::EntryAge;
+use crate::policy::shift::RequestedBlocks;
 use crate::units::Sequence;
 
 /// New blocks that are judged together, as a share of the cache's capacity in blocks.
@@ -60,16 +60,16 @@ pub(crate) struct Gate {
     /// Blocks among them that were used, or requested again soon.
     used: u64,
     /// Requested blocks up to then.
-    asked: Asked,
+    asked: RequestedBlocks,
     /// Blocks written before the last sudden change do not count; the requested blocks at that time.
     opened: Sequence,
-    asked_at_change: Asked,
+    asked_at_change: RequestedBlocks,
 }
 
 impl Gate {
     /// A block of the volume is dropped from probation, in a cache with room for `capacity` blocks; `asked` are the
     /// requests of its volume so far.
-    pub(crate) fn on_left_probation(&mut self, newcomer: Newcomer, asked: Asked, capacity: u64) {
+    pub(crate) fn on_left_probation(&mut self, newcomer: Newcomer, asked: RequestedBlocks, capacity: u64) {
         if self.is_strict || newcomer.written < self.opened {
             return;
         }
@@ -78,20 +78,20 @@ impl Gate {
     }
 
     /// A block missed; if it was rejected recently, it might have been a hit.
-    pub(crate) fn on_miss(&mut self, noted: Option<Noted>, asked: Asked, capacity: u64) {
+    pub(crate) fn on_miss(&mut self, noted: Option<EntryAge>, asked: RequestedBlocks, capacity: u64) {
         if self.is_strict {
-            self.used += u64::from(noted == Some(Noted::JustNow));
+            self.used += u64::from(noted == Some(EntryAge::JustNow));
             self.judge(asked, capacity);
         }
     }
 
-    fn judge(&mut self, asked: Asked, capacity: u64) {
+    fn judge(&mut self, asked: RequestedBlocks, capacity: u64) {
         self.judged += 1;
         if self.judged < (capacity / JUDGED_SHARE).max(JUDGED_MIN) {
             return;
         }
         let part = if self.is_strict { OPEN } else { STRICT };
-        let Asked { hits, misses } = asked.since(self.asked);
+        let RequestedBlocks { hits, misses } = asked.since(self.asked);
         let is_useless = self.used * part < hits + misses && misses * FEW <= hits + misses;
         let learned = asked.since(self.asked_at_change);
         self.is_strict = is_useless && learned.hits + learned.misses >= capacity * LEARNING;
@@ -100,15 +100,20 @@ impl Gate {
 
     /// The working set of the volume suddenly changed, after the requests `asked`; `newest` is the newest sequence
     /// number.
-    pub(crate) fn open(&mut self, newest: Sequence, asked: Asked) {
+    pub(crate) fn open(&mut self, newest: Sequence, asked: RequestedBlocks) {
         *self = Gate { opened: newest, asked, asked_at_change: asked, ..Gate::default() };
     }
 
     /// The treatment of a miss, by the time of its entry in ghost memory, if it has one.
-    pub(crate) fn choose(&self, admission: Admission, pressure: Pressure, noted: Option<Noted>) -> Verdict {
+    pub(crate) fn choose(
+        &self,
+        admission: Admission,
+        pressure: Pressure,
+        noted: Option<EntryAge>,
+    ) -> Verdict {
         let may_enter = match admission {
             Admission::Always => true,
-            Admission::Pressure if self.is_strict => noted.is_some_and(|noted| noted < Noted::LongAgo),
+            Admission::Pressure if self.is_strict => noted.is_some_and(|noted| noted < EntryAge::LongAgo),
             Admission::Pressure if pressure == Pressure::None => true,
             Admission::Pressure | Admission::SecondTouch => noted.is_some(),
         };
@@ -124,13 +129,13 @@ mod tests {
 
     /// A gate with enough observations for a verdict.
     fn learned() -> Gate {
-        Gate { asked: Asked { hits: LEARNING * CAPACITY, misses: 0 }, ..Gate::default() }
+        Gate { asked: RequestedBlocks { hits: LEARNING * CAPACITY, misses: 0 }, ..Gate::default() }
     }
 
     /// More requests: blocks that hit, and this many hits for each miss.
-    fn asked(gate: &Gate, misses: u64, hits_for_a_miss: u64) -> Asked {
-        let Asked { hits, misses: before } = gate.asked;
-        Asked { hits: hits + misses * hits_for_a_miss, misses: before + misses }
+    fn asked(gate: &Gate, misses: u64, hits_for_a_miss: u64) -> RequestedBlocks {
+        let RequestedBlocks { hits, misses: before } = gate.asked;
+        RequestedBlocks { hits: hits + misses * hits_for_a_miss, misses: before + misses }
     }
 
     /// New blocks are dropped, one in `used_of` after a use.
@@ -143,7 +148,7 @@ mod tests {
         }
     }
 
-    fn choose(gate: &Gate, noted: Option<Noted>) -> Verdict {
+    fn choose(gate: &Gate, noted: Option<EntryAge>) -> Verdict {
         gate.choose(Admission::Pressure, Pressure::None, noted)
     }
 
@@ -156,8 +161,8 @@ mod tests {
 
     #[test]
     fn unknown_blocks_wait_where_new_ones_rarely_hit() {
-        assert_eq!(choose(&strict(), Some(Noted::Lately)), Verdict::Promote);
-        assert_eq!(choose(&strict(), Some(Noted::LongAgo)), Verdict::Remember);
+        assert_eq!(choose(&strict(), Some(EntryAge::Lately)), Verdict::Promote);
+        assert_eq!(choose(&strict(), Some(EntryAge::LongAgo)), Verdict::Remember);
     }
 
     #[test]
@@ -186,7 +191,7 @@ mod tests {
         let mut gate = strict();
         let misses = |gate: &mut Gate, returns_of: u64| {
             for number in 1..=CAPACITY / JUDGED_SHARE {
-                let noted = number.is_multiple_of(returns_of).then_some(Noted::JustNow);
+                let noted = number.is_multiple_of(returns_of).then_some(EntryAge::JustNow);
                 let asked = asked(gate, number, 20);
                 gate.on_miss(noted, asked, CAPACITY);
             }

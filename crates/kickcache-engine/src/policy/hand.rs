@@ -6,7 +6,7 @@ use crate::units::{Generation, SegmentIndex};
 
 /// A segment in one of its lives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Seen {
+pub(crate) struct SegmentLife {
     pub(crate) segment: SegmentIndex,
     pub(crate) generation: Generation,
 }
@@ -16,7 +16,7 @@ pub(crate) struct Seen {
 pub(crate) struct Hand {
     pub(crate) queue: Queue,
     /// The last segment of the queue in this round.
-    pub(crate) last: Option<Seen>,
+    pub(crate) last: Option<SegmentLife>,
     /// The earliest time of the next look.
     pub(crate) rest_until: Instant,
 }

@@ -25,7 +25,7 @@
 //! Storage, 2017).
 
 use crate::policy::ghost::TURNS_ALL;
-use crate::policy::miniature::{BLOCKS_MAX, Found, Intake, Miniature, Use};
+use crate::policy::miniature::{BLOCKS_MAX, Intake, LookupResult, Miniature, Use};
 use crate::policy::returns::{Returned, Returns};
 use crate::policy::turn::{HOLD_AHEAD, HOLD_ROUND, HOLD_TURN};
 use crate::units::{BlockKey, VolumeId};
@@ -157,7 +157,8 @@ impl Hold {
         let margin = if self.was_on { 0 } else { i64::from(usual.is_hit()) };
         let ahead = |usual| (i64::from(holding) - i64::from(usual)) * tuned!(Margin, MARGIN_SHARE);
         self.lead = self.bound(self.lead + ahead(usual.is_hit()) - margin, self.lead_max);
-        self.soon_lead = self.bound(self.soon_lead + ahead(usual == Found::Soon), self.soon_lead_max());
+        self.soon_lead =
+            self.bound(self.soon_lead + ahead(usual == LookupResult::Soon), self.soon_lead_max());
         if self.is_on && self.lead.min(self.soon_lead) <= 0 {
             (self.is_on, self.lead, self.soon_lead) = (false, 0, 0);
             self.changed = Some(volume);

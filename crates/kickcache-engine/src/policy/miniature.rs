@@ -6,8 +6,8 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use crate::policy::departed::Departed;
 use crate::policy::ghost::Content;
+use crate::policy::ghost_lists::GhostLists;
 use crate::policy::turn::{
     CARRIED_PERCENT, HOLD_AHEAD, HOLD_OFTEN, HOLD_ROUND, HOLD_SEARCH_MAX, HOLD_TURN, PROMOTION_HITS,
     SEARCH_MAX, carries_all, is_worth_emptying, stays_in_place,
@@ -39,7 +39,7 @@ pub(crate) enum Intake {
 
 /// The result of a look-up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Found {
+pub(crate) enum LookupResult {
     Nothing,
     /// A block that was requested before fewer other blocks than there is room for.
     Soon,
@@ -47,9 +47,9 @@ pub(crate) enum Found {
     Late,
 }
 
-impl Found {
+impl LookupResult {
     pub(crate) const fn is_hit(self) -> bool {
-        !matches!(self, Found::Nothing)
+        !matches!(self, LookupResult::Nothing)
     }
 }
 
@@ -128,7 +128,7 @@ impl List {
 
 /// The result of a look at a segment of main.
 #[derive(Clone, Copy)]
-struct Looked {
+struct SegmentCounts {
     hot: u64,
     next: u16,
 }
@@ -151,7 +151,7 @@ pub(crate) struct Miniature {
     /// Blocks requested since the last look at a segment, and since the turn began.
     since_look: u64,
     since_turn: u64,
-    departed: Departed,
+    departed: GhostLists,
 }
 
 impl Miniature {
@@ -173,7 +173,7 @@ impl Miniature {
             main: List::EMPTY,
             since_look: 0,
             since_turn: 0,
-            departed: Departed::new(capacity.into()),
+            departed: GhostLists::new(capacity.into()),
         }
     }
 
@@ -209,7 +209,7 @@ impl Miniature {
     }
 
     /// A request of a block.
-    pub(crate) fn access(&mut self, print: u32, how: Use) -> Found {
+    pub(crate) fn access(&mut self, print: u32, how: Use) -> LookupResult {
         self.clock += 1;
         if self.intake == Intake::Often && self.is_full {
             self.go_round();
@@ -219,12 +219,12 @@ impl Miniature {
             let uses = &mut self.uses[usize::from(entry)];
             let age = (TICKS + u64::from(now) - u64::from(uses.tick())) % TICKS;
             *uses = Uses::new((uses.hits() + 1).min(HITS_MAX), now);
-            return if age < TICK_SHARE { Found::Soon } else { Found::Late };
+            return if age < TICK_SHARE { LookupResult::Soon } else { LookupResult::Late };
         }
         if let Some(queue) = self.place(print, how) {
             self.insert(print, queue);
         }
-        Found::Nothing
+        LookupResult::Nothing
     }
 
     fn tick(&self) -> u8 {
@@ -348,10 +348,13 @@ impl Miniature {
 
     /// The number of blocks with hits in the segment of main that begins with this entry, and the first entry of the
     /// next segment.
-    fn look(&self, first: u16, count: u64) -> Looked {
-        (0..count).fold(Looked { hot: 0, next: first }, |looked, _| {
+    fn look(&self, first: u16, count: u64) -> SegmentCounts {
+        (0..count).fold(SegmentCounts { hot: 0, next: first }, |looked, _| {
             let at = usize::from(looked.next);
-            Looked { hot: looked.hot + u64::from(self.uses[at].hits() > 0), next: self.entries[at].newer }
+            SegmentCounts {
+                hot: looked.hot + u64::from(self.uses[at].hits() > 0),
+                next: self.entries[at].newer,
+            }
         })
     }
 
@@ -478,7 +481,7 @@ mod tests {
 
     #[test]
     fn a_return_within_the_capacity_is_soon() {
-        for (others, found) in [(900, Found::Soon), (1_100, Found::Late)] {
+        for (others, found) in [(900, LookupResult::Soon), (1_100, LookupResult::Late)] {
             let mut miniature = Miniature::new(1_000, Intake::All);
             (0..2).for_each(|_| {
                 miniature.access(print(0), Use::Read);

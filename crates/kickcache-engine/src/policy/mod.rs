@@ -1,10 +1,10 @@
 //! Deciders: each has its own memory only, chooses, and performs nothing.
 
 pub(crate) mod admission;
-pub(crate) mod departed;
 pub(crate) mod drain_end;
 pub(crate) mod flush_budget;
 pub(crate) mod ghost;
+pub(crate) mod ghost_lists;
 pub(crate) mod hand;
 pub(crate) mod hold;
 pub(crate) mod latencies;

@@ -259,7 +259,7 @@ mod tests {
     fn the_cost_of_small_reads_is_measured_at_the_limit() {
         let mut origin = OriginLoad::default();
         crowd(&mut origin, 0, (1, 4_000, 4096));
-        assert_eq!(origin.small_read(at(1_000)), None, "one in flight says nothing of what it can do");
+        assert_eq!(origin.small_read(at(1_000)), None, "one request in flight does not show the limit");
         crowd(&mut origin, 1_000, (8, 4_000, 4096));
         assert_eq!(origin.small_read(at(2_000)), Some(4_000_000));
         origin.begin_writeback(at(1_990), 256 << 10);

@@ -3,12 +3,12 @@
 //! Sources: S3-FIFO (Yang et al., SOSP 2023) for the two queues and the ghost; the adaptation by two small ghosts,
 //! segments kept in place and dead-first cleaning are design R of the project's policy study (`ARCHITECTURE.md`).
 
-use crate::policy::departed::{Departed, Known};
 use crate::policy::ghost::Content;
+use crate::policy::ghost_lists::{GhostEntry, GhostLists};
 use crate::policy::hold::Hold;
 use crate::policy::passage::Passage;
 use crate::policy::returns::Returned;
-use crate::policy::shift::Asked;
+use crate::policy::shift::RequestedBlocks;
 use crate::policy::turn::{CARRIED_PERCENT, HOLD_OFTEN, PROMOTION_HITS, carries_all, stays_in_place};
 use crate::queue::Queue;
 use crate::step::Step;
@@ -100,21 +100,21 @@ impl Copies {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct Use {
     /// All requests up to the last time that the past was halved.
-    until: Asked,
+    until: RequestedBlocks,
     /// The share of these requests that counts.
-    past: Asked,
+    past: RequestedBlocks,
     is_good: bool,
 }
 
 impl Use {
     /// Updates with the totals so far.
-    fn observe(&mut self, all: Asked, capacity: u64) {
+    fn observe(&mut self, all: RequestedBlocks, capacity: u64) {
         let new = all.since(self.until);
-        let Asked { hits, misses } = self.past.plus(new);
+        let RequestedBlocks { hits, misses } = self.past.plus(new);
         self.is_good = hits * tuned!(StaleMisses, MISSES_FOR_A_HIT) >= misses;
         // The counters of a removed volume are removed with it.
         if new.hits + new.misses > capacity / ASKED_SHARE || all.hits < self.until.hits {
-            *self = Use { until: all, past: Asked { hits: hits / 2, misses: misses / 2 }, ..*self };
+            *self = Use { until: all, past: RequestedBlocks { hits: hits / 2, misses: misses / 2 }, ..*self };
         }
     }
 }
@@ -125,7 +125,7 @@ pub(crate) struct Retention {
     capacity: u64,
     copies: Copies,
     used: Use,
-    departed: Departed,
+    departed: GhostLists,
     /// Whether main is frozen.
     pub(crate) hold: Hold,
     /// Whether long streams enter.
@@ -138,7 +138,7 @@ impl Retention {
             capacity,
             copies: Copies::default(),
             used: Use::default(),
-            departed: Departed::new(capacity),
+            departed: GhostLists::new(capacity),
             hold: Hold::new(capacity),
             passage: Passage::new(capacity),
         }
@@ -177,18 +177,18 @@ impl Retention {
         self.departed.target()
     }
 
-    /// See [`Departed::place`].
-    pub(crate) fn place(&mut self, key: BlockKey) -> Option<Known> {
+    /// See [`GhostLists::place`].
+    pub(crate) fn place(&mut self, key: BlockKey) -> Option<GhostEntry> {
         self.note_content();
         self.departed.place(key.hash())
     }
 
-    /// See [`Departed::returned_share`].
+    /// See [`GhostLists::returned_share`].
     pub(crate) fn returned_share(&self) -> u64 {
         self.departed.returned_share()
     }
 
-    /// See [`Departed::remember`].
+    /// See [`GhostLists::remember`].
     pub(crate) fn remember(&mut self, key: BlockKey) {
         self.departed.remember(key.hash());
     }
@@ -215,7 +215,7 @@ impl Retention {
         returned
     }
 
-    /// See [`Departed::on_left`].
+    /// See [`GhostLists::on_left`].
     pub(crate) fn on_left(&mut self, key: BlockKey, queue: Queue) {
         self.departed.on_left(key.hash(), queue);
     }
@@ -257,7 +257,7 @@ impl Retention {
     }
 
     /// Updates with the total numbers of copied, admitted and requested blocks.
-    pub(crate) fn observe(&mut self, work: Work, asked: Asked) {
+    pub(crate) fn observe(&mut self, work: Work, asked: RequestedBlocks) {
         self.copies.observe(work, self.capacity);
         self.used.observe(asked, self.capacity);
     }
@@ -298,18 +298,18 @@ mod tests {
         let mut retention = Retention::new(1_000);
         assert!(retention.is_mostly_dead(70, 100) && !retention.is_mostly_dead(71, 100));
         assert_eq!(retention.carried_max(Reason::Turn, 100, 100), 75);
-        retention.observe(Work { copied: 95, admitted: 100 }, Asked::default());
+        retention.observe(Work { copied: 95, admitted: 100 }, RequestedBlocks::default());
         assert!(retention.is_mostly_dead(50, 100) && !retention.is_mostly_dead(51, 100));
         assert_eq!(retention.carried_max(Reason::Turn, 100, 100), 50);
         assert_eq!(retention.carried_max(Reason::Dead, 100, 100), 100);
-        retention.observe(Work { copied: 95, admitted: 120 }, Asked::default());
+        retention.observe(Work { copied: 95, admitted: 120 }, RequestedBlocks::default());
         assert!(retention.is_mostly_dead(70, 100), "copies are few again");
     }
 
     #[test]
     fn stale_data_is_dropped_first_only_while_hits_are_frequent() {
         let mut retention = Retention::new(1_000);
-        let asked = |hits, misses| Asked { hits, misses };
+        let asked = |hits, misses| RequestedBlocks { hits, misses };
         retention.observe(Work::default(), asked(100, 200));
         assert!(retention.is_stale(9, 100) && !retention.is_stale(10, 100));
         retention.observe(Work::default(), asked(100, 800));

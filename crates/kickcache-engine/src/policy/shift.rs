@@ -30,20 +30,20 @@ const LENGTH: u64 = 2;
 
 /// The requests of a volume so far, in blocks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Asked {
+pub(crate) struct RequestedBlocks {
     pub(crate) hits: u64,
     pub(crate) misses: u64,
 }
 
-impl Asked {
+impl RequestedBlocks {
     /// Both together.
-    pub(crate) const fn plus(self, other: Asked) -> Asked {
-        Asked { hits: self.hits + other.hits, misses: self.misses + other.misses }
+    pub(crate) const fn plus(self, other: RequestedBlocks) -> RequestedBlocks {
+        RequestedBlocks { hits: self.hits + other.hits, misses: self.misses + other.misses }
     }
 
     /// The requests since then; a volume that was removed and added again counts from zero.
-    pub(crate) const fn since(self, before: Asked) -> Asked {
-        Asked {
+    pub(crate) const fn since(self, before: RequestedBlocks) -> RequestedBlocks {
+        RequestedBlocks {
             hits: self.hits.saturating_sub(before.hits),
             misses: self.misses.saturating_sub(before.misses),
         }
@@ -63,7 +63,7 @@ pub(crate) struct Shift {
     wanted: Option<Wanted>,
     /// The volume of the change.
     volume: Option<VolumeId>,
-    since: Asked,
+    since: RequestedBlocks,
     /// Hits of the volume in candidates.
     old_hits: u64,
     /// Unused segments are reclaimed until none is left.
@@ -84,7 +84,12 @@ impl Shift {
     }
 
     /// Begins a shift at these counts of the volume; the segments are in the order of their reclaim.
-    pub(crate) fn begin(&mut self, volume: VolumeId, asked: Asked, candidates: VecDeque<SegmentIndex>) {
+    pub(crate) fn begin(
+        &mut self,
+        volume: VolumeId,
+        asked: RequestedBlocks,
+        candidates: VecDeque<SegmentIndex>,
+    ) {
         (self.volume, self.since, self.candidates) = (Some(volume), asked, candidates);
         (self.old_hits, self.is_proven) = (0, false);
     }
@@ -104,9 +109,9 @@ impl Shift {
     }
 
     /// The next candidate, after the proof that new blocks serve the volume well.
-    pub(crate) fn take_candidate(&mut self, asked: Asked, capacity: u64) -> Option<SegmentIndex> {
+    pub(crate) fn take_candidate(&mut self, asked: RequestedBlocks, capacity: u64) -> Option<SegmentIndex> {
         let asked = asked.since(self.since);
-        let Asked { hits, misses } = asked;
+        let RequestedBlocks { hits, misses } = asked;
         self.is_proven |= self.is_early_proof(asked, capacity) || self.is_late_proof(asked, capacity);
         let candidate = if self.is_proven { self.candidates.pop_front() } else { None };
         if candidate.is_none() && (self.is_proven || hits + misses > capacity * LENGTH) {
@@ -116,14 +121,14 @@ impl Shift {
         candidate
     }
 
-    fn is_early_proof(&self, Asked { hits, misses }: Asked, capacity: u64) -> bool {
+    fn is_early_proof(&self, RequestedBlocks { hits, misses }: RequestedBlocks, capacity: u64) -> bool {
         hits + misses <= capacity / LENGTH_SHARE
             && hits >= capacity / HITS_SHARE
             && hits >= misses * tuned!(ShiftHits, HITS_FOR_A_MISS)
             && self.old_hits * tuned!(ShiftNew, NEW_FOR_AN_OLD) <= hits
     }
 
-    fn is_late_proof(&self, Asked { hits, misses }: Asked, capacity: u64) -> bool {
+    fn is_late_proof(&self, RequestedBlocks { hits, misses }: RequestedBlocks, capacity: u64) -> bool {
         hits + misses >= capacity / LATE_SHARE
             && hits * LATE_MISSES_FOR_A_HIT >= misses
             && self.old_hits * LATE_NEW_FOR_AN_OLD <= hits
@@ -145,7 +150,7 @@ mod tests {
         let volume = VolumeId::new(0);
         shift.want(volume, Sequence::new(9));
         assert_eq!(shift.take_wanted(), Some(Wanted { volume, before: Sequence::new(9) }));
-        let asked = Asked { hits: 1_000, misses: 1_000 };
+        let asked = RequestedBlocks { hits: 1_000, misses: 1_000 };
         shift.begin(volume, asked, [3, 4].map(SegmentIndex::new).into());
         shift
     }
@@ -153,8 +158,8 @@ mod tests {
     #[test]
     fn hits_of_new_blocks_prove_that_old_ones_may_leave() {
         let mut shift = begun();
-        assert_eq!(shift.take_candidate(Asked { hits: 1_099, misses: 1_020 }, 25_600), None);
-        let proof = Asked { hits: 1_100, misses: 1_020 };
+        assert_eq!(shift.take_candidate(RequestedBlocks { hits: 1_099, misses: 1_020 }, 25_600), None);
+        let proof = RequestedBlocks { hits: 1_100, misses: 1_020 };
         assert_eq!(shift.take_candidate(proof, 25_600), Some(SegmentIndex::new(3)));
         assert!(shift.is_stale(1, 100) && !shift.is_stale(2, 100));
         assert_eq!(shift.take_candidate(proof, 25_600), Some(SegmentIndex::new(4)));
@@ -164,15 +169,15 @@ mod tests {
     #[test]
     fn misses_are_no_proof() {
         let mut shift = begun();
-        assert_eq!(shift.take_candidate(Asked { hits: 1_100, misses: 1_200 }, 25_600), None);
-        assert_eq!(shift.take_candidate(Asked { hits: 1_100, misses: 60_000 }, 25_600), None);
+        assert_eq!(shift.take_candidate(RequestedBlocks { hits: 1_100, misses: 1_200 }, 25_600), None);
+        assert_eq!(shift.take_candidate(RequestedBlocks { hits: 1_100, misses: 60_000 }, 25_600), None);
         assert_eq!(shift.volume(), None, "the shift is over");
     }
 
     #[test]
     fn proofs_of_others_end_with_the_candidates() {
         let mut shift = begun();
-        let asked = Asked { hits: 1_000, misses: 21_000 };
+        let asked = RequestedBlocks { hits: 1_000, misses: 21_000 };
         assert_eq!(shift.take_candidate(asked, 25_600), None);
         shift.prove();
         assert_eq!(shift.take_candidate(asked, 25_600), Some(SegmentIndex::new(3)));
@@ -184,20 +189,25 @@ mod tests {
 
     #[test]
     fn fewer_hits_prove_it_later_unless_old_blocks_are_used() {
-        let (early, late) = (Asked { hits: 5_000, misses: 9_000 }, Asked { hits: 6_000, misses: 9_000 });
+        let (early, late) =
+            (RequestedBlocks { hits: 5_000, misses: 9_000 }, RequestedBlocks { hits: 6_000, misses: 9_000 });
         let mut shift = begun();
         assert_eq!(shift.take_candidate(early, 25_600), None);
         assert_eq!(shift.take_candidate(late, 25_600), Some(SegmentIndex::new(3)));
         let mut shift = begun();
         (0..79).for_each(|_| shift.on_old_hit(VolumeId::new(0)));
         assert_eq!(shift.take_candidate(late, 25_600), None);
-        assert_eq!(begun().take_candidate(Asked { hits: 4_000, misses: 14_000 }, 25_600), None, "too few");
+        assert_eq!(
+            begun().take_candidate(RequestedBlocks { hits: 4_000, misses: 14_000 }, 25_600),
+            None,
+            "too few"
+        );
     }
 
     #[test]
     fn hits_of_old_blocks_are_no_proof() {
         let mut shift = begun();
         (0..10).for_each(|_| shift.on_old_hit(VolumeId::new(0)));
-        assert_eq!(shift.take_candidate(Asked { hits: 1_100, misses: 1_000 }, 25_600), None);
+        assert_eq!(shift.take_candidate(RequestedBlocks { hits: 1_100, misses: 1_000 }, 25_600), None);
     }
 }

@@ -127,7 +127,7 @@ struct Most {
 
 /// Meetings that a verdict takes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Asked {
+struct RequiredMeetings {
     meetings: u32,
     /// Whether as many are expected, so that a lower number is a result as well.
     is_enough: bool,
@@ -241,10 +241,10 @@ impl Spread {
     }
 
     /// How many meetings prove that the blocks lie in at most this many extents.
-    fn meetings_asked(&self, extents: u64) -> Asked {
+    fn meetings_asked(&self, extents: u64) -> RequiredMeetings {
         let expected = meetings_expected(u64::from(self.count), extents);
         let meetings = u32::try_from(expected.max(MEETINGS_MIN)).expect("at most as many as blocks");
-        Asked { meetings, is_enough: expected >= MEETINGS_MIN }
+        RequiredMeetings { meetings, is_enough: expected >= MEETINGS_MIN }
     }
 
     /// The most extents over which blocks may be spread for read-ahead to pay.

@@ -24,7 +24,7 @@ const STILL: u64 = 70;
 
 /// The requests that a volume's clients were served so far.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Served {
+pub(crate) struct ServedLoad {
     pub(crate) requests: u64,
     /// Work of both devices, in the units of a load.
     pub(crate) work: u64,
@@ -32,9 +32,9 @@ pub(crate) struct Served {
     pub(crate) by_cache: u64,
 }
 
-impl Served {
-    const fn since(self, before: Served) -> Served {
-        Served {
+impl ServedLoad {
+    const fn since(self, before: ServedLoad) -> ServedLoad {
+        ServedLoad {
             requests: self.requests - before.requests,
             work: self.work - before.work,
             by_cache: self.by_cache - before.by_cache,
@@ -45,19 +45,19 @@ impl Served {
 /// The work of a span, and its duration.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct Rate {
-    served: Served,
+    served: ServedLoad,
     nanos: u64,
 }
 
 impl Rate {
     /// Whether the cache device did about as much.
     fn is_like(&self, other: &Rate) -> bool {
-        let by_cache = |served: &Served| served.by_cache;
+        let by_cache = |served: &ServedLoad| served.by_cache;
         self.exceeds(other, 100 - STEADY, by_cache) && other.exceeds(self, 100 - STEADY, by_cache)
     }
 
     /// This many percent of the work at this rate in the time of the other span, compared with the work of the other.
-    fn exceeds(&self, other: &Rate, percent: u64, of: impl Fn(&Served) -> u64) -> bool {
+    fn exceeds(&self, other: &Rate, percent: u64, of: impl Fn(&ServedLoad) -> u64) -> bool {
         let product = |one: &Rate, other: &Rate| u128::from(of(&one.served)) * u128::from(other.nanos);
         product(self, other) * 100 > product(other, self) * u128::from(percent)
     }
@@ -66,9 +66,9 @@ impl Rate {
 /// A span that ended.
 #[must_use]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Ended {
+pub(crate) struct EndedSpan {
     now: Instant,
-    served: Served,
+    served: ServedLoad,
     rate: Option<Rate>,
 }
 
@@ -89,7 +89,7 @@ pub(crate) struct Trials {
     /// The begin of the counted part of the span: earlier requests have ended by then.
     since: Instant,
     /// The work up to that time.
-    before: Served,
+    before: ServedLoad,
     /// Requests until the span began.
     asked: u64,
     /// The last span with the usual setting.
@@ -119,7 +119,7 @@ impl Trials {
     }
 
     /// There is a backlog. Returns the span if it is over.
-    pub(crate) fn end_span(&mut self, now: Instant, served: Served) -> Option<Ended> {
+    pub(crate) fn end_span(&mut self, now: Instant, served: ServedLoad) -> Option<EndedSpan> {
         let rested = now.since(self.seen).as_nanos();
         let requests = core::mem::replace(&mut self.seen_requests, served.requests);
         self.seen = now;
@@ -128,7 +128,7 @@ impl Trials {
             // Later requests were part of no trial.
             self.spend(requests);
             (self.is_trial, self.usual) = (false, None);
-            return Some(Ended { now, served, rate: None });
+            return Some(EndedSpan { now, served, rate: None });
         }
         if now < self.since {
             self.before = served;
@@ -141,7 +141,7 @@ impl Trials {
         }
         let rate = Rate { served: served.since(self.before), nanos };
         self.spend(served.requests);
-        Some(Ended { now, served, rate: Some(rate) })
+        Some(EndedSpan { now, served, rate: Some(rate) })
     }
 
     /// Deducts the requests of a trial.
@@ -153,7 +153,7 @@ impl Trials {
 
     /// Begins the next span: a trial if one is due and enough requests were saved for it. After a change, the span
     /// counts only after a backlog of this many nanoseconds is done.
-    pub(crate) fn begin_span(&mut self, span: Ended, backlog: u64, trial: TrialRule) {
+    pub(crate) fn begin_span(&mut self, span: EndedSpan, backlog: u64, trial: TrialRule) {
         let was_on = self.is_on(span.now);
         self.decide(&span, trial);
         let lead = if self.is_on(span.now) == was_on { 0 } else { backlog.min(GAP) };
@@ -161,7 +161,7 @@ impl Trials {
         self.asked = span.served.requests;
     }
 
-    fn decide(&mut self, span: &Ended, trial: TrialRule) {
+    fn decide(&mut self, span: &EndedSpan, trial: TrialRule) {
         let requests = span.served.requests;
         self.spent = self.spent.max((requests / PART).saturating_sub(SAVED_MAX));
         let Some(rate) = span.rate else { return };
@@ -194,7 +194,7 @@ mod tests {
     /// Spans of half a second with a constant backlog; this many requests are served in each, without the origin and
     /// with it. Returns the number of spans with the origin, and whether it is proven at the end.
     fn run(without: u64, with: u64, spans: u64) -> (u64, bool) {
-        let (mut trials, mut served, mut on) = (Trials::default(), Served::default(), 0);
+        let (mut trials, mut served, mut on) = (Trials::default(), ServedLoad::default(), 0);
         for step in 0..spans * 50 {
             let now = Instant::ZERO.plus(Duration::from_millis(10 * step));
             let rate = if trials.is_on(now) { with } else { without };
@@ -217,7 +217,7 @@ mod tests {
 
     #[test]
     fn requests_without_a_backlog_are_no_part_of_a_trial() {
-        let (mut trials, mut served) = (Trials::default(), Served::default());
+        let (mut trials, mut served) = (Trials::default(), ServedLoad::default());
         let mut pass = |trials: &mut Trials, millis: u64, requests: u64| {
             served.requests += requests;
             (served.work, served.by_cache) = (served.requests, served.requests);

@@ -16,8 +16,8 @@ pub(crate) const CARRIED_PERCENT: u32 = 50;
 const KEEP_PERCENT: u64 = 60;
 /// A frozen main is walked once per this many capacities of requests: blocks without a use since then are cold.
 pub(crate) const HOLD_ROUND: u64 = 5;
-/// Counts of misses decrease by one per this many capacities of requests. Longer turns count more blocks as often, in
-/// loops of four times the cache.
+/// Counts of misses decrease by one per this many capacities of requests. In loops of four times the cache, a longer
+/// turn would count more blocks as missed often.
 pub(crate) const HOLD_TURN: u64 = 3;
 /// The count of a block that missed often.
 pub(crate) const HOLD_OFTEN: u8 = COUNT_MAX;
@@ -44,20 +44,20 @@ pub(crate) fn is_worth_emptying(cold: u64, blocks: u64) -> bool {
 
 /// The queue of a block, and its uses there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Standing {
+pub(crate) struct BlockRank {
     pub(crate) queue: Queue,
     pub(crate) hits: u8,
 }
 
 /// The new position of an overwritten block. A write is a use like a read, and moves the block to the head, which in
 /// main is worth a hit: there the block keeps its hits, one at least.
-pub(crate) fn written_over(block: Standing) -> Standing {
+pub(crate) fn written_over(block: BlockRank) -> BlockRank {
     match block.queue {
         Queue::Probation if block.hits + 1 < tuned!(PromotionHits, PROMOTION_HITS) => {
-            Standing { hits: block.hits + 1, ..block }
+            BlockRank { hits: block.hits + 1, ..block }
         }
-        Queue::Probation => Standing { queue: Queue::Main, hits: 0 },
-        Queue::Main => Standing { hits: block.hits.max(1), ..block },
+        Queue::Probation => BlockRank { queue: Queue::Main, hits: 0 },
+        Queue::Main => BlockRank { hits: block.hits.max(1), ..block },
     }
 }
 
@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     fn the_second_overwrite_of_a_block_moves_it_to_main() {
-        let standing = |queue, hits| Standing { queue, hits };
+        let standing = |queue, hits| BlockRank { queue, hits };
         assert_eq!(written_over(standing(Queue::Probation, 0)), standing(Queue::Probation, 1));
         assert_eq!(written_over(standing(Queue::Probation, 1)), standing(Queue::Main, 0));
         assert_eq!(written_over(standing(Queue::Main, 0)), standing(Queue::Main, 1));

@@ -38,7 +38,7 @@ const START: u64 = 64 << 10;
 
 /// The facts about a missed block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Missed {
+pub(crate) struct MissFacts {
     /// It is in ghost memory.
     pub(crate) is_known: bool,
     /// A window twice as wide would have filled it before.
@@ -167,7 +167,7 @@ impl FillWindow {
 
     /// A block missed. If the working set of the volume suddenly changed, returns the newest sequence number before
     /// the change.
-    pub(crate) fn on_miss(&mut self, missed: Missed) -> Option<Sequence> {
+    pub(crate) fn on_miss(&mut self, missed: MissFacts) -> Option<Sequence> {
         self.misses += 1;
         self.known += u32::from(missed.is_known);
         self.near += u32::from(missed.is_near && !missed.is_known);
@@ -234,7 +234,7 @@ impl FillWindow {
         self.is_closed && !self.is_barred && self.spread.is_proven()
     }
 
-    fn look(&mut self, missed: Missed) -> Option<Sequence> {
+    fn look(&mut self, missed: MissFacts) -> Option<Sequence> {
         let [last, before] = self.looked;
         let is_change = self.asks_for_others(missed.hits);
         if is_change {
@@ -277,8 +277,8 @@ impl FillWindow {
 mod tests {
     use super::*;
 
-    fn missed() -> Missed {
-        Missed {
+    fn missed() -> MissFacts {
+        MissFacts {
             is_known: true,
             is_near: false,
             is_crowded: false,
@@ -309,7 +309,7 @@ mod tests {
     #[test]
     fn stays_as_it_is_when_neighbours_are_cached_by_chance() {
         let mut window = narrowed();
-        let by_chance = |number: u32| Missed {
+        let by_chance = |number: u32| MissFacts {
             is_near: !number.is_multiple_of(5),
             is_crowded: !(number + 1).is_multiple_of(5),
             is_known: false,
@@ -325,7 +325,7 @@ mod tests {
     fn widens_to_the_maximum_when_neighbours_miss_next() {
         let mut window = narrowed();
         (0..10_000).for_each(|_| {
-            window.on_miss(Missed { is_near: true, is_known: false, ..missed() });
+            window.on_miss(MissFacts { is_near: true, is_known: false, ..missed() });
         });
         assert_eq!(window.bytes(), 1 << 20);
     }
@@ -334,7 +334,7 @@ mod tests {
     fn does_not_widen_for_blocks_that_were_here_and_left() {
         let mut window = narrowed();
         (0..10_000).for_each(|_| {
-            window.on_miss(Missed { is_near: true, ..missed() });
+            window.on_miss(MissFacts { is_near: true, ..missed() });
         });
         assert_eq!(window.bytes(), 4096);
     }
@@ -345,14 +345,14 @@ mod tests {
         let mut hits = 0;
         for _ in 0..10_000 {
             hits += 100;
-            window.on_miss(Missed { hits, ..missed() });
+            window.on_miss(MissFacts { hits, ..missed() });
         }
         (0..400).for_each(|_| {
-            window.on_miss(Missed { is_known: false, hits, ..missed() });
+            window.on_miss(MissFacts { is_known: false, hits, ..missed() });
         });
         assert_eq!(window.bytes(), 1 << 20);
         (0..1_000).for_each(|_| window.on_useless(Sequence::new(4), 0));
-        assert_eq!(window.bytes(), 1 << 20, "what was written before says nothing");
+        assert_eq!(window.bytes(), 1 << 20, "blocks written earlier are not counted");
         (0..10_000).for_each(|_| window.on_useless(Sequence::new(6), 0));
         assert_eq!(window.bytes(), 4096);
     }
@@ -364,7 +364,7 @@ mod tests {
             let now = Instant::from_nanos(number * 3_333_333);
             let place = (number.wrapping_mul(0xD134_2543_DE82_EF95) >> 20) % extents;
             let extent = ByteExtent { start: place << 20, length: BLOCK_SIZE };
-            let is_change_now = window.on_miss(Missed { is_known, extent, now, ..missed() }).is_some();
+            let is_change_now = window.on_miss(MissFacts { is_known, extent, now, ..missed() }).is_some();
             is_change |= is_change_now;
         }
         is_change
@@ -386,7 +386,7 @@ mod tests {
         for number in 0..300 {
             let extent = ByteExtent { start: (1 << 40) + (number << 20), length: 1 << 20 };
             let now = Instant::from_nanos(number * 1_000_000);
-            window.on_miss(Missed { is_known: false, extent, now, ..missed() });
+            window.on_miss(MissFacts { is_known: false, extent, now, ..missed() });
         }
         assert!(window.bytes() > 4096);
         for number in 300..556 {

@@ -3,8 +3,8 @@
 pub mod bad_spots;
 mod border;
 mod claim;
+mod dropped_blocks;
 mod effect;
-mod forgotten;
 mod in_flight;
 mod mirrored;
 mod restart;
@@ -28,7 +28,7 @@ use kickcache_random::Random;
 use crate::device::SimulatedDevice;
 use crate::host::bad_spots::BadSpots;
 use crate::host::claim::Claim;
-use crate::host::forgotten::Forgotten;
+use crate::host::dropped_blocks::DroppedBlocks;
 use crate::host::in_flight::{InFlight, Progress};
 use crate::host::takeover_errors::TakeoverErrors;
 use crate::memory::DriverMemory;
@@ -122,7 +122,7 @@ pub struct Host<E> {
     /// The kind of submission during which crashes happen, and the number of such submissions.
     aim: Aim,
     aimed: u64,
-    forgotten: Forgotten,
+    forgotten: DroppedBlocks,
     geometry: Geometry,
 }
 
@@ -158,7 +158,7 @@ impl<E: Subject> Host<E> {
             is_remote: plan.restart_after.is_some(),
             aim: plan.ends.aim,
             aimed: 0,
-            forgotten: Forgotten::default(),
+            forgotten: DroppedBlocks::default(),
             geometry: Geometry::for_device(plan.cache_size).expect("plans have cache devices that can be"),
         }
     }

@@ -13,7 +13,7 @@ use kickcache_engine::units::{BLOCK_SIZE, ByteExtent, VolumeId};
 use crate::content::{Block, Version};
 use crate::oracle::book::{Book, Tick};
 use crate::oracle::cells::Shadow;
-use crate::oracle::register::{Register, Seen};
+use crate::oracle::register::{CompletedRead, Register};
 use crate::oracle::write_content::WriteContent;
 use crate::payload::Payload;
 
@@ -172,7 +172,7 @@ impl Oracle {
         let Oracle { book, shadows, distrusted } = self;
         let is_judged = !distrusted.contains(&volume);
         let judge = |register: &mut Register, version| match is_judged {
-            true => register.read(Seen { version, start, end }, book),
+            true => register.read(CompletedRead { version, start, end }, book),
             false => Ok(()),
         };
         shadows[usize::from(volume.get())].compare(part, found, judge)

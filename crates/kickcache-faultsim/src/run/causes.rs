@@ -10,8 +10,8 @@ use crate::host::Host;
 use crate::plan::Plan;
 use crate::plan::faults::Rates;
 use crate::run::{Outstanding, Simulation};
+use crate::run_records::WatchedDiscard;
 use crate::subject::Subject;
-use crate::watched::WatchedDiscard;
 use crate::workload::Ask;
 
 impl Simulation {

@@ -1,10 +1,10 @@
 //! The damage to the cache device between two lives.
 
-use crate::overwritten::overwrite;
 use crate::plan::faults::Rotting;
 use crate::rot::{Rotted, rot};
 use crate::run::Simulation;
 use crate::sectors::{Unreadable, make_newest_unreadable, make_unreadable};
+use crate::zeroed_segments::overwrite;
 
 impl Simulation {
     /// After a crash.

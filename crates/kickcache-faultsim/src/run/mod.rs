@@ -25,10 +25,10 @@ use crate::plan::{Plan, PlanKind};
 use crate::queue::{Event, Queue};
 use crate::replacing::Replacing;
 use crate::report::{Failure, Summary};
+use crate::run_records::RunRecords;
 use crate::setup::{cache_device, draw_filled, origin};
 use crate::subject::Subject;
 use crate::trace::{Printing, Trace};
-use crate::watched::Watched;
 use crate::workload::{Ask, Client};
 
 /// Plays the run of a seed.
@@ -131,7 +131,7 @@ struct Simulation {
     spare: Option<SimulatedDevice>,
     /// The cache device, during a life without it.
     aside: Option<SimulatedDevice>,
-    watched: Watched,
+    watched: RunRecords,
     summary: Summary,
 }
 
@@ -186,7 +186,7 @@ impl Simulation {
             retired: None,
             replacement_steps: 0,
             aside: None,
-            watched: Watched::new(plan.volumes.len()),
+            watched: RunRecords::new(plan.volumes.len()),
             summary: Summary::default(),
             plan,
         }
@@ -453,10 +453,9 @@ impl Simulation {
 mod causes;
 mod damage;
 mod growth;
-mod leaving;
+mod leave_out;
 mod life;
 mod operator;
-mod parting;
 mod replacement;
 mod replies;
 mod rest;
@@ -465,3 +464,4 @@ mod service;
 mod stand_in;
 #[cfg(test)]
 mod tests;
+mod volume_removal;

@@ -4,7 +4,7 @@ use kickcache_engine::engine::Phase;
 use kickcache_engine::format::mark::ServiceMark;
 use kickcache_engine::format::succession::{Succession, succession};
 use kickcache_engine::format::superblock::{SUPERBLOCK_OFFSETS, SUPERBLOCK_SIZE, Superblock};
-use kickcache_engine::format::takeover::{Other, Takeover};
+use kickcache_engine::format::takeover::{OtherDevice, Takeover};
 use kickcache_engine::mirror::Mirror;
 use kickcache_engine::mirror::side::Side;
 use kickcache_engine::request::Durability;
@@ -116,7 +116,8 @@ impl Simulation {
         let mut new = spare.unwrap_or_else(|| SimulatedDevice::new(size));
         let mut uuid = [0; 16];
         uuid[..8].copy_from_slice(&self.random.next_u64().to_le_bytes());
-        let incomplete = old.with_takeover(Takeover::Incomplete(Other { uuid, path: "old".to_owned() }));
+        let incomplete =
+            old.with_takeover(Takeover::Incomplete(OtherDevice { uuid, path: "old".to_owned() }));
         prepare_superblock(&mut new, &incomplete);
         prepare_marks(&mut new, ServiceMark::InService, old.uuid);
         self.note(|| format!("the cache device is to be replaced by a device of {} bytes", new.size()));
@@ -311,7 +312,7 @@ fn check_strangers(old: &Superblock, found: &Superblock) -> Result<(), String> {
         return Ok(());
     }
     let uuid = found.uuid.map(|byte| !byte);
-    let another = Takeover::Incomplete(Other { uuid, path: "another".to_owned() });
+    let another = Takeover::Incomplete(OtherDevice { uuid, path: "another".to_owned() });
     let strangers = [
         Superblock { uuid, ..found.clone() },
         found.with_takeover(another),

@@ -1,9 +1,9 @@
 //! The gate: many seeds of the fault simulation, and a proof that it detects planted flaws.
 
-mod carried;
 mod gate;
 mod lost_journal;
 mod lost_segment;
+mod moved_blocks;
 mod mutants;
 mod out_of_service;
 mod refused;

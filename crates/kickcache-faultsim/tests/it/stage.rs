@@ -32,7 +32,7 @@ pub(crate) fn blocks(first: u64, count: u64) -> ByteExtent {
     ByteExtent { start: first * BLOCK_SIZE, length: count * BLOCK_SIZE }
 }
 
-type Ended = (Result<(), Errno>, Payload);
+type RequestResult = (Result<(), Errno>, Payload);
 
 pub(crate) struct Stage {
     pub(crate) devices: Devices,
@@ -44,7 +44,7 @@ pub(crate) struct Stage {
     now: Instant,
     next_id: u32,
     random: Random,
-    ended: BTreeMap<RequestId, Ended>,
+    ended: BTreeMap<RequestId, RequestResult>,
 }
 
 const LATENCY: Latency =

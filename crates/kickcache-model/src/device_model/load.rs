@@ -34,14 +34,14 @@ impl Default for Load {
 
 /// The measured figures.
 #[derive(Clone, Debug)]
-pub(crate) struct Measured {
+pub(crate) struct LoadResult {
     /// Operations a second.
     pub(crate) rate: f64,
     /// Latencies in microseconds, ascending.
     latencies: Vec<f64>,
 }
 
-impl Measured {
+impl LoadResult {
     /// The latency that `percent` of the operations stay below, in microseconds.
     pub(crate) fn percentile(&self, percent: f64) -> f64 {
         #[expect(
@@ -77,7 +77,7 @@ impl Offsets {
 }
 
 /// Runs a load on a model. The token's remainder by the number of jobs is the job.
-pub(crate) fn run(model: &mut dyn DeviceModel, load: &Load) -> Measured {
+pub(crate) fn run(model: &mut dyn DeviceModel, load: &Load) -> LoadResult {
     let mut offsets: Vec<Offsets> = (0..load.jobs).map(|job| Offsets::new(load, job)).collect();
     let mut started = Vec::new();
     let mut submit = |model: &mut dyn DeviceModel, now: Instant, job: u64, started: &mut Vec<Instant>| {
@@ -102,5 +102,5 @@ pub(crate) fn run(model: &mut dyn DeviceModel, load: &Load) -> Measured {
     }
     let rate = latencies.len() as f64 / (micros(now) / 1e6);
     latencies.sort_by(f64::total_cmp);
-    Measured { rate, latencies }
+    LoadResult { rate, latencies }
 }

@@ -153,7 +153,7 @@ impl Measure {
 
 /// The figures of all caches on a case.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Compared {
+pub struct CaseFigures {
     /// kickcache's.
     pub judged: Figures,
     /// Without a cache.
@@ -162,7 +162,7 @@ pub struct Compared {
     pub others: Vec<Figures>,
 }
 
-impl Compared {
+impl CaseFigures {
     /// Compares every figure that all caches have. [`Pacing::Open`]: the load has a rate.
     pub fn comparisons(&self, bounds: &Bounds, pacing: Pacing) -> Vec<Comparison> {
         let comparison = |measure: Measure| {
@@ -268,7 +268,7 @@ mod tests {
     #[test]
     fn each_figure_is_compared_with_the_best_of_the_others() {
         let bounds = GridSet::parse(DEFAULT).unwrap().bounds;
-        let compared = Compared {
+        let compared = CaseFigures {
             judged: figures(960.0, 70.0, 1_000.0),
             bare: figures(1_000.0, 0.0, 500.0),
             others: vec![figures(900.0, 70.4, 2_000.0), figures(800.0, 60.0, 3_000.0)],

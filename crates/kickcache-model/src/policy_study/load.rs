@@ -9,7 +9,7 @@ use kickcache_random::Random;
 
 use crate::ratio::share;
 use crate::trace_file::TraceError;
-use crate::trace_file::placed::{PlacedAccess, accesses};
+use crate::trace_file::placement::{PlacedAccess, accesses};
 use crate::trace_file::survey::survey;
 use crate::workload::Kind;
 use crate::zipf::Zipf;

@@ -23,14 +23,14 @@ use kickcache_engine::time::Duration;
 use crate::policy_study::case::{Case, Watch};
 use crate::policy_study::finding::Finding;
 use crate::reference_policy::{self, Misses};
-use crate::trace_file::placed::PlacedAccess;
+use crate::trace_file::placement::PlacedAccess;
 use crate::trace_file::survey::blocks;
 use crate::untimed::{Fill, InstantCache, Outcome, Scale, Trial};
 use crate::workload::Kind;
 
 /// The other policies that run in comparison.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Beside {
+pub enum ComparedPolicies {
     /// Every reference policy.
     Policies,
     /// No others.
@@ -43,7 +43,7 @@ pub struct Setup {
     /// Blocks of the volume that a block of a case represents.
     pub scale: Scale,
     /// The other policies that run.
-    pub beside: Beside,
+    pub beside: ComparedPolicies,
     /// The share of the interval between accesses that a write to the cache device takes.
     pub write_time: Duration,
 }
@@ -52,8 +52,8 @@ pub struct Setup {
 pub fn run(case: &Case, setup: Setup) -> Finding {
     let accesses = &case.load.accesses;
     let references = match setup.beside {
-        Beside::Policies => Some(of_policies(accesses, case)),
-        Beside::Nothing => None,
+        ComparedPolicies::Policies => Some(of_policies(accesses, case)),
+        ComparedPolicies::Nothing => None,
     };
     let fresh = match case.watch {
         Watch::Shift { at } => {

@@ -3,7 +3,7 @@
 use kickcache_engine::time::Instant;
 use kickcache_engine::units::ByteExtent;
 
-use crate::workload::{Access, JobShape, Kind, Next, Workload};
+use crate::workload::{Access, JobShape, JobStep, Kind, Workload};
 use crate::zipf::Zipf;
 
 /// Accesses of a job in flight, in the table of hard disks.
@@ -48,12 +48,12 @@ impl Workload for ZipfReads {
         self.start + self.file_bytes * self.shapes.len() as u64
     }
 
-    fn next(&mut self, job: usize, _: Instant) -> Next {
-        let Some(left) = self.left.checked_sub(1) else { return Next::Finished };
+    fn next(&mut self, job: usize, _: Instant) -> JobStep {
+        let Some(left) = self.left.checked_sub(1) else { return JobStep::Finished };
         self.left = left;
         let place = self.places[job].next() * BLOCK;
         let start = self.start + job as u64 * self.file_bytes + place;
-        Next::Access(Access { kind: Kind::Read, extent: ByteExtent { start, length: BLOCK } })
+        JobStep::Access(Access { kind: Kind::Read, extent: ByteExtent { start, length: BLOCK } })
     }
 }
 
@@ -110,10 +110,10 @@ impl Workload for Sweep {
         self.shape.start + self.shape.bytes
     }
 
-    fn next(&mut self, _: usize, _: Instant) -> Next {
+    fn next(&mut self, _: usize, _: Instant) -> JobStep {
         let count = self.shape.bytes / self.shape.block_bytes;
         if self.done == count {
-            return Next::Finished;
+            return JobStep::Finished;
         }
         let place = match self.shape.order {
             Order::Sequential => self.done,
@@ -121,7 +121,7 @@ impl Workload for Sweep {
         };
         self.done += 1;
         let start = self.shape.start + place * self.shape.block_bytes;
-        Next::Access(Access {
+        JobStep::Access(Access {
             kind: self.shape.kind,
             extent: ByteExtent { start, length: self.shape.block_bytes },
         })

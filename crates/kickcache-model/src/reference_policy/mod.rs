@@ -21,7 +21,7 @@ use crate::reference_policy::policy::Policy;
 use crate::reference_policy::s3_fifo::S3Fifo;
 use crate::reference_policy::sieve::Sieve;
 use crate::trace_file::TraceError;
-use crate::trace_file::placed::{PlacedAccess, accesses};
+use crate::trace_file::placement::{PlacedAccess, accesses};
 use crate::trace_file::survey::{Survey, blocks};
 use crate::workload::Kind;
 

@@ -7,7 +7,7 @@ use kickcache_engine::time::{Duration, Instant, earlier};
 use crate::replay::cache_model::Demand;
 use crate::replay::slots::Slots;
 use crate::result::JobResult;
-use crate::workload::{Kind, Next, Workload};
+use crate::workload::{JobStep, Kind, Workload};
 
 /// An access in flight.
 #[derive(Clone, Copy, Debug)]
@@ -89,14 +89,14 @@ impl<'a> Jobs<'a> {
         for job in 0..self.jobs.len() {
             while self.take_place(job, now) {
                 match self.workload.next(job, now) {
-                    Next::Access(access) => {
+                    JobStep::Access(access) => {
                         let bytes = access.extent.length;
                         let id = self.enter(InFlight { job, begun: now, kind: access.kind, bytes });
                         return Some(Demand { id, job, kind: access.kind, extent: access.extent });
                     }
-                    Next::WaitUntil(until) => self.park(job, Some(until)),
-                    Next::WaitForJobs => self.park(job, None),
-                    Next::Finished => self.finish(job, now),
+                    JobStep::WaitUntil(until) => self.park(job, Some(until)),
+                    JobStep::WaitForJobs => self.park(job, None),
+                    JobStep::Finished => self.finish(job, now),
                 }
             }
         }

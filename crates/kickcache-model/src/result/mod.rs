@@ -67,14 +67,14 @@ pub struct RunResult {
     #[serde(default)]
     pub pacing: Pacing,
     /// Whether it may be compared with others.
-    #[serde(default, skip_serializing_if = "Standing::is_usual")]
-    pub standing: Standing,
+    #[serde(default, skip_serializing_if = "Validity::is_usual")]
+    pub standing: Validity,
 }
 
 /// Whether a run may be compared with others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Standing {
+pub enum Validity {
     /// It may.
     #[default]
     Counts,
@@ -82,10 +82,10 @@ pub enum Standing {
     Void,
 }
 
-impl Standing {
+impl Validity {
     #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes it so")]
     fn is_usual(&self) -> bool {
-        *self == Standing::Counts
+        *self == Validity::Counts
     }
 }
 
@@ -210,7 +210,7 @@ impl RunResult {
             logged_bytes: 0,
             dirty_bytes: 0,
             pacing: Pacing::Closed,
-            standing: Standing::Counts,
+            standing: Validity::Counts,
         }
     }
 

@@ -12,7 +12,7 @@ mod event;
 pub mod folder;
 mod format;
 mod lines;
-pub mod placed;
+pub mod placement;
 mod record;
 mod source;
 pub mod survey;

@@ -26,7 +26,7 @@ use kickcache_engine::units::{BLOCK_SIZE, BlockIndex, ByteExtent, VolumeId};
 
 use crate::ratio::share;
 use crate::trace_file::TraceError;
-use crate::trace_file::placed::{PlacedAccess, accesses};
+use crate::trace_file::placement::{PlacedAccess, accesses};
 use crate::trace_file::survey::{Survey, blocks};
 use crate::untimed::writes::Writes;
 use crate::workload::Kind;

@@ -39,7 +39,7 @@ pub struct Neighbour {
 
 /// The results of the reads after the cache was filled.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Kept {
+pub struct NeighbourResult {
     /// The share of the reads that hit.
     pub hit_ratio: f64,
     /// Blocks that reclaim copied for each block that was filled or written.
@@ -60,7 +60,7 @@ impl Neighbour {
     ///
     /// # Panics
     /// If the sizes are impossible.
-    pub fn run(&self) -> Kept {
+    pub fn run(&self) -> NeighbourResult {
         let mut superblock = Superblock::new([1; 16], self.cache_bytes).expect("a possible size");
         let mut add = |name, bytes| superblock.add_volume(name, bytes, name).expect("a possible size");
         let (own, neighbour) = (add("own", self.data_bytes), add("neighbour", SCAN_BYTES));
@@ -94,7 +94,7 @@ impl Neighbour {
         let since = |count: fn(&Counted) -> u64| (count(&after) - count(&before)) as f64;
         let (hits, misses) = (since(|counted| counted.hits), since(|counted| counted.misses));
         let copies = since(|counted| counted.copied) / since(|counted| counted.came_in).max(1.0);
-        Kept { hit_ratio: hits / (hits + misses), copies }
+        NeighbourResult { hit_ratio: hits / (hits + misses), copies }
     }
 }
 

@@ -4,7 +4,7 @@ use kickcache_engine::time::Instant;
 use kickcache_engine::units::ByteExtent;
 use kickcache_random::Random;
 
-use crate::workload::{Access, JobShape, Kind, Next, Workload};
+use crate::workload::{Access, JobShape, JobStep, Kind, Workload};
 
 /// The properties of the accesses.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -44,10 +44,10 @@ impl Workload for Mix {
         self.shape.volume_bytes
     }
 
-    fn next(&mut self, _: usize, _: Instant) -> Next {
+    fn next(&mut self, _: usize, _: Instant) -> JobStep {
         let MixShape { volume_bytes, bytes, write_share, .. } = self.shape;
         let kind = if self.random.unit() < write_share { Kind::Write } else { Kind::Read };
         let start = self.random.below((volume_bytes / bytes).max(1)) * bytes;
-        Next::Access(Access { kind, extent: ByteExtent { start, length: bytes } })
+        JobStep::Access(Access { kind, extent: ByteExtent { start, length: bytes } })
     }
 }

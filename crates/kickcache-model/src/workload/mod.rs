@@ -36,7 +36,7 @@ pub struct Access {
 
 /// The next step of a job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Next {
+pub enum JobStep {
     /// Begins an access at once.
     Access(Access),
     /// No access before this time, which is in the future; call again then.
@@ -71,5 +71,5 @@ pub trait Workload {
 
     /// Returns the next step of a job; called when job `job` has a free place in its queue, with a time that
     /// never runs backwards.
-    fn next(&mut self, job: usize, now: Instant) -> Next;
+    fn next(&mut self, job: usize, now: Instant) -> JobStep;
 }

@@ -7,7 +7,7 @@ use kickcache_engine::units::ByteExtent;
 
 use crate::trace_file::survey::{Placement, Survey};
 use crate::trace_file::{Format, Record, TraceError, TraceFile};
-use crate::workload::{Access, JobShape, Kind, Next, Workload};
+use crate::workload::{Access, JobShape, JobStep, Kind, Workload};
 
 /// The most accesses in flight if they are issued at their own times.
 const OPEN_DEPTH: u32 = 4_096;
@@ -79,14 +79,14 @@ impl TraceWorkload {
     }
 
     /// An access, or its first piece; the rest is kept.
-    fn piece(&mut self, access: Access) -> Next {
+    fn piece(&mut self, access: Access) -> JobStep {
         let Access { kind, extent } = access;
         let (first, rest) = (extent.length.min(PIECE_BYTES), extent.length.saturating_sub(PIECE_BYTES));
         if rest > 0 {
             let extent = ByteExtent { start: extent.start + first, length: rest };
             self.rest = Some(Access { kind, extent });
         }
-        Next::Access(Access { kind, extent: ByteExtent { length: first, ..extent } })
+        JobStep::Access(Access { kind, extent: ByteExtent { length: first, ..extent } })
     }
 
     /// The next record that a volume can serve.
@@ -126,20 +126,20 @@ impl Workload for TraceWorkload {
         self.placement.volume_bytes()
     }
 
-    fn next(&mut self, _job: usize, now: Instant) -> Next {
+    fn next(&mut self, _job: usize, now: Instant) -> JobStep {
         if let Some(rest) = self.rest.take() {
             return self.piece(rest);
         }
         loop {
-            let Some(record) = self.peek() else { return Next::Finished };
+            let Some(record) = self.peek() else { return JobStep::Finished };
             let due = self.due(&record);
             if due > now {
-                return Next::WaitUntil(due);
+                return JobStep::WaitUntil(due);
             }
             self.next = None;
             self.record_count += 1;
             if record.kind == Kind::Flush {
-                return Next::Access(Access { kind: Kind::Flush, extent: record.extent });
+                return JobStep::Access(Access { kind: Kind::Flush, extent: record.extent });
             }
             if let Some(extent) = self.placement.place(&record) {
                 return self.piece(Access { kind: record.kind, extent });
@@ -170,18 +170,18 @@ mod tests {
     #[test]
     fn an_open_loop_keeps_the_recorded_times() {
         let mut workload = open(Pace::Open { speed: 2.0 });
-        assert!(matches!(workload.next(0, Instant::ZERO), Next::Access(Access { kind: Kind::Read, .. })));
+        assert!(matches!(workload.next(0, Instant::ZERO), JobStep::Access(Access { kind: Kind::Read, .. })));
         let due = Instant::from_nanos(100_000);
-        assert_eq!(workload.next(0, Instant::ZERO), Next::WaitUntil(due));
-        assert!(matches!(workload.next(0, due), Next::Access(Access { kind: Kind::Write, .. })));
-        assert_eq!(workload.next(0, due), Next::Finished);
+        assert_eq!(workload.next(0, Instant::ZERO), JobStep::WaitUntil(due));
+        assert!(matches!(workload.next(0, due), JobStep::Access(Access { kind: Kind::Write, .. })));
+        assert_eq!(workload.next(0, due), JobStep::Finished);
     }
 
     #[test]
     fn a_long_access_comes_in_pieces() {
         let mut workload = open_text(Pace::Closed { depth: 1 }, ",R,4096,41943040\n,W,0,512\n");
         let mut lengths = Vec::new();
-        while let Next::Access(access) = workload.next(0, Instant::ZERO) {
+        while let JobStep::Access(access) = workload.next(0, Instant::ZERO) {
             lengths.push((access.extent.start, access.extent.length));
         }
         let whole = PIECE_BYTES;
@@ -195,8 +195,8 @@ mod tests {
     fn a_closed_loop_never_waits() {
         let mut workload = open(Pace::Closed { depth: 3 });
         assert_eq!(workload.jobs()[0].depth, 3);
-        assert!(matches!(workload.next(0, Instant::ZERO), Next::Access(_)));
-        assert!(matches!(workload.next(0, Instant::ZERO), Next::Access(_)));
-        assert_eq!(workload.next(0, Instant::ZERO), Next::Finished);
+        assert!(matches!(workload.next(0, Instant::ZERO), JobStep::Access(_)));
+        assert!(matches!(workload.next(0, Instant::ZERO), JobStep::Access(_)));
+        assert_eq!(workload.next(0, Instant::ZERO), JobStep::Finished);
     }
 }

@@ -19,7 +19,7 @@ const ACCESS_COST: Duration = Duration::from_micros(12);
 const SLACK: f64 = 20.0;
 
 /// Figures by their names, by the names of their cases.
-type Stored = BTreeMap<String, BTreeMap<String, f64>>;
+type StoredFigures = BTreeMap<String, BTreeMap<String, f64>>;
 
 fn figures(case: &Case) -> Figures {
     let device = |name: &str| built_in(name).expect("the cases name devices of the program");
@@ -34,8 +34,8 @@ fn round(figure: f64) -> f64 {
     (figure * 10.0).round() / 10.0
 }
 
-fn simulate(cases: &[Case]) -> Stored {
-    let (next, found) = (AtomicUsize::new(0), Mutex::new(Stored::new()));
+fn simulate(cases: &[Case]) -> StoredFigures {
+    let (next, found) = (AtomicUsize::new(0), Mutex::new(StoredFigures::new()));
     let work = || {
         while let Some(case) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
             let figures = figures(case);
@@ -57,7 +57,7 @@ fn limit(measure: Measure, stored: f64) -> f64 {
     }
 }
 
-fn worse(found: &Stored, expected: &Stored) -> Vec<String> {
+fn worse(found: &StoredFigures, expected: &StoredFigures) -> Vec<String> {
     let mut worse = Vec::new();
     for (case, figures) in expected {
         for measure in MEASURES {
@@ -82,7 +82,7 @@ fn no_small_grid_figure_is_worse_by_a_tenth() {
         let text = serde_json::to_string_pretty(&found).unwrap();
         return std::fs::write(EXPECTED, text + "\n").unwrap();
     }
-    let expected: Stored = serde_json::from_str(&std::fs::read_to_string(EXPECTED).unwrap()).unwrap();
+    let expected: StoredFigures = serde_json::from_str(&std::fs::read_to_string(EXPECTED).unwrap()).unwrap();
     assert_eq!(expected.len(), cases.len(), "UPDATE_EXPECT=1 stores the figures of new cases");
     let worse = worse(&found, &expected);
     assert!(worse.is_empty(), "worse by a tenth:\n{}", worse.join("\n"));
@@ -92,10 +92,10 @@ fn no_small_grid_figure_is_worse_by_a_tenth() {
 fn figure_worse_by_more_than_a_tenth_is_found() {
     let stored = |iops: f64, p99: f64| {
         let figures = [("IOPS".to_owned(), iops), ("reads p99".to_owned(), p99)];
-        Stored::from([("case".to_owned(), BTreeMap::from(figures))])
+        StoredFigures::from([("case".to_owned(), BTreeMap::from(figures))])
     };
     let expected = stored(1_000.0, 1_000.0);
     assert!(worse(&stored(901.0, 1_119.0), &expected).is_empty());
     assert_eq!(worse(&stored(899.0, 1_121.0), &expected).len(), 2);
-    assert_eq!(worse(&Stored::new(), &expected).len(), 2);
+    assert_eq!(worse(&StoredFigures::new(), &expected).len(), 2);
 }

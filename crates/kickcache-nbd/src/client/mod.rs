@@ -85,7 +85,7 @@ impl Client {
         Client::over(Socket::Tcp(socket), options)
     }
 
-    /// Starts on a connected socket, for example one half of a pair; its time-outs stay as they are.
+    /// Starts on a connected socket, for example one half of a pair; its time-outs are not changed.
     ///
     /// # Errors
     /// As [`Client::connect_unix`].

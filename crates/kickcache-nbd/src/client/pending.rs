@@ -15,12 +15,12 @@ pub(super) struct InFlight {
     /// Bytes of data that a successful reply carries.
     pub(super) data_length: usize,
     /// The pieces of a reply in several chunks.
-    pub(super) gathered: Gathered,
+    pub(super) gathered: ReceivedChunks,
 }
 
 /// The data of the chunks received so far.
 #[derive(Debug, Default)]
-pub(super) struct Gathered {
+pub(super) struct ReceivedChunks {
     pub(super) data: Vec<u8>,
     pub(super) covered: Coverage,
     pub(super) extents: Vec<StatusExtent>,

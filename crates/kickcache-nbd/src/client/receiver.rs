@@ -4,7 +4,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
 use super::error::ClientError;
-use super::pending::{Gathered, InFlight, Pending};
+use super::pending::{InFlight, Pending, ReceivedChunks};
 use super::remote_export::RemoteExport;
 use super::server_text::server_text;
 use super::socket::Wait;
@@ -73,7 +73,7 @@ enum Place {
 
 struct Finished {
     cookie: u64,
-    gathered: Gathered,
+    gathered: ReceivedChunks,
     place: Place,
 }
 
@@ -125,7 +125,7 @@ impl Receiver {
 
     fn reply(&mut self, finished: Finished) -> Reply<'_> {
         let Finished { cookie, gathered, place } = finished;
-        let Gathered { data, extents, error, .. } = gathered;
+        let ReceivedChunks { data, extents, error, .. } = gathered;
         self.gathered = data;
         let data = match place {
             Place::Buffer { start, length } => &self.buffer[start..start + length],

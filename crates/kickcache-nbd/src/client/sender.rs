@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::error::ClientError;
 use super::fua::Fua;
-use super::pending::{Gathered, InFlight, Pending};
+use super::pending::{InFlight, Pending, ReceivedChunks};
 use super::socket::Wait;
 use super::stream::Stream;
 use super::zeroes::Zeroes;
@@ -237,7 +237,7 @@ impl Sender {
         check_length(header.length, u64::from(u32::MAX))?;
         let data_length = if header.kind == cmd::READ { header.length } else { 0 };
         let data_length = usize::try_from(data_length).expect("a read is at most PAYLOAD_MAX long");
-        let request = InFlight { offset: header.offset, data_length, gathered: Gathered::default() };
+        let request = InFlight { offset: header.offset, data_length, gathered: ReceivedChunks::default() };
         self.pending.insert(header.cookie, request)?;
         self.put_header(header);
         Ok(())

@@ -22,13 +22,13 @@ const BATCH: usize = 128 << 10;
 #[derive(Debug)]
 pub(super) struct Tls {
     connection: Mutex<ClientConnection>,
-    outgoing: Mutex<Outgoing>,
+    outgoing: Mutex<EncryptedOutput>,
     incoming: Mutex<Incoming>,
 }
 
 /// Bytes that are encrypted and not yet sent.
 #[derive(Debug, Default)]
-struct Outgoing {
+struct EncryptedOutput {
     bytes: Vec<u8>,
     sent: usize,
     /// The number of the caller's bytes that it contains.

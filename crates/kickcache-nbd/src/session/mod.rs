@@ -18,7 +18,7 @@ use super::reply::{
 use super::tls::{Access, TlsPolicy};
 use super::transmission::Transmission;
 use super::wire::STRING_MAX;
-use crate::taken::Taken;
+use crate::decoded_prefix::DecodedPrefix;
 
 #[derive(Debug)]
 enum Phase {
@@ -63,14 +63,14 @@ impl Session {
 
     /// Decodes unread bytes of the stream and returns their meaning. The work of a call is bounded by the
     /// length of the input; the call may queue output.
-    pub fn decode(&mut self, input: &[u8]) -> Taken<Decoded> {
+    pub fn decode(&mut self, input: &[u8]) -> DecodedPrefix<Decoded> {
         let mut consumed = 0;
         loop {
             let rest = input.get(consumed..).unwrap_or_default();
             let step = self.step(rest);
             consumed += step.consumed;
             if let Some(meaning) = step.meaning {
-                return Taken { consumed, meaning };
+                return DecodedPrefix { consumed, meaning };
             }
         }
     }
@@ -153,16 +153,16 @@ impl Session {
         put_block_status(self.reply_to(command).form, command, extents, into);
     }
 
-    fn step(&mut self, input: &[u8]) -> Taken<Option<Decoded>> {
+    fn step(&mut self, input: &[u8]) -> DecodedPrefix<Option<Decoded>> {
         let step = match &mut self.phase {
             Phase::Transmission(transmission) => transmission.decode(input, &mut self.output),
             Phase::Handshake(handshake) => {
-                let Taken { consumed, meaning } = handshake.decode(input, &mut self.output);
+                let DecodedPrefix { consumed, meaning } = handshake.decode(input, &mut self.output);
                 self.denied = handshake.take_denied().or(self.denied);
                 self.unknown = handshake.take_unknown().or_else(|| self.unknown.take());
-                Taken::new(consumed, self.on_progress(&meaning))
+                DecodedPrefix::new(consumed, self.on_progress(&meaning))
             }
-            Phase::Closed(reason, _) => Taken::new(0, Some(Decoded::Close(*reason))),
+            Phase::Closed(reason, _) => DecodedPrefix::new(0, Some(Decoded::Close(*reason))),
         };
         if let Some(Decoded::Close(reason)) = step.meaning {
             self.phase = Phase::Closed(reason, self.agreed().copied());

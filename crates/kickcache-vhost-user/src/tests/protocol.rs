@@ -144,20 +144,20 @@ fn an_answer_to_a_disconnected_front_end_is_dropped() {
 }
 
 /// Memory for requests in flight, as its front end keeps it.
-struct Kept {
+struct InflightMemory {
     message: Vec<u64>,
     fd: OwnedFd,
 }
 
-impl Kept {
+impl InflightMemory {
     /// That of a guest that offers three reads.
-    fn new(guest: &mut Guest) -> Kept {
+    fn new(guest: &mut Guest) -> InflightMemory {
         let wanted = pair(1 | u32::from(SIZE) << 16, 0);
         let Answer::Reply(reply) = guest.tell(packet(31, &[0, 0, wanted], Vec::new())).unwrap() else {
             panic!("no memory for requests in flight")
         };
         let message = reply.bytes[12..].chunks(8).map(word).collect();
-        let kept = Kept { message, fd: reply.fd.unwrap() };
+        let kept = InflightMemory { message, fd: reply.fd.unwrap() };
         guest.tell(packet(11, &[0], Vec::new())).unwrap();
         guest.tell(packet(32, &kept.message, vec![kept.fd.try_clone().unwrap()])).unwrap();
         guest.start_queue().unwrap();
@@ -186,7 +186,7 @@ impl Kept {
 #[test]
 fn requests_in_flight_are_done_by_the_next_daemon() {
     let mut first = Guest::new(FEATURES);
-    let kept = Kept::new(&mut first);
+    let kept = InflightMemory::new(&mut first);
     let ram = first.memory_fd();
     let requests: Vec<_> = std::iter::from_fn(|| first.device.next_request(0)).collect();
     first.device.complete(&requests[1], Outcome::Done);
@@ -200,7 +200,7 @@ fn requests_in_flight_are_done_by_the_next_daemon() {
 #[test]
 fn a_request_is_in_flight_until_it_is_used() {
     let mut first = Guest::new(FEATURES);
-    let kept = Kept::new(&mut first);
+    let kept = InflightMemory::new(&mut first);
     let ram = first.memory_fd();
     let requests: Vec<_> = std::iter::from_fn(|| first.device.next_request(0)).collect();
     // Without memory the ring is out of reach.

@@ -4,10 +4,10 @@
 //! compared, never seconds. A device that holds data is never overwritten unless the user permits it.
 
 mod article_job;
+mod bench_lock;
 mod busy;
 mod contents;
 mod disk_statistics;
-mod hold;
 mod in_use;
 mod job;
 mod job_options;
@@ -33,7 +33,7 @@ mod wrong_arguments;
 
 use std::sync::Arc;
 
-use crate::bench::hold::Holds;
+use crate::bench::bench_lock::BenchLocks;
 use crate::bench::job::JobSource;
 use crate::fio::child;
 use crate::interrupt::Interrupt;
@@ -46,7 +46,7 @@ pub(crate) use crate::bench::place::{Place, has_holes};
 pub(crate) use crate::bench::result::{BenchResult, End, KIND, Prediction, RESULT_VERSION};
 pub(crate) use crate::bench::simulated_load::SimulatedLoad;
 pub(crate) use crate::bench::spec::TargetSpec;
-pub(crate) use crate::bench::summary::{Foretold, Noise, Row, Summary};
+pub(crate) use crate::bench::summary::{Noise, PredictedFigures, Row, Summary};
 pub(crate) use crate::bench::wrong_arguments::WrongArguments;
 
 /// Measures.
@@ -62,7 +62,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<BenchResult> {
     // This process becomes the parent of background processes that a program leaves, so that their time is
     // counted.
     let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
-    let holds = Holds::default();
+    let holds = BenchLocks::default();
     let targets = prepare::targets(options, &job, directory.path(), &interrupt, &holds)?;
     rounds::measure(
         options,

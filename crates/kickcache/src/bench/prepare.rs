@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::{Context, ensure};
 use kickcache_units::show_bytes;
 
-use crate::bench::hold::Holds;
+use crate::bench::bench_lock::BenchLocks;
 use crate::bench::in_use;
 use crate::bench::job::{Access, Caching, JobSource};
 use crate::bench::options::{Job, Options};
@@ -29,7 +29,7 @@ struct Preparation<'a> {
     /// For sockets and the like.
     directory: &'a Path,
     interrupt: &'a Arc<Interrupt>,
-    holds: &'a Holds,
+    holds: &'a BenchLocks,
 }
 
 /// The targets, in the order that they were named in.
@@ -41,7 +41,7 @@ pub(super) fn targets(
     job: &JobSource,
     directory: &Path,
     interrupt: &Arc<Interrupt>,
-    holds: &Holds,
+    holds: &BenchLocks,
 ) -> anyhow::Result<Vec<Target>> {
     let preparation = Preparation { options, job, directory, interrupt, holds };
     let names: Vec<&str> = options.targets.iter().map(|spec| spec.name.as_str()).collect();
@@ -312,7 +312,7 @@ mod tests {
             data: Data::Keep,
         };
         let directory = tempfile::tempdir().unwrap();
-        let (interrupt, holds) = (Arc::new(Interrupt::listen("interrupted").unwrap()), Holds::default());
+        let (interrupt, holds) = (Arc::new(Interrupt::listen("interrupted").unwrap()), BenchLocks::default());
         let job = JobSource::read(&job).unwrap();
         let found = super::targets(&options, &job, directory.path(), &interrupt, &holds);
         format!("{:#}", found.err().expect("it is refused"))

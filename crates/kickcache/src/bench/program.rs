@@ -44,7 +44,7 @@ pub(super) struct Program {
 
 /// Whether a verb is known.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Known {
+pub(super) enum VerbResult {
     /// It is, and was done.
     Done,
     /// It is not.
@@ -52,7 +52,7 @@ pub(super) enum Known {
 }
 
 /// Its exit status and its output.
-struct Said {
+struct ProgramOutput {
     status: ExitStatus,
     output: String,
     complaint: String,
@@ -76,13 +76,13 @@ impl Program {
     }
 
     /// Stops it and starts it again with the cache that it has.
-    pub(super) fn restart(&self) -> anyhow::Result<Known> {
+    pub(super) fn restart(&self) -> anyhow::Result<VerbResult> {
         let said = self.start("restart")?;
         if said.status.code() == Some(CANNOT) {
-            return Ok(Known::Unknown);
+            return Ok(VerbResult::Unknown);
         }
         self.check("restart", said)?;
-        Ok(Known::Done)
+        Ok(VerbResult::Done)
     }
 
     /// Bytes of its cache; `None` if it does not support the verb, or they are unknown.
@@ -126,7 +126,7 @@ impl Program {
 
     /// Runs it to its end. Its output is written to files: a background process may hold these open without
     /// limit.
-    fn start(&self, verb: &str) -> anyhow::Result<Said> {
+    fn start(&self, verb: &str) -> anyhow::Result<ProgramOutput> {
         let failed = || format!("`{} {verb}` cannot be run", self.path.display());
         let [output, complaint] = [tempfile::tempfile()?, tempfile::tempfile()?];
         let mut command = self.command(verb);
@@ -134,7 +134,7 @@ impl Program {
         let mut child = command.spawn().with_context(failed)?;
         self.wait(verb, &child).with_context(failed)?;
         let status = child.wait().with_context(failed)?;
-        Ok(Said { status, output: text(&output)?, complaint: text(&complaint)? })
+        Ok(ProgramOutput { status, output: text(&output)?, complaint: text(&complaint)? })
     }
 
     /// Waits for its end without reaping it; a signal ends it with all processes that it started, except
@@ -183,13 +183,13 @@ impl Program {
         if verb == "down" {
             let name = self.path.display();
             notice(&format!(
-                "kickcache: `{name} down` did not end, and was killed: check what it has left behind"
+                "kickcache: `{name} down` did not end, and was killed: check whether it has left mounts or devices"
             ));
         }
         self.interrupt.check()
     }
 
-    fn check(&self, verb: &str, said: Said) -> anyhow::Result<String> {
+    fn check(&self, verb: &str, said: ProgramOutput) -> anyhow::Result<String> {
         if said.status.success() {
             return Ok(said.output);
         }

@@ -72,13 +72,13 @@ pub(crate) struct Round {
     /// Its runs, in the order that they were made in.
     pub(crate) runs: Vec<BenchRun>,
     /// Whether it counts.
-    pub(crate) standing: Standing,
+    pub(crate) standing: RoundValidity,
 }
 
 /// Whether a round counts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Standing {
+pub(crate) enum RoundValidity {
     /// It does.
     Counts,
     /// Other programs took too much of the processors.
@@ -135,7 +135,7 @@ impl BenchRun {
 impl BenchResult {
     /// The rounds that count.
     pub(crate) fn counted(&self) -> impl Iterator<Item = &Round> {
-        self.rounds.iter().filter(|round| round.standing == Standing::Counts)
+        self.rounds.iter().filter(|round| round.standing == RoundValidity::Counts)
     }
 
     /// A run of a target in each of its phases, in their order; the first that there is.
@@ -154,7 +154,7 @@ impl BenchResult {
     /// with names that mark them as such.
     pub(crate) fn runs(&self) -> Vec<RunResult> {
         let counts = self.counted().next().is_some();
-        let rounds = self.rounds.iter().filter(|round| !counts || round.standing == Standing::Counts);
+        let rounds = self.rounds.iter().filter(|round| !counts || round.standing == RoundValidity::Counts);
         let own = |run: &&BenchRun| run.turn == Turn::Own;
         let mut runs: Vec<&BenchRun> = rounds.flat_map(|round| &round.runs).filter(own).collect();
         // In the order of the targets, even if a round ran them in another order.
@@ -163,7 +163,7 @@ impl BenchResult {
         runs.sort_by_key(|run| (target(run), phase(run)));
         let marked = |run: RunResult| RunResult {
             name: format!("{} ({DISCARDED})", run.name),
-            standing: kickcache_model::result::Standing::Void,
+            standing: kickcache_model::result::Validity::Void,
             ..run
         };
         let mut named: Vec<RunResult> = Vec::new();

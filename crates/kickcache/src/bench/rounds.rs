@@ -10,10 +10,10 @@ use crate::bench::job::JobSource;
 use crate::bench::machine::Machine;
 use crate::bench::options::{NoiseFloor, Options};
 use crate::bench::phase::Phase;
-use crate::bench::program::Known;
+use crate::bench::program::VerbResult;
 use crate::bench::progress::Progress;
 use crate::bench::result::{
-    BenchResult, BenchRun, End, KIND, RESULT_VERSION, Round, Standing, TargetFacts, Turn,
+    BenchResult, BenchRun, End, KIND, RESULT_VERSION, Round, RoundValidity, TargetFacts, Turn,
 };
 use crate::bench::run::Runner;
 use crate::bench::target::Target;
@@ -62,7 +62,7 @@ pub(super) fn measure(
     let end = match bench.measure(&mut targets) {
         Ok(end) => end,
         Err(error) if error.is::<Interrupted>() => End::Interrupted,
-        Err(error) if bench.rounds.iter().all(|round| round.standing == Standing::Incomplete) => {
+        Err(error) if bench.rounds.iter().all(|round| round.standing == RoundValidity::Incomplete) => {
             return Err(error);
         }
         Err(error) => End::Failed(format!("{error:#}")),
@@ -135,19 +135,19 @@ impl Rounds<'_> {
             let measured = self.round(number, targets, &mut runs);
             let is_busy = runs.iter().any(|run: &BenchRun| run.others > self.options.busy_limit);
             let standing = match (&measured, is_busy) {
-                (Err(_), _) => Standing::Incomplete,
-                (Ok(()), true) => Standing::Discarded,
-                (Ok(()), false) => Standing::Counts,
+                (Err(_), _) => RoundValidity::Incomplete,
+                (Ok(()), true) => RoundValidity::Discarded,
+                (Ok(()), false) => RoundValidity::Counts,
             };
             if !runs.is_empty() {
                 self.rounds.push(Round { runs, standing });
             }
             measured?;
-            counted += u32::from(standing == Standing::Counts);
+            counted += u32::from(standing == RoundValidity::Counts);
             if counted == self.options.rounds {
                 return Ok(End::Complete);
             }
-            if standing == Standing::Discarded && number + 1 < self.options.rounds_max {
+            if standing == RoundValidity::Discarded && number + 1 < self.options.rounds_max {
                 self.progress.add(self.one_round);
             }
         }
@@ -184,7 +184,7 @@ impl Rounds<'_> {
         for phase in phases {
             self.progress.say(format!("round {}: {}, {}", number + 1, target.name, phase.name()));
             self.interrupt.check()?;
-            if target.enter(phase)? == Known::Unknown {
+            if target.enter(phase)? == VerbResult::Unknown {
                 bail!("{} cannot be restarted by the bench; leave the phase out", target.name);
             }
             let interrupt = self.interrupt;

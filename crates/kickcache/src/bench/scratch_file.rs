@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use kickcache_random::Random;
 
-use crate::bench::hold::Holds;
+use crate::bench::bench_lock::BenchLocks;
 use crate::bench::job::Access;
 use crate::interrupt::Interrupt;
 
@@ -26,7 +26,7 @@ impl ScratchFile {
     pub(super) fn make(
         path: &Path,
         bytes: u64,
-        holds: &Holds,
+        holds: &BenchLocks,
         interrupt: &Interrupt,
     ) -> anyhow::Result<ScratchFile> {
         let failed = || format!("{} cannot be made", path.display());

@@ -6,7 +6,7 @@ use kickcache_model::statistics::median;
 use serde::Serialize;
 
 use crate::bench::phase::Phase;
-use crate::bench::result::{BenchResult, BenchRun, Prediction, Round, Standing, Turn};
+use crate::bench::result::{BenchResult, BenchRun, Prediction, Round, RoundValidity, Turn};
 
 /// The rows, and their basis.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -58,12 +58,12 @@ pub(crate) struct Row {
     /// The same of the 99th percentile.
     pub(crate) p99_against_base: Option<Comparison>,
     /// The prediction of a simulation.
-    pub(crate) foretold: Option<Foretold>,
+    pub(crate) foretold: Option<PredictedFigures>,
 }
 
 /// Figures of a prediction.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
-pub(crate) struct Foretold {
+pub(crate) struct PredictedFigures {
     /// Operations a second.
     pub(crate) iops: f64,
     /// Nanoseconds.
@@ -117,9 +117,9 @@ fn noise(result: &BenchResult, rounds: &[&Round], first: Place<'_>) -> Option<No
     Some(Noise { floor: noise_floor(&figures)?, against_itself: None })
 }
 
-impl Foretold {
-    fn of(run: &RunResult) -> Foretold {
-        Foretold { iops: run.iops(), p50: p50(run), p99: p99(run), hit_ratio: run.hit_ratio() }
+impl PredictedFigures {
+    fn of(run: &RunResult) -> PredictedFigures {
+        PredictedFigures { iops: run.iops(), p50: p50(run), p99: p99(run), hit_ratio: run.hit_ratio() }
     }
 }
 
@@ -134,7 +134,7 @@ impl Summary {
             places.iter().filter_map(|place| row(result, &shown, *place, base(&places, *place))).collect();
         let rows: Vec<Row> = if counted.is_empty() { without_verdicts(rows) } else { rows };
         let discarded: Vec<&Round> =
-            result.rounds.iter().filter(|round| round.standing == Standing::Discarded).collect();
+            result.rounds.iter().filter(|round| round.standing == RoundValidity::Discarded).collect();
         let others = |rounds: &[&Round]| {
             let runs = rounds.iter().flat_map(|round| &round.runs);
             runs.map(|run| run.others).fold(0.0, f64::max)
@@ -200,7 +200,7 @@ fn row(result: &BenchResult, rounds: &[&Round], place: Place<'_>, base: Option<P
         hit_ratio: median(&hits),
         iops_against_base: against(RunResult::iops, Better::Higher),
         p99_against_base: against(p99, Better::Lower),
-        foretold: find_prediction(result, place).map(Foretold::of),
+        foretold: find_prediction(result, place).map(PredictedFigures::of),
     })
 }
 
@@ -224,7 +224,7 @@ mod tests {
         BenchRun { target: target.into(), phase, turn: Turn::Own, others: 0.0, result }
     }
 
-    fn round(hdd: u64, cache: u64, standing: Standing) -> Round {
+    fn round(hdd: u64, cache: u64, standing: RoundValidity) -> Round {
         let runs = vec![
             run("cache", Phase::Empty, cache),
             run("cache", Phase::Stale, cache / 2),
@@ -251,8 +251,8 @@ mod tests {
 
     #[test]
     fn rounds_voided_by_other_programs_do_not_count() {
-        let counts = Standing::Counts;
-        let mut voided = round(1, 1_000_000, Standing::Discarded);
+        let counts = RoundValidity::Counts;
+        let mut voided = round(1, 1_000_000, RoundValidity::Discarded);
         voided.runs[0].others = 0.4;
         let rounds =
             vec![round(100, 5_000, counts), voided, round(110, 5_300, counts), round(95, 4_900, counts)];
@@ -273,7 +273,8 @@ mod tests {
 
     #[test]
     fn without_a_round_that_counts_there_is_no_verdict() {
-        let rounds = vec![round(100, 5_000, Standing::Discarded), round(100, 5_000, Standing::Incomplete)];
+        let rounds =
+            vec![round(100, 5_000, RoundValidity::Discarded), round(100, 5_000, RoundValidity::Incomplete)];
         let summary = Summary::of(&result(rounds));
         assert_eq!((summary.rounds, summary.rows.len()), (0, 3));
         assert!(summary.rows.iter().all(|row| row.iops_against_base.is_none()));
@@ -282,7 +283,7 @@ mod tests {
 
     #[test]
     fn a_result_is_read_back_as_it_was() {
-        let result = result(vec![round(100, 5_000, Standing::Counts)]);
+        let result = result(vec![round(100, 5_000, RoundValidity::Counts)]);
         let text = serde_json::to_string(&result).unwrap();
         assert_eq!(serde_json::from_str::<BenchResult>(&text).unwrap(), result);
         let names: Vec<String> = result.runs().into_iter().map(|run| run.name).collect();

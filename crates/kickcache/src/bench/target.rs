@@ -9,7 +9,7 @@ use tempfile::TempDir;
 use crate::bench::own_cache::OwnCache;
 use crate::bench::phase::Phase;
 use crate::bench::place::Place;
-use crate::bench::program::{Known, Program};
+use crate::bench::program::{Program, VerbResult};
 use crate::bench::scratch_file::ScratchFile;
 use crate::bench::write_check::WriteCheck;
 use crate::notice::notice;
@@ -120,9 +120,9 @@ impl Target {
     ///
     /// # Errors
     /// If it cannot be put up.
-    pub(super) fn enter(&mut self, phase: Phase) -> anyhow::Result<Known> {
+    pub(super) fn enter(&mut self, phase: Phase) -> anyhow::Result<VerbResult> {
         match (&mut self.kind, phase) {
-            (Kind::Found(_) | Kind::FileSystem(_), Phase::Restart) => return Ok(Known::Unknown),
+            (Kind::Found(_) | Kind::FileSystem(_), Phase::Restart) => return Ok(VerbResult::Unknown),
             (Kind::Found(_) | Kind::FileSystem(_), _) | (_, Phase::Repeated) => {}
             (Kind::Program(program), Phase::Restart) => return program.program.restart(),
             (Kind::Program(program), Phase::Found | Phase::Empty | Phase::Stale) => program.up()?,
@@ -132,7 +132,7 @@ impl Target {
             }
             (Kind::Cache(cache), Phase::Found | Phase::Empty | Phase::Stale) => cache.up()?,
         }
-        Ok(Known::Done)
+        Ok(VerbResult::Done)
     }
 
     /// Takes it down until its next turn.

@@ -27,8 +27,8 @@ Examples:
   kickcache add --cache /dev/nvme0n1p4 --origin /dev/sdc --name vm2 --mode write-back
   kickcache add --cache /dev/nvme0n1p4 --origin /dev/sdd --name vm3 --vhost-user /run/kickcache/vm3.vhost
 
-Exit codes: 0 if the volume is served; 1 if not, 2 if an argument is wrong: then nothing has
-changed; 3 if no daemon answers.";
+Exit codes: 0 if the volume is served; 1 if not, 2 if an argument is wrong: then no change
+was made; 3 if no daemon answers.";
 
 /// Add a volume to a running daemon
 ///

@@ -5,7 +5,7 @@ use std::io;
 use kickcache_model::statistics::comparison::{Comparison, Verdict};
 use kickcache_units::{counted, show_whole};
 
-use crate::bench::{BenchResult, Foretold, Noise, Phase, Row, Summary};
+use crate::bench::{BenchResult, Noise, Phase, PredictedFigures, Row, Summary};
 use crate::cli::status::width::terminal_width;
 use crate::cli::table::{Align, Cell, Colour, KEEP, Table, Tone};
 use crate::user_text::Printer;
@@ -110,7 +110,7 @@ fn dim(cells: Vec<Cell>) -> Vec<Cell> {
 }
 
 /// The row of a prediction, below the row of its measurement.
-fn cells_of_prediction(row: &Row, foretold: &Foretold) -> Vec<Cell> {
+fn cells_of_prediction(row: &Row, foretold: &PredictedFigures) -> Vec<Cell> {
     vec![
         Cell::new("  predicted"),
         Cell::new(row.phase.name()),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kickcache_daemon::control::activity::{Activity, Took};
+use kickcache_daemon::control::activity::{Activity, RequestLatency};
 use kickcache_daemon::control::error_count::ErrorCount;
 use kickcache_daemon::control::last_error::LastError;
 use kickcache_daemon::control::lru_curve::LruCurve;
@@ -110,9 +110,9 @@ fn activity(found: &server::Activity) -> Activity {
     }
 }
 
-fn took(found: &server::Took) -> Took {
+fn took(found: &server::LatencySum) -> RequestLatency {
     let millis = |span: time::Duration| span.as_nanos() as f64 / 1e6;
-    Took { count: found.count, mean_ms: millis(found.mean), p99_ms: millis(found.p99) }
+    RequestLatency { count: found.count, mean_ms: millis(found.mean), p99_ms: millis(found.p99) }
 }
 
 fn trouble(found: &server::Trouble, faults: &[FaultCount], device: Device) -> Trouble {

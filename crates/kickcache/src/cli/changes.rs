@@ -7,12 +7,12 @@ use std::path::Path;
 use kickcache_daemon::control::ControlError;
 use kickcache_daemon::control::wire::{DirtyVolume, Reloaded, Removed, ReplacementOrder, VolumeToAdd};
 use kickcache_daemon::plan::ServePlan;
-use kickcache_daemon::plan::cache_spec::{CacheService, CacheSpec, Unserved};
+use kickcache_daemon::plan::cache_spec::{CacheService, CacheSpec, SkippedVolume};
+use kickcache_daemon::plan::conflicts::check_free;
 use kickcache_daemon::plan::difference::difference;
 use kickcache_daemon::plan::plan_change::PlanChange;
 use kickcache_daemon::plan::removal::{Clients, DirtyFate};
 use kickcache_daemon::plan::room::RoomBounds;
-use kickcache_daemon::plan::taken::check_free;
 use kickcache_daemon::plan::volume_spec::VolumeSpec;
 use kickcache_daemon::serve::error::ServeError;
 use kickcache_daemon::serve::server::{NamedSettings, ReadyPlaces, ReadyVolume};
@@ -20,36 +20,36 @@ use kickcache_daemon::serve::succession::follow;
 use kickcache_daemon::whole_path::{real_path, whole_path};
 use kickcache_units::counted;
 
+use crate::cli::cache_insertion;
 use crate::cli::control_error::control_error;
 use crate::cli::devices_in_file::{follow_taken_in, leave_unserved, replaced_in_file};
+use crate::cli::drain_and_leave_out::LeaveOutOperation;
+use crate::cli::drain_and_remove::RemoveOperation;
 use crate::cli::exit::{Exit, Failure};
-use crate::cli::leaving_out::LeavingOut;
+use crate::cli::operation_lock::{OperationGuard, Operations};
 use crate::cli::options::state_place;
-use crate::cli::orphans::orphans;
 use crate::cli::plan_source::PlanSource;
-use crate::cli::removal::Removal;
 use crate::cli::runtime_dir::make_runtime_dir;
-use crate::cli::start::{Served, Started};
-use crate::cli::taking_in;
-use crate::cli::under_way::{Begun, UnderWay};
+use crate::cli::start::{PlannedServer, StartResult};
+use crate::cli::unserved_volumes::orphans;
 
 /// The configuration at the start, and the lock that admits one change at a time.
 pub(super) struct Changes {
     source: PlanSource,
-    /// The plan at the start; the present state is in [`Started`].
+    /// The plan at the start; the present state is in [`StartResult`].
     plan: ServePlan,
-    under_way: UnderWay,
+    under_way: Operations,
 }
 
 /// A change has its turn while this lives.
 pub(super) struct Turn<'a> {
     changes: &'a Changes,
-    _begun: Begun<'a>,
+    _begun: OperationGuard<'a>,
 }
 
 impl Changes {
     pub(super) fn new(source: PlanSource, plan: ServePlan) -> Changes {
-        Changes { source, plan, under_way: UnderWay::default() }
+        Changes { source, plan, under_way: Operations::default() }
     }
 
     /// As the daemon was started.
@@ -87,7 +87,7 @@ impl Changes {
     }
 
     /// The volumes that are being removed; some requests for them are refused.
-    pub(super) fn under_way(&self) -> &UnderWay {
+    pub(super) fn under_way(&self) -> &Operations {
         &self.under_way
     }
 
@@ -96,7 +96,7 @@ impl Changes {
     ///
     /// # Errors
     /// Something cannot be.
-    pub(super) fn compare(&self, started: &mut Started) -> Result<Compared, ControlError> {
+    pub(super) fn compare(&self, started: &mut StartResult) -> Result<PlanComparison, ControlError> {
         let mut wanted = self.source.read().map_err(|failure| refusal(&failure))?;
         let mut notes = Vec::new();
         for cache in &mut wanted.caches {
@@ -110,7 +110,7 @@ impl Changes {
             }
         }
         notes.extend(follow_taken_in(&mut wanted, started));
-        started.servers.iter_mut().for_each(Served::look_at_modes);
+        started.servers.iter_mut().for_each(PlannedServer::look_at_modes);
         let mut served = self.served(started);
         let named = wanted.caches.iter().flat_map(CacheSpec::names).map(str::to_owned).collect();
         notes.extend(leave_unserved(&mut wanted, &served, &self.plan));
@@ -118,21 +118,22 @@ impl Changes {
         know_grown(&mut served, &wanted, started);
         notes.extend(keep_added(&mut wanted, started));
         notes.extend(leave_alone(&self.under_way.leaving(), [&mut served, &mut wanted]));
-        notes.extend(orphans(started).into_iter().map(|Unserved { name, why }| format!("{name}: {why}")));
+        notes
+            .extend(orphans(started).into_iter().map(|SkippedVolume { name, why }| format!("{name}: {why}")));
         let changes =
             difference(&served, &wanted).map_err(|error| ControlError::Refused(error.to_string()))?;
-        Ok(Compared { wanted, named, reloaded: Reloaded { changes, notes } })
+        Ok(PlanComparison { wanted, named, reloaded: Reloaded { changes, notes } })
     }
 
     /// The plan of the volumes served at present.
-    fn served(&self, started: &Started) -> ServePlan {
+    fn served(&self, started: &StartResult) -> ServePlan {
         let caches = started.servers.iter().map(|served| served.cache.clone()).collect();
         ServePlan { caches, ..self.plan.clone() }
     }
 }
 
 /// The plan of a file, compared with the served volumes.
-pub(super) struct Compared {
+pub(super) struct PlanComparison {
     wanted: ServePlan,
     /// The volumes of the file, served or not.
     named: BTreeSet<String>,
@@ -144,8 +145,8 @@ impl Turn<'_> {
     ///
     /// # Errors
     /// The plan is refused, and the daemon is unchanged.
-    pub(super) fn reload(&self, started: &mut Started) -> Result<Reloaded, ControlError> {
-        let Compared { wanted, named, mut reloaded } = self.changes.compare(started)?;
+    pub(super) fn reload(&self, started: &mut StartResult) -> Result<Reloaded, ControlError> {
+        let PlanComparison { wanted, named, mut reloaded } = self.changes.compare(started)?;
         if !reloaded.changes.is_empty() {
             self.apply(started, &wanted, &mut reloaded)?;
         }
@@ -156,7 +157,7 @@ impl Turn<'_> {
     /// Opens and checks all new devices and sockets before the first change.
     fn apply(
         &self,
-        started: &mut Started,
+        started: &mut StartResult,
         wanted: &ServePlan,
         reloaded: &mut Reloaded,
     ) -> Result<(), ControlError> {
@@ -167,15 +168,15 @@ impl Turn<'_> {
         }
         make_runtime_dir(wanted).map_err(|error| ControlError::Refused(format!("{error:#}")))?;
         let gone = removed(&reloaded.changes);
-        let gone = started
-            .behind(&gone)
-            .map(|(served, name)| Removal::check(served, name, Clients::Respected, DirtyFate::WrittenBack));
-        let gone: Vec<Removal> = gone.collect::<Result<_, _>>()?;
+        let gone = started.behind(&gone).map(|(served, name)| {
+            RemoveOperation::check(served, name, Clients::Respected, DirtyFate::WrittenBack)
+        });
+        let gone: Vec<RemoveOperation> = gone.collect::<Result<_, _>>()?;
         let ready = prepare(started, wanted, reloaded)?;
-        let drained = gone.iter().try_for_each(Removal::drain);
+        let drained = gone.iter().try_for_each(RemoveOperation::drain);
         let parted = drained.and_then(|()| gone.iter().try_for_each(|gone| part(started, gone).map(drop)));
         if parted.is_err() {
-            gone.iter().for_each(Removal::restore_mode);
+            gone.iter().for_each(RemoveOperation::restore_mode);
         }
         parted?;
         join(started, ready)?;
@@ -190,7 +191,7 @@ impl Turn<'_> {
     ///
     /// # Errors
     /// The volume cannot be served, and the daemon is unchanged.
-    pub(super) fn add(&self, started: &mut Started, wanted: &VolumeToAdd) -> Result<(), ControlError> {
+    pub(super) fn add(&self, started: &mut StartResult, wanted: &VolumeToAdd) -> Result<(), ControlError> {
         let wrong = |error: &dyn std::fmt::Display| ControlError::Wrong(error.to_string());
         let spec = wanted.spec().map_err(|error| wrong(&error))?;
         let mut plan = self.changes.served(started);
@@ -224,9 +225,9 @@ impl Turn<'_> {
     /// It stays.
     pub(super) fn leave_out(
         &self,
-        started: &mut Started,
+        started: &mut StartResult,
         device: &Path,
-        leaving_out: &LeavingOut,
+        leaving_out: &LeaveOutOperation,
     ) -> Result<Vec<DirtyVolume>, ControlError> {
         let lost = leaving_out.leave_out()?;
         let left = started.servers.iter_mut().filter(|served| served.cache.device == device);
@@ -240,20 +241,24 @@ impl Turn<'_> {
     /// It is not taken in.
     pub(super) fn take_in(
         &self,
-        started: &mut Started,
+        started: &mut StartResult,
         device: &Path,
         order: &ReplacementOrder,
     ) -> Result<(), ControlError> {
         let state = state_place(self.changes.plan.state.as_deref());
         let mut served = started.servers.iter_mut().filter(|served| served.cache.device == device);
-        served.try_for_each(|served| taking_in::take_in(served, order, &state))
+        served.try_for_each(|served| cache_insertion::take_in(served, order, &state))
     }
 
     /// Serves a volume no longer.
     ///
     /// # Errors
     /// It stays.
-    pub(super) fn remove(&self, started: &mut Started, removal: &Removal) -> Result<Removed, ControlError> {
+    pub(super) fn remove(
+        &self,
+        started: &mut StartResult,
+        removal: &RemoveOperation,
+    ) -> Result<Removed, ControlError> {
         let removed = part(started, removal)?;
         started.added.remove(removal.volume());
         Ok(removed)
@@ -261,7 +266,7 @@ impl Turn<'_> {
 }
 
 /// Lets go of a volume.
-fn part(started: &mut Started, removal: &Removal) -> Result<Removed, ControlError> {
+fn part(started: &mut StartResult, removal: &RemoveOperation) -> Result<Removed, ControlError> {
     let volume = removal.volume();
     let gone = || ControlError::Refused(format!("volume {volume}: it is not served any more"));
     let served = started.server_mut(volume).ok_or_else(gone)?;
@@ -285,7 +290,7 @@ fn leave_alone(leaving: &BTreeSet<String>, plans: [&mut ServePlan; 2]) -> Vec<St
 }
 
 /// Compares the size in the file with the present size of the cache device, which may have grown.
-fn know_grown(served: &mut ServePlan, wanted: &ServePlan, started: &Started) {
+fn know_grown(served: &mut ServePlan, wanted: &ServePlan, started: &StartResult) {
     for (cache, server) in served.caches.iter_mut().zip(&started.servers) {
         let wanted = wanted.cache(&cache.device).and_then(|wanted| wanted.size);
         if wanted.is_some_and(|wanted| cache.size != Some(wanted)) {
@@ -307,7 +312,7 @@ fn keep_activation(wanted: &mut ServePlan, served: &ServePlan) {
 }
 
 /// Volumes that a command added stay, although no file knows them.
-fn keep_added(wanted: &mut ServePlan, started: &Started) -> Vec<String> {
+fn keep_added(wanted: &mut ServePlan, started: &StartResult) -> Vec<String> {
     let mut notes = Vec::new();
     for served in &started.servers {
         let Some(cache) = wanted.caches.iter_mut().find(|cache| is_same(cache, &served.cache)) else {
@@ -350,7 +355,7 @@ struct Ready {
 
 /// Opens volumes and places that are new.
 fn prepare(
-    started: &Started,
+    started: &StartResult,
     wanted: &ServePlan,
     reloaded: &mut Reloaded,
 ) -> Result<Vec<Ready>, ControlError> {
@@ -403,7 +408,7 @@ fn has_same_places(known: &VolumeSpec, wanted: &VolumeSpec) -> bool {
 }
 
 /// Hands the opened volumes to their servers.
-fn join(started: &mut Started, ready: Vec<Ready>) -> Result<(), ControlError> {
+fn join(started: &mut StartResult, ready: Vec<Ready>) -> Result<(), ControlError> {
     for Ready { index, volumes, places } in ready {
         for (spec, open) in volumes {
             started.servers[index].handle.join_volume(open).map_err(control_error)?;
@@ -422,7 +427,7 @@ fn join(started: &mut Started, ready: Vec<Ready>) -> Result<(), ControlError> {
 }
 
 /// The write budget of a server, and modes and policies of its volumes, all at once.
-fn change_settings(served: &mut Served, wanted: &ServePlan) -> Result<(), ServeError> {
+fn change_settings(served: &mut PlannedServer, wanted: &ServePlan) -> Result<(), ServeError> {
     let find =
         |name: &str| wanted.caches.iter().flat_map(|cache| &cache.volumes).find(|volume| volume.name == name);
     let changed = served.cache.volumes.iter().filter_map(|volume| {

@@ -11,10 +11,10 @@ use kickcache_units::printable::printable_line;
 use kickcache_units::{are, counted, show_bytes};
 
 use crate::bar::bar;
+use crate::cli::device_state::{UnusedReason, bypassed_json, older_copy_json, print_needless, standing_json};
 use crate::cli::exit::{Exit, Failure};
-use crate::cli::not_ours::with_notes;
+use crate::cli::foreign_device::with_notes;
 use crate::cli::options::StateOption;
-use crate::cli::standing::{Unused, bypassed_json, older_copy_json, print_needless, standing_json};
 use crate::cli::table::{Align, Cell, Colour, Table, Tone};
 use crate::user_text::Printer;
 
@@ -92,7 +92,7 @@ impl CheckArgs {
     pub(crate) fn run(&self, out: &mut dyn Printer) -> Result<(), Failure> {
         let mut findings = self.check()?;
         let state = self.state.place();
-        let unused = Unused::look(&self.cache, &state).map_err(anyhow::Error::from)?;
+        let unused = UnusedReason::look(&self.cache, &state).map_err(anyhow::Error::from)?;
         let mut repaired = None;
         let log = Log::of(&findings);
         let may_repair = log == Log::Whole || self.accept_older;
@@ -124,7 +124,7 @@ impl CheckArgs {
         &self,
         findings: &Findings,
         repaired: Option<u64>,
-        unused: &Unused,
+        unused: &UnusedReason,
         out: &mut dyn Printer,
     ) -> io::Result<()> {
         if !self.json {
@@ -152,7 +152,7 @@ impl CheckArgs {
     }
 }
 
-fn end(findings: &Findings, unused: &Unused, next: &str) -> Result<(), Failure> {
+fn end(findings: &Findings, unused: &UnusedReason, next: &str) -> Result<(), Failure> {
     if let Verdict::Good | Verdict::Repairable = findings.verdict {
         unused.end()?;
     }

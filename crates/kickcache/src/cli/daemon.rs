@@ -15,7 +15,7 @@ use kickcache_daemon::control::server::ControlServer;
 use kickcache_daemon::control::{
     ChangeExtent, ControlError, ControlTarget, ReloadExtent, TitledRecording, wire,
 };
-use kickcache_daemon::driver::inherited::inherited_sockets;
+use kickcache_daemon::driver::inherited_sockets::inherited_sockets;
 use kickcache_daemon::driver::rights::separation::has_monitor_ended;
 use kickcache_daemon::metrics::scrape::{MetricsTarget, Scrape};
 use kickcache_daemon::metrics::server::MetricsServer;
@@ -31,30 +31,30 @@ use kickcache_daemon::words::ModeWord;
 use kickcache_units::counted;
 use tracing_subscriber::fmt::MakeWriter;
 
+use crate::cli::cache_insertion::{self, is_left_out};
 use crate::cli::cache_report::{cache_report, sample_report, with_leaving};
 use crate::cli::changes::{self, Changes, Turn};
 use crate::cli::condition_book::{ConditionBook, ConditionThread, Look};
 use crate::cli::control_error::{control_error, starting};
-use crate::cli::ends::{end_of, worst};
-use crate::cli::gathered::Gathered;
+use crate::cli::daemon_exit::{end_of, worst};
+use crate::cli::drain_and_leave_out::{LeaveOutOperation, tell_left_out, tell_not_left_out};
+use crate::cli::drain_and_remove::RemoveOperation;
 use crate::cli::greeting::{Greeting, greet};
-use crate::cli::leaving_out::{LeavingOut, tell_left_out, tell_not_left_out};
 use crate::cli::log::outlet::Outlet;
 use crate::cli::log::start_log;
 use crate::cli::missing_folders::MissingFolders;
 use crate::cli::new_device::{NewDevice, ordered_before};
 use crate::cli::options::state_place;
-use crate::cli::orphans::{orphans, server_of};
 use crate::cli::other_user::{become_user, watch};
 use crate::cli::plan_source::PlanSource;
-use crate::cli::removal::Removal;
 use crate::cli::runtime_dir::make_runtime_dir;
 use crate::cli::service_manager::{self, DevicePulse, Pulses, ServiceManager};
+use crate::cli::skipped_volumes::{tell_again, tell_orphans};
 use crate::cli::socket_activation::ActivationSockets;
-use crate::cli::start::{Served, Started, go_on_replacing, start_servers};
-use crate::cli::taking_in::{self, is_left_out};
+use crate::cli::start::{PlannedServer, StartResult, go_on_replacing, start_servers};
+use crate::cli::status_report::StatusParts;
 use crate::cli::unlinked::check_linked;
-use crate::cli::unserved::{tell_again, tell_orphans};
+use crate::cli::unserved_volumes::{orphans, server_of};
 
 /// How long a request waits for a daemon that is starting.
 const START_MAX: Duration = Duration::from_secs(8);
@@ -96,7 +96,7 @@ fn serve(mut plan: ServePlan, source: PlanSource, out: &mut dyn Write, log: &Out
             return daemon.judge_failed_start(error);
         }
     };
-    let Started { servers, unserved, .. } = started.clone();
+    let StartResult { servers, unserved, .. } = started.clone();
     // A service manager that passes sockets has their addresses, and may parse standard output as the output
     // of another program.
     let greeting = Greeting { control: control.path(), metrics: metrics.as_ref(), servers: &servers, tls };
@@ -161,7 +161,7 @@ enum StartPhase {
     Starting,
     /// Told to stop before it had started.
     Unwanted,
-    Serving(Started),
+    Serving(StartResult),
 }
 
 impl Daemon {
@@ -183,7 +183,7 @@ impl Daemon {
         self.stage.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn started(&self, started: Started) {
+    fn started(&self, started: StartResult) {
         let mut stage = self.lock();
         if matches!(*stage, StartPhase::Unwanted) {
             started.servers.iter().for_each(|served| served.handle.stop());
@@ -246,7 +246,7 @@ impl Daemon {
     fn change<T>(
         &self,
         what: &str,
-        change: impl FnOnce(&Turn<'_>, &mut Started) -> Result<T, ControlError>,
+        change: impl FnOnce(&Turn<'_>, &mut StartResult) -> Result<T, ControlError>,
     ) -> Result<T, ControlError> {
         let turn = self.changes.turn(what)?;
         let mut started = self.served()?;
@@ -259,7 +259,7 @@ impl Daemon {
     /// Takes a cache device in, where volumes are served without one.
     fn take_in(
         &self,
-        served: &Served,
+        served: &PlannedServer,
         device: &str,
         order: &wire::ReplacementOrder,
         new: &NewDevice,
@@ -275,13 +275,13 @@ impl Daemon {
         };
         if order.dry_run {
             let state = state_place(self.changes.plan().state.as_deref());
-            taking_in::check(served, order, &state)?;
+            cache_insertion::check(served, order, &state)?;
             return Ok(wire::Replacing { destroyed: new.destroyed(), ..taken_in });
         }
         let _kept = self.changes.under_way().leave_all(served.cache.names())?;
         let what = format!("the cache device {with} is put into use");
         self.change(&what, |turn, started| turn.take_in(started, &served.cache.device, order))?;
-        taking_in::tell(&with, device);
+        cache_insertion::tell(&with, device);
         Ok(taken_in)
     }
 
@@ -296,7 +296,7 @@ impl Daemon {
     }
 
     /// The served volumes; waits for a limited time if the daemon is starting.
-    fn served(&self) -> Result<Started, ControlError> {
+    fn served(&self) -> Result<StartResult, ControlError> {
         let is_starting = |stage: &mut StartPhase| !matches!(stage, StartPhase::Serving(_));
         let waited = self.changed.wait_timeout_while(self.lock(), START_MAX, is_starting);
         let (stage, _) = waited.unwrap_or_else(PoisonError::into_inner);
@@ -307,11 +307,11 @@ impl Daemon {
     }
 
     /// The status of all servers, with the conditions found in it.
-    fn report(&self, started: &Started, depth: Depth) -> Scrape {
+    fn report(&self, started: &StartResult, depth: Depth) -> Scrape {
         let plan = self.changes.plan();
         let gathered = self.gather(started, depth);
         let memory = gathered.memory(plan.memory_limit);
-        let Gathered { caches, orphans, tls_failure, silent, .. } = gathered;
+        let StatusParts { caches, orphans, tls_failure, silent, .. } = gathered;
         let unserved = started.unserved.iter().cloned().map(UnservedReport::from).chain(orphans);
         let mut report = Report {
             version: env!("CARGO_PKG_VERSION").into(),
@@ -341,8 +341,8 @@ impl Daemon {
     }
 
     /// The answers of the servers.
-    fn gather(&self, started: &Started, depth: Depth) -> Gathered {
-        let mut gathered = Gathered::default();
+    fn gather(&self, started: &StartResult, depth: Depth) -> StatusParts {
+        let mut gathered = StatusParts::default();
         for served in &started.servers {
             let sample = match depth {
                 Depth::Status => served.handle.status().map(ServerSample::whole),
@@ -443,7 +443,7 @@ impl ControlTarget for Daemon {
         let served = self.served()?.server_with(order.device.as_deref())?;
         let device = named_in_status(&served)?;
         let fate = if order.abandon_dirty { DirtyFate::Abandoned } else { DirtyFate::WrittenBack };
-        let leaving_out = LeavingOut::check(&served, fate)?;
+        let leaving_out = LeaveOutOperation::check(&served, fate)?;
         let dirty = leaving_out.dirty()?;
         if order.dry_run {
             return Ok(wire::LeftOut { device, dirty, lost: Vec::new() });
@@ -495,7 +495,7 @@ impl ControlTarget for Daemon {
         let served = server_of(&self.served()?, volume)?;
         served.check_others(volume)?;
         let _leaving = self.changes.under_way().leave(volume)?;
-        let removal = Removal::check(&served, volume, clients, dirty)?;
+        let removal = RemoveOperation::check(&served, volume, clients, dirty)?;
         let drained = removal.drain();
         let what = format!("volume {volume} is removed");
         let removed =
@@ -528,7 +528,7 @@ impl Pulses for Daemon {
     fn pulses(&self) -> Vec<DevicePulse> {
         let StartPhase::Serving(started) = self.lock().clone() else { return Vec::new() };
         let started = started.looked_at();
-        let pulse = |served: &Served| DevicePulse {
+        let pulse = |served: &PlannedServer| DevicePulse {
             device: shown_path(&served.cache.device),
             pulse: served.handle.pulse(),
         };
@@ -553,7 +553,7 @@ impl Look for Daemon {
 }
 
 /// The cache device of a server, as the status names it.
-fn named_in_status(served: &Served) -> Result<String, ControlError> {
+fn named_in_status(served: &PlannedServer) -> Result<String, ControlError> {
     let status = served.handle.status().map_err(control_error)?;
     Ok(shown_path(&status.cache))
 }
@@ -579,7 +579,7 @@ mod tests {
     #[test]
     fn an_unknown_volume_is_refused() {
         let daemon = Daemon::new(changes());
-        daemon.started(Started { servers: Vec::new(), unserved: Vec::new(), added: Default::default() });
+        daemon.started(StartResult { servers: Vec::new(), unserved: Vec::new(), added: Default::default() });
         assert!(matches!(daemon.drain("x"), Err(ControlError::NoVolume { .. })));
     }
 }

@@ -7,15 +7,15 @@ use anyhow::anyhow;
 use kickcache_daemon::offline::OfflineError;
 use kickcache_daemon::offline::change::{DirtyBlocks, detach};
 use kickcache_daemon::offline::older_copy::older_copy_at;
-use kickcache_daemon::offline::standing::out_of_service;
+use kickcache_daemon::offline::out_of_service::out_of_service;
 use kickcache_daemon::offline::ublk;
 use kickcache_daemon::state::{OriginRecord, uuid_text};
 use kickcache_units::printable::printable_line;
 use kickcache_units::show_bytes;
 
+use crate::cli::device_state::print_older_copy;
 use crate::cli::exit::Failure;
 use crate::cli::options::StateOption;
-use crate::cli::standing::print_older_copy;
 
 const EXAMPLES: &str = "\
 Examples:

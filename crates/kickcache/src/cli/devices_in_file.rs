@@ -6,7 +6,7 @@ use kickcache_daemon::plan::ServePlan;
 use kickcache_daemon::plan::cache_spec::CacheSpec;
 use kickcache_daemon::whole_path::{real_path, whole_path};
 
-use crate::cli::start::Started;
+use crate::cli::start::StartResult;
 
 /// Says that a file names a cache device that another one took over from.
 pub(super) fn replaced_in_file(named: &Path, followed: &Path) -> Option<String> {
@@ -17,7 +17,7 @@ pub(super) fn replaced_in_file(named: &Path, followed: &Path) -> Option<String> 
 }
 
 /// Replaces devices that were taken out of use by the devices put into use instead. Returns notes on this.
-pub(super) fn follow_taken_in(wanted: &mut ServePlan, started: &Started) -> Vec<String> {
+pub(super) fn follow_taken_in(wanted: &mut ServePlan, started: &StartResult) -> Vec<String> {
     let mut notes = Vec::new();
     for served in &started.servers {
         let was = |cache: &&mut CacheSpec| {

@@ -18,7 +18,7 @@ use kickcache_units::{counted, show_bytes};
 
 use crate::bar::bar;
 use crate::cli::exit::{Exit, Failure};
-use crate::cli::not_ours::with_notes;
+use crate::cli::foreign_device::with_notes;
 use crate::cli::options::{ControlOption, StateOption};
 use crate::cli::unlinked::unlinked_origin;
 use crate::closed_output::OutputWatch;
@@ -62,7 +62,7 @@ pub(crate) struct DrainArgs {
     /// Cache device that no daemon serves
     #[arg(long, value_name = "PATH")]
     cache: Option<PathBuf>,
-    /// Origin of the volume [default: the one recorded on the cache device]
+    /// Origin of the volume [default: the origin recorded on the cache device]
     #[arg(long, value_name = "PATH|URI", requires = "cache", value_parser = OriginParser::new().try_map(|text| OriginSource::parse(&text)))]
     origin: Option<OriginSource>,
     /// How long requests wait for a lost NBD server before they fail: 1s to 24h [default: 2m]
@@ -246,7 +246,7 @@ fn obstacle(silent: Option<f64>, error: Option<&LastError>) -> Option<String> {
 
 /// Bytes that are dirty, or written back and not flushed.
 pub(super) fn left(name: &str, report: &Report) -> anyhow::Result<u64> {
-    let Found { cache, volume } = served(name, report)?;
+    let VolumeDevice { cache, volume } = served(name, report)?;
     let left = volume.not_clean_bytes();
     if left > 0 && left == volume.damaged_bytes {
         let what = damage(volume, &cache.device);
@@ -265,20 +265,20 @@ pub(super) fn is_draining(name: &str, report: &Report) -> bool {
     find(report, name).is_some_and(|found| found.volume.draining)
 }
 
-fn served<'a>(name: &str, report: &'a Report) -> anyhow::Result<Found<'a>> {
+fn served<'a>(name: &str, report: &'a Report) -> anyhow::Result<VolumeDevice<'a>> {
     find(report, name).ok_or_else(|| anyhow!("the volume `{name}` is not served any longer"))
 }
 
 /// A volume and the cache device that it has.
-struct Found<'a> {
+struct VolumeDevice<'a> {
     cache: &'a CacheReport,
     volume: &'a VolumeReport,
 }
 
-fn find<'a>(report: &'a Report, name: &str) -> Option<Found<'a>> {
+fn find<'a>(report: &'a Report, name: &str) -> Option<VolumeDevice<'a>> {
     let volumes = report
         .caches
         .iter()
-        .flat_map(|cache| cache.volumes.iter().map(move |volume| Found { cache, volume }));
+        .flat_map(|cache| cache.volumes.iter().map(move |volume| VolumeDevice { cache, volume }));
     volumes.into_iter().find(|found| found.volume.name == name)
 }

@@ -7,7 +7,7 @@ use kickcache_daemon::control::client::Client;
 use kickcache_daemon::control::report::{Report, VolumeReport};
 use kickcache_daemon::words::ModeWord;
 
-use crate::cli::awaited::Awaited;
+use crate::cli::daemon_wait::DaemonWait;
 use crate::cli::drain::{Obstacles, is_draining, left};
 use crate::cli::exit::Failure;
 
@@ -31,7 +31,7 @@ impl Modes {
 /// A block cannot be written back, the daemon has ended, or a signal interrupts the wait: the modes are then
 /// restored.
 pub(super) fn drain_all(client: &Client) -> Result<Modes, Failure> {
-    let awaited = Awaited::new()?;
+    let awaited = DaemonWait::new()?;
     let report = awaited.status(client, Failure::from)?;
     let caching = volumes(&report)
         .filter(|volume| matches!(volume.mode, ModeWord::WriteBack | ModeWord::WriteThrough))
@@ -56,7 +56,7 @@ fn write_around(client: &Client, Modes(modes): &Modes) -> Result<(), Failure> {
     Ok(modes.iter().try_for_each(|(volume, _)| client.set_mode(volume, ModeWord::WriteAround))?)
 }
 
-fn wait(client: &Client, awaited: &Awaited) -> Result<(), Failure> {
+fn wait(client: &Client, awaited: &DaemonWait) -> Result<(), Failure> {
     let mut obstacles = Obstacles::default();
     loop {
         let report = awaited.status(client, Failure::from)?;

@@ -11,7 +11,7 @@ const EXAMPLES: &str = "\
 Examples:
   kickcache dump /var/cache/vm1.img > vm1.json
   kickcache dump /dev/nvme0n1p4 | jq '.superblocks[0].volumes'
-  kickcache dump /dev/nvme0n1p4 | jq -c '.journal[].records[]? | select(.fact == \"gone\")'";
+  kickcache dump /dev/nvme0n1p4 | jq -c '.journal[].records[]? | select(.fact == \"opened\")'";
 
 /// Print the superblocks, journal, summaries and batch headers of a cache device as JSON
 ///

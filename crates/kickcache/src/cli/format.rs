@@ -7,7 +7,7 @@ use kickcache_daemon::serve::cache_device::Overwrite;
 use kickcache_units::{Size, show_bytes};
 
 use crate::cli::exit::Failure;
-use crate::cli::formatting::Formatting;
+use crate::cli::format_check::FormatCheck;
 use crate::cli::options::{StateOption, parse_cache_size};
 
 const EXAMPLES: &str = "\
@@ -41,7 +41,7 @@ impl FormatArgs {
         let overwrite = if self.force { Overwrite::Allow } else { Overwrite::Refuse };
         let state = self.state.place();
         let size = self.size.map(Size::bytes);
-        let made = Formatting { path: &self.cache, size, overwrite, state: &state }.format()?;
+        let made = FormatCheck { path: &self.cache, size, overwrite, state: &state }.format()?;
         let geometry = &made.superblock.geometry;
         let (bytes, segment) = (show_bytes(geometry.device_size), show_bytes(geometry.segment_size));
         let count = geometry.segment_count;

@@ -8,13 +8,13 @@ use kickcache_daemon::plan::address::NbdAddress;
 use kickcache_daemon::plan::cache_spec::{CacheService, CacheSpec};
 use kickcache_daemon::plan::tls_plan::TlsWord;
 
-use crate::cli::start::Served;
+use crate::cli::start::PlannedServer;
 
 /// The addresses to print.
 pub(super) struct Greeting<'a> {
     pub(super) control: &'a Path,
     pub(super) metrics: Option<&'a MetricsServer>,
-    pub(super) servers: &'a [Served],
+    pub(super) servers: &'a [PlannedServer],
     pub(super) tls: TlsWord,
 }
 

@@ -12,18 +12,18 @@ use kickcache_daemon::control::wire::Growing;
 use kickcache_daemon::whole_path::shown_path;
 use kickcache_units::{Size, show_bytes};
 
+use crate::cli::daemon_loss::vanished;
 use crate::cli::exit::Failure;
 use crate::cli::options::{ControlOption, parse_cache_size};
-use crate::cli::vanished::vanished;
 
 /// Time between two looks at a device that grows.
 const PAUSE: Duration = Duration::from_millis(100);
 
 const EXAMPLES: &str = "\
 Examples:
-  kickcache grow --size 40G             extend the cache file, and use all of it
+  kickcache grow --size 40G             extend the cache file, and use its new size
   lvextend -L +20G vg/fast && kickcache grow
-  kickcache grow --size 40G --dry-run   print the planned changes, and change nothing
+  kickcache grow --size 40G --dry-run   print the planned changes only
   kickcache grow /dev/vg/fast           where a daemon has several cache devices";
 
 /// Use more of a cache device while it is served
@@ -41,7 +41,7 @@ pub(crate) struct GrowArgs {
     /// Bytes to use, such as 40G [default: the whole device]
     #[arg(long, value_name = "SIZE", value_parser = parse_cache_size, allow_hyphen_values = true)]
     size: Option<Size>,
-    /// Check all conditions, print the planned changes, and change nothing
+    /// Check all conditions and print the planned changes only
     #[arg(long)]
     dry_run: bool,
     /// Print the device and its sizes as JSON

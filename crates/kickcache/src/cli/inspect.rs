@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use kickcache_daemon::offline::standing::Standing;
+use kickcache_daemon::offline::out_of_service::OutOfServiceDevice;
 use kickcache_daemon::offline::{self, Contents};
 use kickcache_daemon::state::uuid_text;
 use kickcache_engine::format::growth::size_max;
@@ -14,10 +14,10 @@ use kickcache_units::printable::printable_line;
 use kickcache_units::show_bytes;
 use serde::Serialize;
 
+use crate::cli::device_state::{UnusedReason, bypassed_json, older_copy_json, print_needless, standing_json};
 use crate::cli::exit::Failure;
-use crate::cli::not_ours::with_notes;
+use crate::cli::foreign_device::with_notes;
 use crate::cli::options::StateOption;
-use crate::cli::standing::{Unused, bypassed_json, older_copy_json, print_needless, standing_json};
 use crate::cli::table::{Align, Cell, Colour, Table, Tone};
 use crate::user_text::Printer;
 
@@ -54,7 +54,7 @@ impl InspectArgs {
     pub(crate) fn run(&self, out: &mut dyn Printer) -> Result<(), Failure> {
         let state = self.state.place();
         let contents = offline::read(&self.cache).map_err(|error| with_notes(error, &self.cache, &state))?;
-        let unused = Unused::look(&self.cache, &state).map_err(anyhow::Error::from)?;
+        let unused = UnusedReason::look(&self.cache, &state).map_err(anyhow::Error::from)?;
         let mut device = Device::new(&self.cache.display().to_string(), &contents);
         device.out_of_service = unused.standing.as_ref().map(standing_json);
         unused.standing.iter().for_each(|standing| device.drop_needless(standing));
@@ -139,7 +139,7 @@ impl Device {
 
     /// A device out of service is not written any more, so its log still records written-back blocks as
     /// dirty. They count as long as a record shows that the volume may need them.
-    fn drop_needless(&mut self, standing: &Standing) {
+    fn drop_needless(&mut self, standing: &OutOfServiceDevice) {
         for volume in self.volumes.iter_mut().filter(|volume| !standing.is_needed_by(&volume.name)) {
             volume.needless_bytes = std::mem::take(&mut volume.dirty_bytes);
             volume.dirty.clear();

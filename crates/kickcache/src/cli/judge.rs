@@ -17,15 +17,15 @@ use crate::cli::output;
 use crate::interrupt::Interrupt;
 use crate::judge::command::CommandLine;
 use crate::judge::failure::{NoVerdict, RunFailure, STOP};
-use crate::judge::measure::{Measured, Sides, measure};
-use crate::judge::metric::{Metric, Worse};
+use crate::judge::measure::{CommandSamples, Sides, measure};
+use crate::judge::metric::{Metric, MetricDirection};
 use crate::judge::numbers::show_value;
 use crate::judge::process;
 use crate::judge::progress::Progress;
 use crate::judge::report::{self, Names, Report};
 use crate::judge::rounds::{Judge, Rules};
 use crate::judge::side::Side;
-use crate::judge::stored::{Runs, StoredResult};
+use crate::judge::stored_result::{Runs, StoredResult};
 use crate::notice::notice;
 
 const EXAMPLES: &str = "\
@@ -74,9 +74,9 @@ fn parse_rounds_max(text: &str) -> Result<u16, String> {
 
 /// Compare a command with a known-good one, with an exit code for `git bisect run`
 ///
-/// Runs both in alternation, in pairs whose order a coin decides, until the evidence suffices: 9 or 10 rounds
+/// Runs both in alternation, in pairs of random order, until the evidence suffices: 9 or 10 rounds
 /// on a quiet machine. A command that is worse by the margin or more is bad, a command that is worse by half
-/// of it or less is good; a command between the two limits may get either verdict. Each of the two verdicts
+/// the margin or less is good; a command between the two limits may get either verdict. Each of the two verdicts
 /// is wrong with a probability of 0.5 % at most, however noisy the machine.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -203,7 +203,7 @@ impl JudgeArgs {
                 (Side::Good, Some(control)) => self.run_one(control, &interrupt),
                 (Side::Good, None) | (Side::New, _) => self.run_one(&command, &interrupt),
             };
-            let mut say = |measured: &Measured| {
+            let mut say = |measured: &CommandSamples| {
                 let (round, last) = (measured.good.len(), measured.good.last().copied().unwrap_or(0.0));
                 progress
                     .say(round, format!("round {round} of {rounds}: {} {}", self.metric, show_value(last)));
@@ -235,10 +235,10 @@ impl JudgeArgs {
     }
 
     /// Which way is worse.
-    fn worse(&self) -> Result<Worse, NoVerdict> {
+    fn worse(&self) -> Result<MetricDirection, NoVerdict> {
         let said = match (self.higher_is_worse, self.lower_is_worse) {
-            (true, _) => Some(Worse::Higher),
-            (false, true) => Some(Worse::Lower),
+            (true, _) => Some(MetricDirection::Higher),
+            (false, true) => Some(MetricDirection::Lower),
             (false, false) => None,
         };
         let metric = &self.metric;

@@ -12,7 +12,7 @@ use kickcache_daemon::whole_path::shown_path;
 use kickcache_units::show_bytes;
 
 use crate::bar::bar;
-use crate::cli::awaited::Awaited;
+use crate::cli::daemon_wait::DaemonWait;
 use crate::cli::exit::Failure;
 use crate::cli::options::ControlOption;
 
@@ -21,7 +21,7 @@ const BAR: &str = "writing back {bar:30} {percent:>3} %  {bytes}/{total_bytes}  
 
 const EXAMPLES: &str = "\
 Examples:
-  kickcache leave-out --dry-run         print the planned changes, and change nothing
+  kickcache leave-out --dry-run         print the planned changes only
   kickcache leave-out                   the daemon's only cache device
   kickcache leave-out --cache /dev/nvme0n1p4 --abandon-dirty
                                         a failing device: blocks that cannot be read are lost
@@ -32,7 +32,7 @@ Examples:
 ///
 /// The dirty blocks of the device are written back. Then the volumes are served from their origins alone, the
 /// device is marked as out of service, and it is closed, so that the drive can be removed. Clients continue.
-/// A device that is out of service after errors is taken out in the same way. `kickcache replace` puts
+/// A device that is out of service after errors is handled in the same way. `kickcache replace` puts
 /// another one into use (docs/how-to/replace.md).
 ///
 /// If this command is interrupted (exit code 130), the daemon continues the operation; `kickcache status`
@@ -46,7 +46,7 @@ pub(crate) struct LeaveOutArgs {
     /// Lose the dirty blocks that cannot be written back, after 3 s without progress
     #[arg(long)]
     abandon_dirty: bool,
-    /// Check all conditions, print the planned changes, and change nothing
+    /// Check all conditions and print the planned changes only
     #[arg(long)]
     dry_run: bool,
     /// Print the device, its dirty bytes and its lost bytes as JSON
@@ -63,7 +63,7 @@ impl LeaveOutArgs {
             abandon_dirty: self.abandon_dirty,
             dry_run: self.dry_run,
         };
-        let (client, awaited, bar) = (self.control.client(), Awaited::new()?, bar(1, BAR));
+        let (client, awaited, bar) = (self.control.client(), DaemonWait::new()?, bar(1, BAR));
         let asker = client.patient();
         let answered = awaited.answer(move || asker.leave_out(order), || show(&client, &bar));
         bar.finish_and_clear();

@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 
 use kickcache_daemon::driver::device::OpenError;
-use kickcache_daemon::offline::leave::needed;
+use kickcache_daemon::offline::give_up::needed;
 use kickcache_daemon::plan::cache_spec::CacheSpec;
 use kickcache_daemon::serve::config::StatePlace;
 use kickcache_daemon::shell_command::ShellCommand;

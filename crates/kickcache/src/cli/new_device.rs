@@ -16,11 +16,11 @@ use kickcache_daemon::serve::server::{
 };
 use kickcache_daemon::whole_path::shown_path;
 
+use crate::cli::cache_insertion::is_left_out;
 use crate::cli::control_error::control_error;
 use crate::cli::exit::sentence;
-use crate::cli::formatting::Formatting;
-use crate::cli::start::{Served, Started};
-use crate::cli::taking_in::is_left_out;
+use crate::cli::format_check::FormatCheck;
+use crate::cli::start::{PlannedServer, StartResult};
 
 /// A device that is to take over, or to be taken in.
 pub(super) struct NewDevice {
@@ -41,7 +41,7 @@ impl NewDevice {
         order: &ReplacementOrder,
         state: StatePlace,
         plan: &ServePlan,
-        started: &Started,
+        started: &StartResult,
     ) -> NewDevice {
         let overwrite = if order.force { Overwrite::Allow } else { Overwrite::Refuse };
         let spec = SuccessorSpec { path: order.with.clone(), size: order.size_bytes, overwrite };
@@ -61,9 +61,9 @@ impl NewDevice {
         NewDevice { spec, state, uses }
     }
 
-    fn formatting(&self, overwrite: Overwrite) -> Formatting<'_> {
+    fn formatting(&self, overwrite: Overwrite) -> FormatCheck<'_> {
         let SuccessorSpec { path, size, .. } = &self.spec;
-        Formatting { path, size: *size, overwrite, state: &self.state }
+        FormatCheck { path, size: *size, overwrite, state: &self.state }
     }
 
     fn refuse(&self, what: String) -> ServeError {
@@ -114,7 +114,7 @@ impl NewDevice {
     /// It cannot.
     pub(super) fn replace(
         self,
-        served: &Served,
+        served: &PlannedServer,
         device: String,
         order: &ReplacementOrder,
     ) -> Result<Replacing, ControlError> {
@@ -153,7 +153,7 @@ pub(super) fn ordered_before(order: &ReplacementOrder, status: &ServerStatus) ->
 
 #[cfg(test)]
 mod tests {
-    use kickcache_daemon::plan::cache_spec::Unserved;
+    use kickcache_daemon::plan::cache_spec::SkippedVolume;
 
     use super::*;
 
@@ -166,8 +166,8 @@ mod tests {
         let volume = format!("[[cache.volume]]\nname = \"a\"\norigin = \"{}\"\n", at("a").display());
         let text = format!("[[cache]]\ndevice = \"/dev/fast\"\n{volume}");
         let plan = kickcache_daemon::config::parse(&at("t.toml"), &text).unwrap();
-        let unserved = vec![Unserved { name: "a".into(), why: "it was away".into() }];
-        let started = Started { servers: Vec::new(), unserved, added: Default::default() };
+        let unserved = vec![SkippedVolume { name: "a".into(), why: "it was away".into() }];
+        let started = StartResult { servers: Vec::new(), unserved, added: Default::default() };
         let device = |name: &str| {
             let order = ReplacementOrder {
                 device: None,

@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
 use kickcache_daemon::driver::device::AccessMode;
-use kickcache_daemon::driver::inherited::inherited_paths;
+use kickcache_daemon::driver::inherited_sockets::inherited_paths;
 use kickcache_daemon::driver::rights::account::Account;
 use kickcache_daemon::driver::rights::folders::{Purpose, give};
 use kickcache_daemon::driver::rights::grant::{Grant, Right};
-use kickcache_daemon::driver::rights::separation::{Granting, Separated, separate};
+use kickcache_daemon::driver::rights::separation::{GrantSource, MonitorHandle, separate};
 use kickcache_daemon::driver::rights::trusted_path::check_file_of_root;
 use kickcache_daemon::plan::ServePlan;
 use kickcache_daemon::plan::default_paths::{SYSTEM_CONTROL, runtime_dir};
@@ -25,7 +25,7 @@ use crate::cli::plan_source::PlanSource;
 ///
 /// # Errors
 /// A sentence; the process must end then.
-pub(super) fn become_user(plan: &ServePlan, source: &PlanSource) -> anyhow::Result<Option<Separated>> {
+pub(super) fn become_user(plan: &ServePlan, source: &PlanSource) -> anyhow::Result<Option<MonitorHandle>> {
     let Some(wanted) = &plan.user else { return Ok(None) };
     let account = Account::find(&wanted.user, wanted.group.as_deref()).map_err(|why| anyhow!(why))?;
     if account.is_own() {
@@ -65,7 +65,7 @@ pub(super) fn become_user(plan: &ServePlan, source: &PlanSource) -> anyhow::Resu
         let plan = source.read().map_err(|failure| failure.sentence())?;
         Ok(grants(&plan, Some(file)))
     };
-    let separated = separate(&account, Granting { granted, reread: Box::new(reread), named_in })?;
+    let separated = separate(&account, GrantSource { granted, reread: Box::new(reread), named_in })?;
     if let Some(state) = &plan.state {
         check_state(state).with_context(|| {
             format!(
@@ -79,8 +79,8 @@ pub(super) fn become_user(plan: &ServePlan, source: &PlanSource) -> anyhow::Resu
 }
 
 /// Logs the end of the monitor.
-pub(super) fn watch(separated: Option<Separated>) -> anyhow::Result<()> {
-    separated.map_or(Ok(()), Separated::watch).context("cannot start a thread that waits for the monitor")
+pub(super) fn watch(separated: Option<MonitorHandle>) -> anyhow::Result<()> {
+    separated.map_or(Ok(()), MonitorHandle::watch).context("cannot start a thread that waits for the monitor")
 }
 
 /// The paths that the monitor may open: all paths in the configuration.

@@ -4,8 +4,10 @@
 use kickcache_daemon::driver::rights::access;
 use kickcache_daemon::extents::{EXTENTS_LOGGED, show_extents};
 use kickcache_daemon::offline::older_copy::older_copy_at;
-use kickcache_daemon::offline::standing::{Incomplete, Standing, complete, forget_dirty, out_of_service};
-use kickcache_daemon::plan::cache_spec::{CacheService, CacheSpec, Unserved};
+use kickcache_daemon::offline::out_of_service::{
+    Incomplete, OutOfServiceDevice, complete, forget_dirty, out_of_service,
+};
+use kickcache_daemon::plan::cache_spec::{CacheService, CacheSpec, SkippedVolume};
 use kickcache_daemon::plan::volume_spec::DirtyLoss;
 use kickcache_daemon::plan::volume_spec::VolumeSpec;
 use kickcache_daemon::serve::config::StatePlace;
@@ -15,10 +17,10 @@ use kickcache_daemon::shell_command::ShellCommand;
 use kickcache_engine::units::BLOCK_SIZE;
 use kickcache_units::counted;
 
-use crate::cli::leave::{GoOn, leave_missed, leave_out};
-use crate::cli::outdated::drop_outdated;
+use crate::cli::no_cache_check::{LossAcceptance, leave_missed, leave_out};
 use crate::cli::rehearsal::Rehearsal;
-use crate::cli::unserved::leave_unserved;
+use crate::cli::skipped_volumes::leave_unserved;
+use crate::cli::stale_cache_check::drop_outdated;
 
 /// Stops using a cache device that is out of service, or that the user takes out of use. If the device is out
 /// of service, volumes with dirty blocks on it alone are removed from the plan, unless the user accepts their
@@ -49,7 +51,7 @@ pub(super) fn decide_service(
     };
     let device = cache.device.display().to_string();
     if let Some(doubt) = &standing.doubt {
-        let why = |volume: &VolumeSpec| Unserved {
+        let why = |volume: &VolumeSpec| SkippedVolume {
             name: volume.name.clone(),
             why: format!(
                 "it is unknown whether {device} was taken out of service: {doubt}; if it was, or may \
@@ -65,7 +67,7 @@ pub(super) fn decide_service(
             return Ok(());
         }
     }
-    leave_missed(cache, state, Some(&standing.cache.uuid), GoOn::LoseDirty);
+    leave_missed(cache, state, Some(&standing.cache.uuid), LossAcceptance::LoseDirty);
     let format = ShellCommand::new("format").path(&cache.device).state(state);
     tracing::warn!(
         event = "cache_out_of_service",
@@ -103,7 +105,7 @@ fn refuse_copy(cache: &mut CacheSpec, copy: &OlderCopy) {
             Some(format!("{device}: {copy}"))
         }
     };
-    let refuse = |volume: &VolumeSpec| Some(Unserved { name: volume.name.clone(), why: why(volume)? });
+    let refuse = |volume: &VolumeSpec| Some(SkippedVolume { name: volume.name.clone(), why: why(volume)? });
     let refused = cache.volumes.iter().filter_map(refuse).collect();
     leave_unserved(cache, refused);
 }
@@ -111,7 +113,7 @@ fn refuse_copy(cache: &mut CacheSpec, copy: &OlderCopy) {
 fn lose(
     cache: &CacheSpec,
     state: &StatePlace,
-    standing: &Standing,
+    standing: &OutOfServiceDevice,
     needed: &[Incomplete],
 ) -> anyhow::Result<()> {
     for volume in needed {
@@ -135,7 +137,8 @@ fn refuse(cache: &mut CacheSpec, needed: &[Incomplete], state: &StatePlace) {
             lose_dirty(&volume.name)
         )
     };
-    let refused = needed.iter().map(|volume| Unserved { name: volume.name.clone(), why: sentence(volume) });
+    let refused =
+        needed.iter().map(|volume| SkippedVolume { name: volume.name.clone(), why: sentence(volume) });
     leave_unserved(cache, refused.collect());
 }
 

@@ -8,16 +8,16 @@ use std::path::{Path, PathBuf};
 use anyhow::Error;
 use kickcache_daemon::driver::device::OpenError;
 use kickcache_daemon::offline::OfflineError;
-use kickcache_daemon::offline::known::{KnownVolumes, Touch};
+use kickcache_daemon::offline::earlier_volumes::{EarlierVolumes, Touch};
 use kickcache_daemon::plan::ServePlan;
-use kickcache_daemon::plan::cache_spec::{CacheSpec, Unserved};
+use kickcache_daemon::plan::cache_spec::{CacheSpec, SkippedVolume};
 use kickcache_daemon::serve::config::StatePlace;
 use kickcache_daemon::serve::error::{RefusedVolume, ServeError};
 use kickcache_daemon::state::StateError;
 
 use crate::cli::exit::Failure;
 use crate::cli::missing_origin;
-use crate::cli::unserved::leave_unserved;
+use crate::cli::skipped_volumes::leave_unserved;
 
 /// The treatment of volumes that cannot be served, at a start with several volumes.
 pub(super) struct Refusals<'a> {
@@ -31,8 +31,8 @@ pub(super) struct Refusals<'a> {
 
 /// The scope of an error.
 enum Concern {
-    Volume(Unserved),
-    Volumes(Vec<Unserved>),
+    Volume(SkippedVolume),
+    Volumes(Vec<SkippedVolume>),
     /// All volumes of the cache device, for this reason.
     Cache(String),
     /// The whole start: the configuration is wrong, or the system failed.
@@ -73,7 +73,7 @@ impl<'a> Refusals<'a> {
                 if cache.device == *path {
                     self.leave_cache(cache, &why)?;
                 } else if let Some(name) = of_path.map(|volume| volume.name.clone()) {
-                    self.leave_volume(cache, Unserved { name, why })?;
+                    self.leave_volume(cache, SkippedVolume { name, why })?;
                 }
             }
         }
@@ -127,7 +127,7 @@ impl<'a> Refusals<'a> {
         self.leave_cache(cache, &failure.sentence()).map_err(|_| failure.error)
     }
 
-    fn leave_volume(&self, cache: &mut CacheSpec, unserved: Unserved) -> anyhow::Result<()> {
+    fn leave_volume(&self, cache: &mut CacheSpec, unserved: SkippedVolume) -> anyhow::Result<()> {
         if !self.has_neighbours() || !self.is_known(&self.known(cache), cache, &unserved.name) {
             return Err(Error::msg(unserved.why));
         }
@@ -145,17 +145,17 @@ impl<'a> Refusals<'a> {
         }
         let why = format!("its cache device cannot be used: {why}");
         let left =
-            cache.volumes.iter().map(|volume| Unserved { name: volume.name.clone(), why: why.clone() });
+            cache.volumes.iter().map(|volume| SkippedVolume { name: volume.name.clone(), why: why.clone() });
         let left = left.collect();
         leave_unserved(cache, left);
         Ok(())
     }
 
-    fn known(&self, cache: &CacheSpec) -> KnownVolumes {
-        KnownVolumes::of(&cache.device, self.touch(&cache.device), self.state)
+    fn known(&self, cache: &CacheSpec) -> EarlierVolumes {
+        EarlierVolumes::of(&cache.device, self.touch(&cache.device), self.state)
     }
 
-    fn is_known(&self, known: &KnownVolumes, cache: &CacheSpec, name: &str) -> bool {
+    fn is_known(&self, known: &EarlierVolumes, cache: &CacheSpec, name: &str) -> bool {
         let volume = cache.volumes.iter().find(|volume| volume.name == name);
         let Some(origin) = volume.map(|volume| &volume.origin) else { return false };
         known.knows(name, origin, origin.path().map_or(Touch::Allowed, |path| self.touch(path)))
@@ -176,14 +176,14 @@ fn has(cache: &CacheSpec, name: &str) -> bool {
 fn concern(error: &ServeError) -> Concern {
     match error {
         ServeError::Volume { name, what } => {
-            Concern::Volume(Unserved { name: name.clone(), why: what.clone() })
+            Concern::Volume(SkippedVolume { name: name.clone(), why: what.clone() })
         }
         ServeError::Volumes(refused) => {
             let refused = refused.iter().cloned();
-            Concern::Volumes(refused.map(|RefusedVolume { name, what }| Unserved { name, why: what }).collect())
+            Concern::Volumes(refused.map(|RefusedVolume { name, what }| SkippedVolume { name, why: what }).collect())
         }
         ServeError::Origin { name, source } => {
-            Concern::Volume(Unserved { name: name.clone(), why: source.to_string() })
+            Concern::Volume(SkippedVolume { name: name.clone(), why: source.to_string() })
         }
         // One device in two places is a mistake of the configuration.
         ServeError::Device(OpenError::Same { .. })

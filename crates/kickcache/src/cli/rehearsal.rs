@@ -8,8 +8,8 @@ use kickcache_daemon::plan::Exposure;
 use kickcache_daemon::plan::cache_spec::{CacheService, CacheSpec};
 use kickcache_daemon::plan::tls_plan::TlsPlan;
 use kickcache_daemon::serve::config::{ServerConfig, StatePlace};
+use kickcache_daemon::serve::device_opening::{rehearse, rehearse_volumes};
 use kickcache_daemon::serve::error::ServeError;
-use kickcache_daemon::serve::prepare::{rehearse, rehearse_volumes};
 use kickcache_daemon::serve::stop_wish::StopWish;
 
 use crate::cli::refusal::Refusals;

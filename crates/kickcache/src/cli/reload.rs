@@ -10,7 +10,7 @@ use crate::cli::options::ControlOption;
 
 const EXAMPLES: &str = "\
 Examples:
-  kickcache reload --dry-run            print the difference to the file, and change nothing
+  kickcache reload --dry-run            print the difference to the file only
   kickcache reload                      print the difference, and apply it
   systemctl reload kickcache            the same, by SIGHUP
 
@@ -26,7 +26,7 @@ the daemon runs, or a step fails, 2 if the file is wrong: then the daemon is unc
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ReloadArgs {
-    /// Print the difference and change nothing
+    /// Print the difference only
     #[arg(long)]
     dry_run: bool,
     /// Print the difference as JSON

@@ -14,10 +14,10 @@ use kickcache_daemon::whole_path::{shown_path, whole_path};
 use kickcache_units::{Size, show_bytes};
 
 use crate::bar::bar;
-use crate::cli::awaited::Awaited;
+use crate::cli::daemon_loss::vanished;
+use crate::cli::daemon_wait::DaemonWait;
 use crate::cli::exit::Failure;
 use crate::cli::options::{ControlOption, parse_cache_size};
-use crate::cli::vanished::vanished;
 
 /// How far it is.
 const BAR: &str = "{msg} {bar:30} {percent:>3} %  {bytes}/{total_bytes}  {bytes_per_sec}  {eta} left";
@@ -25,17 +25,17 @@ const BAR: &str = "{msg} {bar:30} {percent:>3} %  {bytes}/{total_bytes}  {bytes_
 const EXAMPLES: &str = "\
 Examples:
   kickcache replace --with /dev/nvme1n1p1             the daemon's only cache device
-  kickcache replace --with /dev/nvme1n1p1 --dry-run     print the planned changes, and change nothing
+  kickcache replace --with /dev/nvme1n1p1 --dry-run     print the planned changes only
   kickcache replace --cache /var/cache/vm1.img --with /mnt/new/vm1.img
                                                       a cache file is created, of the required size";
 
 /// Replace a cache device by another one while it is served
 ///
 /// All cached data is copied to the new device, dirty or not, while requests continue. Then the new device
-/// takes over, and the old one records its successor: a start whose configuration names the old device uses
-/// the new one. The new device must be at least as large as the old one; `kickcache grow` uses the rest.
-/// After `kickcache leave-out`, a device of any size is put into use, empty. After `kill -9` or a power
-/// failure, the next start continues the operation without loss (docs/how-to/replace.md).
+/// takes over, and the old device records its successor: a start with the old device in its
+/// configuration uses the new one. The new device must be at least as large as the old one; `kickcache
+/// grow` uses the rest. After `kickcache leave-out`, a device of any size is put into use, empty. After
+/// `kill -9` or a power failure, the next start continues the operation without loss (docs/how-to/replace.md).
 ///
 /// The command waits until the operation is complete, however long it takes, or refused. If the command is
 /// interrupted (exit code 130), the daemon continues; `kickcache status` shows the progress, and the same
@@ -55,7 +55,7 @@ pub(crate) struct ReplaceArgs {
     /// Use the device even if it holds data; the data is lost
     #[arg(long)]
     force: bool,
-    /// Check all conditions, print the planned changes, and change nothing
+    /// Check all conditions and print the planned changes only
     #[arg(long)]
     dry_run: bool,
     /// Print the two devices and the bytes copied as JSON
@@ -75,7 +75,7 @@ impl ReplaceArgs {
             force: self.force,
             dry_run: self.dry_run,
         };
-        let (awaited, bar) = (Awaited::new()?, bar(1, BAR));
+        let (awaited, bar) = (DaemonWait::new()?, bar(1, BAR));
         let asker = client.patient();
         let asked =
             awaited.answer(move || asker.replace(order), || show(&client, self.cache.as_deref(), &bar));
@@ -148,7 +148,7 @@ fn show_progress(found: &ReplacingReport, bar: &ProgressBar) {
 fn wait(
     client: &Client,
     replacing: &Replacing,
-    awaited: &Awaited,
+    awaited: &DaemonWait,
     bar: &ProgressBar,
 ) -> Result<CacheReport, Failure> {
     let Replacing { device, with, .. } = replacing;

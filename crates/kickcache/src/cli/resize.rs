@@ -16,8 +16,8 @@ Examples:
 /// Extend a volume to the size of its origin
 ///
 /// A virtual machine on vhost-user sees the new size at once, an NBD client when it connects. A volume cannot
-/// shrink. If the origin was extended while no daemon served it, or is an NBD export, whose size is not read
-/// while it is served: stop, then `kickcache serve --origin-grown`.
+/// shrink. If the origin was extended while no daemon served it, or is an NBD export (its size is not read
+/// while it is served): stop, then `kickcache serve --origin-grown`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ResizeArgs {

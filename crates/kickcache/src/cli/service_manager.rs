@@ -12,7 +12,7 @@ use std::time::Duration;
 use std::{env, io};
 
 use kickcache_daemon::control::condition::Health;
-use kickcache_daemon::serve::server::{Beat, Pulse};
+use kickcache_daemon::serve::server::{Pulse, ServerHealth};
 use kickcache_units::{counted, show_bytes};
 use sd_notify::NotifyState;
 
@@ -140,7 +140,7 @@ impl News {
         let (mut volumes, mut dirty, mut turns, mut stops) = (0, 0, Turns::All, Vec::new());
         for DevicePulse { device, pulse } in pulses {
             match pulse {
-                Pulse::Turns(Beat { volumes: count, dirty_bytes, awaited }) => {
+                Pulse::Turns(ServerHealth { volumes: count, dirty_bytes, awaited }) => {
                     volumes += *count as u64;
                     dirty += dirty_bytes;
                     stops.extend(awaited.as_ref().map(|awaited| format!("the stop waits for {awaited}")));
@@ -163,7 +163,7 @@ mod tests {
     use super::*;
 
     fn turns(volumes: usize, awaited: Option<&str>) -> Pulse {
-        Pulse::Turns(Beat { volumes, dirty_bytes: 1 << 20, awaited: awaited.map(str::to_owned) })
+        Pulse::Turns(ServerHealth { volumes, dirty_bytes: 1 << 20, awaited: awaited.map(str::to_owned) })
     }
 
     fn news(pulses: Vec<Pulse>) -> (String, Turns) {

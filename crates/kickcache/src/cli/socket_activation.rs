@@ -1,7 +1,7 @@
 //! Socket activation: sockets that a service manager opened, for the only volume of a daemon.
 
 use anyhow::ensure;
-use kickcache_daemon::driver::inherited::InheritedSocket;
+use kickcache_daemon::driver::inherited_sockets::InheritedSocket;
 use kickcache_daemon::plan::ServePlan;
 use kickcache_daemon::serve::config::InheritedSockets;
 

@@ -13,16 +13,16 @@ use kickcache_daemon::control::wire::LeftOnCache;
 use kickcache_daemon::driver::device::answers::silent_devices;
 use kickcache_daemon::driver::device::check_distinct;
 use kickcache_daemon::driver::payload_memory::PayloadMemory;
-use kickcache_daemon::offline::taken_in::find_taken_in;
+use kickcache_daemon::offline::replacement::find_taken_in;
 use kickcache_daemon::plan::ServePlan;
-use kickcache_daemon::plan::cache_spec::{CacheService, CacheSpec, Unserved};
+use kickcache_daemon::plan::cache_spec::{CacheService, CacheSpec, SkippedVolume};
 use kickcache_daemon::plan::removal::only_volume;
 use kickcache_daemon::plan::volume_spec::VolumeSpec;
 use kickcache_daemon::serve::config::StatePlace;
+use kickcache_daemon::serve::device_opening::check_origin;
 use kickcache_daemon::serve::error::ServeError;
 use kickcache_daemon::serve::missed_device::uuid_at;
-use kickcache_daemon::serve::prepare::check_origin;
-use kickcache_daemon::serve::server::{NamedSettings, Server, ServerHandle, Unclean};
+use kickcache_daemon::serve::server::{NamedSettings, Server, ServerHandle, UncleanBlocks};
 use kickcache_daemon::serve::stop_wish::StopWish;
 use kickcache_daemon::serve::succession::{find_cache, follow};
 use kickcache_daemon::shell_command::ShellCommand;
@@ -35,29 +35,29 @@ use crate::cli::out_of_service::decide_service;
 use crate::cli::refusal::Refusals;
 use crate::cli::rehearsal::{Common, Rehearsal};
 use crate::cli::shared_state::tell_shared_state;
+use crate::cli::skipped_volumes::tell_unserved;
 use crate::cli::socket_activation::ActivationSockets;
-use crate::cli::unserved::tell_unserved;
 
 /// A server and its part of the plan.
 #[derive(Clone)]
-pub(super) struct Served {
+pub(super) struct PlannedServer {
     pub(super) handle: ServerHandle,
     pub(super) cache: CacheSpec,
 }
 
 /// The result of a plan.
 #[derive(Clone)]
-pub(super) struct Started {
-    pub(super) servers: Vec<Served>,
+pub(super) struct StartResult {
+    pub(super) servers: Vec<PlannedServer>,
     /// Volumes of the plan that are not served.
-    pub(super) unserved: Vec<Unserved>,
+    pub(super) unserved: Vec<SkippedVolume>,
     /// Volumes that a command added.
     pub(super) added: BTreeSet<String>,
 }
 
-impl Started {
+impl StartResult {
     /// The same with the present devices, of which some may have been replaced.
-    pub(super) fn looked_at(mut self) -> Started {
+    pub(super) fn looked_at(mut self) -> StartResult {
         for served in &mut self.servers {
             served.cache.device = served.handle.device();
         }
@@ -65,13 +65,16 @@ impl Started {
     }
 
     /// The server of a volume.
-    pub(super) fn server_mut(&mut self, name: &str) -> Option<&mut Served> {
+    pub(super) fn server_mut(&mut self, name: &str) -> Option<&mut PlannedServer> {
         self.servers.iter_mut().find(|served| served.cache.names().any(|known| known == name))
     }
 
     /// Volumes, each with its server.
-    pub(super) fn behind<'a>(&'a self, names: &'a [String]) -> impl Iterator<Item = (&'a Served, &'a str)> {
-        let serves = |served: &&Served, name: &str| served.cache.names().any(|known| known == name);
+    pub(super) fn behind<'a>(
+        &'a self,
+        names: &'a [String],
+    ) -> impl Iterator<Item = (&'a PlannedServer, &'a str)> {
+        let serves = |served: &&PlannedServer, name: &str| served.cache.names().any(|known| known == name);
         names.iter().filter_map(move |name| {
             Some((self.servers.iter().find(|served| serves(served, name))?, name.as_str()))
         })
@@ -83,7 +86,8 @@ impl Started {
         let is_at = |device: &Path, other: &Path| real_path(device) == real_path(other);
         let at = |path: &Path| self.servers.iter().position(|served| is_at(&served.cache.device, path));
         let instead = |path: &Path| {
-            let is_former = |served: &Served| served.cache.former.iter().any(|former| is_at(former, path));
+            let is_former =
+                |served: &PlannedServer| served.cache.former.iter().any(|former| is_at(former, path));
             self.servers.iter().position(is_former)
         };
         let found = |path: &Path| at(path).or_else(|| instead(path));
@@ -94,9 +98,9 @@ impl Started {
     ///
     /// # Errors
     /// There is no such device, or there are several and none is named.
-    pub(super) fn server_with(&self, device: Option<&str>) -> Result<Served, ControlError> {
+    pub(super) fn server_with(&self, device: Option<&str>) -> Result<PlannedServer, ControlError> {
         let servers = &self.servers;
-        let name = |served: &Served| shown_path(&served.cache.device);
+        let name = |served: &PlannedServer| shown_path(&served.cache.device);
         let found = match device {
             Some(device) => self.position(Path::new(device)).map(|index| &servers[index]),
             None => servers.first().filter(|_| servers.len() == 1),
@@ -126,7 +130,7 @@ impl Started {
     }
 }
 
-impl Served {
+impl PlannedServer {
     /// Takes over the modes that commands have changed.
     pub(super) fn look_at_modes(&mut self) {
         // A server that has ended has no modes.
@@ -139,7 +143,7 @@ impl Served {
         }
     }
 
-    /// The settings of its volumes; see [`Served::look_at_modes`].
+    /// The settings of its volumes; see [`PlannedServer::look_at_modes`].
     pub(super) fn settings(&self) -> Vec<NamedSettings> {
         let named = |volume: &VolumeSpec| NamedSettings {
             volume: volume.name.clone(),
@@ -176,7 +180,7 @@ impl Served {
         if let Err(error) = &end {
             tracing::error!(event = "server_ended", device = %device, "the server of the cache device {device} ended: {error}");
         }
-        let left = |Unclean { volume, blocks, .. }| LeftOnCache {
+        let left = |UncleanBlocks { volume, blocks, .. }| LeftOnCache {
             drain: ShellCommand::drain_offline(&volume, &path).state(state).to_string(),
             volume,
             bytes: blocks * BLOCK_SIZE,
@@ -196,7 +200,7 @@ pub(super) fn start_servers(
     mut plan: ServePlan,
     activated: ActivationSockets,
     stop_wish: &StopWish,
-) -> anyhow::Result<Started> {
+) -> anyhow::Result<StartResult> {
     let state = state_place(plan.state.as_deref());
     let control = plan.control.clone();
     let (io_engine, exposure, tls) = (plan.io_engine, plan.exposure, plan.tls.clone());
@@ -242,12 +246,12 @@ pub(super) fn start_servers(
     let servers = start_all(&mut plan.caches, activated, &common, &refusals)?;
     tell_shared_state(&state);
     unserved.extend(tell_unserved(&mut plan)?);
-    Ok(Started { servers, unserved, added: BTreeSet::new() })
+    Ok(StartResult { servers, unserved, added: BTreeSet::new() })
 }
 
 /// If a device was being replaced at the last stop, the copy starts again.
-pub(super) fn go_on_replacing(servers: &[Served]) {
-    for Served { handle, cache, .. } in servers {
+pub(super) fn go_on_replacing(servers: &[PlannedServer]) {
+    for PlannedServer { handle, cache, .. } in servers {
         let Some(path) = cache.successor.clone() else { continue };
         let (handle, device) = (handle.clone(), cache.device.clone());
         let go_on = move || {
@@ -270,10 +274,10 @@ fn start_all(
     activated: ActivationSockets,
     common: &Common<'_>,
     refusals: &Refusals<'_>,
-) -> anyhow::Result<Vec<Served>> {
+) -> anyhow::Result<Vec<PlannedServer>> {
     // They are for the only volume of a plan.
     let sockets = iter::once(activated).chain(iter::repeat_with(ActivationSockets::default));
-    let started: Vec<anyhow::Result<Option<Served>>> = thread::scope(|scope| {
+    let started: Vec<anyhow::Result<Option<PlannedServer>>> = thread::scope(|scope| {
         let start = |(cache, sockets)| {
             let start = move || start_server(cache, sockets, common, refusals);
             thread::Builder::new().spawn_scoped(scope, start).context("cannot start a thread")
@@ -364,12 +368,12 @@ fn start_server(
     mut activated: ActivationSockets,
     common: &Common<'_>,
     refusals: &Refusals<'_>,
-) -> anyhow::Result<Option<Served>> {
+) -> anyhow::Result<Option<PlannedServer>> {
     while !cache.volumes.is_empty() {
         let mut config = common.config(cache);
         config.inherited = std::mem::take(&mut activated).into_inherited();
         match Server::start(config) {
-            Ok(handle) => return Ok(Some(Served { handle, cache: cache.clone() })),
+            Ok(handle) => return Ok(Some(PlannedServer { handle, cache: cache.clone() })),
             Err(error) => refusals.leave(cache, error)?,
         }
     }

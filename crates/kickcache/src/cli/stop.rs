@@ -24,12 +24,12 @@ Examples:
   kickcache stop --drain                write dirty blocks back first: the origins are complete
   kickcache stop --remove               only if no block device (serve --ublk) is in use
 
-Dirty blocks stay on the cache device. For each volume that has any, the command prints the bytes that
-its origin lacks, and the command that writes them back.
+Dirty blocks stay on the cache device. For each volume that has any, the command prints the
+bytes that its origin lacks, and the command that writes them back.
 Exit code 1 if the daemon did not end cleanly: a signal cut the stop short, dirty blocks are lost
 or on a cache device out of service alone, or it failed; with --drain also if blocks are left.
 Exit code 1 also if a file was removed while it is served: the daemon keeps running, so that
-its data can be copied, as the message says.";
+its data can be copied, as the message describes.";
 
 /// The interval of checks whether the daemon has ended.
 const ASK_EVERY: Duration = Duration::from_millis(50);

@@ -13,7 +13,7 @@ use crate::user_text::Printer;
 const EXAMPLES: &str = "\
 Examples:
   kickcache ublk list
-  kickcache ublk remove 0               delete a device whose daemon does not return
+  kickcache ublk remove 0               delete a device that has lost its daemon
   kickcache ublk remove 0 --force       delete it even if it is mounted: its I/O fails
 
 States of `list`:

@@ -54,7 +54,7 @@ impl Phase {
 }
 
 /// The results of a phase.
-pub(crate) struct Measured {
+pub(crate) struct PhaseFigures {
     pub(crate) result: PhaseResult,
     /// As a report shows it.
     pub(crate) run: RunResult,
@@ -64,7 +64,11 @@ pub(crate) struct Measured {
 ///
 /// # Errors
 /// If the server or the load fails, or the demo was interrupted.
-pub(crate) fn run(context: &Context<'_>, phase: Phase, progress: &mut Progress) -> anyhow::Result<Measured> {
+pub(crate) fn run(
+    context: &Context<'_>,
+    phase: Phase,
+    progress: &mut Progress,
+) -> anyhow::Result<PhaseFigures> {
     let preparation = if phase == Phase::Stale { "filling a cache with stale data" } else { phase.name() };
     progress.say(preparation);
     let server = context.devices.start(phase, context.interrupt)?;
@@ -86,7 +90,7 @@ pub(crate) fn run(context: &Context<'_>, phase: Phase, progress: &mut Progress) 
     }
     context.devices.stop(phase, &server)?;
     progress.finish_run(phase.duration(&context.scale));
-    Ok(Measured { result, run })
+    Ok(PhaseFigures { result, run })
 }
 
 /// The run as a report shows it, without the server's counters.

@@ -8,7 +8,7 @@ use crate::judge::side::Side;
 
 /// Values of each command, in the order of the rounds.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub struct Measured {
+pub struct CommandSamples {
     /// Of the command that is to be stored.
     pub good: Vec<f64>,
     /// Values of the control, if there is one.
@@ -34,9 +34,9 @@ pub fn measure(
     sides: Sides,
     random: &mut Random,
     runner: &mut Runner<'_>,
-    say: &mut dyn FnMut(&Measured),
-) -> Result<Measured, NoVerdict> {
-    let mut measured = Measured::default();
+    say: &mut dyn FnMut(&CommandSamples),
+) -> Result<CommandSamples, NoVerdict> {
+    let mut measured = CommandSamples::default();
     for _ in 0..rounds {
         let first = if random.chance(500) { Side::Good } else { Side::New };
         let order = match sides {
@@ -63,7 +63,7 @@ mod tests {
     fn a_control_is_measured_with_the_command() {
         let mut runner = |side| Ok(if side == Side::Good { 2.0 } else { 3.0 });
         let mut of = |sides| measure(4, sides, &mut Random::new(1), &mut runner, &mut |_| ()).unwrap();
-        assert_eq!(of(Sides::Alone), Measured { good: vec![3.0; 4], control: vec![] });
-        assert_eq!(of(Sides::WithControl), Measured { good: vec![3.0; 4], control: vec![2.0; 4] });
+        assert_eq!(of(Sides::Alone), CommandSamples { good: vec![3.0; 4], control: vec![] });
+        assert_eq!(of(Sides::WithControl), CommandSamples { good: vec![3.0; 4], control: vec![2.0; 4] });
     }
 }

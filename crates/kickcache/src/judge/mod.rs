@@ -20,4 +20,4 @@ pub mod progress;
 pub mod report;
 pub mod rounds;
 pub mod side;
-pub mod stored;
+pub mod stored_result;

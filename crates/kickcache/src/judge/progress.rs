@@ -8,7 +8,7 @@ use indicatif::ProgressBar;
 use crate::bar::bar;
 use crate::notice::notice;
 
-/// How often a terminal sees that time passes.
+/// The time between two updates of the clock on a terminal.
 const TICK: Duration = Duration::from_millis(500);
 
 /// The progress; the bar is removed when it is dropped.

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::judge::failure::NoVerdict;
-use crate::judge::metric::{Metric, Worse};
+use crate::judge::metric::{Metric, MetricDirection};
 use crate::judge::numbers::{show_ratio, show_value};
 use crate::judge::rounds::{Judge, Round, Rules};
 use kickcache_model::statistics::sequential::evidence::ENOUGH;
@@ -30,7 +30,7 @@ pub struct Report {
     exit_code: u8,
     sentence: String,
     metric: String,
-    worse: Worse,
+    worse: MetricDirection,
     worse_than: f64,
     /// New to good, in the middle of the rounds; with a stored result it is to that one.
     ratio: Option<f64>,
@@ -62,8 +62,8 @@ impl Ratio {
         let ratio = |loss: f64| Some(loss).filter(|loss| loss.is_finite()).map(|loss| worse.ratio(loss));
         let interval = test.interval();
         let (low, high) = match worse {
-            Worse::Higher => (ratio(interval.low), ratio(interval.high)),
-            Worse::Lower => (ratio(interval.high), ratio(interval.low)),
+            MetricDirection::Higher => (ratio(interval.low), ratio(interval.high)),
+            MetricDirection::Lower => (ratio(interval.high), ratio(interval.low)),
         };
         let middle = if test.rounds() == 0 { None } else { ratio(test.median_loss()) };
         Ratio { middle, low, high }
@@ -159,8 +159,8 @@ fn sentence(judge: &Judge, metric: &Metric, result: &Result<Verdict, NoVerdict>,
 fn limits(rules: &Rules) -> String {
     let [good, bad] = [rules.margin.good_max(), rules.margin.bad_min()].map(|loss| rules.worse.ratio(loss));
     match rules.worse {
-        Worse::Higher => format!("up to {good:.3}x is good, {bad:.3}x and more is bad"),
-        Worse::Lower => format!("down to {good:.3}x is good, {bad:.3}x and less is bad"),
+        MetricDirection::Higher => format!("up to {good:.3}x is good, {bad:.3}x and more is bad"),
+        MetricDirection::Lower => format!("down to {good:.3}x is good, {bad:.3}x and less is bad"),
     }
 }
 

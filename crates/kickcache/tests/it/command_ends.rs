@@ -157,17 +157,17 @@ fn words(words: &[&str]) -> Vec<String> {
     words.iter().map(ToString::to_string).collect()
 }
 
-struct Served {
+struct DaemonSetup {
     daemon: Daemon,
     scratch: Scratch,
 }
 
-impl Served {
-    fn new() -> Served {
+impl DaemonSetup {
+    fn new() -> DaemonSetup {
         let scratch = Scratch::new();
         let origin = scratch.sparse("origin", 16 * MIB);
         let daemon = Spec::new(&scratch, &origin, "write-back", "16M").start();
-        Served { daemon, scratch }
+        DaemonSetup { daemon, scratch }
     }
 
     /// Arguments of a command that sends a request to this daemon.
@@ -180,7 +180,7 @@ impl Served {
 #[test]
 fn top_ends_with_its_terminal_and_by_a_signal() {
     need_kickcache!();
-    let Served { daemon, scratch } = &Served::new();
+    let DaemonSetup { daemon, scratch } = &DaemonSetup::new();
     let arguments = words(&["top", "--every", "86400", "--control", daemon.spec.control().to_str().unwrap()]);
     for end in [End::Signal(Signal::TERM), End::Signal(Signal::HUP), End::Terminal] {
         interrupt(&arguments, scratch, Sign::Text("CACHE DEVICE"), end);
@@ -190,7 +190,7 @@ fn top_ends_with_its_terminal_and_by_a_signal() {
 #[test]
 fn top_ends_by_a_signal_while_its_terminal_is_stopped() {
     need_kickcache!();
-    let Served { daemon, scratch } = &Served::new();
+    let DaemonSetup { daemon, scratch } = &DaemonSetup::new();
     let arguments = words(&["top", "--every", "1", "--control", daemon.spec.control().to_str().unwrap()]);
     let mut running = Running::on_terminal(&arguments, scratch);
     running.wait_for(Sign::Text("CACHE DEVICE"), End::Terminal);
@@ -205,7 +205,7 @@ fn top_ends_by_a_signal_while_its_terminal_is_stopped() {
 #[test]
 fn a_watched_status_ends_with_its_reader() {
     need_kickcache!();
-    let served = Served::new();
+    let served = DaemonSetup::new();
     for end in ENDS {
         interrupt(
             &served.words(&["status", "--watch", "86400"]),
@@ -219,7 +219,7 @@ fn a_watched_status_ends_with_its_reader() {
 #[test]
 fn a_recording_ends_with_its_reader_and_is_whole() {
     need_kickcache!();
-    let served = Served::new();
+    let served = DaemonSetup::new();
     for (number, end) in ENDS.into_iter().enumerate() {
         let file = served.scratch.path(&format!("recording-{number}"));
         let arguments = served.words(&["record", VOLUME, "-o", file.to_str().unwrap()]);
@@ -230,7 +230,7 @@ fn a_recording_ends_with_its_reader_and_is_whole() {
 #[test]
 fn a_recording_of_a_stopped_daemon_ends_by_a_signal() {
     need_kickcache!();
-    let served = Served::new();
+    let served = DaemonSetup::new();
     let file = served.scratch.path("recording");
     let mut running = Running::on_terminal(
         &served.words(&["record", VOLUME, "-o", file.to_str().unwrap()]),
@@ -263,7 +263,7 @@ fn a_drain_is_left_to_its_daemon() {
 #[test]
 fn a_replacement_is_left_to_its_daemon() {
     need_kickcache!();
-    let served = Served::new();
+    let served = DaemonSetup::new();
     let with = served.scratch.path("other");
     for end in ENDS {
         // The daemon does not respond: the command waits for it.

@@ -14,7 +14,7 @@ const READ_BYTES: u32 = 1 << 20;
 
 /// One version of a cell: where in the log it was sent, and where it was durable.
 #[derive(Clone, Copy, Debug)]
-struct Sent {
+struct SentVersion {
     version: u64,
     at: u64,
     durable: Option<u64>,
@@ -22,7 +22,7 @@ struct Sent {
 
 /// All versions of all cells that were written, in order.
 #[derive(Default)]
-pub(crate) struct History(BTreeMap<u64, Vec<Sent>>);
+pub(crate) struct History(BTreeMap<u64, Vec<SentVersion>>);
 
 impl History {
     /// A flush was acknowledged when the log had this many records: earlier writes are durable from there on.
@@ -39,7 +39,7 @@ impl History {
     /// Checks a cell after a cut. A write that no flush covers may be torn, as on any disk.
     fn check_bytes(&self, cell: u64, bytes: &[u8], until: u64) -> Result<(), String> {
         let is_unflushed =
-            |sent: &Sent| sent.at <= until && sent.durable.is_none_or(|durable| durable > until);
+            |sent: &SentVersion| sent.at <= until && sent.durable.is_none_or(|durable| durable > until);
         match cells::version(bytes, cell) {
             Ok(version) => self.check(cell, version, until),
             Err(_) if self.0.get(&cell).is_some_and(|sent| sent.iter().any(is_unflushed)) => Ok(()),
@@ -60,7 +60,7 @@ impl History {
     fn check(&self, cell: u64, found: u64, until: u64) -> Result<(), String> {
         let none = Vec::new();
         let sent = self.0.get(&cell).unwrap_or(&none);
-        let is_durable = |sent: &&Sent| sent.durable.is_some_and(|durable| durable <= until);
+        let is_durable = |sent: &&SentVersion| sent.durable.is_some_and(|durable| durable <= until);
         let least = sent.iter().rev().find(is_durable).map_or(0, |sent| sent.version);
         let newest = sent.iter().rev().find(|sent| sent.at <= until).map_or(0, |sent| sent.version);
         if (least..=newest).contains(&found) {
@@ -100,7 +100,7 @@ impl Load {
                 if sent.last().is_some_and(|sent| sent.version == version) {
                     continue;
                 }
-                sent.push(Sent { version, at, durable: None });
+                sent.push(SentVersion { version, at, durable: None });
                 send(&mut client, cell, version);
                 in_flight += 1;
             }
@@ -141,7 +141,7 @@ pub(crate) fn read_all(client: &mut Client, volume: u64) -> Result<Vec<u8>, Stri
 #[test]
 fn the_history_has_the_states_allowed_after_a_cut() {
     let mut history = History::default();
-    let sent = |version, at| Sent { version, at, durable: None };
+    let sent = |version, at| SentVersion { version, at, durable: None };
     history.0.insert(7, vec![sent(1, 10)]);
     history.flushed(20);
     history.0.entry(7).or_default().push(sent(2, 30));

@@ -58,7 +58,7 @@ pub(crate) fn attach_loop(file: &Path, direct: &str) -> Result<String, String> {
     Ok(String::from_utf8(output.stdout).unwrap().trim().to_owned())
 }
 
-/// Why no file system can be made on a volume here, if so.
+/// The reason why this machine cannot make a file system on a volume, if it cannot.
 pub(crate) fn missing() -> Option<String> {
     let tool = ["losetup", "mkfs.ext4", "e2fsck"].into_iter().find(|tool| !tools::is_installed(tool));
     match (fuse::missing(), tool) {

@@ -10,7 +10,7 @@ use std::process::Output;
 use std::thread;
 
 use kickcache_engine::format::superblock::{SUPERBLOCK_OFFSETS, Superblock};
-use kickcache_engine::format::takeover::{Other, Takeover};
+use kickcache_engine::format::takeover::{OtherDevice, Takeover};
 
 use crate::daemon::{KICKCACHE, VOLUME};
 use crate::need_kickcache;
@@ -57,7 +57,7 @@ fn names_on_a_cache_device_control_no_terminal() {
         let (cache, origin, control) = (text(cache), text(&origin), text(&scratch.path("ctl")));
         words(&["serve", "--cache", &cache, "--origin", &origin, "--name", name, "--control", &control])
     };
-    let other = || Other { uuid: [7; 16], path: format!("/dev/{HOSTILE}") };
+    let other = || OtherDevice { uuid: [7; 16], path: format!("/dev/{HOSTILE}") };
     let takeovers = [
         Takeover::None,
         Takeover::Begun(other()),

@@ -106,7 +106,7 @@ fn memory(daemon: &Daemon) -> Value {
     daemon.status()["memory"].clone()
 }
 
-/// Bytes of memory that the daemon had at most.
+/// The peak of the resident memory of the daemon, in bytes.
 fn resident_max(daemon: &Daemon) -> u64 {
     let status = fs::read_to_string(format!("/proc/{}/status", daemon.pid())).unwrap();
     let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();

@@ -17,7 +17,9 @@ use kickcache_engine::time::Instant;
 use kickcache_engine::units::ByteExtent;
 
 use crate::driver::minimum_block::{BlockParts, MinimumBlock};
-use crate::driver::queued_device::{Away, DeviceExtent, ExtentsTold, QueuedDevice, QueuedEnd, QueuedRequest};
+use crate::driver::queued_device::{
+    DeviceExtent, ExtentsTold, QueuedDevice, QueuedEnd, QueuedRequest, ServerOutage,
+};
 
 /// The driver's tokens have 32 bits. The head and the tail of a request have tokens of their own above them.
 const PART_SHIFT: u32 = 32;
@@ -239,7 +241,7 @@ impl QueuedDevice for AlignedDevice {
         self.inner.take_restart()
     }
 
-    fn away(&self) -> Option<Away> {
+    fn away(&self) -> Option<ServerOutage> {
         self.inner.away()
     }
 

@@ -53,11 +53,11 @@ struct Account {
     common: usize,
     /// Number of the last grant of common memory.
     last: u64,
-    line: VecDeque<Waiting>,
+    line: VecDeque<WaitingRequest>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Waiting {
+struct WaitingRequest {
     ticket: u64,
     key: u64,
     bytes: usize,
@@ -65,7 +65,7 @@ struct Waiting {
 
 /// A request that may get common memory: the smallest is next.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct Next {
+struct GrantCandidate {
     /// Bytes of the common memory that its volume has.
     taken: usize,
     /// The last grant of common memory to its volume.
@@ -192,7 +192,7 @@ impl Budget {
             }
         }
         self.ticket += 1;
-        self.accounts[volume].line.push_back(Waiting { ticket: self.ticket, key, bytes });
+        self.accounts[volume].line.push_back(WaitingRequest { ticket: self.ticket, key, bytes });
         self.lines.insert(volume);
         self.has_changed = true;
         None
@@ -221,11 +221,12 @@ impl Budget {
     }
 
     /// The request that is next to get common memory.
-    fn next_for_common(&self) -> Option<Next> {
+    fn next_for_common(&self) -> Option<GrantCandidate> {
         let firsts = self.lines.iter().filter_map(|volume| {
             let account = &self.accounts[*volume];
-            let Waiting { ticket, bytes, .. } = *account.line.front()?;
-            let next = Next { taken: account.common, last: account.last, ticket, volume: *volume, bytes };
+            let WaitingRequest { ticket, bytes, .. } = *account.line.front()?;
+            let next =
+                GrantCandidate { taken: account.common, last: account.last, ticket, volume: *volume, bytes };
             self.may_take_common(*volume, bytes).then_some(next)
         });
         firsts.min()

@@ -7,7 +7,7 @@ use kickcache_engine::device::Device;
 use crate::driver::executor::{Driver, Medium, NamedMedium, OpenMedium, SUCCESSOR_SLOT, queued, slot, way};
 
 /// A device that was removed from the driver, and is closed when this is dropped, which may take long.
-pub struct Parted {
+pub struct RemovedDevice {
     _medium: Option<OpenMedium>,
 }
 
@@ -37,7 +37,7 @@ impl Driver {
     }
 
     /// Removes a device; it must be idle.
-    pub fn remove(&mut self, device: Device) -> Parted {
+    pub fn remove(&mut self, device: Device) -> RemovedDevice {
         let slot = slot(device);
         let medium = self.media.get_mut(slot).and_then(Option::take);
         match &medium {
@@ -48,14 +48,14 @@ impl Driver {
         self.queued.retain(|queued| *queued != slot);
         self.unwatched.retain(|unwatched| *unwatched != slot);
         self.buffers.budget.set_volumes(self.volume_count());
-        Parted { _medium: medium }
+        RemovedDevice { _medium: medium }
     }
 
     /// The device that was to take over from the cache device does; neither owes anything. Gives the old one.
     ///
     /// # Panics
     /// If there is none.
-    pub fn take_over(&mut self) -> Parted {
+    pub fn take_over(&mut self) -> RemovedDevice {
         let successor = self.media.get_mut(SUCCESSOR_SLOT).and_then(Option::take);
         assert!(successor.is_some(), "a device takes over that is there");
         let parted = self.remove(Device::Cache);

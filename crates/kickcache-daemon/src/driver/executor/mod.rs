@@ -4,11 +4,11 @@
 //! operations.
 
 mod membership;
-mod notes;
-mod noting;
 mod offload;
 mod questions;
 mod queued;
+mod record_operations;
+mod record_writer;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
@@ -26,8 +26,8 @@ use kickcache_engine::request::Durability;
 use kickcache_engine::time::{Duration, Instant};
 use kickcache_engine::units::{BLOCK_BYTES, Checksum, PageIndex, VolumeId};
 
-pub use self::membership::Parted;
-use self::notes::{NOTARY_KEY, Notes};
+pub use self::membership::RemovedDevice;
+use self::record_writer::{RECORD_THREAD_KEY, RecordWriter};
 use crate::driver::backend::{Backend, DeviceCommand, Doorbells, Event, Interest, NoDoorbells, Target, Way};
 use crate::driver::budget::Budget;
 use crate::driver::buffers::Buffers;
@@ -38,8 +38,8 @@ use crate::driver::device_clock::DeviceClock;
 use crate::driver::fault::{Cause, Fault, Faults};
 use crate::driver::io_engine::IoEngine;
 use crate::driver::memory::Mapping;
-use crate::driver::operation::{Next, Operation, Work, WriteSync};
-use crate::driver::queued_device::{Away, QueuedDevice};
+use crate::driver::operation::{Operation, SubmissionStep, Work, WriteSync};
+use crate::driver::queued_device::{QueuedDevice, ServerOutage};
 use crate::driver::ring::Ring;
 use crate::driver::threads::Threads;
 
@@ -91,8 +91,8 @@ pub struct Driver {
     /// All commands of devices: key, number, and content.
     #[cfg(test)]
     pub(crate) given_commands: Vec<(u64, u32, [u8; 16])>,
-    ended: VecDeque<Ended>,
-    notes: Notes,
+    ended: VecDeque<EndedOperation>,
+    notes: RecordWriter,
     /// Errors that were not taken yet.
     faults: Faults,
     /// The operation with its completion in the engine.
@@ -118,7 +118,7 @@ enum OpenMedium {
     Queued(Box<dyn QueuedDevice>),
 }
 
-enum Ended {
+enum EndedOperation {
     Memory(SubmissionId, Checksum),
     Operation(u32, Result<(), DeviceError>),
 }
@@ -157,7 +157,7 @@ impl Driver {
             #[cfg(test)]
             given_commands: Vec::new(),
             ended: VecDeque::new(),
-            notes: Notes::default(),
+            notes: RecordWriter::default(),
             faults: Faults::default(),
             held: None,
             checksums: Vec::new(),
@@ -258,7 +258,7 @@ impl Driver {
             }
             DeviceOperation::NoteOutOfService { incomplete } => {
                 let token = self.begin(id, Device::Cache, Work::Flush, 0);
-                self.ask_notary(token, incomplete);
+                self.request_record(token, incomplete);
             }
             DeviceOperation::Copy { from, to, length, checksums } => {
                 self.copy(id, Piece { memory: from, length }, to, checksums);
@@ -272,12 +272,12 @@ impl Driver {
         self.release_held();
         self.take_events(now);
         let (id, result) = match self.ended.pop_front()? {
-            Ended::Memory(id, sum) => {
+            EndedOperation::Memory(id, sum) => {
                 self.checksums.clear();
                 self.checksums.push(sum);
                 return Some(Completion { id, result: Ok(Data { checksums: &self.checksums, bytes: &[] }) });
             }
-            Ended::Operation(token, result) => (token, result),
+            EndedOperation::Operation(token, result) => (token, result),
         };
         self.held = Some(id);
         let operation = &mut self.operations[usize::try_from(id).expect("usize has at least 32 bits")];
@@ -309,7 +309,7 @@ impl Driver {
     }
 
     /// Since when and why the server of a device is unreachable, if it is.
-    pub fn away(&self, device: Device) -> Option<Away> {
+    pub fn away(&self, device: Device) -> Option<ServerOutage> {
         match self.media.get(slot(device))? {
             Some(OpenMedium::Queued(queued)) => queued.away(),
             Some(OpenMedium::File(..)) | None => None,
@@ -383,7 +383,7 @@ impl Driver {
             match event {
                 Event::Io { token, result } => self.events.push_back((token, result)),
                 Event::Command { key, result } => self.commands.push_back((key, result)),
-                Event::Ready { key: NOTARY_KEY, .. } => has_notes = true,
+                Event::Ready { key: RECORD_THREAD_KEY, .. } => has_notes = true,
                 Event::Ready { key, interest } => match queued::slot_of(key) {
                     Some(slot) => self.unwatched.push(slot),
                     None => self.ready.push_back((key, interest)),
@@ -500,7 +500,7 @@ impl Driver {
             Some(OpenMedium::File(file, _))
                 if operation.work == Work::Flush && file.flush() == Flush::Assumed =>
             {
-                self.ended.push_back(Ended::Operation(token, Ok(())));
+                self.ended.push_back(EndedOperation::Operation(token, Ok(())));
             }
             Some(OpenMedium::File(_, target)) => {
                 let io = operation.next_io(*target);
@@ -509,7 +509,7 @@ impl Driver {
             Some(OpenMedium::Queued(device)) => {
                 queued::start(device.as_mut(), now, token, operation);
             }
-            None => self.ended.push_back(Ended::Operation(token, Err(DeviceError::Gone))),
+            None => self.ended.push_back(EndedOperation::Operation(token, Err(DeviceError::Gone))),
         }
     }
 
@@ -519,7 +519,7 @@ impl Driver {
             self.faults.push(fault);
         }
         let error = self.operation(token).error(cause);
-        self.ended.push_back(Ended::Operation(token, Err(error)));
+        self.ended.push_back(EndedOperation::Operation(token, Err(error)));
     }
 
     fn take_events(&mut self, now: Instant) {
@@ -536,10 +536,10 @@ impl Driver {
 
     fn advance(&mut self, now: Instant, token: u32, result: i32) {
         match self.operation(token).advance(result) {
-            Next::Continue => self.start(now, token),
-            Next::WriteZeroes => self.write_zeroes(now, token),
-            Next::Done => self.ended.push_back(Ended::Operation(token, Ok(()))),
-            Next::Failed(cause) => self.fail(token, cause),
+            SubmissionStep::Continue => self.start(now, token),
+            SubmissionStep::WriteZeroes => self.write_zeroes(now, token),
+            SubmissionStep::Done => self.ended.push_back(EndedOperation::Operation(token, Ok(()))),
+            SubmissionStep::Failed(cause) => self.fail(token, cause),
         }
     }
 
@@ -574,7 +574,7 @@ impl Driver {
         if let Some(OpenMedium::Queued(device)) = &mut self.media[slot] {
             queued::finish(device.as_mut(), token, &mut self.operations[index]);
         }
-        self.ended.push_back(Ended::Operation(token, Ok(())));
+        self.ended.push_back(EndedOperation::Operation(token, Ok(())));
     }
 
     /// Renews the backend's watch of devices whose watch ended.
@@ -617,7 +617,7 @@ impl Driver {
             return;
         }
         let sum = checksum(self.page(to));
-        self.ended.push_back(Ended::Memory(id, sum));
+        self.ended.push_back(EndedOperation::Memory(id, sum));
     }
 
     /// The pool page that contains a place.

@@ -6,7 +6,7 @@ use kickcache_engine::device::Device;
 use kickcache_engine::time::Instant;
 use kickcache_engine::units::ByteExtent;
 
-use super::{Driver, Ended};
+use super::{Driver, EndedOperation};
 use crate::driver::device::{BlockFile, Kind};
 use crate::driver::fault::Cause;
 use crate::driver::memory::Mapping;
@@ -23,7 +23,7 @@ impl Driver {
         let operation = self.operation(token);
         (operation.offset, operation.length) = (middle.start, middle.length);
         match middle.length {
-            0 => self.ended.push_back(Ended::Operation(token, Ok(()))),
+            0 => self.ended.push_back(EndedOperation::Operation(token, Ok(()))),
             _ => self.start(now, token),
         }
     }

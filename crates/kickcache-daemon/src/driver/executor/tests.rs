@@ -261,16 +261,16 @@ fn one_flush_follows_zeroes_that_were_stored_and_written() {
     operation.unwritten.extend(edges);
     let target = Target { fd: -1, fixed: None, way: Way::Any };
     assert!(matches!(operation.next_io(target).kind, IoKind::Allocate { length: 4096, .. }));
-    assert_eq!(operation.advance(0), Next::WriteZeroes);
+    assert_eq!(operation.advance(0), SubmissionStep::WriteZeroes);
     let mut memory = vec![0_u8; 512];
-    for (edge, next) in edges.into_iter().rev().zip([Next::WriteZeroes, Next::Continue]) {
+    for (edge, next) in edges.into_iter().rev().zip([SubmissionStep::WriteZeroes, SubmissionStep::Continue]) {
         operation.begin_written_zeroes(memory.as_mut_ptr(), memory.len());
         let io = operation.next_io(target);
         assert!(io.offset == edge.start && matches!(io.kind, IoKind::Write { count: 1, flags: 0, .. }));
         assert_eq!(operation.advance(512), next);
     }
     assert!(matches!(operation.next_io(target).kind, IoKind::DataSync));
-    assert_eq!(operation.advance(0), Next::Done);
+    assert_eq!(operation.advance(0), SubmissionStep::Done);
 }
 
 #[test]
@@ -299,7 +299,7 @@ fn long_zeroes_and_discards_take_calls_of_a_bounded_length() {
                 panic!()
             };
             calls.push((io.offset, length));
-            if operation.advance(0) == Next::Done {
+            if operation.advance(0) == SubmissionStep::Done {
                 break;
             }
         }
@@ -317,11 +317,11 @@ fn zeroes_of_any_length_are_written_from_little_memory() {
     operation.unwritten.push(ByteExtent { start: 512, length: (14 << 40) + 512 });
     operation.begin_written_zeroes(memory.as_ptr().cast_mut(), memory.len());
     assert_eq!((operation.stretches.len(), operation.stretches_left().len()), (1, 16));
-    assert_eq!(operation.advance(16 * 4096), Next::Continue);
+    assert_eq!(operation.advance(16 * 4096), SubmissionStep::Continue);
     assert_eq!(operation.next_offset(), 512 + 16 * 4096);
     operation.length = 17 * 4096 + 512;
     assert_eq!(operation.repeated_length(), Some(4096 + 512));
-    assert_eq!(operation.advance(4096 + 512), Next::Done);
+    assert_eq!(operation.advance(4096 + 512), SubmissionStep::Done);
 }
 
 #[test]
@@ -354,12 +354,12 @@ fn short_transfers_are_continued() {
     operation.add(base.wrapping_add(4096), 4096);
     operation.add(base.wrapping_add(3 * 4096), 4096);
     assert_eq!(operation.stretches.len(), 2, "neighbours are joined");
-    assert_eq!(operation.advance(8192 + 512), Next::Continue);
+    assert_eq!(operation.advance(8192 + 512), SubmissionStep::Continue);
     let io = operation.next_io(Target { fd: -1, fixed: None, way: Way::Any });
     assert_eq!(io.offset, 8704);
     assert!(matches!(io.kind, IoKind::Read { count: 1, .. }));
-    assert_eq!(operation.advance(-libc::EINTR), Next::Continue);
-    assert_eq!(operation.advance(4096 - 512), Next::Done);
+    assert_eq!(operation.advance(-libc::EINTR), SubmissionStep::Continue);
+    assert_eq!(operation.advance(4096 - 512), SubmissionStep::Done);
 }
 
 /// tmpfs is not a file system that is known to honour the flag.
@@ -381,8 +381,8 @@ fn durable_zeroes_end_with_a_flush() {
         let next = operation.advance(0);
         (next, operation.next_io(Target { fd: -1, fixed: None, way: Way::Any }).kind)
     };
-    assert!(matches!(next(Durability::Durable), (Next::Continue, IoKind::DataSync)));
-    assert!(matches!(next(Durability::Volatile), (Next::Done, _)));
+    assert!(matches!(next(Durability::Durable), (SubmissionStep::Continue, IoKind::DataSync)));
+    assert!(matches!(next(Durability::Volatile), (SubmissionStep::Done, _)));
 }
 
 #[test]
@@ -409,9 +409,9 @@ fn without_fua_a_durable_write_ends_with_a_flush() {
     operation.add(memory.as_mut_ptr(), 4096);
     let target = Target { fd: -1, fixed: None, way: Way::Any };
     assert!(matches!(operation.next_io(target).kind, IoKind::Write { flags: 0, .. }));
-    assert_eq!(operation.advance(4096), Next::Continue);
+    assert_eq!(operation.advance(4096), SubmissionStep::Continue);
     assert!(matches!(operation.next_io(target).kind, IoKind::DataSync));
-    assert_eq!(operation.advance(-libc::EIO), Next::Failed(Cause::Errno(libc::EIO)));
+    assert_eq!(operation.advance(-libc::EIO), SubmissionStep::Failed(Cause::Errno(libc::EIO)));
 }
 
 #[test]

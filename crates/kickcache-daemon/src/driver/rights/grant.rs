@@ -4,7 +4,7 @@ use std::fs::{File, Metadata};
 use std::path::{Path, PathBuf};
 
 use crate::driver::device::path_below;
-use crate::driver::rights::trusted_path::{Identity, Walked, walk};
+use crate::driver::rights::trusted_path::{Identity, ResolvedPath, walk};
 
 /// Loop devices upon loop devices that are looked through.
 const LAYERS_MAX: usize = 8;
@@ -49,7 +49,7 @@ impl Grant {
     }
 
     /// Whether it names a missing file, by this folder and name.
-    pub(super) fn is_place(&self, place: &Walked) -> bool {
+    pub(super) fn is_place(&self, place: &ResolvedPath) -> bool {
         let same = |file: &File, other: &File| {
             let identity = |file: &File| file.metadata().ok().map(|metadata| Identity::of(&metadata));
             identity(file).is_some() && identity(file) == identity(other)

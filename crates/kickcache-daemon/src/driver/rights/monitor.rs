@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, openat, unlinkat};
 
 use crate::driver::rights::grant::{Grant, Right};
-use crate::driver::rights::trusted_path::{Identity, Untrusted, Walked, walk};
+use crate::driver::rights::trusted_path::{Identity, ResolvedPath, Untrusted, walk};
 use crate::driver::rights::wire::{Answer, Request, Task, hand_answers};
 
 /// Requests that are answered at once: a device may hang while it is opened.
@@ -31,22 +31,22 @@ pub(super) struct Monitor {
     /// The place where grants are configured, for messages.
     pub(super) named_in: String,
     /// Files that it made.
-    pub(super) made: Mutex<Vec<Made>>,
+    pub(super) made: Mutex<Vec<CreatedFile>>,
 }
 
 /// A file that the monitor created: its identity and place. If it moved, or another file is there, the
 /// monitor does not remove it.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Made {
+pub(super) struct CreatedFile {
     folder: Identity,
     name: OsString,
     file: Identity,
 }
 
-impl Made {
-    fn of(place: &Walked, file: &File) -> io::Result<Made> {
+impl CreatedFile {
+    fn of(place: &ResolvedPath, file: &File) -> io::Result<CreatedFile> {
         let folder = Identity::of(&place.folder.metadata()?);
-        Ok(Made { folder, name: place.name.clone(), file: Identity::of(&file.metadata()?) })
+        Ok(CreatedFile { folder, name: place.name.clone(), file: Identity::of(&file.metadata()?) })
     }
 }
 
@@ -97,7 +97,7 @@ impl Monitor {
     }
 
     /// No file exists at a place.
-    fn make(&self, request: &Request, place: &Walked) -> Result<Answer, Refused> {
+    fn make(&self, request: &Request, place: &ResolvedPath) -> Result<Answer, Refused> {
         let wanted = if request.task == Task::Make { Right::Make } else { Right::Read };
         self.check(&request.path, |grant| grant.right >= wanted && grant.is_place(place))?;
         if request.task != Task::Make {
@@ -106,12 +106,12 @@ impl Monitor {
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::RDWR | OFlags::CLOEXEC;
         let made = openat(&place.folder, &place.name, flags, Mode::RUSR | Mode::WUSR)?;
         let made = File::from(made);
-        self.made.lock().unwrap_or_else(PoisonError::into_inner).push(Made::of(place, &made)?);
+        self.made.lock().unwrap_or_else(PoisonError::into_inner).push(CreatedFile::of(place, &made)?);
         Ok(Answer::Opened(made.into()))
     }
 
-    fn remove(&self, place: &Walked, found: &File) -> Result<Answer, Refused> {
-        let one = Made::of(place, found)?;
+    fn remove(&self, place: &ResolvedPath, found: &File) -> Result<Answer, Refused> {
+        let one = CreatedFile::of(place, found)?;
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
         if !made.contains(&one) {
             return Err(Refused::System(libc::EPERM));

@@ -24,7 +24,7 @@ pub const MONITOR_ENDED: &str = "the monitor, the part of the daemon that is roo
 const KEPT: CapabilitySet = CapabilitySet::DAC_OVERRIDE;
 
 /// The source of the monitor's grants.
-pub struct Granting {
+pub struct GrantSource {
     /// At the start.
     pub granted: Vec<Grant>,
     /// Reads the grants again: the configuration may have changed.
@@ -43,9 +43,9 @@ pub fn has_monitor_ended() -> bool {
 
 /// The monitor, as its daemon knows it.
 #[must_use = "its end is noticed by `watch`"]
-pub struct Separated(Pid);
+pub struct MonitorHandle(Pid);
 
-impl Separated {
+impl MonitorHandle {
     /// Logs if the monitor ends before the daemon, which continues.
     ///
     /// # Errors
@@ -65,7 +65,7 @@ impl Separated {
 ///
 /// # Errors
 /// The step that the system refused, by name. The process must end then.
-pub fn separate(account: &Account, granting: Granting) -> io::Result<Separated> {
+pub fn separate(account: &Account, granting: GrantSource) -> io::Result<MonitorHandle> {
     if std::fs::read_dir("/proc/self/task")?.count() != 1 {
         return Err(io::Error::other("there are threads already"));
     }
@@ -76,7 +76,7 @@ pub fn separate(account: &Account, granting: Granting) -> io::Result<Separated> 
         ));
     }
     let Ends { here: ours, there: its } = Ends::make()?;
-    let Granting { granted, reread, named_in } = granting;
+    let GrantSource { granted, reread, named_in } = granting;
     let (user, made) = (account.name.clone(), Mutex::default());
     let monitor = Monitor { granted: Mutex::new(granted), reread, user, named_in, made };
     // SAFETY: there is one thread, so that the child has no lock held by another thread.
@@ -91,7 +91,7 @@ pub fn separate(account: &Account, granting: Granting) -> io::Result<Separated> 
             become_user(account)?;
             set_monitor(ours);
             let pid = Pid::from_raw(pid).ok_or(io::ErrorKind::InvalidData)?;
-            Ok(Separated(pid))
+            Ok(MonitorHandle(pid))
         }
     }
 }

@@ -29,7 +29,7 @@ pub enum Untrusted {
 }
 
 /// Where a path leads to.
-pub struct Walked {
+pub struct ResolvedPath {
     /// The folder that it is in.
     pub folder: File,
     /// Its name there.
@@ -104,20 +104,20 @@ pub(super) fn path_of(file: &File) -> io::Result<PathBuf> {
 ///
 /// # Errors
 /// [`Untrusted`]; also if a folder on the way is missing.
-pub fn walk(path: &Path) -> Result<Walked, Untrusted> {
+pub fn walk(path: &Path) -> Result<ResolvedPath, Untrusted> {
     walk_by(path, Rule::RootAlone)
 }
 
 /// Walks a path as [`walk`] does, with directories of the caller as trusted as those of root. Directories of other users are
-/// passed, but links in them are refused; [`Walked::reach`] reports such directories.
+/// passed, but links in them are refused; [`ResolvedPath::reach`] reports such directories.
 ///
 /// # Errors
 /// As [`walk`].
-pub fn walk_for_caller(path: &Path) -> Result<Walked, Untrusted> {
+pub fn walk_for_caller(path: &Path) -> Result<ResolvedPath, Untrusted> {
     walk_by(path, Rule::CallerToo)
 }
 
-fn walk_by(path: &Path, rule: Rule) -> Result<Walked, Untrusted> {
+fn walk_by(path: &Path, rule: Rule) -> Result<ResolvedPath, Untrusted> {
     let mut folder = Folder::root(rule)?;
     let mut ahead: VecDeque<OsString> = names(path);
     let (mut links, mut reach) = (0, Reach::Trusted);
@@ -133,7 +133,7 @@ fn walk_by(path: &Path, rule: Rule) -> Result<Walked, Untrusted> {
         let found: File = match openat(&folder.file, &name, flags, Mode::empty()) {
             Ok(found) => OwnedFd::into(found),
             Err(rustix::io::Errno::NOENT) if ahead.is_empty() && !folder.is_shared => {
-                return Ok(Walked { folder: folder.file, name, found: None, reach });
+                return Ok(ResolvedPath { folder: folder.file, name, found: None, reach });
             }
             Err(error) => return Err(io::Error::from(error).into()),
         };
@@ -142,7 +142,7 @@ fn walk_by(path: &Path, rule: Rule) -> Result<Walked, Untrusted> {
             let next = Folder::check(found, rule)?;
             if ahead.is_empty() {
                 let reach = if next.is_foreign { Reach::Others } else { reach };
-                return Ok(Walked { folder: folder.file, name, found: Some(next.file), reach });
+                return Ok(ResolvedPath { folder: folder.file, name, found: Some(next.file), reach });
             }
             folder = next;
             continue;
@@ -156,7 +156,7 @@ fn walk_by(path: &Path, rule: Rule) -> Result<Walked, Untrusted> {
         }
         if !metadata.is_symlink() {
             return match ahead.is_empty() {
-                true => Ok(Walked { folder: folder.file, name, found: Some(found), reach }),
+                true => Ok(ResolvedPath { folder: folder.file, name, found: Some(found), reach }),
                 false => Err(io::Error::from(io::ErrorKind::NotADirectory).into()),
             };
         }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::control::condition::Condition;
 use crate::control::limits_report::LimitsReport;
 use crate::control::report::{CacheReport, HealthWord, Report, VolumeReport};
-use crate::metrics::live::happenings::{Happening, Happenings};
+use crate::metrics::live::events::{LiveEvent, LiveEvents};
 use crate::metrics::live::history::{
     COARSE_COUNT, COARSE_SPAN, FINE_COUNT, FINE_SPAN, Row, Subject, Track, Tracks,
 };
@@ -23,15 +23,15 @@ pub(in crate::metrics) enum Curves {
 }
 
 /// The parts of a document.
-pub(super) struct Shown<'a> {
+pub(super) struct DocumentParts<'a> {
     /// The last report, if there was one.
     pub(super) report: Option<&'a Report>,
     pub(super) tracks: &'a Tracks,
-    pub(super) happenings: &'a Happenings,
+    pub(super) happenings: &'a LiveEvents,
 }
 
 /// All data since a second.
-pub(super) fn document(shown: &Shown<'_>, since: u64, curves: Curves) -> String {
+pub(super) fn document(shown: &DocumentParts<'_>, since: u64, curves: Curves) -> String {
     let mut text = String::from("{");
     let _ = write!(text, "\"state\":{}", state(shown, curves));
     for (name, track, span, count) in [
@@ -46,11 +46,11 @@ pub(super) fn document(shown: &Shown<'_>, since: u64, curves: Curves) -> String 
 }
 
 /// The present state, and recent events.
-fn state(shown: &Shown<'_>, curves: Curves) -> Value {
+fn state(shown: &DocumentParts<'_>, curves: Curves) -> Value {
     let Some(report) = shown.report else { return Value::Null };
     let caches = report.caches.iter();
     let happening =
-        |Happening { at, severity, what }: &Happening| json!({"at": at, "severity": severity, "what": what});
+        |LiveEvent { at, severity, what }: &LiveEvent| json!({"at": at, "severity": severity, "what": what});
     let condition =
         |condition: &Condition| json!({"severity": condition.severity, "what": condition.sentence()});
     let caches = caches.map(|cache| cache_state(report, cache, curves));

@@ -8,7 +8,7 @@
 
 mod busy;
 pub(super) mod document;
-mod happenings;
+mod events;
 mod history;
 mod totals;
 pub(super) mod view;

@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::metrics::live::busy::BusyClock;
-use crate::metrics::live::document::{Curves, Shown, document};
-use crate::metrics::live::happenings::Happenings;
+use crate::metrics::live::document::{Curves, DocumentParts, document};
+use crate::metrics::live::events::LiveEvents;
 use crate::metrics::live::history::{COARSE_SPAN, FINE_SPAN, Tracks};
 use crate::metrics::live::totals::Totals;
 use crate::metrics::scrape::Scrape;
@@ -17,7 +17,7 @@ pub(in crate::metrics) struct LiveView {
     coarse_before: Option<Totals>,
     tracks: Tracks,
     busy: BusyClock,
-    pub(super) happenings: Happenings,
+    pub(super) happenings: LiveEvents,
     last: Option<Scrape>,
 }
 
@@ -29,7 +29,7 @@ impl LiveView {
             coarse_before: None,
             tracks: Tracks::default(),
             busy: BusyClock::default(),
-            happenings: Happenings::default(),
+            happenings: LiveEvents::default(),
             last: None,
         }
     }
@@ -64,7 +64,7 @@ impl LiveView {
     /// All data since a second, as JSON.
     pub(in crate::metrics) fn document(&self, since: u64, curves: Curves) -> String {
         let report = self.last.as_ref().map(|last| &last.report);
-        document(&Shown { report, tracks: &self.tracks, happenings: &self.happenings }, since, curves)
+        document(&DocumentParts { report, tracks: &self.tracks, happenings: &self.happenings }, since, curves)
     }
 }
 

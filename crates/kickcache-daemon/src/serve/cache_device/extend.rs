@@ -8,7 +8,7 @@ use kickcache_engine::format::superblock::Superblock;
 use kickcache_engine::units::{BLOCK_BYTES, BLOCK_SIZE, Generation, SegmentIndex};
 
 use crate::driver::device::{BlockFile, Kind};
-use crate::serve::cache_device::found::{allocate_to, check_room};
+use crate::serve::cache_device::examination::{allocate_to, check_room};
 use crate::serve::cache_device::io::{cache_io, read};
 use crate::serve::error::ServeError;
 

@@ -1,14 +1,14 @@
 //! The cache device: its superblock read, a new one formatted, volumes attached.
 
-mod above;
 mod attach;
+mod created_files;
 mod device;
+pub(crate) mod examination;
 mod extend;
-pub(crate) mod found;
 mod io;
-mod made;
 pub(crate) mod marks;
 mod overwrite;
+mod stacked_devices;
 pub(crate) mod successor;
 mod superblocks;
 
@@ -16,12 +16,12 @@ use std::path::Path;
 
 pub use self::attach::OriginFacts;
 pub(crate) use self::attach::attach;
+pub(crate) use self::created_files::CreatedFiles;
 pub use self::device::CacheDevice;
 pub(crate) use self::device::random_uuid;
+pub use self::examination::DeviceRecords;
+use self::examination::Examination;
 pub(crate) use self::extend::{Extended, check_extension, extend};
-use self::found::Found;
-pub use self::found::Noted;
-pub(crate) use self::made::Made;
 pub use self::overwrite::Overwrite;
 pub(crate) use self::superblocks::{carries_superblock, copies_by, store_superblock};
 use crate::serve::config::StatePlace;
@@ -34,8 +34,8 @@ impl CacheDevice {
     /// # Errors
     /// If it cannot be opened, is in use, is no cache device, or is a new file without a given size.
     pub fn open(path: &Path, size: Option<u64>) -> Result<CacheDevice, ServeError> {
-        let mut made = Made::default();
-        let device = Found::look(path, size, &StatePlace::NotKept)?.make(&mut made)?;
+        let mut made = CreatedFiles::default();
+        let device = Examination::look(path, size, &StatePlace::NotKept)?.make(&mut made)?;
         made.keep();
         Ok(device)
     }
@@ -45,7 +45,7 @@ impl CacheDevice {
     /// # Errors
     /// If it cannot be opened, is in use, has no usable size, or holds data that may not be overwritten.
     pub fn format(path: &Path, size: Option<u64>, overwrite: Overwrite) -> Result<CacheDevice, ServeError> {
-        let noted = Noted { state: &StatePlace::NotKept, incomplete: &|_| None };
+        let noted = DeviceRecords { state: &StatePlace::NotKept, incomplete: &|_| None };
         CacheDevice::format_noted(path, size, overwrite, noted)
     }
 
@@ -57,9 +57,9 @@ impl CacheDevice {
         path: &Path,
         size: Option<u64>,
         overwrite: Overwrite,
-        noted: Noted<'_>,
+        noted: DeviceRecords<'_>,
     ) -> Result<u64, ServeError> {
-        found::check_format(path, size, overwrite, noted)
+        examination::check_format(path, size, overwrite, noted)
     }
 
     /// The same, if there may be a record that the device is out of service.
@@ -70,10 +70,10 @@ impl CacheDevice {
         path: &Path,
         size: Option<u64>,
         overwrite: Overwrite,
-        noted: Noted<'_>,
+        noted: DeviceRecords<'_>,
     ) -> Result<CacheDevice, ServeError> {
-        let mut made = Made::default();
-        let device = found::format(path, size, overwrite, noted, &mut made)?;
+        let mut made = CreatedFiles::default();
+        let device = examination::format(path, size, overwrite, noted, &mut made)?;
         made.keep();
         Ok(device)
     }

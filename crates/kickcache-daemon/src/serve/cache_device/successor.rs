@@ -6,17 +6,17 @@ use std::path::Path;
 
 use kickcache_engine::format::mark::ServiceMark;
 use kickcache_engine::format::superblock::{SUPERBLOCK_OFFSETS, SUPERBLOCK_SIZE, Superblock};
-use kickcache_engine::format::takeover::{OTHER_PATH_MAX, Other, Takeover};
+use kickcache_engine::format::takeover::{OTHER_PATH_MAX, OtherDevice, Takeover};
 use kickcache_engine::units::ByteExtent;
 
 use crate::driver::device::{AccessMode, BlockFile, Emptiness, check_different};
 use crate::driver::rights::access;
 use crate::driver::rights::trusted_path::Identity;
 use crate::serve::cache_device::device::random_uuid;
-use crate::serve::cache_device::found::check_format;
+use crate::serve::cache_device::examination::check_format;
 use crate::serve::cache_device::io::{cache_io, read, write};
 use crate::serve::cache_device::marks::write_marks;
-use crate::serve::cache_device::{CacheDevice, Noted, Overwrite, store_superblock};
+use crate::serve::cache_device::{CacheDevice, DeviceRecords, Overwrite, store_superblock};
 use crate::serve::config::StatePlace;
 use crate::serve::error::ServeError;
 use crate::serve::known_origin::check_no_origin;
@@ -39,7 +39,7 @@ pub(crate) struct Successor {
     pub(crate) file: BlockFile,
     /// Its name in other records. It keeps the name that the user gave: one in /dev/disk/by-id stays valid
     /// after a reboot.
-    pub(crate) called: Other,
+    pub(crate) called: OtherDevice,
 }
 
 impl Successor {
@@ -51,7 +51,7 @@ impl Successor {
         state: &StatePlace,
     ) -> Result<Successor, ServeError> {
         let old_path = utf8(old.path())?;
-        let noted = Noted { state, incomplete: &|_| None };
+        let noted = DeviceRecords { state, incomplete: &|_| None };
         let file = match spec.look(superblock, state)? {
             Candidate::Its(file) => *file,
             Candidate::ToFormat { size } => {
@@ -62,11 +62,11 @@ impl Successor {
         let path = utf8(&whole_path(&spec.path))?;
         check_size(file.path(), file.size(), superblock)?;
         let uuid = random_uuid()?;
-        let takeover = Takeover::Incomplete(Other { uuid, path: old_path });
+        let takeover = Takeover::Incomplete(OtherDevice { uuid, path: old_path });
         mark_incomplete(&file, &superblock.with_takeover(takeover))
             .map_err(|source| cache_io(file.path(), "write the superblock", source))?;
         write_marks(&file, ServiceMark::InService, superblock.uuid)?;
-        Ok(Successor { file, called: Other { uuid, path } })
+        Ok(Successor { file, called: OtherDevice { uuid, path } })
     }
 }
 
@@ -88,7 +88,7 @@ impl SuccessorSpec {
     ) -> Result<(), ServeError> {
         utf8(old.path())?;
         utf8(&whole_path(&self.path))?;
-        let noted = Noted { state, incomplete: &|_| None };
+        let noted = DeviceRecords { state, incomplete: &|_| None };
         let size = match self.look(superblock, state)? {
             Candidate::Its(file) => {
                 check_different(old, &file)?;
@@ -220,7 +220,7 @@ pub(crate) fn note_replaced(
     old: &BlockFile,
     new: &BlockFile,
     superblock: &Superblock,
-    by: Other,
+    by: OtherDevice,
 ) -> Result<Superblock, ServeError> {
     store_superblock(old, &mut superblock.with_takeover(Takeover::Replaced(by)))?;
     let mut complete = superblock.succeeded();
@@ -255,7 +255,7 @@ mod tests {
         let folder = tempfile::tempdir_in("/var/tmp").unwrap();
         let paths = ["old", "new"].map(|name| folder.path().join(name));
         let superblock = Superblock::new([7; 16], 8 << 20).unwrap();
-        let by = Other { uuid: [3; 16], path: "/new".into() };
+        let by = OtherDevice { uuid: [3; 16], path: "/new".into() };
         let note = |access: [AccessMode; 2]| {
             for path in &paths {
                 std::fs::write(path, vec![0; 8 << 20]).unwrap();

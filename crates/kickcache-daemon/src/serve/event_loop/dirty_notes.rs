@@ -6,7 +6,7 @@ use kickcache_engine::device::Device;
 
 use super::EventLoop;
 use crate::extents::{Extent, extents};
-use crate::serve::note_queue::Note;
+use crate::serve::record_queue::QueuedRecord;
 use crate::serve::served_volumes::Volume;
 use crate::state::{Completeness, NewestBlocks};
 
@@ -35,7 +35,8 @@ impl<E: CacheEngine> EventLoop<E> {
             match while_served {
                 WhileServed::Yes => notes.note_completeness(volume.volume, Completeness::Complete),
                 WhileServed::No => {
-                    self.note_queue.add(notes, Note::Completeness(volume.volume, Completeness::Complete));
+                    self.note_queue
+                        .add(notes, QueuedRecord::Completeness(volume.volume, Completeness::Complete));
                 }
             }
         }
@@ -46,7 +47,7 @@ impl<E: CacheEngine> EventLoop<E> {
         let Some(notes) = &self.notes else { return };
         for Volume { info, .. } in self.core.volumes.iter() {
             if let Some(origin) = self.core.driver.shared_file(Device::Origin(info.id)) {
-                self.note_queue.add(notes, Note::Stop(info.id, origin));
+                self.note_queue.add(notes, QueuedRecord::Stop(info.id, origin));
             }
         }
     }
@@ -63,6 +64,6 @@ impl<E: CacheEngine> EventLoop<E> {
         };
         let newest = self.core.volumes.iter().map(newest).collect();
         let known = self.superblock.volumes.iter().map(|record| record.name.clone()).collect();
-        self.note_queue.add(notes, Note::Newest { newest, known });
+        self.note_queue.add(notes, QueuedRecord::Newest { newest, known });
     }
 }

@@ -9,10 +9,10 @@ use super::EventLoop;
 use kickcache_units::counted;
 
 use crate::serve::core::{LoopPhase, engine_span};
-use crate::serve::engine_change::Unclean;
+use crate::serve::engine_change::UncleanBlocks;
 use crate::serve::error::ServeError;
 use crate::serve::event_loop::dirty_notes::WhileServed;
-use crate::serve::event_loop::troubles::seconds;
+use crate::serve::event_loop::trouble_log::seconds;
 
 impl<E: CacheEngine> EventLoop<E> {
     pub(super) fn begin_stop(&mut self, now: Instant, why: &str) {
@@ -89,7 +89,7 @@ impl<E: CacheEngine> EventLoop<E> {
             // The error is reported elsewhere.
             return;
         }
-        let left = |left: &Unclean| format!("{} of {}", counted(left.blocks, "block"), left.volume);
+        let left = |left: &UncleanBlocks| format!("{} of {}", counted(left.blocks, "block"), left.volume);
         let left: Vec<String> = self.unclean().iter().map(left).collect();
         let left = match left.as_slice() {
             [] => String::new(),

@@ -18,14 +18,15 @@ use kickcache_units::counted;
 use super::EventLoop;
 use crate::driver::device::BlockFile;
 use crate::driver::executor::{Medium, NamedMedium};
-use crate::driver::nothing::Nothing;
+use crate::driver::null_device::NullDevice;
 use crate::plan::removal::DirtyFate;
 use crate::serve::core::LoopPhase;
 use crate::serve::engine_change::{
-    Behind, CacheUse, EngineChange, EngineLease, EngineOrder, EngineStep, Former, Other, OtherKind, Unclean,
+    CacheUse, CurrentEngine, EngineChange, EngineLease, EngineOrder, EngineStep, NewEngine, NewEngineKind,
+    OldDevices, UncleanBlocks,
 };
 use crate::serve::error::ServeError;
-use crate::serve::notes::Notes;
+use crate::serve::origin_records::OriginRecords;
 use crate::serve::out_of_service::OutOfService;
 
 impl<E: CacheEngine> EventLoop<E> {
@@ -53,7 +54,7 @@ impl<E: CacheEngine> EventLoop<E> {
     }
 
     /// Refuses unless the loop has no other change in progress.
-    fn behind(&self) -> Result<Behind, ServeError> {
+    fn behind(&self) -> Result<CurrentEngine, ServeError> {
         if self.core.stage != LoopPhase::Serving || self.core.engine.phase() != Phase::Running {
             return Err(self.refuse_engine_change("its server is stopping"));
         }
@@ -68,7 +69,7 @@ impl<E: CacheEngine> EventLoop<E> {
         }
         let is_used = self.core.driver.shared_file(Device::Cache).is_some();
         let origins = self.core.volumes.iter().map(|volume| Device::Origin(volume.info.id));
-        Ok(Behind {
+        Ok(CurrentEngine {
             superblock: self.superblock.clone(),
             cache: if is_used { CacheUse::Used } else { CacheUse::None },
             clock: self.core.clock.clone(),
@@ -79,8 +80,8 @@ impl<E: CacheEngine> EventLoop<E> {
         })
     }
 
-    pub(super) fn unclean(&self) -> Vec<Unclean> {
-        let unclean = |VolumeRecord { id, name, .. }: &VolumeRecord| Unclean {
+    pub(super) fn unclean(&self) -> Vec<UncleanBlocks> {
+        let unclean = |VolumeRecord { id, name, .. }: &VolumeRecord| UncleanBlocks {
             volume: name.clone(),
             blocks: self.core.engine.not_clean_blocks(*id),
             is_served: self.core.volumes.iter().any(|volume| volume.info.id == *id),
@@ -91,8 +92,8 @@ impl<E: CacheEngine> EventLoop<E> {
     fn begin_engine_change(
         &mut self,
         now: Instant,
-        other: Box<Other>,
-        answer: Sender<Result<Former, ServeError>>,
+        other: Box<NewEngine>,
+        answer: Sender<Result<OldDevices, ServeError>>,
     ) {
         self.core.hold();
         self.engine_lease = EngineLease::Changing(EngineChange::begin(now, other, answer));
@@ -105,7 +106,7 @@ impl<E: CacheEngine> EventLoop<E> {
             return self.keep_engine(now, "its server is stopping");
         }
         match (change.step, &change.other.kind) {
-            (EngineStep::Quieting, OtherKind::WithoutCache(fate)) => self.quieten(now, *fate),
+            (EngineStep::Quieting, NewEngineKind::WithoutCache(fate)) => self.quieten(now, *fate),
             (EngineStep::Recording, _) => self.await_record(now),
             (EngineStep::Quieting | EngineStep::Parting, _) => self.part_from_engine(now),
         }
@@ -120,13 +121,14 @@ impl<E: CacheEngine> EventLoop<E> {
         let is_draining = matches!(
             &self.engine_lease,
             EngineLease::Changing(EngineChange { step: EngineStep::Quieting, other, .. })
-                if matches!(other.kind, OtherKind::WithoutCache(DirtyFate::WrittenBack))
+                if matches!(other.kind, NewEngineKind::WithoutCache(DirtyFate::WrittenBack))
         );
         let unclean = self.unclean();
         if !is_draining || unclean.is_empty() {
             return format!("client requests have not ended ({})", self.awaited(now));
         }
-        let told = |unclean: &Unclean| format!("{} of {}", counted(unclean.blocks, "block"), unclean.volume);
+        let told =
+            |unclean: &UncleanBlocks| format!("{} of {}", counted(unclean.blocks, "block"), unclean.volume);
         let told: Vec<String> = unclean.iter().map(told).collect();
         format!("{} cannot be written back", told.join(" and "))
     }
@@ -193,16 +195,16 @@ impl<E: CacheEngine> EventLoop<E> {
         else {
             return;
         };
-        let Other { engine, superblock, kind } = *other;
+        let NewEngine { engine, superblock, kind } = *other;
         let (lost, cache) = (self.unclean(), self.core.driver.remove(Device::Cache));
         let medium = match kind {
-            OtherKind::WithoutCache(_) => {
+            NewEngineKind::WithoutCache(_) => {
                 self.core.driver.keep_no_notes();
                 self.notes = None;
                 self.out_of_service = OutOfService::Told(Record::ByOrder);
-                Medium::Queued(Box::new(Nothing::default()))
+                Medium::Queued(Box::new(NullDevice::default()))
             }
-            OtherKind::WithCache(file, notes) => {
+            NewEngineKind::WithCache(file, notes) => {
                 self.use_cache(&file, notes);
                 Medium::File(file)
             }
@@ -217,10 +219,10 @@ impl<E: CacheEngine> EventLoop<E> {
         self.troubles.forget(Device::Cache);
         self.end_engine_lease(now);
         tell_turn("in all, for another engine", now.since(begun));
-        drop(answer.send(Ok(Former { lost, _cache: cache })));
+        drop(answer.send(Ok(OldDevices { lost, _cache: cache })));
     }
 
-    fn use_cache(&mut self, file: &BlockFile, notes: Arc<Notes>) {
+    fn use_cache(&mut self, file: &BlockFile, notes: Arc<OriginRecords>) {
         match notes.keeper() {
             Some(keeper) => self.core.driver.keep_notes(keeper),
             None => self.core.driver.keep_no_notes(),

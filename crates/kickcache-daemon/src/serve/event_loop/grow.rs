@@ -1,4 +1,4 @@
-//! The cache device grows while it is served: extended and looked at, prepared for by the engine, noted durably, and then used.
+//! The cache device grows while it is served: extended and examined, prepared for by the engine, recorded durably, and then used.
 
 use std::sync::Arc;
 
@@ -24,8 +24,8 @@ impl<E: CacheEngine> EventLoop<E> {
     pub(super) fn begin_growth(&mut self, now: Instant, wanted: Option<u64>, answer: GrowthAnswer) {
         match self.growth.step() {
             // The first client has had its answer: the device was late.
-            Some(GrowthStep::Looking(before)) if before == wanted && self.growth.asker.is_nobody() => {
-                return self.growth.asker.wait(now, answer);
+            Some(GrowthStep::Looking(before)) if before == wanted && self.growth.reply_wait.is_nobody() => {
+                return self.growth.reply_wait.wait(now, answer);
             }
             Some(
                 GrowthStep::Preparing(Extended { size, .. }) | GrowthStep::Storing(Extended { size, .. }),
@@ -40,7 +40,7 @@ impl<E: CacheEngine> EventLoop<E> {
             begun.map_err(ServeError::system("start a thread"))
         });
         match begun {
-            Ok(()) => self.growth.asker.wait(now, answer),
+            Ok(()) => self.growth.reply_wait.wait(now, answer),
             // A caller that has left needs no answer.
             Err(error) => drop(answer.send(Err(error))),
         }
@@ -110,11 +110,11 @@ impl<E: CacheEngine> EventLoop<E> {
                     "the cache device {} grows from {old} to {size} bytes",
                     self.cache.display()
                 );
-                self.growth.asker.answer(Ok(CacheGrown { before: old, size, growth: Growth::Grown }));
+                self.growth.reply_wait.answer(Ok(CacheGrown { before: old, size, growth: Growth::Grown }));
             }
             Ok(None) => {
                 self.growth.end();
-                self.growth.asker.answer(Ok(CacheGrown {
+                self.growth.reply_wait.answer(Ok(CacheGrown {
                     before: old,
                     size: old,
                     growth: Growth::Unchanged,
@@ -122,7 +122,7 @@ impl<E: CacheEngine> EventLoop<E> {
             }
             Err(error) => {
                 self.growth.end();
-                self.growth.asker.answer(Err(error));
+                self.growth.reply_wait.answer(Err(error));
             }
         }
     }
@@ -193,11 +193,11 @@ impl<E: CacheEngine> EventLoop<E> {
 
     /// Answers the caller that the device takes too long.
     pub(super) fn tell_late_growth(&mut self, now: Instant) {
-        if self.growth.asker.is_overdue(now) {
+        if self.growth.reply_wait.is_overdue(now) {
             let what = "the device has not been extended and read for 8 s; it grows when that is done, \
                         which is logged: check it, or repeat the command";
             let device = self.cache.display().to_string();
-            self.growth.asker.answer(Err(ServeError::StillRunning { device, what: what.into() }));
+            self.growth.reply_wait.answer(Err(ServeError::StillRunning { device, what: what.into() }));
         }
     }
 }

@@ -18,7 +18,7 @@ use crate::serve::served_volumes::Volume;
 use crate::shell_command::ShellCommand;
 
 /// The blocks of a volume on a cache device out of service that its origin lacks, or has not flushed.
-struct Left {
+struct UnsavedBlocks {
     /// Its name.
     volume: String,
     /// The places, never empty.
@@ -27,11 +27,11 @@ struct Left {
 
 impl<E: CacheEngine> EventLoop<E> {
     /// The blocks that are on a cache device out of service alone.
-    fn left_on_device(&self) -> Vec<Left> {
+    fn left_on_device(&self) -> Vec<UnsavedBlocks> {
         if self.core.engine.record().is_none() {
             return Vec::new();
         }
-        let left = |volume: &Volume| Left {
+        let left = |volume: &Volume| UnsavedBlocks {
             volume: volume.info.name.clone(),
             blocks: self.core.engine.dirty_blocks(volume.info.id),
         };
@@ -45,7 +45,7 @@ impl<E: CacheEngine> EventLoop<E> {
             let lost = self.lost_at_end().or_else(|| self.cut_short_at_end());
             return lost.or_else(|| self.unlinked_at_end());
         }
-        let told = |left: &Left| {
+        let told = |left: &UnsavedBlocks| {
             let count = counted(left.blocks.len() as u64, "block");
             let drain = ShellCommand::drain_older(&left.volume, &self.cache, &self.commands.state);
             format!("{count} of {} (`{drain}`)", left.volume)

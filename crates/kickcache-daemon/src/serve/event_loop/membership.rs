@@ -16,13 +16,13 @@ use crate::plan::removal::{DirtyFate, in_use, only_volume};
 use crate::serve::core::LoopPhase;
 use crate::serve::error::ServeError;
 use crate::serve::known_volume::KnownVolume;
-use crate::serve::leaving::{Answer, Leaving, LeavingStep};
 use crate::serve::membership::{
-    GoneVolume, Held, Joining, Lease, LeaveOrder, Left, Member, Members, MembershipOrder, PlaceFate,
-    PlaceOrder,
+    EmptyVolume, GoneVolume, Lease, LeaveOrder, Member, Members, MembershipOrder, NewVolume, PlaceFate,
+    PlaceOrder, VolumeBlockCount,
 };
-use crate::serve::open_volume::Served;
+use crate::serve::open_volume::OpenVolumeState;
 use crate::serve::origin::SAMPLES_MAX;
+use crate::serve::removal_state::{Answer, RemovalState, RemovalStep};
 
 impl<E: CacheEngine> EventLoop<E> {
     /// A caller that has left needs no answer.
@@ -33,7 +33,7 @@ impl<E: CacheEngine> EventLoop<E> {
                 let samples = self.core.engine.clean_samples(id, SAMPLES_MAX);
                 let engine = &self.core.engine;
                 let (cached, not_clean) = (engine.cached_blocks(id), engine.not_clean_blocks(id));
-                drop(answer.send(Held { cached, not_clean, samples }));
+                drop(answer.send(VolumeBlockCount { cached, not_clean, samples }));
             }
             MembershipOrder::Lease(answer) => {
                 let lease = self.lease();
@@ -111,14 +111,14 @@ impl<E: CacheEngine> EventLoop<E> {
         self.take_resizes();
     }
 
-    fn join(&mut self, now: Instant, joining: Joining) -> Result<(), ServeError> {
-        let Joining { superblock, volume, places, exposure } = joining;
+    fn join(&mut self, now: Instant, joining: NewVolume) -> Result<(), ServeError> {
+        let NewVolume { superblock, volume, places, exposure } = joining;
         let begun = self.core.clock.now();
         self.end_lease(Some(superblock));
         self.cache_to_change()?;
         let (settings, size) = (volume.settings, volume.size);
         let id = settings.volume;
-        let Served { volume, medium, client_cap } = volume.into_served();
+        let OpenVolumeState { volume, medium, client_cap } = volume.into_served();
         let places = self.frontends.ready(places, exposure)?;
         let index = self.core.volumes.insert(volume);
         self.frontends.join(&mut self.core, index, places);
@@ -157,18 +157,18 @@ impl<E: CacheEngine> EventLoop<E> {
         // Requests that wait for a cap must end like the others.
         self.core.throttles.open(id);
         self.core.begin_due();
-        self.leaving = Some(Leaving::begin(now, id, index, *dirty, answer.clone()));
+        self.leaving = Some(RemovalState::begin(now, id, index, *dirty, answer.clone()));
         Ok(())
     }
 
     /// Goes on with a volume that leaves.
     pub(super) fn advance_leaving(&mut self, now: Instant) {
-        let Some(Leaving { id, index, dirty, step, .. }) = self.leaving else { return };
+        let Some(RemovalState { id, index, dirty, step, .. }) = self.leaving else { return };
         match step {
-            LeavingStep::Quieting => self.go_quiet(now, id, index, dirty),
-            LeavingStep::Forgetting(from) => self.forget(now, id, from),
-            LeavingStep::Sealing if self.core.engine.is_forgotten(id) => self.answer_left(id),
-            LeavingStep::Sealing | LeavingStep::Recording => {}
+            RemovalStep::Quieting => self.go_quiet(now, id, index, dirty),
+            RemovalStep::Forgetting(from) => self.forget(now, id, from),
+            RemovalStep::Sealing if self.core.engine.is_forgotten(id) => self.answer_left(id),
+            RemovalStep::Sealing | RemovalStep::Recording => {}
         }
     }
 
@@ -186,7 +186,7 @@ impl<E: CacheEngine> EventLoop<E> {
         }
         if have_ended && is_clean && is_idle {
             leaving.lost_blocks = not_clean;
-            leaving.step = LeavingStep::Forgetting(Location::new(0));
+            leaving.step = RemovalStep::Forgetting(Location::new(0));
             return;
         }
         if leaving.gives_up(now) {
@@ -214,10 +214,10 @@ impl<E: CacheEngine> EventLoop<E> {
 
     fn forget(&mut self, now: Instant, id: VolumeId, from: Location) {
         let begun = self.core.clock.now();
-        let mut step = LeavingStep::Forgetting(self.core.engine.forget_some(now, id, from));
+        let mut step = RemovalStep::Forgetting(self.core.engine.forget_some(now, id, from));
         if self.core.engine.cached_blocks(id) == 0 {
             self.core.engine.seal_forgotten(now, id);
-            step = LeavingStep::Sealing;
+            step = RemovalStep::Sealing;
         }
         self.pump(now);
         let Some(leaving) = &mut self.leaving else { return };
@@ -228,7 +228,7 @@ impl<E: CacheEngine> EventLoop<E> {
 
     /// The volume stays after all, unchanged.
     fn stay(&mut self, why: &str) {
-        let Some(Leaving { id, index, answer, .. }) = self.leaving.take() else { return };
+        let Some(RemovalState { id, index, answer, .. }) = self.leaving.take() else { return };
         self.core.throttles.close(id);
         self.frontends.show(&mut self.core, index);
         let name = self.core.volumes.name(index).to_owned();
@@ -242,9 +242,9 @@ impl<E: CacheEngine> EventLoop<E> {
         let Some(cache) = self.core.driver.shared_file(Device::Cache) else { return };
         let lease = Lease { superblock: self.superblock.clone(), cache };
         let Some(leaving) = &mut self.leaving else { return };
-        leaving.step = LeavingStep::Recording;
+        leaving.step = RemovalStep::Recording;
         self.is_leased = true;
-        let left = Left { id, lost_blocks: leaving.lost_blocks, lease };
+        let left = EmptyVolume { id, lost_blocks: leaving.lost_blocks, lease };
         if let Some(answer) = leaving.answer.take() {
             drop(answer.send(Ok(left)));
         }
@@ -253,7 +253,7 @@ impl<E: CacheEngine> EventLoop<E> {
     /// No block of the volume is left.
     fn end_leave(&mut self) -> Option<GoneVolume> {
         let begun = self.core.clock.now();
-        let Leaving { id, index, .. } = self.leaving.take()?;
+        let RemovalState { id, index, .. } = self.leaving.take()?;
         self.tell_last_of(begun, Device::Origin(id));
         self.frontends.part(&mut self.core, index);
         self.core.engine.remove_volume(id);

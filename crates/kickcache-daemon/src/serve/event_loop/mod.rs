@@ -4,16 +4,16 @@
 //! One thread owns engine, driver and front ends. Protocols of clients are left to the front ends
 //! ([`crate::serve::frontend`]).
 
-mod controls;
 pub(crate) mod dirty_notes;
 mod ending;
 mod engine_change;
 mod grow;
+mod loop_commands;
 mod loss;
 mod membership;
 mod resize;
 mod take_over;
-mod troubles;
+mod trouble_log;
 mod wear;
 
 use std::os::fd::AsFd;
@@ -37,18 +37,18 @@ use crate::serve::cache_growth::CacheGrowth;
 use crate::serve::cache_takeover::CacheTakeover;
 use crate::serve::control::Control;
 use crate::serve::core::{Core, LoopPhase};
-use crate::serve::engine_change::{EngineLease, Unclean};
+use crate::serve::engine_change::{EngineLease, UncleanBlocks};
 use crate::serve::error::ServeError;
 use crate::serve::frontend::Frontends;
-use crate::serve::frontend::after::After;
 use crate::serve::frontend::kinds::WatchKey;
+use crate::serve::frontend::loop_step::LoopStep;
 use crate::serve::journal_note::JournalNote;
-use crate::serve::leaving::Leaving;
-use crate::serve::note_queue::NoteQueue;
-use crate::serve::notes::Notes;
 use crate::serve::origin::SAMPLES_MAX;
+use crate::serve::origin_records::OriginRecords;
 use crate::serve::out_of_service::OutOfService;
+use crate::serve::record_queue::RecordQueue;
 use crate::serve::recovery::Recovery;
+use crate::serve::removal_state::RemovalState;
 use crate::serve::resizes::Resizes;
 use crate::serve::stop_wait::StopWait;
 use crate::serve::troubles::Troubles;
@@ -86,8 +86,8 @@ pub(crate) struct EventLoop<E> {
     pub(crate) control: Receiver<Control>,
     pub(crate) wakeup: Arc<Wakeup>,
     pub(crate) troubles: Troubles,
-    pub(crate) notes: Option<Arc<Notes>>,
-    pub(crate) note_queue: NoteQueue,
+    pub(crate) notes: Option<Arc<OriginRecords>>,
+    pub(crate) note_queue: RecordQueue,
     pub(crate) resizes: Resizes,
     pub(crate) growth: CacheGrowth,
     pub(crate) takeover: CacheTakeover,
@@ -95,7 +95,7 @@ pub(crate) struct EventLoop<E> {
     /// As configured: a share of the cache device follows its size.
     pub(crate) write_budget: Option<WriteBudget>,
     /// A volume that is being removed.
-    pub(crate) leaving: Option<Leaving>,
+    pub(crate) leaving: Option<RemovalState>,
     /// Whether the engine is being replaced.
     pub(crate) engine_lease: EngineLease,
     /// A caller has the lease of the superblock.
@@ -114,7 +114,7 @@ impl<E: CacheEngine> EventLoop<E> {
     /// # Errors
     /// [`ServeError::GivenUp`] if a stop was cut short: devices still work on the loop's memory then, which must stay.
     /// [`ServeError::LeftBehind`] if blocks are on a cache device out of service alone, or lost.
-    pub(crate) fn run(&mut self) -> Result<Vec<Unclean>, ServeError> {
+    pub(crate) fn run(&mut self) -> Result<Vec<UncleanBlocks>, ServeError> {
         self.watch_all();
         self.core.begin_first_turn();
         loop {
@@ -136,7 +136,7 @@ impl<E: CacheEngine> EventLoop<E> {
             self.tell_troubles(now);
             self.advance_leaving(now);
             self.advance_engine_change(now);
-            if self.frontends.send(&mut self.core)? == After::GoOn {
+            if self.frontends.send(&mut self.core)? == LoopStep::GoOn {
                 continue;
             }
             if self.advance_stage(now) {
@@ -299,7 +299,7 @@ impl<E: CacheEngine> EventLoop<E> {
             LoopPhase::Goodbye(_) | LoopPhase::Serving | LoopPhase::Finishing | LoopPhase::Stopping => None,
         };
         let log = earlier(self.core.complaints.poll_timeout(), self.stop_wait.poll_timeout());
-        let late = earlier(self.resizes.poll_timeout(), self.growth.asker.poll_timeout());
+        let late = earlier(self.resizes.poll_timeout(), self.growth.reply_wait.poll_timeout());
         let late = earlier(late, self.takeover.poll_timeout(self.core.now));
         let trouble = self.troubles.poll_timeout(self.core.driver.in_flight());
         let leaving = self.leaving.as_ref().and_then(|leaving| leaving.poll_timeout(self.core.now));

@@ -21,7 +21,7 @@ use crate::driver::device::BlockFile;
 use crate::driver::executor::{Medium, NamedMedium};
 use crate::driver::fault::{Cause, Fault};
 use crate::serve::cache_device::successor::Successor;
-use crate::serve::cache_takeover::{Afterwards, Pair, TakeoverAnswer, TakeoverOutcome, TakeoverStep};
+use crate::serve::cache_takeover::{Pair, TakeoverAnswer, TakeoverFate, TakeoverOutcome, TakeoverStep};
 use crate::serve::control::{TakeoverBegun, TakeoverProgress};
 use crate::serve::core::LoopPhase;
 use crate::serve::error::ServeError;
@@ -43,7 +43,7 @@ impl<E: CacheEngine> EventLoop<E> {
             begun.map_err(ServeError::system("start a thread"))
         });
         match begun {
-            Ok(()) => self.takeover.asker = Some(answer),
+            Ok(()) => self.takeover.reply = Some(answer),
             // A caller that has left needs no answer.
             Err(error) => drop(answer.send(Err(error))),
         }
@@ -246,7 +246,7 @@ impl<E: CacheEngine> EventLoop<E> {
     fn tell_unnoted(&self) {
         let old = self.cache.display();
         tracing::warn!(
-            event = "cache_replacement_unnoted",
+            event = "cache_replacement_unrecorded",
             "both devices have all data, and the stop does not wait for the record of the takeover: the \
              next start decides by their superblocks. If {old} is marked as replaced, the other one is \
              served; if not, {old} is, and is copied again"
@@ -343,7 +343,7 @@ impl<E: CacheEngine> EventLoop<E> {
             "the replacement of {} begins again with the next start",
             self.cache.display()
         );
-        self.let_go(Afterwards::Resumed);
+        self.let_go(TakeoverFate::Resumed);
     }
 
     fn copy_next(&mut self, pair: Pair) -> std::io::Result<()> {
@@ -391,7 +391,7 @@ impl<E: CacheEngine> EventLoop<E> {
         match self.takeover.step {
             Some(TakeoverStep::Preparing) | None => self.takeover.end(),
             Some(TakeoverStep::Announcing | TakeoverStep::Forgetting) => self.leave_successor(),
-            Some(_) => self.let_go(Afterwards::Forgotten),
+            Some(_) => self.let_go(TakeoverFate::Forgotten),
         }
     }
 
@@ -410,7 +410,7 @@ impl<E: CacheEngine> EventLoop<E> {
         self.pump(now);
     }
 
-    fn let_go(&mut self, afterwards: Afterwards) {
+    fn let_go(&mut self, afterwards: TakeoverFate) {
         if let Some(mirror) = &mut self.takeover.mirror {
             mirror.give_up();
         }
@@ -418,14 +418,14 @@ impl<E: CacheEngine> EventLoop<E> {
     }
 
     /// Continues once no I/O is in flight on the new device.
-    fn end_mirror(&mut self, afterwards: Afterwards) {
+    fn end_mirror(&mut self, afterwards: TakeoverFate) {
         if !self.takeover.mirror.as_ref().is_none_or(Mirror::is_quiet) {
             return;
         }
         self.takeover.mirror = None;
         match afterwards {
-            Afterwards::Resumed => self.leave_successor(),
-            Afterwards::Forgotten => self.takeover.step = Some(TakeoverStep::Forgetting),
+            TakeoverFate::Resumed => self.leave_successor(),
+            TakeoverFate::Forgotten => self.takeover.step = Some(TakeoverStep::Forgetting),
         }
     }
 

@@ -5,7 +5,7 @@ use kickcache_engine::engine::Engine;
 use kickcache_engine::time::{Duration, Instant};
 
 use super::EventLoop;
-use crate::serve::note_queue::Note;
+use crate::serve::record_queue::QueuedRecord;
 use crate::serve::wear_notes::noted_wear;
 
 impl<E: CacheEngine> EventLoop<E> {
@@ -21,7 +21,7 @@ impl<E: CacheEngine> EventLoop<E> {
         let Some(notes) = &self.notes else { return };
         let history = self.core.engine.wear_history(now);
         if let Some(note) = self.note_queue.wear.learn(history) {
-            self.note_queue.add(notes, Note::Wear(note));
+            self.note_queue.add(notes, QueuedRecord::Wear(note));
         }
     }
 }

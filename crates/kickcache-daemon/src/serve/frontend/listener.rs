@@ -13,7 +13,7 @@ use crate::places;
 use crate::plan::Exposure;
 use crate::plan::address::NbdAddress;
 use crate::serve::error::ServeError;
-use crate::socket_path::{self, Found};
+use crate::socket_path::{self, SocketFile};
 
 /// Longest path of a unix socket: the kernel's 108 bytes less the final zero.
 const UNIX_PATH_MAX: usize = 107;
@@ -256,13 +256,15 @@ fn why_no_listener(source: &io::Error) -> String {
 /// Removes a socket without a server; refuses every other file.
 fn make_room(path: &Path, name: &str) -> Result<(), ServeError> {
     let refused = match socket_path::look(path) {
-        Ok(Found::Nothing) => return Ok(()),
-        Ok(Found::Unserved) => return std::fs::remove_file(path).map_err(|source| error(name, source)),
-        Ok(Found::NotASocket) => {
+        Ok(SocketFile::Nothing) => return Ok(()),
+        Ok(SocketFile::Unserved) => return std::fs::remove_file(path).map_err(|source| error(name, source)),
+        Ok(SocketFile::NotASocket) => {
             "a file that is not a socket has this name; move it away or choose another path".into()
         }
-        Ok(Found::Served) => "another process serves on this socket; stop it or choose another path".into(),
-        Ok(Found::Untried { source, .. }) => {
+        Ok(SocketFile::Served) => {
+            "another process serves on this socket; stop it or choose another path".into()
+        }
+        Ok(SocketFile::Untried { source, .. }) => {
             format!("a socket is there and cannot be tried ({source}); remove it")
         }
         Err(source) => why_no_socket(path, &source),

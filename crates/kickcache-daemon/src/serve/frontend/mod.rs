@@ -20,9 +20,9 @@
 //! variant of [`Pending`] and of [`WatchKey`]; in [`crate::plan::frontends`] its settings and its part of
 //! [`ServedAt`].
 
-pub(crate) mod after;
 pub(crate) mod kinds;
 pub(crate) mod listener;
+pub(crate) mod loop_step;
 pub(crate) mod nbd;
 pub(crate) mod open_places;
 pub(crate) mod ublk;
@@ -44,17 +44,17 @@ use crate::plan::volume_spec::VolumeSpec;
 use crate::serve::config::InheritedSockets;
 use crate::serve::core::Core;
 use crate::serve::error::ServeError;
-use crate::serve::frontend::after::After;
 use crate::serve::frontend::kinds::{Pending, WatchKey};
 use crate::serve::frontend::listener::{Place, VolumePlace};
+use crate::serve::frontend::loop_step::LoopStep;
 use crate::serve::frontend::nbd::Nbd;
 use crate::serve::frontend::nbd::key::NbdKey;
 use crate::serve::frontend::nbd::settings::NbdSettings;
 use crate::serve::frontend::open_places::OpenPlaces;
-use crate::serve::frontend::ublk::controls::Controls;
+use crate::serve::frontend::ublk::control_threads::ControlThreads;
 use crate::serve::frontend::ublk::place::UblkPlace;
-use crate::serve::frontend::ublk::waiting::Starting;
-use crate::serve::frontend::ublk::{Ublk, own_device, removal, waiting};
+use crate::serve::frontend::ublk::unsafe_devices::Starting;
+use crate::serve::frontend::ublk::{Ublk, own_device, removal, unsafe_devices};
 use crate::serve::frontend::vhost_user::{GuestPlace, VhostUser};
 use crate::serve::requests::InFlight;
 use crate::serve::volume_identity::VolumeIdentity;
@@ -97,7 +97,7 @@ pub(crate) fn check_unused(device: &Path) -> Result<(), String> {
 
 /// Waits until the block device of a removed volume has been deleted, or a process keeps it open for long.
 pub(crate) fn wait_until_gone(device: &Path) {
-    removal::wait_until_gone(&Controls::default(), device);
+    removal::wait_until_gone(&ControlThreads::default(), device);
 }
 
 /// Refuses a volume with a block device of an earlier daemon that this start would not take over; `earlier`
@@ -107,7 +107,7 @@ pub(crate) fn check_left_behind(
     volume: &VolumeIdentity,
     earlier: Option<&VolumeIdentity>,
 ) -> Result<(), ServeError> {
-    waiting::check(&Starting { volume, earlier, device: spec.served_by().ublk.id })
+    unsafe_devices::check(&Starting { volume, earlier, device: spec.served_by().ublk.id })
 }
 
 /// Where volumes are served.
@@ -235,10 +235,10 @@ impl Frontends {
     }
 
     /// Sends pending output to the clients.
-    pub(crate) fn send<E: CacheEngine>(&mut self, core: &mut Core<E>) -> Result<After, ServeError> {
+    pub(crate) fn send<E: CacheEngine>(&mut self, core: &mut Core<E>) -> Result<LoopStep, ServeError> {
         let after = self.nbd.send(core);
         self.vhost_user.send(core)?;
-        Ok(if core.driver.buffers().budget.has_news() { After::GoOn } else { after })
+        Ok(if core.driver.buffers().budget.has_news() { LoopStep::GoOn } else { after })
     }
 
     /// When [`Frontends::handle_timeout`] must be called.

@@ -8,7 +8,7 @@ use crate::plan::volume_spec::VolumeSpec;
 use crate::serve::error::ServeError;
 use crate::serve::frontend::listener::{self, Listener, Place};
 use crate::serve::frontend::nbd::membership::OpenAddress;
-use crate::serve::frontend::ublk::controls::Controls;
+use crate::serve::frontend::ublk::control_threads::ControlThreads;
 use crate::serve::frontend::ublk::open_ublk::OpenUblk;
 use crate::serve::frontend::ublk::place::{NOBODY, UblkPlace};
 use crate::serve::frontend::vhost_user::port::OpenGuest;
@@ -67,7 +67,7 @@ impl OpenPlaces {
     ) -> Result<(), ServeError> {
         let was_one = before.is_some_and(|before| before.frontends.has_host_device());
         if let Some(place) = UblkPlace::of(spec, NOBODY).filter(|_| !was_one) {
-            self.ublk = Some(OpenUblk::open(&Controls::default(), &place, volume, io_engine)?);
+            self.ublk = Some(OpenUblk::open(&ControlThreads::default(), &place, volume, io_engine)?);
         }
         Ok(())
     }

@@ -4,12 +4,12 @@
 //! it requests: to a local one through the system, to every other one as a
 //! [`QueuedDevice`](crate::driver::queued_device::QueuedDevice).
 
-mod compared;
+mod block_comparison;
 mod hold;
 mod local;
 mod nbd;
 
-pub(crate) use self::compared::{Compared, compare};
+pub(crate) use self::block_comparison::{ComparedBlocks, compare};
 pub(crate) use self::hold::{hold, hold_too};
 use kickcache_engine::samples::Sample;
 
@@ -74,7 +74,7 @@ impl Origin {
         }
     }
 
-    /// Under which other names it may be served, as [`Origin::identity`] gives them.
+    /// The other identities under which it may be served.
     pub(crate) fn other_names(&self) -> &[String] {
         match self {
             Origin::Nbd(origin) => origin.other_names(),

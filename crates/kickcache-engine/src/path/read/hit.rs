@@ -80,9 +80,9 @@ fn touch(state: &mut State, key: BlockKey, location: Location) {
     }
     let volume = state.volumes.get_mut(volume);
     volume.counters.hit_blocks += 1;
-    if touch.is_first_of_prefetched {
+    if touch.is_first_of_read_ahead {
         state.retention.hold.on_read_ahead(key);
-        volume.counters.prefetch_hit_blocks += 1;
+        volume.counters.read_ahead_hit_blocks += 1;
         volume.window.on_useful(state.cache.slots().key(location).block());
         if follows_what_was_asked_for(state, key) {
             state.volumes.get_mut(key.volume()).scanned_blocks += 1;
@@ -95,7 +95,7 @@ fn follows_what_was_asked_for(state: &State, key: BlockKey) -> bool {
     let before =
         key.block().get().checked_sub(1).map(|block| BlockKey::new(key.volume(), BlockIndex::new(block)));
     let location = before.and_then(|before| state.cache.find(before));
-    location.is_some_and(|location| !state.cache.slots().is_prefetched(location))
+    location.is_some_and(|location| !state.cache.slots().is_read_ahead(location))
 }
 
 /// Copies a part of a block in memory.
@@ -170,7 +170,7 @@ mod tests {
 
     use crate::config::Mode;
     use crate::device::DeviceError;
-    use crate::policy::shift::Asked;
+    use crate::policy::shift::RequestedBlocks;
     use crate::request::{Durability, Errno, Operation};
     use crate::scene::Scene;
     use crate::units::VolumeId;
@@ -207,12 +207,12 @@ mod tests {
         let volume = VolumeId::new(0);
         assert_eq!(scene.engine.counters(volume).hit_blocks, 15);
         let used = |scene: &Scene| scene.engine.state.volumes.get(volume).used();
-        assert_eq!(used(&scene), Asked { hits: 0, misses: 1 });
+        assert_eq!(used(&scene), RequestedBlocks { hits: 0, misses: 1 });
         scene.read(4096, 4096).0.unwrap();
-        assert_eq!(used(&scene), Asked { hits: 1, misses: 1 });
+        assert_eq!(used(&scene), RequestedBlocks { hits: 1, misses: 1 });
         // Every second block, so that the reads are not a sequence.
         (16..32).step_by(2).for_each(|number| scene.read(number * 4096, 4096).0.unwrap());
-        assert_eq!(used(&scene), Asked { hits: 8, misses: 2 });
+        assert_eq!(used(&scene), RequestedBlocks { hits: 8, misses: 2 });
     }
 
     #[test]

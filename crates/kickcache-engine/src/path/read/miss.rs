@@ -10,13 +10,13 @@ use crate::path::fill::FillTarget;
 use crate::path::read::lookup::RUN_MAX;
 use crate::path::read::{direct, lookup};
 use crate::policy::admission::Verdict;
-use crate::policy::departed::Noted;
+use crate::policy::ghost_lists::EntryAge;
 use crate::policy::miniature::Use;
 use crate::policy::passage::{Piece, Way};
 use crate::policy::returns::Returned;
 use crate::policy::spread::Scale;
 use crate::policy::wear::Rank;
-use crate::policy::window::{Missed, Recall};
+use crate::policy::window::{MissFacts, Recall};
 use crate::pool::BufferQuota;
 use crate::queue::Queue;
 use crate::request::{Errno, Operation, ReadFrom};
@@ -104,7 +104,7 @@ enum Wish {
     Promote,
 }
 
-/// Whether a miss is promoted, and to which queue; what a client asks to be promoted is no stream.
+/// Whether a miss is promoted, and to which queue. A promotion on request of a client is never part of a stream.
 fn choose(state: &mut State, volume: VolumeId, part: ByteExtent, wish: Wish) -> Keep {
     let is_asked_for = wish == Wish::Promote;
     let is_behind = !is_asked_for && state.is_cache_behind(volume, part.length);
@@ -138,7 +138,7 @@ fn choose(state: &mut State, volume: VolumeId, part: ByteExtent, wish: Wish) -> 
         return Keep::Nothing;
     }
     let mut main = BlockSet::default();
-    let mut noted: Option<Noted> = is_asked_for.then_some(Noted::JustNow);
+    let mut noted: Option<EntryAge> = is_asked_for.then_some(EntryAge::JustNow);
     for (offset, block) in blocks_of(part).enumerate() {
         let Some(known) = state.retention.place(BlockKey::new(volume, block)) else { continue };
         noted = Some(noted.map_or(known.noted, |before| before.min(known.noted)));
@@ -236,8 +236,8 @@ pub(super) fn read_origin(state: &mut State, slot: RequestSlot, part: ByteExtent
     fill::begin_whole(state, slot, part, FillTarget { extent: whole, pages });
 }
 
-/// Lets the policies know what was asked for and is not there.
-fn note_miss(state: &mut State, volume: VolumeId, part: ByteExtent, noted: Option<Noted>) {
+/// Reports a miss to the policies.
+fn note_miss(state: &mut State, volume: VolumeId, part: ByteExtent, noted: Option<EntryAge>) {
     let found = state.volumes.get(volume);
     let bytes = found.window.bytes();
     let block = BlockIndex::containing(part.start).get();
@@ -246,7 +246,7 @@ fn note_miss(state: &mut State, volume: VolumeId, part: ByteExtent, noted: Optio
         state.cache.find(BlockKey::new(volume, other)).is_some()
     };
     let capacity = state.retention.capacity();
-    let missed = Missed {
+    let missed = MissFacts {
         is_known: noted.is_some(),
         is_near: is_cached(1),
         is_crowded: is_cached(FAR),

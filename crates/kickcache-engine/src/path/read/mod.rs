@@ -3,8 +3,8 @@
 //! Invariants:
 //! * I-8: a read returns a block only if its checksum is right; a clean block with a wrong one is read from the origin.
 
+mod completion;
 mod direct;
-mod ended;
 mod hit;
 mod lookup;
 mod miss;
@@ -13,7 +13,7 @@ mod serve;
 use crate::config::FILL_WINDOW_MAX;
 use crate::ids::RequestSlot;
 use crate::inflight::requests::{Cursor, Stage};
-pub(crate) use crate::path::read::ended::{again, on_direct, on_hit, on_hit_part, on_shared, retry};
+pub(crate) use crate::path::read::completion::{again, on_direct, on_hit, on_hit_part, on_shared, retry};
 pub(crate) use crate::path::read::lookup::warm;
 use crate::pool::PARTIAL_PAGES;
 use crate::state::State;

@@ -4,7 +4,7 @@
 use alloc::vec::Vec;
 
 use crate::config::RESERVED_SEGMENTS;
-use crate::path::reclaim::kept::Kept;
+use crate::path::reclaim::reserved_blocks::ReservedBlocks;
 use crate::path::reclaim::victim::{Used, can_be_emptied, count_used};
 use crate::policy::turn::is_worth_emptying;
 use crate::queue::Queue;
@@ -51,7 +51,7 @@ fn may_be_emptied(state: &State, segment: SegmentIndex) -> bool {
     is_wanted
         && has_room
         && can_be_emptied(state, segment)
-        && Kept::of_all(state).leaves_enough(state, segment)
+        && ReservedBlocks::of_all(state).leaves_enough(state, segment)
 }
 
 /// The segment becomes main's newest, each block with half of its hits.

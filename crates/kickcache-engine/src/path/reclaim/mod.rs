@@ -6,8 +6,8 @@
 
 mod cold;
 mod demote;
-mod kept;
 pub(crate) mod open;
+mod reserved_blocks;
 mod trim;
 mod victim;
 
@@ -22,8 +22,8 @@ use crate::inflight::jobs::Emptying;
 use crate::inflight::purpose::Purpose;
 use crate::log::Entry;
 use crate::path::reclaim::demote::demote;
-use crate::path::reclaim::kept::Kept;
 use crate::path::reclaim::open::open_emptied;
+use crate::path::reclaim::reserved_blocks::ReservedBlocks;
 use crate::path::reclaim::victim::STARVED_MAX;
 use crate::policy::admission::Newcomer;
 use crate::policy::passage::{Displaced, Piece, Way};
@@ -171,7 +171,7 @@ fn empty(state: &mut State, segment: SegmentIndex, reason: Reason) -> u64 {
     state.reclaim.emptying.push(Emptying { segment, reason, reads_in_flight: 0, has_failed: false });
     let live: Vec<Location> = state.cache.live_in(segment).collect();
     let limit = carried_max(state, reason, &live);
-    let kept = Kept::choose(state, reason);
+    let kept = ReservedBlocks::choose(state, reason);
     let (mut carried, mut forgotten) = (Vec::new(), 0);
     for location in live {
         if (reason, queue) == (Reason::Turn, Queue::Probation) {

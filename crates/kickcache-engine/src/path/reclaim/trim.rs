@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use crate::cache::segments::SegmentState;
 use crate::cache::slots::SlotState;
 use crate::path::reclaim::demote::demote;
-use crate::policy::hand::{Hand, Seen};
+use crate::policy::hand::{Hand, SegmentLife};
 use crate::queue::Queue;
 use crate::state::State;
 use crate::time::{Duration, Instant};
@@ -87,7 +87,7 @@ fn next_segment(state: &mut State, volume: VolumeId) -> Option<SegmentIndex> {
     let next = match (found, hand.queue) {
         (Some(segment), queue) => {
             let generation = state.cache.segments().get(segment).generation;
-            Hand { queue, last: Some(Seen { segment, generation }), ..hand }
+            Hand { queue, last: Some(SegmentLife { segment, generation }), ..hand }
         }
         (None, Queue::Probation) => Hand { queue: Queue::Main, last: None, ..hand },
         (None, Queue::Main) => Hand::new(),

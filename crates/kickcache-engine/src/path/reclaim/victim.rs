@@ -8,9 +8,9 @@ use crate::cache::segments::SegmentState;
 use crate::cache::slots::SlotState;
 use crate::config::RESERVED_SEGMENTS;
 use crate::inflight::jobs::Emptying;
-use crate::path::reclaim::kept::Kept;
+use crate::path::reclaim::reserved_blocks::ReservedBlocks;
 use crate::policy::retention::{Judgement, Reason, Verdict, Work};
-use crate::policy::shift::{Asked, Wanted};
+use crate::policy::shift::{RequestedBlocks, Wanted};
 use crate::policy::throttle::SHORTAGE_MAX;
 use crate::policy::turn::{HOLD_SEARCH_MAX, SEARCH_MAX};
 use crate::queue::Queue;
@@ -100,8 +100,12 @@ fn work_so_far(state: &State) -> Work {
     Work { copied: state.device.counters.reinserted_blocks, admitted }
 }
 
-fn asked_so_far(state: &State) -> Asked {
-    state.volumes.ids().map(|volume| state.volumes.get(volume).asked()).fold(Asked::default(), Asked::plus)
+fn asked_so_far(state: &State) -> RequestedBlocks {
+    state
+        .volumes
+        .ids()
+        .map(|volume| state.volumes.get(volume).asked())
+        .fold(RequestedBlocks::default(), RequestedBlocks::plus)
 }
 
 /// A segment that had time to be used, and was not.
@@ -149,7 +153,7 @@ fn make_candidates(state: &mut State) {
     state.reclaim.shift.begin(volume, used, all);
 }
 
-fn used_of(state: &State, volume: VolumeId) -> Option<Asked> {
+fn used_of(state: &State, volume: VolumeId) -> Option<RequestedBlocks> {
     state.volumes.find(volume).map(Volume::used)
 }
 
@@ -169,7 +173,8 @@ fn stale_main(state: &State) -> Option<SegmentIndex> {
         return None;
     }
     let Used { live, hot } = count_used(state, main);
-    let is_stale = state.retention.is_stale(hot, live) && Kept::of_all(state).leaves_enough(state, main);
+    let is_stale =
+        state.retention.is_stale(hot, live) && ReservedBlocks::of_all(state).leaves_enough(state, main);
     is_stale.then_some(main)
 }
 
@@ -218,7 +223,7 @@ fn search(state: &mut State, queue: Queue) -> Option<SegmentIndex> {
     let oldest: Vec<SegmentIndex> =
         state.cache.segments().oldest_first(queue).take(tuned!(Search, SEARCH_MAX)).collect();
     let mut blocked = Vec::new();
-    let kept = Kept::of_all(state);
+    let kept = ReservedBlocks::of_all(state);
     for segment in &oldest {
         let Used { live, hot } = count_used(state, *segment);
         if state.retention.verdict(queue, hot, live) == Verdict::Keep {
@@ -245,7 +250,7 @@ fn search(state: &mut State, queue: Queue) -> Option<SegmentIndex> {
 fn coldest(state: &mut State) -> Option<SegmentIndex> {
     let oldest: Vec<SegmentIndex> =
         state.cache.segments().oldest_first(Queue::Main).take(HOLD_SEARCH_MAX).collect();
-    let kept = Kept::of_all(state);
+    let kept = ReservedBlocks::of_all(state);
     let is_free =
         |segment: SegmentIndex| can_be_emptied(state, segment) && kept.leaves_enough(state, segment);
     let free = oldest.iter().filter(|segment| is_free(**segment));

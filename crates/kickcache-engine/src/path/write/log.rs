@@ -9,11 +9,11 @@ use crate::device::Memory;
 use crate::ids::RequestSlot;
 use crate::inflight::blocks::blocks_of;
 use crate::inflight::origin::OriginAccess;
-use crate::inflight::writing::{IfRefused, Logging, OriginTurn, Taken, WriteData, WritePhase, Written};
+use crate::inflight::writing::{IfRefused, LoggedPart, Logging, OriginTurn, WriteData, WritePhase, Written};
 use crate::log::Entry;
 use crate::path::write::{finish, lock, origin};
 use crate::policy::miniature::Use;
-use crate::policy::turn::{Standing, written_over};
+use crate::policy::turn::{BlockRank, written_over};
 use crate::pool::{Pool, page_memory};
 use crate::queue::Queue;
 use crate::request::Durability;
@@ -119,9 +119,9 @@ fn append_block(state: &mut State, slot: RequestSlot, key: BlockKey) -> bool {
         state.retention.passage.on_hit(key);
     }
     let entry = Entry { older: state.older_copy(found), ..entry_of(state, slot, key) };
-    let Standing { queue, hits } = match found {
+    let BlockRank { queue, hits } = match found {
         Some(location) => written_over(standing(state, location)),
-        None => Standing {
+        None => BlockRank {
             queue: state.retention.place(key).map_or(Queue::Probation, |known| known.queue),
             hits: 0,
         },
@@ -155,9 +155,9 @@ fn append_block(state: &mut State, slot: RequestSlot, key: BlockKey) -> bool {
     true
 }
 
-fn standing(state: &State, location: Location) -> Standing {
+fn standing(state: &State, location: Location) -> BlockRank {
     let queue = state.cache.segments().get(state.cache.segment_of(location)).queue;
-    Standing { queue, hits: state.cache.slots().hits(location) }
+    BlockRank { queue, hits: state.cache.slots().hits(location) }
 }
 
 /// The fate of a block if the origin refuses it: it stays only if the log had, before this write, a dirty or unflushed
@@ -197,16 +197,16 @@ pub(super) fn on_logged(state: &mut State, slot: RequestSlot, Logging { route, t
     let volume = pending.volume;
     let extent = pending.writing().extent.widened_to_blocks();
     let ticket = match (ticket, taken) {
-        (None, Taken::All) => return finish::end(state, slot),
-        (Some(ticket), Taken::All) => ticket,
-        (Some(ticket), Taken::Part) if may_go_on(state, slot) => ticket,
-        (_, Taken::Part) => return start_again(state, slot),
+        (None, LoggedPart::All) => return finish::end(state, slot),
+        (Some(ticket), LoggedPart::All) => ticket,
+        (Some(ticket), LoggedPart::Part) if may_go_on(state, slot) => ticket,
+        (_, LoggedPart::Part) => return start_again(state, slot),
     };
     state.requests.get_mut(slot).writing().phase = WritePhase::AtOrigin(OriginTurn { route, ticket });
     state.requests.add_pending(slot);
     match taken {
-        Taken::All => origin::submit(state, slot),
-        Taken::Part => {
+        LoggedPart::All => origin::submit(state, slot),
+        LoggedPart::Part => {
             // Reads of the origin in flight return older data.
             state.fills.invalidate(volume, extent);
             state.wait_marked(slot);
@@ -269,7 +269,7 @@ mod tests {
         let mut write = || {
             scene.write(0, 4096).0.unwrap();
             let state = &scene.engine.state;
-            let Standing { queue, hits } = standing(state, state.cache.find(key).unwrap());
+            let BlockRank { queue, hits } = standing(state, state.cache.find(key).unwrap());
             (queue, hits)
         };
         let (probation, main) = (Queue::Probation, Queue::Main);

@@ -19,7 +19,7 @@ mod supersede;
 mod undo;
 
 use crate::ids::RequestSlot;
-use crate::inflight::writing::{Logging, Route, Taken, WriteData, WritePhase};
+use crate::inflight::writing::{LoggedPart, Logging, Route, WriteData, WritePhase};
 pub(crate) use crate::path::write::log::go_on_appending;
 pub(crate) use crate::path::write::origin::{go_past_cache, on_origin};
 use crate::state::State;
@@ -97,7 +97,7 @@ pub(crate) fn on_searched(state: &mut State, slot: RequestSlot) {
 fn take_route(state: &mut State, slot: RequestSlot, route: Route) {
     match route {
         Route::Log | Route::LogThrough => {
-            let phase = WritePhase::Logging(Logging { route, ticket: None, taken: Taken::All });
+            let phase = WritePhase::Logging(Logging { route, ticket: None, taken: LoggedPart::All });
             state.requests.get_mut(slot).writing().phase = phase;
             state.requests.through_count += u32::from(route == Route::LogThrough);
             state.requests.add_pending(slot);

@@ -25,7 +25,7 @@ const REACH: u64 = 4;
 
 /// The writebacks that were started.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Started {
+pub(super) struct StartedWritebacks {
     pub(super) bytes: u64,
     /// Reads of the cache device.
     pub(super) reads: u64,
@@ -62,7 +62,7 @@ impl Wanted {
 }
 
 /// Starts one writeback, or some together; `None` if there are none to start now.
-pub(super) fn start(state: &mut State, volume: VolumeId) -> Option<Started> {
+pub(super) fn start(state: &mut State, volume: VolumeId) -> Option<StartedWritebacks> {
     let mut first = next_dirty(state, volume);
     if first.is_none() {
         gather(state, volume);
@@ -98,7 +98,7 @@ pub(super) fn start(state: &mut State, volume: VolumeId) -> Option<Started> {
         }
     }
     let reads = read_blocks(state, volume, &slots, pages.collect());
-    Some(Started { bytes, reads })
+    Some(StartedWritebacks { bytes, reads })
 }
 
 /// The blocks that are read together with the first block. From a slow cache device: as many blocks that are alone in

@@ -95,7 +95,7 @@ fn sweep_max(state: &State, volume: VolumeId) -> usize {
     usize::try_from(most).unwrap_or(SWEEP_BLOCKS_MAX).min(SWEEP_BLOCKS_MAX)
 }
 
-/// What stands in the log did not become durable: writeback rests before it asks again.
+/// Blocks of the log could not be made durable: writeback pauses before the next attempt.
 pub(crate) fn on_not_durable(state: &mut State) {
     state.writebacks.wait_for_flush = false;
     let until = state.now.plus(WRITEBACK_BACKOFF);

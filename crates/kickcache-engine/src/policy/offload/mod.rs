@@ -11,7 +11,7 @@ use crate::policy::latencies::Latencies;
 use crate::policy::load::Load;
 use crate::policy::origin_load::OriginLoad;
 use crate::policy::pacing::CacheWork;
-use crate::policy::trials::{Served, TrialRule, Trials};
+use crate::policy::trials::{ServedLoad, TrialRule, Trials};
 use crate::time::Instant;
 use crate::units::ByteExtent;
 
@@ -222,7 +222,7 @@ impl Offload {
 
     /// The cache device has a backlog: the trials advance by the requests served so far.
     #[cold]
-    pub(crate) fn look(&mut self, now: Instant, mut served: Served) {
+    pub(crate) fn look(&mut self, now: Instant, mut served: ServedLoad) {
         served.by_cache = self.cache.total();
         let Some(span) = self.trials.end_span(now, served) else { return };
         let backlog = self.cache.backlog().max(self.origin.backlog());

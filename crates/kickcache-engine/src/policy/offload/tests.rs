@@ -102,7 +102,7 @@ impl Outcome {
                 if self.offload.end(clock, Began { kind: Kind::Read, at: begun }, 4096) {
                     let requests = self.cache + self.origin + DEPTH as u64 + before;
                     let work = work_of(requests, requests * 4096);
-                    self.offload.look(clock.now, Served { requests, work, by_cache: 0 });
+                    self.offload.look(clock.now, ServedLoad { requests, work, by_cache: 0 });
                 }
             }
         }
@@ -149,7 +149,8 @@ fn an_origin_slower_than_the_slowest_hits_is_not_used() {
         offload.begin_origin_read(Instant::from_nanos(10 * SECOND), extent(number));
         offload.origin.end_read(Instant::from_nanos(10 * SECOND + 20_000_000), extent(number));
     });
-    offload.look(Instant::from_nanos(20 * SECOND), Served { requests: 1 << 40, work: 1 << 60, by_cache: 0 });
+    offload
+        .look(Instant::from_nanos(20 * SECOND), ServedLoad { requests: 1 << 40, work: 1 << 60, by_cache: 0 });
     assert!(!offload.suits_reads);
 }
 

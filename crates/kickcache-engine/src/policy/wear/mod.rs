@@ -15,7 +15,7 @@
 use core::num::NonZeroU64;
 
 use crate::config::FILL_WINDOW_MIN;
-use crate::policy::departed::Noted;
+use crate::policy::ghost_lists::EntryAge;
 use crate::stats::{GivenUp, WearHistory, WearSlot};
 use crate::time::{Duration, Instant};
 
@@ -50,12 +50,12 @@ pub(crate) enum Rank {
 
 impl Rank {
     /// The age of a block in ghost memory, if it is there.
-    pub(crate) const fn of(noted: Option<Noted>) -> Rank {
+    pub(crate) const fn of(noted: Option<EntryAge>) -> Rank {
         match noted {
             None => Rank::Unknown,
-            Some(Noted::LongAgo) => Rank::LongAgo,
-            Some(Noted::Lately) => Rank::Lately,
-            Some(Noted::JustNow) => Rank::JustNow,
+            Some(EntryAge::LongAgo) => Rank::LongAgo,
+            Some(EntryAge::Lately) => Rank::Lately,
+            Some(EntryAge::JustNow) => Rank::JustNow,
         }
     }
 }

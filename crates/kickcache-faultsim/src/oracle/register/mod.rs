@@ -78,7 +78,7 @@ pub struct Register {
 
 /// A read that ended: its value and its ticks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Seen {
+pub struct CompletedRead {
     /// The value.
     pub version: Version,
     /// When the read started.
@@ -146,7 +146,7 @@ impl Register {
 
     /// Removes failed writes that had no effect: a read that started later returned a value from before them. Reads in flight since
     /// before the failure may still return the failed write.
-    fn refute_failed(&mut self, seen: Seen, book: &Book) {
+    fn refute_failed(&mut self, seen: CompletedRead, book: &Book) {
         if !book.is_strict() || seen.version == ZERO || self.loose.is_some() || self.discarded.is_some() {
             return;
         }
@@ -204,7 +204,7 @@ impl Register {
     ///
     /// # Errors
     /// A sentence, if no order of the operations explains the value.
-    pub fn read(&mut self, seen: Seen, book: &Book) -> Result<(), String> {
+    pub fn read(&mut self, seen: CompletedRead, book: &Book) -> Result<(), String> {
         let mut matching =
             (0..self.entries.len()).filter(|index| self.entries[*index].value() == seen.version);
         let (first, several) = (matching.next(), matching.next().is_some());
@@ -230,17 +230,17 @@ impl Register {
     }
 
     /// Whether the value may also be the result of a discard.
-    fn may_be_older(&self, seen: Seen) -> bool {
+    fn may_be_older(&self, seen: CompletedRead) -> bool {
         let is_open = self.loose.is_some() || self.base_open;
         seen.version == ZERO && (is_open || self.is_beside_discard(seen))
     }
 
     /// Whether a read started before the last discard ended, or before a read determined the content after it.
-    fn is_beside_discard(&self, seen: Seen) -> bool {
+    fn is_beside_discard(&self, seen: CompletedRead) -> bool {
         self.discarded.is_some_and(|ended| seen.start <= ended.max(self.closed))
     }
 
-    fn read_entry(&mut self, index: usize, seen: Seen, book: &Book) -> Result<(), Wrong> {
+    fn read_entry(&mut self, index: usize, seen: CompletedRead, book: &Book) -> Result<(), Wrong> {
         let mut entry = self.entries[index];
         // If a read is in flight when the write fails, it may return a part of the write that the origin stored.
         let was_failing = entry.failed != NEVER && seen.start < entry.failed;
@@ -266,7 +266,7 @@ impl Register {
         Ok(())
     }
 
-    fn read_base(&mut self, seen: Seen) -> Result<(), Wrong> {
+    fn read_base(&mut self, seen: CompletedRead) -> Result<(), Wrong> {
         let start = self.base_seen.max(seen.start);
         if let Some(newer) = self.entries.iter().find(|entry| entry.first_end < start) {
             return Err(Wrong::Replaced(newer.version));
@@ -278,7 +278,7 @@ impl Register {
     }
 
     /// A value that is only possible because of a discard.
-    fn read_unknown(&mut self, seen: Seen, book: &Book) -> Result<(), Wrong> {
+    fn read_unknown(&mut self, seen: CompletedRead, book: &Book) -> Result<(), Wrong> {
         let Some(loose) = self.loose else {
             return self.read_open_base(seen, book);
         };
@@ -302,7 +302,7 @@ impl Register {
 
     /// A read of an undefined content: it must have started before any value that was written after the discard was
     /// complete.
-    fn read_open_base(&self, seen: Seen, book: &Book) -> Result<(), Wrong> {
+    fn read_open_base(&self, seen: CompletedRead, book: &Book) -> Result<(), Wrong> {
         let ended = self.discarded.unwrap_or(0);
         let newer =
             self.entries.iter().find(|entry| entry.issued(book) > ended && entry.first_end < seen.start);
@@ -314,7 +314,7 @@ impl Register {
     }
 
     /// If several writes may have stored zeroes, a single one must explain the read.
-    fn read_ambiguous(&mut self, seen: Seen, book: &Book) -> Result<(), Wrong> {
+    fn read_ambiguous(&mut self, seen: CompletedRead, book: &Book) -> Result<(), Wrong> {
         let mut result = Err(Wrong::Unknown);
         for index in 0..self.entries.len() {
             if self.entries[index].value() == seen.version {
@@ -330,7 +330,7 @@ impl Register {
         result
     }
 
-    fn blame(&self, seen: Seen, wrong: Wrong, book: &Book) -> String {
+    fn blame(&self, seen: CompletedRead, wrong: Wrong, book: &Book) -> String {
         let why = match wrong {
             Wrong::Unknown => "it is not among the values that may be seen".to_owned(),
             Wrong::SeenOlder => "an older value was seen after it".to_owned(),

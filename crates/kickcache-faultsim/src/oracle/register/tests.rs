@@ -35,7 +35,7 @@ impl Place {
 
     fn end_read(&mut self, start: Tick, version: Version) -> Result<(), String> {
         let end = self.book.end(start);
-        self.register.read(Seen { version, start, end }, &self.book)
+        self.register.read(CompletedRead { version, start, end }, &self.book)
     }
 
     fn read(&mut self, version: Version) -> Result<(), String> {

@@ -15,7 +15,7 @@ pub enum Victims {
 
 /// The accesses that keep the cache from being idle (`accountable_bio`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Watched {
+pub enum BusyAccesses {
     /// Accesses of clients in flight at the origin, and the ends of their accesses at either device: the end of an
     /// access that was not counted reset the clock too (`__iot_io_end` until 072792dcdfc8).
     OriginAndEnds,
@@ -48,7 +48,7 @@ pub struct Age {
     /// The blocks that may be demoted.
     pub victims: Victims,
     /// The accesses that keep the cache from being idle.
-    pub watched: Watched,
+    pub watched: BusyAccesses,
     /// While idle, a quarter of the cache is freed (`free_target_met` in `smq_get_background_work`).
     pub frees_when_idle: bool,
     /// A quarter of the cache is kept clean also while it is busy (`clean_target_met`).
@@ -72,7 +72,7 @@ impl Age {
         cache_period: 10,
         enters_at_top: false,
         victims: Victims::Rested,
-        watched: Watched::OriginAndEnds,
+        watched: BusyAccesses::OriginAndEnds,
         frees_when_idle: false,
         cleans_when_busy: false,
         cleans_for_room: CleansForRoom::BelowQuarter,
@@ -88,7 +88,7 @@ impl Age {
         cache_period: 60,
         enters_at_top: false,
         victims: Victims::Any,
-        watched: Watched::OriginAndEnds,
+        watched: BusyAccesses::OriginAndEnds,
         frees_when_idle: true,
         cleans_when_busy: true,
         cleans_for_room: CleansForRoom::BelowQuarter,
@@ -100,7 +100,7 @@ impl Age {
     /// Up to 78c45607b909: only accesses at the origin keep it from being idle (072792dcdfc8), victims are of the lower
     /// half only, and a dirty block is written back if there is none.
     pub const PART_OF_REPAIR: Age = Age {
-        watched: Watched::Origin,
+        watched: BusyAccesses::Origin,
         victims: Victims::LowerHalf,
         cleans_for_room: CleansForRoom::Always,
         ..Age::LINUX_4_12_RC1
@@ -114,7 +114,7 @@ impl Age {
     /// (49b7f768900f), and blocks are written back only while idle, or for space (2e63309507c8). While idle it cleans
     /// as since 4.15 (deb71918ae29).
     pub const REPAIRED: Age = Age {
-        watched: Watched::Both,
+        watched: BusyAccesses::Both,
         cleans_when_busy: false,
         cleans_all_when_idle: true,
         is_throttled: false,

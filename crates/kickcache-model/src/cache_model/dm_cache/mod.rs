@@ -20,7 +20,7 @@ use kickcache_engine::time::{Duration, Instant};
 use kickcache_engine::units::{BLOCK_SIZE, ByteExtent};
 
 use crate::cache_model::block_state::BlockState;
-use crate::cache_model::dm_cache::age::{Age, Watched};
+use crate::cache_model::dm_cache::age::{Age, BusyAccesses};
 use crate::cache_model::dm_cache::background::{Background, Pressure};
 use crate::cache_model::dm_cache::idle::Idle;
 use crate::cache_model::dm_cache::locks::Locks;
@@ -144,7 +144,7 @@ impl DmCache {
     fn watch_end(&mut self, now: Instant, purpose: Purpose, place: Place) {
         if self.is_watched(purpose, place) {
             self.idle.end(now);
-        } else if self.shape.age.watched == Watched::OriginAndEnds && purpose.is_of_a_client() {
+        } else if self.shape.age.watched == BusyAccesses::OriginAndEnds && purpose.is_of_a_client() {
             self.idle.disturb(now);
         }
     }
@@ -152,7 +152,7 @@ impl DmCache {
     /// Whether an operation keeps the cache from being idle.
     fn is_watched(&self, purpose: Purpose, place: Place) -> bool {
         let is_data = purpose.is_of_a_client() && !matches!(purpose, Purpose::Flush(_));
-        is_data && (self.shape.age.watched == Watched::Both || place == Place::Origin)
+        is_data && (self.shape.age.watched == BusyAccesses::Both || place == Place::Origin)
     }
 
     /// The place of a part of a block on the cache device.

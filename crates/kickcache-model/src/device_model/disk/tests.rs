@@ -1,10 +1,10 @@
 use kickcache_engine::time::Duration;
 
 use super::*;
-use crate::device_model::load::{Load, Measured, run};
+use crate::device_model::load::{Load, LoadResult, run};
 use crate::device_model::mirror::Mirror;
 
-fn baseline(seed: u64) -> Measured {
+fn baseline(seed: u64) -> LoadResult {
     let mut mirror = Mirror::new(DiskParameters::rpm_5400(), seed);
     let load =
         Load { jobs: 2, depth: 8, part: 2 << 30, theta: Some(1.2), count: 30_000, seed, ..Load::default() };

@@ -16,7 +16,7 @@ pub struct Drift {
 
 /// The state of a control.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Standing {
+pub enum DriftVerdict {
     /// Within the limit, or too few rounds for a decision.
     Same,
     /// Beyond the limit by the figures so far, which may still change.
@@ -42,15 +42,15 @@ impl Drift {
     }
 
     /// The state of the control.
-    pub fn standing(&self) -> Standing {
+    pub fn standing(&self) -> DriftVerdict {
         let Some(change) = self.change().filter(|_| self.now.len() >= ROUNDS_MIN) else {
-            return Standing::Same;
+            return DriftVerdict::Same;
         };
         let error = median_error(&self.now) + median_error(&self.stored);
         match change.abs() {
-            change if change <= self.max => Standing::Same,
-            change if change - error > self.max => Standing::Drifted,
-            _ => Standing::Doubtful,
+            change if change <= self.max => DriftVerdict::Same,
+            change if change - error > self.max => DriftVerdict::Drifted,
+            _ => DriftVerdict::Doubtful,
         }
     }
 }
@@ -59,7 +59,7 @@ impl Drift {
 mod tests {
     use super::*;
 
-    fn after(values: &[f64]) -> Standing {
+    fn after(values: &[f64]) -> DriftVerdict {
         let stored: Vec<f64> = (0..15).map(|index| 5.0 + 0.01 * f64::from(index % 3 - 1)).collect();
         let mut drift = Drift::new(stored, "20%".parse().unwrap());
         values.iter().for_each(|value| drift.add(*value));
@@ -68,13 +68,13 @@ mod tests {
 
     #[test]
     fn a_control_may_change_by_a_quarter_of_the_margin() {
-        assert_eq!(after(&[]), Standing::Same);
-        assert_eq!(after(&[9.0; 4]), Standing::Same, "four runs give no verdict");
-        assert_eq!(after(&[5.04; 9]), Standing::Same);
-        assert_eq!(after(&[4.96; 9]), Standing::Same);
-        assert_eq!(after(&[5.2; 9]), Standing::Drifted);
-        assert_eq!(after(&[4.8; 9]), Standing::Drifted, "a control that is better has drifted, too");
-        assert_eq!(after(&[5.2; 5]), Standing::Doubtful, "five runs have no interval");
-        assert_eq!(after(&[5.0, 5.1, 5.05, 5.06, 5.0, 5.3, 5.06]), Standing::Doubtful);
+        assert_eq!(after(&[]), DriftVerdict::Same);
+        assert_eq!(after(&[9.0; 4]), DriftVerdict::Same, "four runs give no verdict");
+        assert_eq!(after(&[5.04; 9]), DriftVerdict::Same);
+        assert_eq!(after(&[4.96; 9]), DriftVerdict::Same);
+        assert_eq!(after(&[5.2; 9]), DriftVerdict::Drifted);
+        assert_eq!(after(&[4.8; 9]), DriftVerdict::Drifted, "a control that is better has drifted, too");
+        assert_eq!(after(&[5.2; 5]), DriftVerdict::Doubtful, "five runs have no interval");
+        assert_eq!(after(&[5.0, 5.1, 5.05, 5.06, 5.0, 5.3, 5.06]), DriftVerdict::Doubtful);
     }
 }

@@ -119,7 +119,7 @@ pub(crate) struct Blktrace {
 
 /// An access and its processor: the records of each processor are in the order of their times.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Noted {
+pub(crate) struct ProcessorRecord {
     pub(crate) record: Record,
     pub(crate) cpu: u32,
 }
@@ -168,7 +168,7 @@ impl Blktrace {
         self.number
     }
 
-    pub(crate) fn next(&mut self) -> Option<Result<Noted, TraceError>> {
+    pub(crate) fn next(&mut self) -> Option<Result<ProcessorRecord, TraceError>> {
         loop {
             let head = match self.head() {
                 Ok(head) => head?,
@@ -177,7 +177,7 @@ impl Blktrace {
             let number = self.number;
             match self.parse(&head) {
                 Ok(None) => {}
-                Ok(Some(record)) => return Some(Ok(Noted { record, cpu: head.cpu })),
+                Ok(Some(record)) => return Some(Ok(ProcessorRecord { record, cpu: head.cpu })),
                 Err(what) => return Some(Err(TraceError::Line { number, what })),
             }
         }

@@ -26,7 +26,7 @@ fn record(micros: u64, device: u32, kind: Kind, start: u64, length: u64) -> Reco
 }
 
 mod blktrace;
-mod joined;
+mod trace_series;
 
 const CSV: &str = "time_us,op,offset,size\n0,R,4096,8192\n12,W,0,512\n";
 

@@ -20,7 +20,7 @@ use kickcache_engine::units::ByteExtent;
 
 use crate::ratio::float;
 use crate::trace_file::TraceError;
-use crate::trace_file::placed::{PlacedAccess, accesses};
+use crate::trace_file::placement::{PlacedAccess, accesses};
 use crate::trace_file::survey::{Survey, blocks};
 use crate::untimed::sampled::extents::ExtentSample;
 use crate::untimed::sampled::sized_cache::SizedCache;

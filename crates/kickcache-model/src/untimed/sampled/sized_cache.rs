@@ -31,7 +31,7 @@ pub(super) struct SizedCache {
 }
 
 /// Blocks of the trace that the engine missed.
-struct Missed {
+struct MissedBlocks {
     blocks: f64,
     group: usize,
 }
@@ -70,7 +70,7 @@ impl SizedCache {
             self.engine.access(at, kind, extent);
         }
         let missed = float(self.engine.misses() - before) / float(self.engine.scale);
-        self.count(kind, part.extent, &Missed { blocks: missed, group });
+        self.count(kind, part.extent, &MissedBlocks { blocks: missed, group });
     }
 
     /// Whether an access belongs to a stream that is too long. The engine finds streams of reads among misses.
@@ -100,7 +100,7 @@ impl SizedCache {
         length > length_max
     }
 
-    fn count(&mut self, kind: Kind, extent: ByteExtent, missed: &Missed) {
+    fn count(&mut self, kind: Kind, extent: ByteExtent, missed: &MissedBlocks) {
         let all = blocks(extent);
         match kind {
             Kind::Read | Kind::Write => {

@@ -7,7 +7,7 @@ use kickcache_random::Random;
 use crate::workload::fio::direction::{Direction, PerDirection};
 use crate::workload::fio::offsets::Offsets;
 use crate::workload::fio::options::{JobOptions, Pattern};
-use crate::workload::{Access, Kind, Next};
+use crate::workload::{Access, JobStep, Kind};
 
 /// A running job.
 #[derive(Debug)]
@@ -76,9 +76,9 @@ impl Job {
         self.phase == Phase::Finished
     }
 
-    pub(crate) fn next(&mut self, now: Instant) -> Next {
+    pub(crate) fn next(&mut self, now: Instant) -> JobStep {
         let (since, resting) = match self.phase {
-            Phase::Finished => return Next::Finished,
+            Phase::Finished => return JobStep::Finished,
             Phase::Waiting => (now, now.plus(self.options.start_delay)),
             Phase::Running { since, resting } => (since, resting),
         };
@@ -86,21 +86,21 @@ impl Job {
         self.phase = Phase::Running { since, resting };
         if self.is_over(since, now) {
             self.phase = Phase::Finished;
-            return Next::Finished;
+            return JobStep::Finished;
         }
         if resting > now {
-            return Next::WaitUntil(resting);
+            return JobStep::WaitUntil(resting);
         }
         if self.options.flush_every > 0 && self.since_flush >= self.options.flush_every {
             self.since_flush = 0;
-            return Next::Access(Access { kind: Kind::Flush, extent: ByteExtent { start: 0, length: 0 } });
+            return JobStep::Access(Access { kind: Kind::Flush, extent: ByteExtent { start: 0, length: 0 } });
         }
         let direction = self.choose_direction();
         let due = self.due(since.plus(self.options.start_delay), direction);
         if due > now {
-            return Next::WaitUntil(due);
+            return JobStep::WaitUntil(due);
         }
-        Next::Access(self.access(direction))
+        JobStep::Access(self.access(direction))
     }
 
     /// Until when the job thinks: after this many accesses a new rest begins.

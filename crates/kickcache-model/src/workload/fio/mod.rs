@@ -21,7 +21,7 @@ pub use crate::workload::fio::values::time;
 use crate::quote::shorten;
 use crate::workload::fio::job::Job;
 use crate::workload::fio::options::JobOptions;
-use crate::workload::{JobShape, Next, Workload};
+use crate::workload::{JobShape, JobStep, Workload};
 
 /// Where the file of the next job begins.
 const ALIGNMENT: u64 = 1 << 20;
@@ -151,11 +151,11 @@ impl Workload for FioWorkload {
         self.measured_from
     }
 
-    fn next(&mut self, job: usize, now: Instant) -> Next {
+    fn next(&mut self, job: usize, now: Instant) -> JobStep {
         let group = self.jobs[job].group();
         let is_early = self.jobs.iter().any(|other| other.group() < group && !other.is_finished());
         if is_early {
-            return Next::WaitForJobs;
+            return JobStep::WaitForJobs;
         }
         self.jobs[job].next(now)
     }

@@ -25,8 +25,8 @@ fn at(millis: u64) -> Instant {
 /// The accesses that a job begins at one time, as many as it has.
 fn drain(workload: &mut FioWorkload, job: usize, now: Instant, most: usize) -> Vec<Access> {
     let step = |_| match workload.next(job, now) {
-        Next::Access(access) => Some(access),
-        Next::WaitUntil(_) | Next::WaitForJobs | Next::Finished => None,
+        JobStep::Access(access) => Some(access),
+        JobStep::WaitUntil(_) | JobStep::WaitForJobs | JobStep::Finished => None,
     };
     (0..most).map_while(step).collect()
 }
@@ -59,7 +59,7 @@ fn the_published_job_has_two_files_and_two_orders() {
     assert!(second.iter().all(|access| access.extent.start >= 2 << 30));
     let moved: Vec<u64> = second.iter().map(|access| access.extent.start - (2 << 30)).collect();
     assert_ne!(first.iter().map(|access| access.extent.start).collect::<Vec<_>>(), moved);
-    assert_eq!(workload.next(0, at(30 * 60_000)), Next::Finished);
+    assert_eq!(workload.next(0, at(30 * 60_000)), JobStep::Finished);
 }
 
 #[test]
@@ -97,14 +97,14 @@ fn random_jobs_use_each_block_once_by_default() {
 fn rates_and_thinking_hold_a_job_back() {
     let mut workload = parse("[r]\nrw=randread\nsize=4m\nrate_iops=100\n");
     assert_eq!(drain(&mut workload, 0, at(0), 10).len(), 1);
-    assert_eq!(workload.next(0, at(3)), Next::WaitUntil(at(10)));
+    assert_eq!(workload.next(0, at(3)), JobStep::WaitUntil(at(10)));
     assert_eq!(drain(&mut workload, 0, at(35), 10).len(), 3);
     let mut workload = parse("[r]\nrw=randread\nsize=4m\nrate=400k\n");
     drain(&mut workload, 0, at(0), 10);
-    assert_eq!(workload.next(0, at(3)), Next::WaitUntil(at(10)));
+    assert_eq!(workload.next(0, at(3)), JobStep::WaitUntil(at(10)));
     let mut workload = parse("[r]\nrw=randread\nsize=4m\nthinktime=20ms\nthinktime_blocks=2\n");
     assert_eq!(drain(&mut workload, 0, at(0), 10).len(), 2);
-    assert_eq!(workload.next(0, at(5)), Next::WaitUntil(at(20)));
+    assert_eq!(workload.next(0, at(5)), JobStep::WaitUntil(at(20)));
 }
 
 #[test]
@@ -149,7 +149,7 @@ fn too_many_jobs_are_refused_before_they_are_made() {
 fn a_stonewall_waits_for_earlier_jobs() {
     let text = "[global]\nsize=64k\nbs=4k\nramp_time=2\n[a]\nrw=read\n[b]\nstonewall\nrw=write\nfilename=b\n[c]\nrw=read\nfilename=b\n";
     let mut workload = parse(text);
-    assert_eq!(workload.next(1, at(0)), Next::WaitForJobs);
+    assert_eq!(workload.next(1, at(0)), JobStep::WaitForJobs);
     assert_eq!(drain(&mut workload, 0, at(0), 100).len(), 16);
     assert_eq!(drain(&mut workload, 1, at(0), 1).len(), 1);
     let shared = drain(&mut workload, 2, at(0), 1);

@@ -10,7 +10,9 @@ use std::thread;
 
 use tempfile::TempDir;
 
-use crate::{Command, CommandKind, Decoded, ExportInfo, NbdErrno, ReplyHead, Session, StatusExtent, Taken};
+use crate::{
+    Command, CommandKind, Decoded, DecodedPrefix, ExportInfo, NbdErrno, ReplyHead, Session, StatusExtent,
+};
 
 pub(super) const SIZE: u64 = 8 << 20;
 /// A read that starts here fails.
@@ -120,7 +122,7 @@ impl Connection<'_> {
         loop {
             let extended = self.session.is_transmission() && self.unread.starts_with(b"\x21\xe4\x1c\x71");
             self.disk.extended.fetch_or(extended, Ordering::Relaxed);
-            let Taken { consumed, meaning: decoded } = self.session.decode(&self.unread);
+            let DecodedPrefix { consumed, meaning: decoded } = self.session.decode(&self.unread);
             self.unread.drain(..consumed);
             self.send_output()?;
             match decoded {

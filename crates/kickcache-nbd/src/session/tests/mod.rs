@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::command::CommandKind;
-use crate::taken::Taken;
+use crate::decoded_prefix::DecodedPrefix;
 use crate::wire::*;
 
 mod corpus;
@@ -111,7 +111,7 @@ fn feed(session: &mut Session, stream: &[u8], piece: usize) -> Outcome {
             if skip > 0 {
                 break;
             }
-            let Taken { consumed, meaning: decoded } = session.decode(&unread);
+            let DecodedPrefix { consumed, meaning: decoded } = session.decode(&unread);
             unread.drain(..consumed);
             session.take_output(&mut outcome.output);
             if decoded == Decoded::NeedMore {

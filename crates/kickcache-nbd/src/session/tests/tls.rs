@@ -99,7 +99,7 @@ fn no_bytes_are_decoded_before_tls_is_in_use() {
     let mut session = session(TlsPolicy::On);
     feed(&mut session, &start_tls().0, 1);
     let again = session.decode(&options().option(opt::GO, &go_data("disk", &[])).0);
-    assert_eq!(again, Taken { consumed: 0, meaning: Decoded::StartTls });
+    assert_eq!(again, DecodedPrefix { consumed: 0, meaning: Decoded::StartTls });
 }
 
 #[test]

@@ -1,5 +1,5 @@
 use super::*;
-use crate::taken::Taken;
+use crate::decoded_prefix::DecodedPrefix;
 
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Form {
@@ -288,7 +288,7 @@ fn disconnect_ends_the_connection_without_a_reply() {
     assert_eq!(outcome.events, [Decoded::Close(CloseReason::Disconnect)]);
     assert_eq!(
         session.decode(b"more"),
-        Taken { consumed: 0, meaning: Decoded::Close(CloseReason::Disconnect) }
+        DecodedPrefix { consumed: 0, meaning: Decoded::Close(CloseReason::Disconnect) }
     );
     assert!(!session.is_transmission());
     assert!(CloseReason::Disconnect.is_orderly() && !CloseReason::OutputFlood.is_orderly());
@@ -324,7 +324,7 @@ proptest! {
         let small = u64::from(length) <= PAYLOAD_MAX;
         let mut session = Session::new(exports());
         let stream = agreed(Form::Simple, "disk").request(cmd::READ, 0, offset, length);
-        let Taken { consumed, meaning: decoded } = session.decode(&stream.0);
+        let DecodedPrefix { consumed, meaning: decoded } = session.decode(&stream.0);
         prop_assert_eq!(consumed, stream.0.len());
         prop_assert_eq!(matches!(decoded, Decoded::Command(_)), fits && small);
     }

@@ -19,7 +19,7 @@ use anyhow::{Context, ensure};
 use clap::Parser;
 
 use crate::record::Records;
-use crate::replay::{Cut, Unflushed};
+use crate::replay::{PowerCut, Unflushed};
 use crate::state::{DiskFile, State};
 
 const EXAMPLES: &str = "\
@@ -120,7 +120,7 @@ fn run(command: Faultdisk) -> anyhow::Result<()> {
                 (false, true) => Unflushed::Whole,
                 (false, false) => Unflushed::Torn,
             };
-            replay::replay(open_log(&log)?, &disks, Cut { until, seed, unflushed })
+            replay::replay(open_log(&log)?, &disks, PowerCut { until, seed, unflushed })
         }
         Faultdisk::Show { log } => show(open_log(&log)?),
     }

@@ -24,7 +24,7 @@ pub(crate) enum Unflushed {
 
 /// A power cut.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Cut {
+pub(crate) struct PowerCut {
     /// Records before it.
     pub(crate) until: u64,
     pub(crate) seed: u64,
@@ -38,7 +38,7 @@ struct Target {
 }
 
 /// Brings the files to a state that the disks could have after the cut.
-pub(crate) fn replay(records: Records, disks: &[DiskFile], cut: Cut) -> anyhow::Result<()> {
+pub(crate) fn replay(records: Records, disks: &[DiskFile], cut: PowerCut) -> anyhow::Result<()> {
     let open = |disk: &DiskFile| {
         let file = File::options().write(true).open(&disk.path);
         let file = file.with_context(|| format!("cannot open {}", disk.path.display()))?;
@@ -137,7 +137,7 @@ mod tests {
         std::fs::write(&log, bytes).unwrap();
         let disks = [DiskFile { name: "d".into(), path: disk.clone() }];
         let records = Records::new(File::open(log).unwrap());
-        replay(records, &disks, Cut { until, seed, unflushed: Unflushed::Torn }).unwrap();
+        replay(records, &disks, PowerCut { until, seed, unflushed: Unflushed::Torn }).unwrap();
         std::fs::read(disk).unwrap()
     }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use kickcache_engine::units::ByteExtent;
 use kickcache_nbd::{
-    Command, CommandKind, Decoded, ExportInfo, NbdErrno, ReplyHead, Session, StatusExtent, Taken,
+    Command, CommandKind, Decoded, DecodedPrefix, ExportInfo, NbdErrno, ReplyHead, Session, StatusExtent,
 };
 
 use crate::fault::{Effect, Operation};
@@ -111,7 +111,7 @@ impl Connection {
     /// The next whole command; `None` if more bytes are needed.
     fn next_command(&mut self, input: &mut Vec<u8>) -> anyhow::Result<Option<Command>> {
         loop {
-            let Taken { consumed, meaning: decoded } = self.session.decode(input);
+            let DecodedPrefix { consumed, meaning: decoded } = self.session.decode(input);
             input.drain(..consumed);
             self.send_output()?;
             match decoded {

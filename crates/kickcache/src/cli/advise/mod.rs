@@ -51,8 +51,8 @@ Examples:
       --need iops=5000,p99=5ms                              the cheapest that meets these, or exit code 1
 
 A load is run on each candidate in virtual time, by the engine of the daemon on modelled devices,
-with a cache that is empty at first. A device is one of mirrored-5400, disk-7200, article-ssd,
-cloud-slow, cloud-fast-20g, cloud-fast-80g, network-disk, object-store, or a file written by
+with a cache that is empty at first. Devices are mirrored-5400, disk-7200, article-ssd,
+cloud-slow, cloud-fast-20g, cloud-fast-80g, network-disk, object-store, and files written by
 `kickcache simulate --calibrate`.";
 
 /// Recommend a cache size by cost, for a served volume, a trace or a job file

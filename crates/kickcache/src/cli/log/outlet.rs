@@ -219,12 +219,12 @@ mod tests {
     use super::*;
 
     /// A sink that completes each write with the next ordered result, and waits for that order.
-    struct Told {
+    struct ScriptedSink {
         orders: Receiver<io::Result<()>>,
         written: Arc<Mutex<String>>,
     }
 
-    impl Write for Told {
+    impl Write for ScriptedSink {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
             // The test has ended if its sender is dropped.
             self.orders.recv().unwrap_or_else(|_| Err(io::ErrorKind::BrokenPipe.into()))?;
@@ -239,7 +239,7 @@ mod tests {
 
     fn told() -> (Outlet, Sender<io::Result<()>>, Arc<Mutex<String>>) {
         let ((orders, taken), written) = (mpsc::channel(), Arc::default());
-        let sink = Told { orders: taken, written: Arc::clone(&written) };
+        let sink = ScriptedSink { orders: taken, written: Arc::clone(&written) };
         (Outlet::start(sink, LineFormat::Untimed).unwrap(), orders, written)
     }
 
@@ -292,8 +292,8 @@ mod tests {
 
     #[test]
     fn half_a_line_is_not_glued_to_the_next() {
-        struct Short(Vec<u8>, usize);
-        impl Write for Short {
+        struct PartialSink(Vec<u8>, usize);
+        impl Write for PartialSink {
             fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
                 let count = bytes.len().min(std::mem::take(&mut self.1));
                 self.0.extend_from_slice(&bytes[..count]);
@@ -303,7 +303,7 @@ mod tests {
                 Ok(())
             }
         }
-        let mut page = Page { sink: Short(Vec::new(), 2), torn: false };
+        let mut page = Page { sink: PartialSink(Vec::new(), 2), torn: false };
         assert!(!page.write(b"abcd\n"));
         page.sink.1 = 1;
         assert!(!page.write(b"efgh\n"), "there was room for the end of the line only");

@@ -10,7 +10,7 @@ use kickcache_model::result::RunResult;
 
 use crate::bench::{BenchResult, Prediction, SimulatedLoad, TargetSpec};
 use crate::cli::exit::Failure;
-use crate::cli::prediction::simulated_target::{Measured, SimulatedTarget};
+use crate::cli::prediction::simulated_target::{SimulatedPhase, SimulatedTarget};
 pub(crate) use crate::cli::prediction::spec::PredictionSpec;
 use crate::cli::simulate::compare::find_device;
 use crate::cli::simulate::pool::{Task, processors, run_all};
@@ -80,7 +80,7 @@ impl Predictions {
             seed,
             phases: measured
                 .iter()
-                .map(|run| Measured { phase: run.phase, run: named(&run.result) })
+                .map(|run| SimulatedPhase { phase: run.phase, run: named(&run.result) })
                 .collect(),
         })
     }

@@ -30,11 +30,11 @@ pub(super) struct SimulatedTarget {
     pub(super) load: SimulatedLoad,
     pub(super) seed: u64,
     /// The phases in their order.
-    pub(super) phases: Vec<Measured>,
+    pub(super) phases: Vec<SimulatedPhase>,
 }
 
 /// A phase that was measured.
-pub(super) struct Measured {
+pub(super) struct SimulatedPhase {
     pub(super) phase: Phase,
     /// The run that foretells it, without figures.
     pub(super) run: RunResult,
@@ -65,7 +65,7 @@ impl SimulatedTarget {
         let mut ready: Option<Ready> = None;
         let mut found = Vec::new();
         let mut before = 0;
-        for Measured { phase, run } in &self.phases {
+        for SimulatedPhase { phase, run } in &self.phases {
             let goes_on = matches!(phase, Phase::Repeated | Phase::Restart);
             let mut one = match ready.take().filter(|_| goes_on) {
                 Some(as_left) => as_left,

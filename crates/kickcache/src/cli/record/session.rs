@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use kickcache_daemon::control::recording_client::RecordingClient;
-use kickcache_daemon::recording::access::{AccessKind, Noted, NotedAccess};
+use kickcache_daemon::recording::access::{AccessKind, RecordedAccess, RecordingEntry};
 use kickcache_daemon::recording::parcel::{More, Parcel};
 use kickcache_engine::time::Duration as Span;
 use kickcache_engine::units::ByteExtent;
@@ -165,22 +165,23 @@ impl Session {
         let mut rest = parcel.noted.iter();
         while let Some(noted) = rest.next() {
             let taken = match noted {
-                Noted::Gap(count) => {
+                RecordingEntry::Gap(count) => {
                     self.told += count;
                     let block = self.encoder.lose(*count);
                     self.put(block)
                 }
-                Noted::Access(access) => self.take_access(access),
+                RecordingEntry::Access(access) => self.take_access(access),
             };
             if taken.is_err() {
-                self.unwritten += rest.filter(|noted| matches!(noted, Noted::Access(_))).count() as u64;
+                self.unwritten +=
+                    rest.filter(|noted| matches!(noted, RecordingEntry::Access(_))).count() as u64;
                 return taken;
             }
         }
         Ok(())
     }
 
-    fn take_access(&mut self, access: &NotedAccess) -> Result<(), End> {
+    fn take_access(&mut self, access: &RecordedAccess) -> Result<(), End> {
         let mut rest = access.extent;
         loop {
             let length = rest.length.min(PIECE_BYTES);
@@ -217,7 +218,7 @@ impl Session {
     }
 }
 
-fn record(access: &NotedAccess, extent: ByteExtent) -> Record {
+fn record(access: &RecordedAccess, extent: ByteExtent) -> Record {
     let kind = match access.kind {
         AccessKind::Read => Kind::Read,
         AccessKind::Write => Kind::Write,
@@ -260,7 +261,7 @@ mod tests {
         let access = |at: u64| {
             let extent = ByteExtent { start: at.wrapping_mul(0x9e37_79b9) % (1 << 40) * 4096, length: 4096 };
             let (kind, durability) = (AccessKind::Read, Durability::Volatile);
-            Noted::Access(NotedAccess { at: at * 1_000_003, kind, durability, extent })
+            RecordingEntry::Access(RecordedAccess { at: at * 1_000_003, kind, durability, extent })
         };
         Parcel { lost: 0, more: More::Yes, noted: (0..count).map(access).collect() }
     }

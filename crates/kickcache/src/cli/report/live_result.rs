@@ -1,6 +1,6 @@
 //! The volumes in `status --json`, converted to results: since the start of the daemon.
 
-use kickcache_daemon::control::activity::{Activity, Took};
+use kickcache_daemon::control::activity::{Activity, RequestLatency};
 use kickcache_daemon::control::report::{CacheReport, Report, VolumeReport};
 use kickcache_engine::time::Duration;
 use kickcache_engine::units::BLOCK_SIZE;
@@ -61,7 +61,7 @@ fn of_volume(cache: &CacheReport, volume: &VolumeReport) -> RunResult {
 /// histogram.
 fn load(activity: &Activity) -> String {
     let known = [("hits", &activity.hits), ("misses", &activity.misses), ("writes", &activity.writes)];
-    let took = |(name, took): (&str, &Took)| {
+    let took = |(name, took): (&str, &RequestLatency)| {
         (took.count > 0)
             .then(|| format!("{name} take {:.2} ms, 99 % at most {:.2} ms", took.mean_ms, took.p99_ms))
     };

@@ -44,7 +44,7 @@ pub(crate) struct ReportArgs {
 }
 
 /// A file of results.
-struct Stored {
+struct StoredRuns {
     runs: Vec<RunResult>,
     /// A description, in a sentence.
     description: String,
@@ -100,7 +100,7 @@ struct StoredRun<'a> {
     result: &'a RunResult,
 }
 
-impl Stored {
+impl StoredRuns {
     fn runs<'a>(&'a self, file: &'a str) -> impl Iterator<Item = StoredRun<'a>> {
         self.runs.iter().map(move |result| StoredRun { file, result })
     }
@@ -121,7 +121,7 @@ impl StoredRun<'_> {
     }
 }
 
-fn read(path: &Path) -> Result<Stored, Failure> {
+fn read(path: &Path) -> Result<StoredRuns, Failure> {
     let name = path.display();
     let wrong = |what: String| Failure::usage(format!("{name} cannot be used: {what}"));
     let text = fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
@@ -132,11 +132,11 @@ fn read(path: &Path) -> Result<Stored, Failure> {
     let unknown = |error: serde_json::Error| wrong(format!("{error}; {expected}"));
     let stored = if value.is_array() {
         let runs = serde_json::from_value(value).map_err(unknown)?;
-        Stored { runs, description: format!("{name}: simulated, in virtual time.") }
+        StoredRuns { runs, description: format!("{name}: simulated, in virtual time.") }
     } else if value["caches"].is_array() {
         let report: Report = serde_json::from_value(value).map_err(unknown)?;
         let uptime = show_duration(Duration::from_secs_f64(report.uptime_seconds.clamp(0.0, 1e12)));
-        Stored {
+        StoredRuns {
             runs: live_result::runs(&report),
             description: format!(
                 "{name}: served volumes, for {uptime}; their clients decide the rate, and the daemon \
@@ -150,7 +150,7 @@ fn read(path: &Path) -> Result<Stored, Failure> {
         check_version(&value, demo::RESULT_VERSION).map_err(wrong)?;
         let result: DemoResult = serde_json::from_value(value).map_err(unknown)?;
         let warnings = crate::demo::warnings(&result);
-        Stored {
+        StoredRuns {
             runs: result.runs,
             description: format!("{name}: kickcache demo, on a simulated slow disk.{warnings}"),
         }
@@ -184,13 +184,13 @@ fn check_version(value: &Value, known: u32) -> Result<(), String> {
     }
 }
 
-fn of_bench(result: &BenchResult, name: &str) -> Stored {
+fn of_bench(result: &BenchResult, name: &str) -> StoredRuns {
     let machine = &result.machine;
     let description = format!(
         "{name}: {}, on {} processors ({}), Linux {}, {}.",
         result.job, machine.processor_count, machine.processor, machine.kernel, machine.fio
     );
-    Stored { runs: result.runs(), description }
+    StoredRuns { runs: result.runs(), description }
 }
 
 #[cfg(test)]

@@ -34,8 +34,8 @@ Examples:
   kickcache simulate compare --trace vm.csv.xz --write-budget 50G/day
   kickcache simulate compare --trace vm.csv.xz --size 4G,16G --shard 0/2 --parquet 0.parquet
 
-A device is one of mirrored-5400, disk-7200, article-ssd, cloud-slow, cloud-fast-20g,
-cloud-fast-80g, network-disk, object-store, or a file written by `kickcache simulate --calibrate`.";
+Devices are mirrored-5400, disk-7200, article-ssd, cloud-slow, cloud-fast-20g,
+cloud-fast-80g, network-disk, object-store, and files written by `kickcache simulate --calibrate`.";
 const RUN_EXAMPLES: &str = "\
 Examples:
   kickcache simulate run --job mail.fio

@@ -10,7 +10,7 @@ use crate::cli::simulate::cache_size::CacheSize;
 
 /// A trace that was looked through.
 #[derive(Debug)]
-pub(crate) struct Surveyed {
+pub(crate) struct SurveyedTrace {
     pub(crate) name: String,
     pub(crate) path: PathBuf,
     pub(crate) survey: Survey,

@@ -7,7 +7,7 @@ use kickcache_model::grid::case::Case;
 use kickcache_model::grid::figures::Figures;
 use kickcache_model::grid::set::{DEFAULT, GridSet};
 use kickcache_model::grid::simulation::{BEGINNING_SECONDS, JUDGED, OTHERS, Setup};
-use kickcache_model::grid::verdict::{Bounds, Compared};
+use kickcache_model::grid::verdict::{Bounds, CaseFigures};
 
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output;
@@ -120,7 +120,7 @@ fn results(setups: &[Setup], bounds: &Bounds, threads: usize) -> Result<Vec<Case
 
 fn case_result(case: &Case, figures: &[Figures], bounds: &Bounds) -> CaseResult {
     let compared =
-        Compared { judged: figures[0].clone(), bare: figures[1].clone(), others: figures[2..].to_vec() };
+        CaseFigures { judged: figures[0].clone(), bare: figures[1].clone(), others: figures[2..].to_vec() };
     let comparisons = compared.comparisons(bounds, case.pacing());
     let missed = comparisons.iter().filter(|comparison| !comparison.is_within());
     let misses = missed.map(ToString::to_string).collect();

@@ -13,7 +13,7 @@ use kickcache_model::trace_file::Format;
 use kickcache_model::trace_file::survey::Survey;
 use kickcache_model::workload::fio::FioWorkload;
 use kickcache_model::workload::trace::{Pace, TraceWorkload, at_speed};
-use kickcache_model::workload::{JobShape, Next, Workload};
+use kickcache_model::workload::{JobShape, JobStep, Workload};
 use kickcache_units::{show_bytes, show_count, show_duration};
 
 use crate::cli::exit::Failure;
@@ -269,7 +269,7 @@ impl Workload for Counted {
         self.trace.volume_bytes()
     }
 
-    fn next(&mut self, job: usize, now: Instant) -> Next {
+    fn next(&mut self, job: usize, now: Instant) -> JobStep {
         let next = self.trace.next(job, now);
         self.made.set(self.trace.record_count());
         next

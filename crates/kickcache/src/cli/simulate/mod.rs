@@ -45,7 +45,7 @@ Examples:
   kickcache simulate trace vm.csv.xz                    hit ratios of caches of several sizes
   kickcache simulate grid --only network-disk           mixed loads, against the best other cache
   kickcache simulate published -o report.html           published figures, modelled and kickcache's
-  kickcache simulate published --only bcache            only rows whose name contains a word
+  kickcache simulate published --only bcache            only rows with a word in their names
   kickcache simulate --calibrate /dev/sdb > disk.toml   measure and describe a disk";
 
 /// Simulate caches on virtual devices, in virtual time
@@ -62,11 +62,11 @@ pub(crate) struct SimulateArgs {
     #[arg(long, requires = "calibrate")]
     destroy_data: bool,
     #[command(subcommand)]
-    what: Option<What>,
+    what: Option<SimulateCommand>,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum SimulateCommand {
     Run(compare::RunArgs),
     Compare(compare::CompareArgs),
     Grid(grid::GridArgs),
@@ -83,11 +83,11 @@ impl SimulateArgs {
         let watch = OutputWatch::start(|| Exit::Interrupted.end_process());
         let _output = watch.context("cannot start a thread")?;
         match self.what {
-            Some(What::Run(args)) => args.run(out),
-            Some(What::Compare(args)) => args.run(out),
-            Some(What::Grid(args)) => args.run(out),
-            Some(What::Published(args)) => args.run(out),
-            Some(What::Trace(args)) => args.run(out),
+            Some(SimulateCommand::Run(args)) => args.run(out),
+            Some(SimulateCommand::Compare(args)) => args.run(out),
+            Some(SimulateCommand::Grid(args)) => args.run(out),
+            Some(SimulateCommand::Published(args)) => args.run(out),
+            Some(SimulateCommand::Trace(args)) => args.run(out),
             None => {
                 let help = ShellCommand::new("simulate").word("--help");
                 Err(Failure::usage(format!("no simulation is given; see {help}")))

@@ -19,10 +19,10 @@ use crate::cli::exit::Failure;
 use crate::cli::options::parse_format;
 use crate::cli::output;
 use crate::cli::simulate::cache_size::CacheSize;
-use crate::cli::simulate::finding::{Finding, Surveyed};
+use crate::cli::simulate::finding::{Finding, SurveyedTrace};
 use crate::cli::simulate::pool::{Task, processors, run_all};
 use crate::cli::simulate::shard::Shard;
-use crate::cli::simulate::trace_sample::Tried;
+use crate::cli::simulate::trace_sample::CandidateCache;
 use crate::cli::simulate::{input, parquet_file, trace_page, trace_rows, trace_sample, trace_table};
 use crate::cli::trace::spool::spool_input;
 use crate::user_text::Printer;
@@ -139,7 +139,7 @@ impl TraceArgs {
         Ok(trace_table::print(&traces, &findings, &notes, out)?)
     }
 
-    fn run_sample(&self, traces: &[Surveyed], out: &mut dyn Printer) -> Result<(), Failure> {
+    fn run_sample(&self, traces: &[SurveyedTrace], out: &mut dyn Printer) -> Result<(), Failure> {
         let (mut all, mut notes) = (Vec::new(), Vec::new());
         for trace in traces {
             let mut tried = Vec::new();
@@ -148,7 +148,7 @@ impl TraceArgs {
                 notes.extend(self.note(*size, cache_blocks, &trace.name));
                 if cache_blocks >= CACHE_BLOCKS_MIN {
                     self.check(*size, cache_blocks, &trace.name)?;
-                    tried.push(Tried { size: *size, cache_blocks });
+                    tried.push(CandidateCache { size: *size, cache_blocks });
                 }
             }
             all.push(tried);
@@ -179,13 +179,13 @@ impl TraceArgs {
     }
 
     /// The traces with at least one of the runs, and the numbers of their first runs.
-    fn surveyed(&self, files: Vec<TraceFile>, runs: &Range<usize>) -> Result<Vec<Surveyed>, Failure> {
+    fn surveyed(&self, files: Vec<TraceFile>, runs: &Range<usize>) -> Result<Vec<SurveyedTrace>, Failure> {
         let per_trace = self.sizes.len();
         let is_asked = |first: usize| first < runs.end && first + per_trace > runs.start;
         let asked = (0..).step_by(per_trace).zip(files).filter(|(first, _)| is_asked(*first));
         let look = |(first_run, TraceFile { name, path }): (usize, TraceFile)| {
             let survey = input::survey_trace(&name, &path, self.format)?;
-            Ok(Surveyed { name, path, survey, first_run })
+            Ok(SurveyedTrace { name, path, survey, first_run })
         };
         asked.map(look).collect()
     }
@@ -222,7 +222,11 @@ impl TraceArgs {
     }
 
     /// The runs, and notes on sizes that are too small.
-    fn tasks(&self, traces: &[Surveyed], runs: &Range<usize>) -> Result<(Vec<Run>, Vec<String>), Failure> {
+    fn tasks(
+        &self,
+        traces: &[SurveyedTrace],
+        runs: &Range<usize>,
+    ) -> Result<(Vec<Run>, Vec<String>), Failure> {
         let (mut tasks, mut notes) = (Vec::new(), Vec::new());
         for (trace, surveyed) in traces.iter().enumerate() {
             let own = (surveyed.first_run..).zip(&self.sizes).filter(|(number, _)| runs.contains(number));

@@ -5,7 +5,7 @@ use kickcache_model::reference_policy;
 use kickcache_report::{Curve, Curves, TraceCurves};
 use kickcache_units::{show_bytes, show_count};
 
-use crate::cli::simulate::finding::{Finding, Surveyed};
+use crate::cli::simulate::finding::{Finding, SurveyedTrace};
 
 const INTRODUCTION: &str = "The hit ratio of caches of several sizes. kickcache is the real engine on devices that take no time; it \
 fills single blocks, or (wide) the extents of its adaptive fill window. The others keep single blocks \
@@ -14,8 +14,8 @@ log has. Write amplification: bytes written to the cache device for each byte th
 Origin bytes, wide: bytes read from the origin with the wide window, divided by those with single blocks.";
 
 /// The page.
-pub(crate) fn page(traces: &[Surveyed], findings: &[Finding]) -> String {
-    let curves = |(index, trace): (usize, &Surveyed)| {
+pub(crate) fn page(traces: &[SurveyedTrace], findings: &[Finding]) -> String {
+    let curves = |(index, trace): (usize, &SurveyedTrace)| {
         let mut own: Vec<&Finding> = findings.iter().filter(|finding| finding.trace == index).collect();
         own.sort_by_key(|finding| finding.cache_blocks);
         of_trace(trace, &own)
@@ -24,7 +24,7 @@ pub(crate) fn page(traces: &[Surveyed], findings: &[Finding]) -> String {
     Curves { title: "Hit ratio by cache size", introduction: INTRODUCTION, traces }.html()
 }
 
-fn of_trace(trace: &Surveyed, findings: &[&Finding]) -> TraceCurves {
+fn of_trace(trace: &SurveyedTrace, findings: &[&Finding]) -> TraceCurves {
     let survey = &trace.survey;
     let footprint_bytes = survey.footprint * BLOCK_SIZE;
     let hits = |misses: &dyn Fn(&Finding) -> f64| {

@@ -4,11 +4,11 @@ use kickcache_engine::units::BLOCK_SIZE;
 use kickcache_model::reference_policy::{self, Misses};
 use kickcache_model::untimed::Outcome;
 
-use crate::cli::simulate::finding::{Finding, Surveyed};
+use crate::cli::simulate::finding::{Finding, SurveyedTrace};
 use crate::cli::simulate::parquet_file::Column;
 
 struct Row<'a> {
-    trace: &'a Surveyed,
+    trace: &'a SurveyedTrace,
     finding: &'a Finding,
     policy: String,
     counts: Misses,
@@ -17,7 +17,7 @@ struct Row<'a> {
 }
 
 /// The table's columns.
-pub(crate) fn columns(traces: &[Surveyed], findings: &[Finding]) -> Vec<Column> {
+pub(crate) fn columns(traces: &[SurveyedTrace], findings: &[Finding]) -> Vec<Column> {
     let rows: Vec<Row<'_>> =
         findings.iter().flat_map(|finding| rows_of(&traces[finding.trace], finding)).collect();
     let of_engine =
@@ -40,7 +40,7 @@ pub(crate) fn columns(traces: &[Surveyed], findings: &[Finding]) -> Vec<Column> 
     ]
 }
 
-fn rows_of<'a>(trace: &'a Surveyed, finding: &'a Finding) -> Vec<Row<'a>> {
+fn rows_of<'a>(trace: &'a SurveyedTrace, finding: &'a Finding) -> Vec<Row<'a>> {
     let of_engine = |policy: &str, outcome: &'a Outcome| {
         let counts = Misses { touched_blocks: outcome.touched_blocks, missed_blocks: outcome.missed_blocks };
         Row { trace, finding, policy: policy.into(), counts, engine: Some(outcome) }

@@ -10,22 +10,22 @@ use kickcache_units::show_bytes;
 use serde_json::{Value, json};
 
 use crate::cli::simulate::cache_size::CacheSize;
-use crate::cli::simulate::finding::Surveyed;
+use crate::cli::simulate::finding::SurveyedTrace;
 use crate::cli::simulate::pool::{Task, processors, run_all};
 use crate::cli::table::{Align, Cell, Colour, Table};
 use crate::user_text::Printer;
 
 /// A cache that is tried.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Tried {
+pub(crate) struct CandidateCache {
     pub(crate) size: CacheSize,
     pub(crate) cache_blocks: u64,
 }
 
 /// The results for one trace: both fills of each size.
 pub(crate) struct SampledTrace<'a> {
-    trace: &'a Surveyed,
-    tried: Vec<Tried>,
+    trace: &'a SurveyedTrace,
+    tried: Vec<CandidateCache>,
     one_in: u64,
     exact: Vec<SampledOutcome>,
     adaptive: Vec<SampledOutcome>,
@@ -33,8 +33,8 @@ pub(crate) struct SampledTrace<'a> {
 
 /// Runs samples of all traces, each with its sizes.
 pub(crate) fn run<'a>(
-    traces: &'a [Surveyed],
-    sizes: Vec<Vec<Tried>>,
+    traces: &'a [SurveyedTrace],
+    sizes: Vec<Vec<CandidateCache>>,
     scale: Scale,
     sequential_cutoff: SequentialCutoff,
 ) -> anyhow::Result<Vec<SampledTrace<'a>>> {
@@ -65,7 +65,7 @@ pub(crate) fn run<'a>(
     Ok(all)
 }
 
-fn one_in(trace: &Surveyed, tried: &[Tried], scale: Scale) -> u64 {
+fn one_in(trace: &SurveyedTrace, tried: &[CandidateCache], scale: Scale) -> u64 {
     let smallest = tried.iter().map(|tried| tried.cache_blocks).min().unwrap_or(0);
     one_in_max(&trace.survey, smallest, scale)
 }
@@ -116,7 +116,7 @@ pub(crate) fn json(traces: &[SampledTrace<'_>], scale: Scale, notes: &[String]) 
     };
     let of_trace = |found: &SampledTrace<'_>| {
         let both = found.exact.iter().zip(&found.adaptive);
-        let of_size = |(tried, (exact, adaptive)): (&Tried, (&SampledOutcome, &SampledOutcome))| {
+        let of_size = |(tried, (exact, adaptive)): (&CandidateCache, (&SampledOutcome, &SampledOutcome))| {
             json!({
                 "size": tried.size.to_string(), "cache_blocks": tried.cache_blocks,
                 "lru": json!({ "hit_ratio": exact.lru_hit_ratio, "error": exact.lru_error }),

@@ -8,13 +8,13 @@ use kickcache_model::untimed::Outcome;
 use kickcache_units::{show_bytes, show_ratio};
 use serde_json::{Value, json};
 
-use crate::cli::simulate::finding::{Finding, Surveyed};
+use crate::cli::simulate::finding::{Finding, SurveyedTrace};
 use crate::cli::table::{Align, Cell, Colour, Table};
 use crate::user_text::Printer;
 
 /// Prints the table.
 pub(crate) fn print(
-    traces: &[Surveyed],
+    traces: &[SurveyedTrace],
     findings: &[Finding],
     notes: &[String],
     out: &mut dyn Printer,
@@ -37,7 +37,7 @@ pub(crate) fn print(
     notes.iter().try_for_each(|note| writeln!(out, "Note: {note}."))
 }
 
-fn row(trace: &Surveyed, finding: &Finding) -> Vec<String> {
+fn row(trace: &SurveyedTrace, finding: &Finding) -> Vec<String> {
     let Finding { reference_policies, exact, adaptive, .. } = finding;
     let hits = |touched: u64, missed: u64| show_ratio(touched - missed.min(touched), touched);
     let of_policy = |misses: &Misses| hits(misses.touched_blocks, misses.missed_blocks);
@@ -55,8 +55,8 @@ fn row(trace: &Surveyed, finding: &Finding) -> Vec<String> {
 }
 
 /// The figures by trace.
-pub(crate) fn json(traces: &[Surveyed], findings: &[Finding], scale: u64, notes: &[String]) -> Value {
-    let of_trace = |(index, trace): (usize, &Surveyed)| {
+pub(crate) fn json(traces: &[SurveyedTrace], findings: &[Finding], scale: u64, notes: &[String]) -> Value {
+    let of_trace = |(index, trace): (usize, &SurveyedTrace)| {
         let sizes: Vec<Value> =
             findings.iter().filter(|finding| finding.trace == index).map(of_size).collect();
         let survey = &trace.survey;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use kickcache_daemon::control::activity::{Activity, Took};
+use kickcache_daemon::control::activity::{Activity, RequestLatency};
 use kickcache_daemon::control::memory_report::MemoryReport;
 use kickcache_daemon::control::report::{CacheReport, Report, VolumeCounters, VolumeReport};
 use kickcache_daemon::control::wear_report::WearReport;
@@ -164,15 +164,15 @@ fn without_cache(volume: &VolumeReport, activity: &Activity) -> String {
         return String::new();
     }
     let mean = show_millis(misses.mean_ms);
-    let VolumeCounters { prefetched_blocks, miss_blocks, .. } = volume.counters;
-    let ahead = prefetched_blocks as f64 / miss_blocks.max(1) as f64;
+    let VolumeCounters { read_ahead_blocks, miss_blocks, .. } = volume.counters;
+    let ahead = read_ahead_blocks as f64 / miss_blocks.max(1) as f64;
     match ahead <= READ_AHEAD_MAX {
         true => format!(", without the cache about {mean} (estimate)"),
         false => format!("; reads of the origin take {mean} with their read-ahead"),
     }
 }
 
-fn show_took(kind: &str, took: &Took) -> Option<String> {
+fn show_took(kind: &str, took: &RequestLatency) -> Option<String> {
     let (mean, p99) = (show_millis(took.mean_ms), show_millis(took.p99_ms));
     (took.count > 0).then(|| format!("{kind} take {mean}, 99 % at most {p99}"))
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use expect_test::expect;
 use kickcache_daemon::conditions::Surroundings;
 use kickcache_daemon::conditions::watch::ConditionWatch;
-use kickcache_daemon::control::activity::{Activity, Took};
+use kickcache_daemon::control::activity::{Activity, RequestLatency};
 use kickcache_daemon::control::condition::Health;
 use kickcache_daemon::control::last_error::LastError;
 use kickcache_daemon::control::memory_report::MemoryReport;
@@ -66,7 +66,7 @@ fn volume(name: &str, mode: ModeWord, counters: VolumeCounters) -> VolumeReport 
 }
 
 fn activity(seconds: f64, parts: u64) -> Activity {
-    let took = |count: u64, mean_ms, p99_ms| Took { count: count / parts, mean_ms, p99_ms };
+    let took = |count: u64, mean_ms, p99_ms| RequestLatency { count: count / parts, mean_ms, p99_ms };
     Activity {
         seconds,
         reads_per_second: 44.4,
@@ -76,15 +76,15 @@ fn activity(seconds: f64, parts: u64) -> Activity {
         hits: took(2_199, 0.052, 0.21),
         misses: took(110, 5.3, 22.4),
         writes: took(470, 0.31, 1.2),
-        flushes: Took::default(),
+        flushes: RequestLatency::default(),
     }
 }
 
 fn report(reads: u64) -> Report {
     let first = VolumeCounters {
         reads,
-        prefetched_blocks: 200,
-        prefetch_hit_blocks: 50,
+        read_ahead_blocks: 200,
+        read_ahead_hit_blocks: 50,
         writes: reads / 10,
         hit_blocks: reads,
         miss_blocks: 500,
@@ -343,9 +343,9 @@ fn a_cache_device_that_was_left_out_has_no_figures() {
 
 #[test]
 fn read_ahead_is_not_counted_as_latency() {
-    let gain = |prefetched_blocks: u64| {
+    let gain = |read_ahead_blocks: u64| {
         let mut report = report(9_500);
-        report.caches[0].volumes[0].counters.prefetched_blocks = prefetched_blocks;
+        report.caches[0].volumes[0].counters.read_ahead_blocks = read_ahead_blocks;
         let page = printed(&report, None, None);
         let line = page.lines().find(|line| line.starts_with("vm1: 2,309 reads")).unwrap();
         line.split_once("on average").unwrap().1.to_owned()

@@ -68,7 +68,7 @@ fn volume_row(
 /// The share of read-ahead blocks that were hit since the start: a sample is too short for it.
 fn show_read_ahead(volume: &VolumeReport) -> String {
     let counters = &volume.counters;
-    show_ratio(counters.prefetch_hit_blocks, counters.prefetched_blocks)
+    show_ratio(counters.read_ahead_hit_blocks, counters.read_ahead_blocks)
 }
 
 /// The word of the most urgent condition; the sentences above the table have the details.

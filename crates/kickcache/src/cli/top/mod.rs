@@ -3,9 +3,9 @@
 //! * `board`: the shown state, and its selected part; `volume_line`: a volume of that part.
 //! * `view`: the layout; `keys`: the meaning of keys; `asking`: the source of the reports.
 
-mod asking;
 mod board;
 mod keys;
+mod poller;
 #[cfg(test)]
 mod tests;
 mod view;
@@ -21,9 +21,9 @@ use ratatui::crossterm::terminal::disable_raw_mode;
 
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::options::{ControlOption, parse_seconds};
-use crate::cli::top::asking::Asking;
 use crate::cli::top::board::Board;
 use crate::cli::top::keys::{Wish, wish};
+use crate::cli::top::poller::Poller;
 use crate::cli::top::view::draw;
 use crate::closed_output::OutputWatch;
 use crate::interrupt::{Interrupt, LOOK_EVERY};
@@ -38,7 +38,7 @@ Keys:
   Enter            its details, and back   r      the other way around
   q, Esc, Ctrl-C   end
 
-It needs a terminal of 80 columns and 24 lines for all columns. Rates are those of the last span; the bars show
+It needs a terminal of 80 columns and 24 lines for all columns. Rates are for the last span; the bars show
 the requests a second of the spans before. `status` prints more, once.";
 
 /// Watch the volumes of a daemon: rates, hit ratios, latency, dirty data, in a terminal
@@ -82,7 +82,7 @@ impl TopArgs {
         board: &mut Board,
         interrupt: &Interrupt,
     ) -> io::Result<()> {
-        let mut asking = Asking::new(self.every);
+        let mut asking = Poller::new(self.every);
         let mut is_stale = true;
         while interrupt.signal().is_none() {
             if std::mem::take(&mut is_stale) {

@@ -308,6 +308,6 @@ fn facts_of(line: &VolumeLine) -> Vec<Line<'static>> {
     ]
 }
 
-fn millis_of(took: &kickcache_daemon::control::activity::Took) -> String {
+fn millis_of(took: &kickcache_daemon::control::activity::RequestLatency) -> String {
     millis((took.count > 0).then_some(took.p99_ms))
 }

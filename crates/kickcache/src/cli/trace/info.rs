@@ -44,7 +44,7 @@ pub(crate) struct InfoArgs {
 }
 
 /// The content of a trace.
-struct Surveyed {
+struct SurveyedFile {
     name: String,
     survey: Survey,
 }
@@ -52,10 +52,10 @@ struct Surveyed {
 impl InfoArgs {
     pub(crate) fn run(&self, out: &mut dyn Printer) -> Result<(), Failure> {
         let surveys = self.surveys()?;
-        for Surveyed { name, survey } in &surveys {
+        for SurveyedFile { name, survey } in &surveys {
             survey.repairs.sentences().iter().for_each(|sentence| notice(&format!("{name}: {sentence}")));
         }
-        for Surveyed { name, survey } in surveys.iter().filter(|surveyed| surveyed.survey.bad_lines > 0) {
+        for SurveyedFile { name, survey } in surveys.iter().filter(|surveyed| surveyed.survey.bad_lines > 0) {
             let verb = if survey.bad_lines == 1 { "part makes" } else { "parts make" };
             notice(&format!("{name}: {} {verb} no sense, such as:", survey.bad_lines));
             survey.first_bad_lines.iter().for_each(|line| notice(&format!("  {line}")));
@@ -70,7 +70,7 @@ impl InfoArgs {
         check_whole(&surveys)
     }
 
-    fn surveys(&self) -> Result<Vec<Surveyed>, Failure> {
+    fn surveys(&self) -> Result<Vec<SurveyedFile>, Failure> {
         let mut spool = Vec::new();
         let look = |file: &PathBuf| {
             let is_stdin = file.as_os_str() == "-";
@@ -78,14 +78,14 @@ impl InfoArgs {
             let path = if is_stdin { spool_input(&mut spool)? } else { file.clone() };
             let found = survey(&path, self.format)
                 .map_err(|error| Failure::usage(format!("the trace {name} cannot be read: {error}")))?;
-            Ok(Surveyed { name, survey: found })
+            Ok(SurveyedFile { name, survey: found })
         };
         self.files.iter().map(look).collect()
     }
 }
 
 /// The shown figures are correct for the intact part only; the exit code makes this known to scripts.
-fn check_whole(surveys: &[Surveyed]) -> Result<(), Failure> {
+fn check_whole(surveys: &[SurveyedFile]) -> Result<(), Failure> {
     let damaged = surveys.iter().filter(|surveyed| surveyed.survey.bad_lines > 0);
     let names: Vec<&str> = damaged.map(|surveyed| surveyed.name.as_str()).collect();
     if names.is_empty() {
@@ -95,7 +95,7 @@ fn check_whole(surveys: &[Surveyed]) -> Result<(), Failure> {
     Err(Failure { exit: Exit::Failed, error: anyhow::Error::msg(sentence) })
 }
 
-fn table(surveys: &[Surveyed]) -> Table {
+fn table(surveys: &[SurveyedFile]) -> Table {
     let mut table = Table::ranked(&[
         ("TRACE", Align::Left, KEEP),
         ("FORMAT", Align::Left, 2),
@@ -108,7 +108,7 @@ fn table(surveys: &[Surveyed]) -> Table {
         ("FOOTPRINT", Align::Right, KEEP),
         ("LOST", Align::Right, KEEP),
     ]);
-    for Surveyed { name, survey } in surveys {
+    for SurveyedFile { name, survey } in surveys {
         let span = survey.span.map_or_else(
             || "-".into(),
             |span| show_duration(std::time::Duration::from_nanos(span.as_nanos())),

@@ -20,11 +20,11 @@ Examples:
 #[command(after_help = EXAMPLES, arg_required_else_help = true)]
 pub(crate) struct TraceArgs {
     #[command(subcommand)]
-    what: What,
+    what: TraceCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum TraceCommand {
     Convert(convert::ConvertArgs),
     Info(info::InfoArgs),
 }
@@ -32,8 +32,8 @@ enum What {
 impl TraceArgs {
     pub(crate) fn run(&self, out: &mut dyn Printer) -> Result<(), Failure> {
         match &self.what {
-            What::Convert(args) => args.run(out),
-            What::Info(args) => args.run(out),
+            TraceCommand::Convert(args) => args.run(out),
+            TraceCommand::Info(args) => args.run(out),
         }
     }
 }

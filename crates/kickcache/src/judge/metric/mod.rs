@@ -32,39 +32,39 @@ pub enum Metric {
 /// Which way is worse.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Worse {
+pub enum MetricDirection {
     /// Of times.
     Higher,
     /// Of rates.
     Lower,
 }
 
-impl Worse {
+impl MetricDirection {
     /// By how much the new value is worse, as a logarithm; see [`kickcache_model::statistics::sequential`].
     pub fn loss(self, good: f64, new: f64) -> f64 {
         // Not of the ratio, which may be larger than any number.
         match self {
-            Worse::Higher => new.ln() - good.ln(),
-            Worse::Lower => good.ln() - new.ln(),
+            MetricDirection::Higher => new.ln() - good.ln(),
+            MetricDirection::Lower => good.ln() - new.ln(),
         }
     }
 
     /// The ratio of the new value to the good one for a loss.
     pub fn ratio(self, loss: f64) -> f64 {
         match self {
-            Worse::Higher => loss.exp(),
-            Worse::Lower => (-loss).exp(),
+            MetricDirection::Higher => loss.exp(),
+            MetricDirection::Lower => (-loss).exp(),
         }
     }
 }
 
 impl Metric {
     /// The direction that is worse, if the name of the metric implies it.
-    pub fn worse(&self) -> Option<Worse> {
+    pub fn worse(&self) -> Option<MetricDirection> {
         match self {
-            Metric::Time | Metric::CpuTime => Some(Worse::Higher),
-            Metric::Figure(Figure::Mean | Figure::Percentile(_)) => Some(Worse::Higher),
-            Metric::Figure(Figure::Iops | Figure::Bandwidth) => Some(Worse::Lower),
+            Metric::Time | Metric::CpuTime => Some(MetricDirection::Higher),
+            Metric::Figure(Figure::Mean | Figure::Percentile(_)) => Some(MetricDirection::Higher),
+            Metric::Figure(Figure::Iops | Figure::Bandwidth) => Some(MetricDirection::Lower),
             Metric::Number | Metric::Json(_) => None,
         }
     }

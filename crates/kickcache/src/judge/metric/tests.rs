@@ -114,7 +114,7 @@ fn incomparable_output_is_refused_with_a_sentence() {
 
 #[test]
 fn a_loss_is_a_number_even_without_a_ratio() {
-    for worse in [Worse::Higher, Worse::Lower] {
+    for worse in [MetricDirection::Higher, MetricDirection::Lower] {
         assert!(worse.loss(1e-320, 1e300).is_finite() && worse.loss(1e300, 1e-320).is_finite());
         assert_eq!(worse.loss(3.0, 3.0), 0.0);
     }

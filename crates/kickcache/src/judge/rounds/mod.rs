@@ -4,11 +4,11 @@ use kickcache_random::Random;
 use serde::Serialize;
 
 use crate::judge::failure::{NoVerdict, RunFailure};
-use crate::judge::metric::Worse;
+use crate::judge::metric::MetricDirection;
 use crate::judge::numbers::show_ratio;
 use crate::judge::side::Side;
-use crate::judge::stored::StoredResult;
-use kickcache_model::statistics::sequential::drift::{Drift, Standing};
+use crate::judge::stored_result::StoredResult;
+use kickcache_model::statistics::sequential::drift::{Drift, DriftVerdict};
 use kickcache_model::statistics::sequential::margin::Margin;
 use kickcache_model::statistics::sequential::pair_test::{PairTest, Verdict};
 
@@ -18,7 +18,7 @@ pub struct Rules {
     /// How much worse is bad.
     pub margin: Margin,
     /// Which way is worse.
-    pub worse: Worse,
+    pub worse: MetricDirection,
     /// The most rounds; without a verdict then, there is none.
     pub rounds_max: usize,
     /// Of the order in each round.
@@ -118,12 +118,12 @@ impl Judge {
     fn check_drift(&self, verdict: Option<Verdict>) -> Result<(), NoVerdict> {
         let Some(stored) = &self.stored else { return Ok(()) };
         match (stored.drift.standing(), verdict) {
-            (Standing::Drifted, _) | (Standing::Doubtful, Some(_)) => Err(NoVerdict::Skip(format!(
+            (DriftVerdict::Drifted, _) | (DriftVerdict::Doubtful, Some(_)) => Err(NoVerdict::Skip(format!(
                 "the control is {} the stored value, but at most a quarter of the margin is allowed: the \
                  machine has changed",
                 show_ratio(self.drift().unwrap_or(1.0))
             ))),
-            (Standing::Same, _) | (Standing::Doubtful, None) => Ok(()),
+            (DriftVerdict::Same, _) | (DriftVerdict::Doubtful, None) => Ok(()),
         }
     }
 

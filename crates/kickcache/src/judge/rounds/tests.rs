@@ -1,8 +1,8 @@
 use super::*;
-use crate::judge::stored::Runs;
+use crate::judge::stored_result::Runs;
 
 fn rules(rounds_max: usize) -> Rules {
-    Rules { margin: "20%".parse().unwrap(), worse: Worse::Lower, rounds_max, seed: 1 }
+    Rules { margin: "20%".parse().unwrap(), worse: MetricDirection::Lower, rounds_max, seed: 1 }
 }
 
 fn judge(mut judge: Judge, runner: &mut Runner<'_>) -> (Judge, Result<Verdict, NoVerdict>) {
@@ -22,7 +22,7 @@ fn steady(good: f64, new: f64) -> impl FnMut(Side) -> Result<f64, RunFailure> {
 
 fn stored(control: f64, good: f64) -> StoredResult {
     let runs = |value| Runs { command: "x".into(), values: vec![value; 15] };
-    StoredResult::new(&"iops".parse().unwrap(), Worse::Lower, runs(good), Some(runs(control)))
+    StoredResult::new(&"iops".parse().unwrap(), MetricDirection::Lower, runs(good), Some(runs(control)))
 }
 
 #[test]

@@ -16,7 +16,7 @@ use vhost::vhost_user::{Frontend, VhostUserFrontend, VhostUserProtocolFeatures};
 use vhost::{VhostBackend, VhostUserMemoryRegionInfo};
 use vm_memory::{Bytes, FileOffset, GuestAddress, GuestMemoryMmap};
 
-pub(crate) use self::queue::Ended;
+pub(crate) use self::queue::CompletedRequest;
 use self::queue::Queue;
 
 /// Requests of a queue in flight, at most.
@@ -167,7 +167,7 @@ impl Guest {
     }
 
     /// Requests that ended since the last call; waits for an interrupt if there are none, `None` if none arrives.
-    pub(crate) fn wait(&mut self, queue: u16, limit: Duration) -> Option<Vec<Ended>> {
+    pub(crate) fn wait(&mut self, queue: u16, limit: Duration) -> Option<Vec<CompletedRequest>> {
         self.queues[usize::from(queue)].wait(&self.ram, limit)
     }
 

@@ -21,7 +21,7 @@ const HEADER_BYTES: u64 = 64;
 
 /// A request that the device completed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Ended {
+pub(crate) struct CompletedRequest {
     pub(crate) slot: u16,
     pub(crate) status: u8,
     /// The number of bytes written, as reported by the device.
@@ -133,7 +133,7 @@ impl Queue {
         }
     }
 
-    pub(crate) fn wait(&mut self, ram: &GuestMemoryMmap, limit: Duration) -> Option<Vec<Ended>> {
+    pub(crate) fn wait(&mut self, ram: &GuestMemoryMmap, limit: Duration) -> Option<Vec<CompletedRequest>> {
         loop {
             let ended = self.take(ram);
             if !ended.is_empty() {
@@ -153,7 +153,7 @@ impl Queue {
         }
     }
 
-    fn take(&mut self, ram: &GuestMemoryMmap) -> Vec<Ended> {
+    fn take(&mut self, ram: &GuestMemoryMmap) -> Vec<CompletedRequest> {
         let used = self.used_index(ram);
         let mut ended = Vec::new();
         while self.seen != used {
@@ -168,7 +168,7 @@ impl Queue {
             let status = ram.read_obj(self.at(HEADERS + HEADER_BYTES * u64::from(slot) + 16)).unwrap();
             self.free.push(slot);
             self.seen = self.seen.wrapping_add(1);
-            ended.push(Ended { slot, status, written });
+            ended.push(CompletedRequest { slot, status, written });
         }
         ended
     }

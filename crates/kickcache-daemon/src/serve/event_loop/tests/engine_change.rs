@@ -7,26 +7,26 @@ use std::time::{Duration as Span, Instant};
 
 use kickcache_engine::config::{EngineSettings, Service};
 
-use super::{Served, request};
+use super::{ToySetup, request};
 use crate::driver::executor::Medium;
-use crate::driver::nothing::Nothing;
+use crate::driver::null_device::NullDevice;
 use crate::plan::removal::DirtyFate;
-use crate::serve::aside::Aside;
 use crate::serve::config::Limits;
 use crate::serve::control::Control;
-use crate::serve::engine_change::{Behind, EngineOrder, Former, Other, OtherKind};
+use crate::serve::engine_change::{CurrentEngine, EngineOrder, NewEngine, NewEngineKind, OldDevices};
 use crate::serve::error::ServeError;
+use crate::serve::standby_engine::StandbyParts;
 
-fn ask<T>(served: &Served, order: impl FnOnce(Sender<T>) -> EngineOrder) -> T {
+fn ask<T>(served: &ToySetup, order: impl FnOnce(Sender<T>) -> EngineOrder) -> T {
     let (answer, answered) = channel();
     served.toy.control.send(Control::Engine(order(answer))).unwrap();
     served.toy.wakeup.ring();
     answered.recv().unwrap()
 }
 
-fn give_way(served: &Served) -> Result<Former, ServeError> {
-    let behind: Behind = ask(served, EngineOrder::Begin)?;
-    let aside = Aside {
+fn give_way(served: &ToySetup) -> Result<OldDevices, ServeError> {
+    let behind: CurrentEngine = ask(served, EngineOrder::Begin)?;
+    let aside = StandbyParts {
         clock: behind.clock,
         io_engine: behind.io_engine,
         settings: EngineSettings { service: Service::Out, pool_pages: 16, ..EngineSettings::default() },
@@ -34,16 +34,16 @@ fn give_way(served: &Served) -> Result<Former, ServeError> {
         volumes: &[],
         path: "cache".as_ref(),
     };
-    let engine = aside.recover(Medium::Queued(Box::new(Nothing::default())))?.engine;
-    let kind = OtherKind::WithoutCache(DirtyFate::Abandoned);
-    let other = Other { engine, superblock: behind.superblock.clone(), kind };
+    let engine = aside.recover(Medium::Queued(Box::new(NullDevice::default())))?.engine;
+    let kind = NewEngineKind::WithoutCache(DirtyFate::Abandoned);
+    let other = NewEngine { engine, superblock: behind.superblock.clone(), kind };
     ask(served, |answer| EngineOrder::Change(Box::new(other), answer))
 }
 
 /// The placeholder for an engine has no timers: a request that is dropped here waits for ever.
 #[test]
 fn requests_during_an_engine_change_are_answered_promptly() {
-    let served = Served::new(Limits::default());
+    let served = ToySetup::new(Limits::default());
     let mut socket = served.raw_transmission();
     let (is_done, count) = (AtomicBool::new(false), AtomicU64::new(0));
     std::thread::scope(|scope| {

@@ -34,7 +34,7 @@ use crate::serve::frontend::nbd::Nbd;
 use crate::serve::frontend::nbd::key::{ConnectionId, NbdKey};
 use crate::serve::frontend::nbd::settings::NbdSettings;
 use crate::serve::journal_note::JournalNote;
-use crate::serve::note_queue::Note;
+use crate::serve::record_queue::QueuedRecord;
 use crate::serve::served_volumes::ServedVolumes;
 use crate::serve::served_volumes::Volume;
 use crate::serve::volume_identity::VolumeIdentity;
@@ -46,7 +46,7 @@ const MEMORY: usize = 256 << 20;
 pub(super) struct Toy {
     pub(super) control: Sender<Control>,
     pub(super) wakeup: Arc<Wakeup>,
-    pub(super) thread: JoinHandle<Result<Vec<Unclean>, ServeError>>,
+    pub(super) thread: JoinHandle<Result<Vec<UncleanBlocks>, ServeError>>,
 }
 
 impl Toy {
@@ -126,7 +126,7 @@ fn toy_loop(
         out_of_service: OutOfService::Untold,
         damaged: Vec::new(),
         control,
-        note_queue: NoteQueue::new(Arc::clone(&wakeup)),
+        note_queue: RecordQueue::new(Arc::clone(&wakeup)),
         resizes: Resizes::new(Arc::clone(&wakeup)),
         growth: CacheGrowth::new(Arc::clone(&wakeup)),
         takeover: CacheTakeover::new(Arc::clone(&wakeup), origin.into()),
@@ -175,10 +175,11 @@ fn an_outstanding_record_ends_after_its_device_is_removed() {
     let (_control, receiver) = mpsc::channel();
     let wakeup = Arc::new(Wakeup::new().unwrap());
     let mut event_loop = toy_loop(&origin, &socket, IoEngine::Threads, Limits::default(), receiver, wakeup);
-    let notes = Notes::begin(&StatePlace::Directory(state), (&event_loop.superblock, &origin), &[]).unwrap();
+    let notes =
+        OriginRecords::begin(&StatePlace::Directory(state), (&event_loop.superblock, &origin), &[]).unwrap();
     let notes = Arc::new(notes);
     for _ in 0..2 {
-        event_loop.note_queue.add(&notes, Note::Newest { newest: Vec::new(), known: Vec::new() });
+        event_loop.note_queue.add(&notes, QueuedRecord::Newest { newest: Vec::new(), known: Vec::new() });
     }
     event_loop.notes = None;
     for turn in 0.. {
@@ -217,22 +218,22 @@ fn time_in_which_the_loop_was_stopped_is_no_silence() {
 }
 
 /// A toy server on a file of 8 MiB, and a directory for both.
-struct Served {
+struct ToySetup {
     directory: tempfile::TempDir,
     toy: Toy,
 }
 
-impl Served {
-    fn new(limits: Limits) -> Served {
-        Served::in_memory(MEMORY, limits)
+impl ToySetup {
+    fn new(limits: Limits) -> ToySetup {
+        ToySetup::in_memory(MEMORY, limits)
     }
 
-    fn in_memory(memory: usize, limits: Limits) -> Served {
+    fn in_memory(memory: usize, limits: Limits) -> ToySetup {
         let directory = tempfile::tempdir_in("/var/tmp").unwrap();
         let origin = directory.path().join("origin");
         std::fs::write(&origin, vec![1; 8 << 20]).unwrap();
         let toy = Toy::start_in(memory, &origin, &directory.path().join("s"), IoEngine::Auto, limits);
-        Served { directory, toy }
+        ToySetup { directory, toy }
     }
 
     fn connect(&self) -> Client {
@@ -276,7 +277,7 @@ fn request(kind: u16, cookie: u64, offset: u64, length: u32) -> Vec<u8> {
 
 #[test]
 fn a_client_reads_data_that_another_wrote() {
-    let served = Served::new(Limits::default());
+    let served = ToySetup::new(Limits::default());
     let (mut first, mut second) = (served.connect(), served.connect());
     for (offset, length) in [(0, 512), (4096, 4096), (65536, 1 << 20), (3 << 20, 4 << 20)] {
         let bytes: Vec<u8> = (0..length).map(|byte| u8::try_from(byte % 253).unwrap()).collect();
@@ -296,7 +297,7 @@ fn a_client_reads_data_that_another_wrote() {
 
 #[test]
 fn a_half_received_write_is_not_applied() {
-    let served = Served::new(Limits::default());
+    let served = ToySetup::new(Limits::default());
     for length in [4096_u32, 1 << 20] {
         let mut socket = served.raw_transmission();
         socket.write_all(&request(1, 1, 0, length)).unwrap();
@@ -312,8 +313,10 @@ fn a_half_received_write_is_not_applied() {
 #[test]
 fn a_client_that_never_reads_stalls_only_itself() {
     let reply_max = Span::from_millis(100);
-    let served =
-        Served::in_memory(2 << 20, Limits { reply_max, connection_bytes_max: 1 << 20, ..Limits::default() });
+    let served = ToySetup::in_memory(
+        2 << 20,
+        Limits { reply_max, connection_bytes_max: 1 << 20, ..Limits::default() },
+    );
     let mut stuck: Vec<UnixStream> = (0..4).map(|_| served.raw_transmission()).collect();
     for socket in &mut stuck {
         socket.set_nonblocking(true).unwrap();
@@ -355,7 +358,7 @@ fn a_client_that_neither_reads_nor_sends_is_dropped() {
 #[test]
 fn many_clients_with_little_memory_all_come_to_their_end() {
     let limits = Limits { connection_bytes_max: 32 << 10, ..Limits::default() };
-    let served = Served::in_memory(64 << 10, limits);
+    let served = ToySetup::in_memory(64 << 10, limits);
     std::thread::scope(|scope| {
         for _ in 0..6 {
             scope.spawn(|| {
@@ -373,7 +376,7 @@ fn many_clients_with_little_memory_all_come_to_their_end() {
 
 #[test]
 fn a_late_handshake_is_cut_off() {
-    let served = Served::new(Limits { handshake_max: Span::from_millis(100), ..Limits::default() });
+    let served = ToySetup::new(Limits { handshake_max: Span::from_millis(100), ..Limits::default() });
     let mut socket = served.raw();
     let mut client = served.connect();
     let mut bytes = Vec::new();
@@ -385,7 +388,7 @@ fn a_late_handshake_is_cut_off() {
 
 #[test]
 fn there_is_a_limit_on_connections() {
-    let served = Served::new(Limits { connections_max: 2, ..Limits::default() });
+    let served = ToySetup::new(Limits { connections_max: 2, ..Limits::default() });
     let clients = [served.connect(), served.connect()];
     let mut third = served.raw();
     assert_eq!(third.read(&mut [0; 18]).unwrap(), 0);
@@ -397,7 +400,7 @@ fn there_is_a_limit_on_connections() {
 
 #[test]
 fn the_oldest_handshake_gives_way() {
-    let served = Served::new(Limits { handshakes_max: 2, ..Limits::default() });
+    let served = ToySetup::new(Limits { handshakes_max: 2, ..Limits::default() });
     let greeted = || {
         let mut socket = served.raw();
         socket.read_exact(&mut [0; 18]).unwrap();
@@ -413,7 +416,7 @@ fn the_oldest_handshake_gives_way() {
 
 #[test]
 fn rubbish_ends_its_connection_only() {
-    let served = Served::new(Limits::default());
+    let served = ToySetup::new(Limits::default());
     for rubbish in [&[0xff; 4096][..], b"GET / HTTP/1.1\r\n\r\n", &[0; 5]] {
         let mut socket = served.raw();
         socket.write_all(rubbish).unwrap();
@@ -428,7 +431,7 @@ fn rubbish_ends_its_connection_only() {
 
 #[test]
 fn a_stop_finishes_requests_in_flight_and_refuses_later_ones() {
-    let served = Served::new(Limits::default());
+    let served = ToySetup::new(Limits::default());
     let mut socket = served.raw_transmission();
     let requests: Vec<u8> = (0..100).flat_map(|cookie| request(0, cookie, 0, 4096)).collect();
     socket.write_all(&requests).unwrap();
@@ -454,7 +457,7 @@ fn a_stop_finishes_requests_in_flight_and_refuses_later_ones() {
 
 #[test]
 fn the_server_answers_and_stops_with_its_last_handle() {
-    let served = Served::new(Limits::default());
+    let served = ToySetup::new(Limits::default());
     let _client = served.connect();
     let (answer, answered) = mpsc::channel();
     served.toy.control.send(Control::Status(answer)).unwrap();

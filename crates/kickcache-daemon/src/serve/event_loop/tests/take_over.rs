@@ -3,13 +3,13 @@
 use std::path::PathBuf;
 
 use kickcache_engine::device::{DeviceError, DeviceOperation, Submission, SubmissionId};
-use kickcache_engine::format::takeover::{Other, Takeover};
+use kickcache_engine::format::takeover::{OtherDevice, Takeover};
 use kickcache_engine::units::ByteExtent;
 
 use super::*;
 use crate::serve::cache_takeover::{Pair, TakeoverOutcome, TakeoverStep};
 use crate::serve::missed_device::any_superblock_at;
-use crate::serve::notes::Notes;
+use crate::serve::origin_records::OriginRecords;
 use crate::state::{CacheRecord, StateStore, uuid_text};
 
 /// A loop with a complete copy of its cache device on another one.
@@ -24,7 +24,7 @@ fn copied_loop(directory: &tempfile::TempDir) -> EventLoop<PassThrough> {
     let mut event_loop = toy_loop(&origin, &socket, IoEngine::Threads, Limits::default(), receiver, wakeup);
     let open = |path, access| Arc::new(BlockFile::open(path, access, Emptiness::Refused).unwrap());
     let (old, new) = (open(&old, AccessMode::ReadOnly), open(&new, AccessMode::ReadWrite));
-    let called = Other { uuid: [3; 16], path: "/new".into() };
+    let called = OtherDevice { uuid: [3; 16], path: "/new".into() };
     event_loop.takeover.pair = Some(Pair { old, new, called });
     let log = event_loop.superblock.geometry.log();
     event_loop.takeover.mirror = Some(Mirror::new(log, []));
@@ -133,11 +133,11 @@ impl Sealed {
         let open = |path: &Path, access| Arc::new(BlockFile::open(path, access, Emptiness::Refused).unwrap());
         // Each has a lock.
         event_loop.takeover.pair = None;
-        let called = Other { uuid: [3; 16], path: new.display().to_string() };
+        let called = OtherDevice { uuid: [3; 16], path: new.display().to_string() };
         let pair = Pair { old: open(&old, access[0]), new: open(&new, access[1]), called };
         event_loop.takeover.pair = Some(pair);
         let (place, store) = (StatePlace::Directory(state.clone()), StateStore::new(&state));
-        let notes = Notes::begin(&place, (&event_loop.superblock, &old), &[]).unwrap();
+        let notes = OriginRecords::begin(&place, (&event_loop.superblock, &old), &[]).unwrap();
         event_loop.notes = Some(Arc::new(notes));
         let mut mirror = Mirror::new(ByteExtent { start: 0, length: 0 }, []);
         mirror.seal();

@@ -92,8 +92,7 @@ impl Clients {
         here.filter(|connection| !connection.handshaking).count()
     }
 
-    /// The connection of a listener in its handshake for longest, if there are at least `count` such
-    /// connections.
+    /// The connection of a listener with the longest handshake, if at least `count` are in their handshakes.
     pub(super) fn oldest_of(&self, count: usize, listener: usize) -> Option<u16> {
         let here = self.indices().zip(&self.slots).filter_map(|(index, slot)| {
             let connection = slot.connection.as_deref()?;

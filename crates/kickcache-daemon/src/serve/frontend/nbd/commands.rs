@@ -10,13 +10,13 @@ use crate::driver::budget::{Claim, Grant};
 use crate::driver::buffers::Buffers;
 use crate::driver::device::ZeroSpeed;
 use crate::serve::complaints::NO_MEMORY;
-use crate::serve::core::{Asked, Core};
+use crate::serve::core::{Core, EngineRequest};
 use crate::serve::frontend::kinds::Pending;
 use crate::serve::frontend::nbd::block_status::block_status;
 use crate::serve::frontend::nbd::connection::Step;
 use crate::serve::frontend::nbd::key::ConnectionId;
 use crate::serve::frontend::nbd::payload::payload_length;
-use crate::serve::frontend::nbd::request::{NbdRequest, Then};
+use crate::serve::frontend::nbd::request::{NbdRequest, NextStep};
 use crate::serve::frontend::nbd::stall::Stall;
 use crate::serve::frontend::nbd::{Nbd, client_key};
 use crate::serve::own_export;
@@ -168,7 +168,7 @@ impl Nbd {
         let Some(served) = self.clients.at(index) else { return };
         let volume = core.volumes[served.volumes[command.export]].info.id;
         let Task { operation, then } = task(command.kind);
-        let asked = Asked { id, volume, operation, extent: extent(&command) };
+        let asked = EngineRequest { id, volume, operation, extent: extent(&command) };
         core.begin(&asked, Pending::Nbd(NbdRequest { connection, command, then }));
     }
 
@@ -180,10 +180,10 @@ impl Nbd {
         reply: &Reply,
     ) {
         let &Reply { id, result, .. } = reply;
-        if request.then == Then::Flush && result.is_ok() {
+        if request.then == NextStep::Flush && result.is_ok() {
             let extent = ByteExtent { start: 0, length: 0 };
-            let asked = Asked { id, volume, operation: Operation::Flush, extent };
-            return core.begin(&asked, Pending::Nbd(NbdRequest { then: Then::Reply, ..request }));
+            let asked = EngineRequest { id, volume, operation: Operation::Flush, extent };
+            return core.begin(&asked, Pending::Nbd(NbdRequest { then: NextStep::Reply, ..request }));
         }
         match self.clients.get_mut(request.connection) {
             Some(connection) => {
@@ -202,7 +202,7 @@ fn extent(command: &Command) -> ByteExtent {
 /// The engine's view of a command.
 struct Task {
     operation: Operation,
-    then: Then,
+    then: NextStep,
 }
 
 fn task(kind: CommandKind) -> Task {
@@ -210,7 +210,9 @@ fn task(kind: CommandKind) -> Task {
         CommandKind::Read { .. } => Operation::Read,
         CommandKind::Write { .. } => Operation::Write(kind.durability()),
         CommandKind::Flush => Operation::Flush,
-        CommandKind::Trim { fua: true } => return Task { operation: Operation::Discard, then: Then::Flush },
+        CommandKind::Trim { fua: true } => {
+            return Task { operation: Operation::Discard, then: NextStep::Flush };
+        }
         CommandKind::Trim { fua: false } => Operation::Discard,
         CommandKind::WriteZeroes { no_hole, .. } => {
             let unmap = if no_hole { Unmap::Forbid } else { Unmap::Allow };
@@ -219,5 +221,5 @@ fn task(kind: CommandKind) -> Task {
         CommandKind::Cache => Operation::Promote,
         CommandKind::BlockStatus { .. } => unreachable!("answered when it was admitted"),
     };
-    Task { operation, then: Then::Reply }
+    Task { operation, then: NextStep::Reply }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use kickcache_engine::request::{Errno, RequestId};
 use kickcache_engine::time::Instant;
-use kickcache_nbd::{Access, Command, CommandKind, Decoded, NbdErrno, ReplyHead, Session, Taken};
+use kickcache_nbd::{Access, Command, CommandKind, Decoded, DecodedPrefix, NbdErrno, ReplyHead, Session};
 use kickcache_tls::explain;
 use kickcache_tls::names::PeerNames;
 use kickcache_tls::rustls::server::UnbufferedServerConnection;
@@ -20,7 +20,7 @@ use crate::serve::frontend::nbd::outbox::{Message, Outbox};
 use crate::serve::frontend::nbd::pace::{Pace, Watch};
 use crate::serve::frontend::nbd::payload::{is_write, payload_length};
 use crate::serve::frontend::nbd::peer::peer;
-use crate::serve::frontend::nbd::sent::Sent;
+use crate::serve::frontend::nbd::send_progress::SendProgress;
 use crate::serve::frontend::nbd::stall::Stall;
 use crate::serve::frontend::nbd::tls_stream::TlsStream;
 
@@ -279,7 +279,7 @@ impl Connection {
     }
 
     fn decode(&mut self) -> Option<Step> {
-        let Taken { consumed, meaning: decoded } = self.session.decode(self.input.unread());
+        let DecodedPrefix { consumed, meaning: decoded } = self.session.decode(self.input.unread());
         self.input.consume(consumed);
         if self.session.has_output() {
             let mut bytes = Vec::new();
@@ -301,7 +301,7 @@ impl Connection {
                 Some(Step::StartTls)
             }
             Decoded::Close(reason) => {
-                tracing::debug!(event = "client_gone", "a connection ends: {reason}");
+                tracing::debug!(event = "client_disconnected", "a connection ends: {reason}");
                 self.stage = ConnectionPhase::Closed;
                 None
             }
@@ -401,7 +401,7 @@ impl Connection {
     }
 
     /// Sends as much as possible.
-    pub(crate) fn send(&mut self, buffers: &mut Buffers) -> Sent {
+    pub(crate) fn send(&mut self, buffers: &mut Buffers) -> SendProgress {
         let Connection { requests, bytes, outbox, tls, socket, pace, .. } = self;
         let done = |buffers: &mut Buffers, id| {
             pace.add_reply();
@@ -487,14 +487,14 @@ fn send_encrypted(
     socket: &OwnedFd,
     buffers: &mut Buffers,
     mut done: impl FnMut(&mut Buffers, RequestId),
-) -> Sent {
+) -> SendProgress {
     loop {
         let sent = tls.flush(socket);
-        if sent != Sent::All || outbox.is_empty() {
+        if sent != SendProgress::All || outbox.is_empty() {
             return sent;
         }
         if outbox.encrypt(tls, buffers, &mut done) == 0 {
-            return Sent::Broken;
+            return SendProgress::Broken;
         }
     }
 }

@@ -3,6 +3,7 @@
 //! The protocol itself is in the crate `kickcache_nbd`; here are the sockets, the memory of requests, and the
 //! clients that wait for it.
 
+mod access_rights;
 mod block_status;
 mod certificates;
 mod clients;
@@ -12,19 +13,18 @@ mod input;
 pub(crate) mod key;
 pub(super) mod membership;
 mod outbox;
-mod outgoing;
 mod pace;
 mod payload;
 mod peer;
 pub(crate) mod request;
-mod securing;
-mod security;
-mod sent;
+mod send_progress;
 mod served_listener;
 pub(crate) mod settings;
 mod slow_clients;
 mod stall;
 mod status_questions;
+mod tls_output;
+mod tls_start;
 mod tls_stream;
 
 use std::os::fd::{AsFd, OwnedFd};
@@ -39,17 +39,17 @@ use crate::driver::{Interest, open_files};
 use crate::serve::complaints::Complaint;
 use crate::serve::core::{Core, engine_span};
 use crate::serve::error::ServeError;
-use crate::serve::frontend::after::After;
 use crate::serve::frontend::kinds::{Pending, WatchKey};
 use crate::serve::frontend::listener::VolumePlace;
+use crate::serve::frontend::loop_step::LoopStep;
+use crate::serve::frontend::nbd::access_rights::AccessRights;
 use crate::serve::frontend::nbd::block_status::data;
 use crate::serve::frontend::nbd::clients::Clients;
 use crate::serve::frontend::nbd::connection::Connection;
 use crate::serve::frontend::nbd::input::Received;
 use crate::serve::frontend::nbd::key::{ConnectionId, NbdKey};
 use crate::serve::frontend::nbd::pace::SlowClients;
-use crate::serve::frontend::nbd::security::Security;
-use crate::serve::frontend::nbd::sent::Sent;
+use crate::serve::frontend::nbd::send_progress::SendProgress;
 use crate::serve::frontend::nbd::served_listener::{ServedListener, open_listeners};
 use crate::serve::frontend::nbd::settings::NbdSettings;
 use crate::serve::frontend::nbd::stall::Stall;
@@ -78,7 +78,7 @@ pub(crate) struct Nbd {
     listeners: Vec<Option<ServedListener>>,
     clients: Clients,
     questions: StatusQuestions,
-    security: Security,
+    security: AccessRights,
     /// When it was looked whether clients that are not read from are still there.
     gone_looked_at: Instant,
     slow_clients: SlowClients,
@@ -95,7 +95,7 @@ impl Nbd {
     ) -> Result<Nbd, ServeError> {
         let opened = open_listeners(addresses, volumes, settings.exposure)?;
         let listeners = opened.into_iter().map(Some).collect();
-        Ok(Nbd { listeners, security: Security::of(settings), ..Nbd::default() })
+        Ok(Nbd { listeners, security: AccessRights::of(settings), ..Nbd::default() })
     }
 
     /// The URIs of the volume of an index, in the order of the configuration.
@@ -254,22 +254,22 @@ impl Nbd {
     }
 
     /// Sends replies. If that lets clients continue, the loop must not sleep yet.
-    pub(super) fn send<E: CacheEngine>(&mut self, core: &mut Core<E>) -> After {
+    pub(super) fn send<E: CacheEngine>(&mut self, core: &mut Core<E>) -> LoopStep {
         let mut resumed = false;
         while let Some(index) = self.clients.touched.pop() {
             let Some(connection) = self.clients.at(index) else { continue };
             connection.touched = false;
             match connection.send(core.driver.buffers()) {
-                Sent::Broken => self.close(core, index),
-                Sent::All if connection.is_finished() => self.close(core, index),
-                Sent::All => resumed |= self.resume_if_due(core, index),
-                Sent::Blocked => {
+                SendProgress::Broken => self.close(core, index),
+                SendProgress::All if connection.is_finished() => self.close(core, index),
+                SendProgress::All => resumed |= self.resume_if_due(core, index),
+                SendProgress::Blocked => {
                     self.watch_output(core, index);
                     resumed |= self.resume_if_due(core, index);
                 }
             }
         }
-        if resumed { After::GoOn } else { After::Sleep }
+        if resumed { LoopStep::GoOn } else { LoopStep::Sleep }
     }
 
     /// Continues a client that is within its limits again, or refuses its waiting command.

@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendFlags};
 
 use crate::driver::buffers::Buffers;
-use crate::serve::frontend::nbd::sent::Sent;
+use crate::serve::frontend::nbd::send_progress::SendProgress;
 use crate::serve::frontend::nbd::tls_stream::TlsStream;
 
 /// Stretches that one call sends.
@@ -76,16 +76,16 @@ impl Outbox {
         socket: impl AsFd,
         buffers: &mut Buffers,
         mut done: impl FnMut(&mut Buffers, RequestId),
-    ) -> Sent {
+    ) -> SendProgress {
         while !self.queue.is_empty() {
             match self.send_some(&socket, buffers) {
                 Ok(count) => self.advance(count, buffers, &mut done),
-                Err(Errno::AGAIN) => return Sent::Blocked,
+                Err(Errno::AGAIN) => return SendProgress::Blocked,
                 Err(Errno::INTR) => {}
-                Err(_) => return Sent::Broken,
+                Err(_) => return SendProgress::Broken,
             }
         }
-        Sent::All
+        SendProgress::All
     }
 
     /// Encrypts the beginning of the queue; `done` gets each request with an encrypted payload. Returns the
@@ -200,7 +200,7 @@ mod tests {
         let mut outbox = Outbox::default();
         [3, 5].into_iter().for_each(|length| outbox.push(Message::Bytes(vec![1; length])));
         assert_eq!((outbox.text_bytes(), outbox.has_payload()), (8, false));
-        assert_eq!(outbox.send(&ours, &mut buffers, |_, _| {}), Sent::All);
+        assert_eq!(outbox.send(&ours, &mut buffers, |_, _| {}), SendProgress::All);
         assert_eq!((outbox.text_bytes(), outbox.sent_total()), (0, 8));
         theirs.read_exact(&mut [0; 8]).unwrap();
         let id = buffers.allocate_empty();

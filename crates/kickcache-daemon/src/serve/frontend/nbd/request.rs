@@ -9,12 +9,12 @@ use crate::serve::frontend::nbd::key::ConnectionId;
 pub(crate) struct NbdRequest {
     pub(crate) connection: ConnectionId,
     pub(crate) command: Command,
-    pub(crate) then: Then,
+    pub(crate) then: NextStep,
 }
 
 /// The step after the engine's answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Then {
+pub(crate) enum NextStep {
     /// The reply to the client.
     Reply,
     /// A flush: the engine's discard is never durable by itself.

@@ -40,7 +40,7 @@ pub(super) struct StatusQuestions {
 }
 
 /// A question with its answer.
-pub(super) struct Answered {
+pub(super) struct StatusAnswer {
     pub(super) question: Question,
     pub(super) extents: Vec<StatusExtent>,
 }
@@ -67,10 +67,10 @@ impl StatusQuestions {
     }
 
     /// Takes the question that was answered, with the answer.
-    pub(super) fn answer(&mut self, told: &ExtentsTold) -> Option<Answered> {
+    pub(super) fn answer(&mut self, told: &ExtentsTold) -> Option<StatusAnswer> {
         let question = self.asked.remove(&told.token)?;
         let extents = question.merged(&told.extents);
-        Some(Answered { question, extents })
+        Some(StatusAnswer { question, extents })
     }
 
     /// Takes the queries that are not to wait for an answer any longer.

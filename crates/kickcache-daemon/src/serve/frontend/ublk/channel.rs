@@ -16,7 +16,7 @@ use super::starter::start_in_child;
 const LONG: u64 = 10;
 
 /// Takes a line for the user.
-pub(crate) type Tell = Box<dyn Fn(&str) + Send>;
+pub(crate) type LineSink = Box<dyn Fn(&str) + Send>;
 
 /// The receiver of commands.
 pub(crate) trait Channel {
@@ -40,7 +40,7 @@ pub(crate) trait Channel {
 pub(super) struct RingChannel {
     ring: IoUring<squeue::Entry128, cqueue::Entry>,
     device: File,
-    tell: Tell,
+    tell: LineSink,
     starts: Starts,
     /// The held lock. A separate file: a command that waits in the kernel keeps the other one open.
     locked: Option<File>,
@@ -60,7 +60,7 @@ pub(super) enum Starts {
 }
 
 impl RingChannel {
-    pub(super) fn open(starts: Starts, tell: Tell) -> Result<RingChannel, String> {
+    pub(super) fn open(starts: Starts, tell: LineSink) -> Result<RingChannel, String> {
         let device = OpenOptions::new().read(true).write(true).open(CONTROL);
         let device = device.map_err(|error| match error.raw_os_error() {
             Some(libc::ENOENT | libc::ENODEV | libc::ENXIO) => {

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
 
 use super::abi::{CMD_IOCTL_ENCODE, DeviceInfo, Parameters, READ_ONLY, USER_RECOVERY, USER_RECOVERY_REISSUE};
-use super::control::{Control, Removal};
+use super::control_device::{ControlDevice, Removal};
 use super::cookie::{cookie, is_of};
 use super::key::UblkKey;
 use super::parameters::{LogicalBlock, Writes, parameters};
@@ -27,7 +27,7 @@ const REQUEST_BYTES_MAX: u32 = 256 << 10;
 
 /// How this process obtained a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Begun {
+pub(super) enum Acquisition {
     Added,
     TakenOver,
 }
@@ -37,8 +37,8 @@ pub(super) struct UblkDevice {
     /// The volume's index, or [`NOBODY`].
     pub(super) volume: usize,
     pub(super) id: u32,
-    pub(super) begun: Begun,
-    served: Option<Served>,
+    pub(super) begun: Acquisition,
+    served: Option<ServedDevice>,
     /// Requests of its that the engine has.
     pub(super) in_flight: usize,
     /// Its requests wait.
@@ -49,7 +49,7 @@ pub(super) struct UblkDevice {
 }
 
 /// The daemon's resources of a device until the kernel has removed it.
-struct Served {
+struct ServedDevice {
     file: File,
     queues: Vec<Queue>,
     /// The memory of the queues.
@@ -60,7 +60,7 @@ struct Served {
 
 /// The state of a device after the kernel ended a tag.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Left {
+pub(super) enum RemainingTags {
     /// All other tags: it has just begun.
     Others,
     /// Some.
@@ -73,7 +73,7 @@ impl UblkDevice {
     /// Takes over the volume's existing device, or adds one. The device cannot be removed between the check
     /// and the open: from then on its server is visible.
     pub(super) fn open(
-        control: &mut Control,
+        control: &mut ControlDevice,
         place: &UblkPlace,
         volume: &KnownVolume,
     ) -> Result<UblkDevice, String> {
@@ -85,7 +85,7 @@ impl UblkDevice {
     }
 
     fn open_alone(
-        control: &mut Control,
+        control: &mut ControlDevice,
         place: &UblkPlace,
         volume: &KnownVolume,
     ) -> Result<UblkDevice, String> {
@@ -96,12 +96,12 @@ impl UblkDevice {
                 check_same(control, &info, volume)?;
                 take_over(control, info.device_id)?;
                 tell_differences(control, &info, place, volume);
-                (info, Begun::TakenOver)
+                (info, Acquisition::TakenOver)
             }
-            None => (add(control, place, volume)?, Begun::Added),
+            None => (add(control, place, volume)?, Acquisition::Added),
         };
         let opened = open_queues(control, place, &info, begun);
-        if opened.is_err() && begun == Begun::Added {
+        if opened.is_err() && begun == Acquisition::Added {
             // No process has it open: it was never started.
             let _ = control.remove(info.device_id);
         }
@@ -146,17 +146,17 @@ impl UblkDevice {
 
     /// The kernel has ended a tag: another process is deleting the device. It waits for this daemon to close
     /// it, which happens with the last tag: none has a request in flight then.
-    pub(super) fn end_tag(&mut self) -> Left {
-        let Some(served) = &mut self.served else { return Left::Nothing };
+    pub(super) fn end_tag(&mut self) -> RemainingTags {
+        let Some(served) = &mut self.served else { return RemainingTags::Nothing };
         served.ended += 1;
         let tags: usize = served.queues.iter().map(|queue| usize::from(queue.depth())).sum();
         match served.ended {
             ended if ended >= tags => {
                 self.served = None;
-                Left::Nothing
+                RemainingTags::Nothing
             }
-            1 => Left::Others,
-            _ => Left::Some,
+            1 => RemainingTags::Others,
+            _ => RemainingTags::Some,
         }
     }
 
@@ -167,10 +167,10 @@ impl UblkDevice {
 }
 
 fn open_queues(
-    control: &mut Control,
+    control: &mut ControlDevice,
     place: &UblkPlace,
     info: &DeviceInfo,
-    begun: Begun,
+    begun: Acquisition,
 ) -> Result<UblkDevice, String> {
     let id = info.device_id;
     if info.request_bytes_max > REQUEST_BYTES_MAX {
@@ -188,14 +188,14 @@ fn open_queues(
     let queues = (0..info.queue_count).map(|number| Queue::open(number, info, &file, &mut memory));
     let queues = queues.collect::<Result<_, _>>().map_err(failed("its queues cannot be mapped"))?;
     let block = LogicalBlock::of_shift(known.logical_block_shift);
-    let served = Some(Served { file, queues, _memory: memory, ended: 0 });
+    let served = Some(ServedDevice { file, queues, _memory: memory, ended: 0 });
     let (volume, sectors) = (place.volume, known.device_sectors);
     Ok(UblkDevice { volume, id, begun, served, in_flight: 0, is_hidden: false, sectors, block })
 }
 
 /// A device that was started, and which the volume would be served as.
 fn find_own(
-    control: &mut Control,
+    control: &mut ControlDevice,
     wanted: UblkId,
     volume: &VolumeIdentity,
 ) -> Result<Option<DeviceInfo>, String> {
@@ -212,7 +212,7 @@ fn find_own(
 /// The device of a volume; if a number is required, only that one. Devices that were never started are
 /// deleted.
 fn find(
-    control: &mut Control,
+    control: &mut ControlDevice,
     wanted: UblkId,
     volume: &VolumeIdentity,
 ) -> Result<Option<DeviceInfo>, String> {
@@ -239,7 +239,7 @@ fn is_another(id: u32) -> String {
 }
 
 /// Deletes a device that a daemon created and did not start, or that was ended: it has no users.
-fn clear(control: &mut Control, id: u32, wanted: UblkId) -> Result<(), String> {
+fn clear(control: &mut ControlDevice, id: u32, wanted: UblkId) -> Result<(), String> {
     let failed =
         |error: io::Error| format!("/dev/ublkb{id}, which was never started, cannot be removed: {error}");
     let is_gone = match control.remove_later(id).map_err(failed)? {
@@ -264,7 +264,7 @@ fn clear(control: &mut Control, id: u32, wanted: UblkId) -> Result<(), String> {
 }
 
 /// Refuses to go on with a device that promises something else.
-fn check_same(control: &mut Control, info: &DeviceInfo, volume: &KnownVolume) -> Result<(), String> {
+fn check_same(control: &mut ControlDevice, info: &DeviceInfo, volume: &KnownVolume) -> Result<(), String> {
     let id = info.device_id;
     let known = control
         .parameters(id)
@@ -287,7 +287,7 @@ fn check_same(control: &mut Control, info: &DeviceInfo, volume: &KnownVolume) ->
 }
 
 /// A device that is taken over keeps its properties, whatever the present settings are.
-fn tell_differences(control: &mut Control, info: &DeviceInfo, place: &UblkPlace, volume: &KnownVolume) {
+fn tell_differences(control: &mut ControlDevice, info: &DeviceInfo, place: &UblkPlace, volume: &KnownVolume) {
     let (id, queues, depth) = (info.device_id, info.queue_count, info.queue_depth);
     if (queues, depth) != (place.queues, place.depth) {
         let (wanted, wanted_depth) = (place.queues, place.depth);
@@ -315,7 +315,7 @@ fn tell_differences(control: &mut Control, info: &DeviceInfo, place: &UblkPlace,
 }
 
 /// Waits until a device has no server, if that is about to go.
-fn wait_for_end(control: &mut Control, id: u32) -> Result<(), String> {
+fn wait_for_end(control: &mut ControlDevice, id: u32) -> Result<(), String> {
     let mut state = DeviceState::Dead;
     control.wait_until(|control| {
         let info = control.info(id).ok().flatten();
@@ -332,11 +332,11 @@ fn wait_for_end(control: &mut Control, id: u32) -> Result<(), String> {
 }
 
 /// Becomes the server of a device that has none.
-fn take_over(control: &mut Control, id: u32) -> Result<(), String> {
+fn take_over(control: &mut ControlDevice, id: u32) -> Result<(), String> {
     control.begin_recovery(id).map_err(|error| format!("/dev/ublkb{id} cannot be taken over: {error}"))
 }
 
-fn add(control: &mut Control, place: &UblkPlace, volume: &KnownVolume) -> Result<DeviceInfo, String> {
+fn add(control: &mut ControlDevice, place: &UblkPlace, volume: &KnownVolume) -> Result<DeviceInfo, String> {
     let writes = if volume.access == AccessMode::ReadOnly { Writes::Refused } else { Writes::Allowed };
     let block = if place.block_bytes == 512 { LogicalBlock::Bytes512 } else { LogicalBlock::Bytes4096 };
     let wanted = DeviceInfo {
@@ -421,7 +421,7 @@ mod tests {
     fn a_volume_that_was_none_becomes_a_device() {
         let mut scene = Scene::new();
         let device = scene.open(&PLACE).unwrap();
-        assert_eq!((device.id, device.begun, device.sectors), (0, Begun::Added, 2048));
+        assert_eq!((device.id, device.begun, device.sectors), (0, Acquisition::Added, 2048));
         assert_eq!(device.queues().iter().map(Queue::depth).collect::<Vec<_>>(), [8, 8]);
         let known = scene.kernel.known();
         assert_eq!(known.done, [abi::ADD_DEV, abi::SET_PARAMS], "it is started when the loop fetches");
@@ -442,7 +442,7 @@ mod tests {
         scene.left();
         let other = UblkPlace { queues: 1, depth: 128, ..PLACE };
         let device = scene.open(&other).unwrap();
-        assert_eq!((device.id, device.begun), (0, Begun::TakenOver));
+        assert_eq!((device.id, device.begun), (0, Acquisition::TakenOver));
         assert_eq!(device.queues().iter().map(Queue::depth).collect::<Vec<_>>(), [8, 8]);
         assert_eq!(scene.kernel.known().done, [abi::START_USER_RECOVERY], "parameters are not set again");
     }
@@ -464,7 +464,7 @@ mod tests {
             drop(scene.open(&UblkPlace { queues: 1, ..PLACE }).unwrap());
             scene.kernel.known().done.clear();
             let device = scene.open(&UblkPlace { id, ..PLACE }).unwrap();
-            assert_eq!((device.id, device.begun, device.queues().len()), (0, Begun::Added, 2));
+            assert_eq!((device.id, device.begun, device.queues().len()), (0, Acquisition::Added, 2));
             let anew = [abi::STOP_DEV, abi::DEL_DEV_ASYNC, abi::ADD_DEV, abi::SET_PARAMS];
             assert_eq!(scene.kernel.known().done, anew);
         }
@@ -486,7 +486,7 @@ mod tests {
         scene.volume.identity.cache = Some("1".into());
         scene.left();
         scene.volume.identity.origins = vec!["file:/p".into()];
-        assert_eq!(scene.open(&PLACE).unwrap().begun, Begun::TakenOver);
+        assert_eq!(scene.open(&PLACE).unwrap().begun, Acquisition::TakenOver);
     }
 
     #[test]

@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::abi::{self, BasicParameters, ControlCommand, DeviceInfo, IoDescription, Parameters};
 use super::channel::Channel;
-use super::control::Control;
-use super::controls::Controls;
+use super::control_device::ControlDevice;
+use super::control_threads::ControlThreads;
 use super::cookie::cookie;
 use crate::serve::volume_identity::VolumeIdentity;
 
@@ -31,7 +31,7 @@ pub(crate) struct FakeDevice {
 
 /// The state of the driver.
 #[derive(Default)]
-pub(crate) struct Known {
+pub(crate) struct DriverState {
     pub(crate) devices: BTreeMap<u32, FakeDevice>,
     /// The numbers of the commands that changed something, in their order.
     pub(crate) done: Vec<u32>,
@@ -54,27 +54,27 @@ pub(crate) struct Known {
 /// A kernel, and a folder with its device nodes.
 #[derive(Clone)]
 pub(crate) struct FakeKernel {
-    known: Arc<Mutex<Known>>,
+    known: Arc<Mutex<DriverState>>,
     nodes: PathBuf,
 }
 
 impl FakeKernel {
     pub(crate) fn new(nodes: &Path) -> FakeKernel {
-        let known = Known { processors: 4, ..Known::default() };
+        let known = DriverState { processors: 4, ..DriverState::default() };
         FakeKernel { known: Arc::new(Mutex::new(known)), nodes: nodes.into() }
     }
 
-    pub(crate) fn known(&self) -> MutexGuard<'_, Known> {
+    pub(crate) fn known(&self) -> MutexGuard<'_, DriverState> {
         self.known.lock().unwrap()
     }
 
-    pub(crate) fn control(&self) -> Control {
-        Control::with_channel(Box::new(self.clone()), self.nodes.clone())
+    pub(crate) fn control(&self) -> ControlDevice {
+        ControlDevice::with_channel(Box::new(self.clone()), self.nodes.clone())
     }
 
-    pub(crate) fn controls(&self) -> Controls {
+    pub(crate) fn controls(&self) -> ControlThreads {
         let kernel = self.clone();
-        Controls::new(move || Ok(kernel.control()))
+        ControlThreads::new(move || Ok(kernel.control()))
     }
 
     /// Has a device of a volume that a daemon made, with one queue of two, and that waits since it is dead.
@@ -115,7 +115,7 @@ impl FakeKernel {
         self.nodes.join(format!("ublkc{id}"))
     }
 
-    fn add(&self, known: &mut Known, mut info: DeviceInfo) -> Result<DeviceInfo, i32> {
+    fn add(&self, known: &mut DriverState, mut info: DeviceInfo) -> Result<DeviceInfo, i32> {
         if info.device_id == u32::MAX {
             info.device_id = (0..64).find(|id| !known.devices.contains_key(id)).ok_or(libc::ENOSPC)?;
         }
@@ -175,7 +175,7 @@ impl FakeKernel {
     }
 }
 
-impl Known {
+impl DriverState {
     fn note_done(&mut self, number: u32) {
         let is_change = matches!(
             number,

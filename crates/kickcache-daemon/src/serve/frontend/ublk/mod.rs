@@ -2,7 +2,7 @@
 //!
 //! A device's requests are fetched by commands on the driver's ring: the answer to a request is the command
 //! that fetches the next one of its tag. The data of writes arrives with the request, data of reads is sent
-//! with the answer. Commands that add, start and delete devices use another way ([`control`]), and a thread
+//! with the answer. Commands that add, start and delete devices use another way ([`control_device`]), and a thread
 //! of their own while the loop serves.
 //!
 //! A device outlives its daemon: requests wait in the kernel until the next daemon takes over, and requests
@@ -10,11 +10,9 @@
 
 pub(crate) mod abi;
 pub(crate) mod channel;
-pub(crate) mod control;
-pub(crate) mod controls;
+pub(crate) mod control_device;
+pub(crate) mod control_threads;
 pub(crate) mod cookie;
-pub(crate) mod description;
-mod descriptions;
 mod device;
 pub(crate) mod device_user;
 mod exclusive;
@@ -31,10 +29,12 @@ mod process;
 mod queue;
 pub(crate) mod removal;
 pub(crate) mod request;
+pub(crate) mod request_conversion;
+mod request_table;
 mod scheduler;
 mod starter;
 pub(crate) mod state;
-pub(crate) mod waiting;
+pub(crate) mod unsafe_devices;
 
 use std::fmt::Display;
 use std::path::Path;
@@ -44,20 +44,20 @@ use kickcache_engine::request::{Operation, Reply};
 use kickcache_engine::units::BLOCK_SIZE;
 
 use self::abi::{COMMIT_AND_FETCH, FETCH};
-use self::control::Control;
-use self::controls::Controls;
-use self::description::{extent, operation, result};
-use self::device::{Begun, Left, UblkDevice};
+use self::control_device::ControlDevice;
+use self::control_threads::ControlThreads;
+use self::device::{Acquisition, RemainingTags, UblkDevice};
 use self::device_user::DeviceUser;
 use self::in_use::user_of;
 use self::key::UblkKey;
 use self::open_ublk::OpenUblk;
 use self::place::{NOBODY, UblkPlace};
 use self::request::{UblkMemory, UblkRequest};
+use self::request_conversion::{extent, operation, result};
 use crate::driver::budget::{Claim, Grant};
 use crate::driver::buffers::Buffers;
 use crate::serve::complaints::NO_MEMORY;
-use crate::serve::core::{Asked, Core};
+use crate::serve::core::{Core, EngineRequest};
 use crate::serve::error::ServeError;
 use crate::serve::frontend::kinds::{Pending, WatchKey};
 use crate::serve::known_volume::KnownVolume;
@@ -75,18 +75,18 @@ pub(crate) struct Ublk {
     is_started: bool,
     /// No more requests are accepted: the kernel keeps them for the next daemon.
     is_closed: bool,
-    controls: Controls,
+    controls: ControlThreads,
 }
 
 impl Ublk {
     /// Makes the devices, or takes them over; they are started once the loop fetches requests.
     pub(crate) fn open<E>(places: &[UblkPlace], core: &mut Core<E>) -> Result<Ublk, ServeError> {
-        Ublk::open_with(Controls::default(), places, core)
+        Ublk::open_with(ControlThreads::default(), places, core)
     }
 
     /// With another way to the kernel's driver.
     pub(crate) fn open_with<E>(
-        controls: Controls,
+        controls: ControlThreads,
         places: &[UblkPlace],
         core: &mut Core<E>,
     ) -> Result<Ublk, ServeError> {
@@ -144,10 +144,12 @@ impl Ublk {
         let sectors = device.sectors_of(volume.info.size);
         let has_grown = sectors > device.sectors;
         let path = device.path();
-        let work = move |control: &mut Control| {
+        let work = move |control: &mut ControlDevice| {
             match begun {
-                Begun::Added => control.start(id, std::process::id()).map(|()| switch_scheduler_off(id)),
-                Begun::TakenOver => control.end_recovery(id),
+                Acquisition::Added => {
+                    control.start(id, std::process::id()).map(|()| switch_scheduler_off(id))
+                }
+                Acquisition::TakenOver => control.end_recovery(id),
             }?;
             if has_grown {
                 tell_size(&path, sectors, control.set_size(id, sectors));
@@ -155,8 +157,10 @@ impl Ublk {
             Ok(())
         };
         self.controls.aside(work, move |started| match (started, begun) {
-            (Ok(()), Begun::Added) => tracing::info!(event = "ublk_started", "/dev/ublkb{id} is {name}"),
-            (Ok(()), Begun::TakenOver) => {
+            (Ok(()), Acquisition::Added) => {
+                tracing::info!(event = "ublk_started", "/dev/ublkb{id} is {name}");
+            }
+            (Ok(()), Acquisition::TakenOver) => {
                 tracing::info!(event = "ublk_started", "/dev/ublkb{id} is {name} again");
             }
             (Err(error), _) => {
@@ -184,16 +188,16 @@ impl Ublk {
         let (path, name) = (device.path(), core.volumes.name(device.volume));
         let path = path.display();
         match device.end_tag() {
-            Left::Others if !self.is_closed && device.volume != NOBODY => tracing::error!(
+            RemainingTags::Others if !self.is_closed && device.volume != NOBODY => tracing::error!(
                 event = "ublk_lost",
                 "{path}, which was {name}, was removed by another program ({}): {name} is no block \
                  device any more; acknowledged writes are kept; to create it again, stop this daemon and \
                  serve the volume again",
                 std::io::Error::from_raw_os_error(-ended)
             ),
-            Left::Others | Left::Some => {}
-            Left::Nothing if device.volume == NOBODY => {}
-            Left::Nothing => {
+            RemainingTags::Others | RemainingTags::Some => {}
+            RemainingTags::Nothing if device.volume == NOBODY => {}
+            RemainingTags::Nothing => {
                 tracing::info!(event = "ublk_removed", "{path}, which was removed, is closed");
             }
         }
@@ -270,7 +274,7 @@ impl Ublk {
         let bytes = if has_payload { i32::try_from(extent.length).expect("at most 256 KiB") } else { 0 };
         device.in_flight += 1;
         let pending = Pending::Ublk(UblkRequest { key, bytes, memory });
-        core.begin(&Asked { id: request, volume: id, operation, extent }, pending);
+        core.begin(&EngineRequest { id: request, volume: id, operation, extent }, pending);
     }
 
     pub(super) fn on_reply<E: CacheEngine>(
@@ -372,7 +376,7 @@ enum End {
 }
 
 /// Deletes a device, unless it is in use.
-fn end(control: &mut Control, id: u32, path: &Path) -> Result<End, String> {
+fn end(control: &mut ControlDevice, id: u32, path: &Path) -> Result<End, String> {
     if let Some(server) = control.opener(id) {
         return Ok(End::TakenOver(server));
     }

@@ -1,7 +1,7 @@
 //! A device that is made, or taken over, and not served yet: that may wait for the kernel, so it is not the loop's work.
 
-use super::controls::Controls;
-use super::device::{Begun, UblkDevice};
+use super::control_threads::ControlThreads;
+use super::device::{Acquisition, UblkDevice};
 use super::place::UblkPlace;
 use super::process;
 use super::removal::remove_aside;
@@ -12,7 +12,7 @@ use crate::serve::known_volume::KnownVolume;
 /// A device that waits for the loop. If it was created for this and is dropped, it is deleted again.
 pub(crate) struct OpenUblk {
     device: Option<UblkDevice>,
-    controls: Controls,
+    controls: ControlThreads,
 }
 
 impl OpenUblk {
@@ -21,7 +21,7 @@ impl OpenUblk {
     /// # Errors
     /// [`ServeError::Volume`].
     pub(crate) fn open(
-        controls: &Controls,
+        controls: &ControlThreads,
         place: &UblkPlace,
         volume: &KnownVolume,
         io_engine: IoEngine,
@@ -51,7 +51,7 @@ impl Drop for OpenUblk {
         let Some(device) = self.device.take() else { return };
         let (id, begun, path) = (device.id, device.begun, device.path());
         drop(device);
-        if begun == Begun::Added {
+        if begun == Acquisition::Added {
             remove_aside(&self.controls, id, path);
         }
     }

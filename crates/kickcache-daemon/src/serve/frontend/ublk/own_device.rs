@@ -6,7 +6,7 @@ use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use super::control::Control;
+use super::control_device::ControlDevice;
 use super::cookie::is_of;
 use super::removal::number_in;
 use crate::driver::device::sysfs::{loop_file, number};
@@ -44,7 +44,7 @@ fn check_devices(cache: &CacheSpec) -> Result<(), String> {
 pub(crate) fn check_path(path: &Path, own: &[VolumeIdentity]) -> Result<(), String> {
     let host = Host { sys: "/sys".into(), mounts: "/proc/self/mountinfo".into() };
     for id in host.ublk_below(path) {
-        let info = Control::open().ok().and_then(|mut control| control.info(id).ok().flatten());
+        let info = ControlDevice::open().ok().and_then(|mut control| control.info(id).ok().flatten());
         if info.is_some_and(|info| own.iter().any(|volume| is_of(&info, volume))) {
             return Err(refusal(path, id));
         }

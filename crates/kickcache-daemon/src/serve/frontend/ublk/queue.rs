@@ -4,13 +4,13 @@ use std::fs::File;
 use std::io;
 
 use super::abi::{DeviceInfo, IoCommand, IoDescription};
-use super::descriptions::Descriptions;
+use super::request_table::RequestTable;
 use crate::driver::memory::{Allocator, Chunk};
 
 /// A queue; its requests have tags from 0 on.
 pub(super) struct Queue {
     number: u16,
-    descriptions: Descriptions,
+    descriptions: RequestTable,
     /// By tag: the kernel puts the data of writes there, and takes that of reads. It is lent for most requests.
     memory: Vec<Option<Chunk>>,
     addresses: Vec<u64>,
@@ -24,7 +24,7 @@ impl Queue {
         device: &File,
         allocator: &mut Allocator,
     ) -> io::Result<Queue> {
-        let descriptions = Descriptions::map(device, number, info.queue_depth)?;
+        let descriptions = RequestTable::map(device, number, info.queue_depth)?;
         let length = usize::try_from(info.request_bytes_max).expect("usize has at least 32 bits");
         let chunks = (0..info.queue_depth).map(|_| allocator.allocate(length));
         let memory: Vec<Chunk> = chunks.collect::<Result<_, _>>()?;

@@ -3,8 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::control::Control;
-use super::controls::Controls;
+use super::control_device::ControlDevice;
+use super::control_threads::ControlThreads;
 use super::in_use::user_of;
 
 /// Refuses a device that a process has open.
@@ -17,7 +17,7 @@ pub(crate) fn check_unused(path: &Path) -> Result<(), String> {
 }
 
 /// Waits until a device that is being removed is deleted, or a process keeps it open for long.
-pub(crate) fn wait_until_gone(controls: &Controls, path: &Path) {
+pub(crate) fn wait_until_gone(controls: &ControlThreads, path: &Path) {
     let id = path.file_name().and_then(|name| number_in(name.to_str()?));
     if let (Some(id), Ok(mut control)) = (id, controls.open()) {
         control.wait_until_gone(id);
@@ -30,8 +30,8 @@ pub(super) fn number_in(name: &str) -> Option<u32> {
 }
 
 /// Deletes an unused device on another thread; its server has yet to close it.
-pub(super) fn remove_aside(controls: &Controls, id: u32, path: PathBuf) {
-    let work = move |control: &mut Control| {
+pub(super) fn remove_aside(controls: &ControlThreads, id: u32, path: PathBuf) {
+    let work = move |control: &mut ControlDevice| {
         let alone = control.alone(|control| control.remove_later(id).map_err(|error| error.to_string()));
         alone.map_err(io::Error::other)
     };

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use super::abi::DeviceInfo;
-use super::control::Control;
+use super::control_device::ControlDevice;
 use super::in_use::known_user_of;
 
 /// The kernel's numbers.
@@ -44,8 +44,8 @@ impl DeviceState {
 
 /// Whether a device's server does not end, and no process can have written to the device or have it open: it
 /// was killed while the kernel started the device, which prevents all others from opening it.
-pub(crate) fn is_stuck_unused(control: &mut Control, id: u32) -> bool {
-    let is_ending = |control: &mut Control| {
+pub(crate) fn is_stuck_unused(control: &mut ControlDevice, id: u32) -> bool {
+    let is_ending = |control: &mut ControlDevice| {
         let info = control.info(id).ok().flatten();
         info.is_some_and(|info| DeviceState::of(&info) == DeviceState::Ending)
     };

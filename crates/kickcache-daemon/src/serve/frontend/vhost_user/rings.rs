@@ -7,7 +7,7 @@ use kickcache_vhost_user::{GuestRequest, Outcome, QUEUE_COUNT_MAX, RequestKind};
 use crate::driver::budget::{Claim, Grant};
 use crate::driver::buffers::Buffers;
 use crate::serve::complaints::NO_MEMORY;
-use crate::serve::core::{Asked, Core};
+use crate::serve::core::{Core, EngineRequest};
 use crate::serve::frontend::kinds::{Pending, WatchKey};
 use crate::serve::frontend::vhost_user::VhostUser;
 use crate::serve::frontend::vhost_user::key::PortKey;
@@ -123,7 +123,7 @@ impl VhostUser {
         let volume = core.volumes[self.ports[request.port].volume].info.id;
         let (operation, extent) = (operation(request.request.kind()), request.request.extent());
         self.in_flight += 1;
-        core.begin(&Asked { id, volume, operation, extent }, Pending::VhostUser(request));
+        core.begin(&EngineRequest { id, volume, operation, extent }, Pending::VhostUser(request));
     }
 
     pub(in crate::serve::frontend) fn on_reply<E: CacheEngine>(

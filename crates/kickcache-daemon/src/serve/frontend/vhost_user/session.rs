@@ -20,7 +20,8 @@ const MESSAGES_MAX: usize = 64;
 
 const CONNECTED: Complaint =
     Complaint::new("guest_connected", Level::INFO, "virtual machines connected to {}");
-const GONE: Complaint = Complaint::new("guest_gone", Level::INFO, "virtual machines of {} disconnected");
+const DISCONNECTED: Complaint =
+    Complaint::new("guest_disconnected", Level::INFO, "virtual machines of {} disconnected");
 const THROWN_OUT: Complaint =
     Complaint::new("guest_thrown_out", Level::WARN, "virtual machines of {} were disconnected");
 const NOT_ACCEPTED: Complaint = Complaint::new(
@@ -30,8 +31,8 @@ const NOT_ACCEPTED: Complaint = Complaint::new(
 );
 const BROKE_RULES: Complaint =
     Complaint::new("guest_broke_rules", Level::WARN, "virtual machines of {} broke the rules of vhost-user");
-const SIZE_NOT_TOLD: Complaint = Complaint::new(
-    "guest_size_not_told",
+const SIZE_NOT_SENT: Complaint = Complaint::new(
+    "guest_size_not_sent",
     Level::WARN,
     "virtual machines of {} could not be notified of its size",
 );
@@ -195,7 +196,7 @@ impl VhostUser {
             }
             None => {
                 let line = format_args!("the virtual machine of {name} disconnected");
-                core.complaints.say(core.now, GONE.about(port.volume), line);
+                core.complaints.say(core.now, DISCONNECTED.about(port.volume), line);
             }
         }
         core.driver.unwatch(socket.as_fd(), key(index, Part::Socket, port.generation_of_socket));
@@ -259,7 +260,7 @@ impl VhostUser {
                     let line = format_args!(
                         "the virtual machine of {name} could not be notified of its disk's size: {error}"
                     );
-                    core.complaints.say(core.now, SIZE_NOT_TOLD.about(volume), line);
+                    core.complaints.say(core.now, SIZE_NOT_SENT.about(volume), line);
                 }
             }
         }

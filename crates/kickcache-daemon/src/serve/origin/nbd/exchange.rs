@@ -11,7 +11,7 @@ use kickcache_nbd::client::ClientError;
 use super::job::OriginJob;
 use super::links::Links;
 use super::outcome::Outcome;
-use crate::driver::queued_device::Away;
+use crate::driver::queued_device::ServerOutage;
 use crate::wakeup::Wakeup;
 
 /// Both directions.
@@ -98,8 +98,8 @@ impl Exchange {
     }
 
     /// Since when the server has been away, and why, if it is.
-    pub(super) fn away(&self) -> Option<Away> {
-        lock(&self.away).as_ref().map(|KnownOutage { since, why, fails_at }| Away {
+    pub(super) fn away(&self) -> Option<ServerOutage> {
+        lock(&self.away).as_ref().map(|KnownOutage { since, why, fails_at }| ServerOutage {
             span: since.elapsed(),
             why: why.clone(),
             fails_in: fails_at.saturating_duration_since(Instant::now()),

@@ -2,12 +2,12 @@
 //!
 //! The driver's thread never waits for it: [`exchange`] carries jobs to a thread of its own ([`session`]),
 //! which owns the connections ([`links`]) and survives their loss ([`outage`]); a third thread connects
-//! ([`dialling`]). A returning server is compared with the cache first ([`comparison`]).
+//! ([`connect_thread`]). A returning server is compared with the cache first ([`comparison`]).
 //!
 //! Start with [`session`].
 
 mod comparison;
-mod dialling;
+mod connect_thread;
 mod exchange;
 mod facts;
 mod job;
@@ -17,8 +17,8 @@ mod outage_log;
 mod outcome;
 mod patience;
 mod refusal;
+mod server_fault;
 mod session;
-mod unusable;
 
 use std::collections::VecDeque;
 use std::io::IoSliceMut;
@@ -39,12 +39,12 @@ use self::facts::Facts;
 use self::job::OriginJob;
 use self::links::{Links, dial, is_own};
 use self::outcome::Outcome;
-use self::patience::{PATIENCE_MAX, Waited};
+use self::patience::{PATIENCE_MAX, ServerWait};
 use self::refusal::refusal;
 use self::session::{Session, Settings};
 use crate::driver::device::AccessMode;
 use crate::driver::minimum_block::MinimumBlock;
-use crate::driver::queued_device::{Away, ExtentsTold, QueuedDevice, QueuedEnd, QueuedRequest};
+use crate::driver::queued_device::{ExtentsTold, QueuedDevice, QueuedEnd, QueuedRequest, ServerOutage};
 use crate::plan::nbd_uri::NbdUri;
 use crate::plan::origin_claims::OriginClaims;
 use crate::plan::volume_spec::VolumeSpec;
@@ -80,8 +80,8 @@ impl NbdOrigin {
         let timeout = spec.origin_timeout.span();
         let patience = PATIENCE_MAX.min(timeout);
         let (asked, access, claims) = (uri.clone(), spec.access, spec.claims);
-        let waited = Waited { volume: &spec.name, uri };
-        let Met { other_names, links, facts, looks_like_cache } =
+        let waited = ServerWait { volume: &spec.name, uri };
+        let ProbedServer { other_names, links, facts, looks_like_cache } =
             waited.ask(wish, move || meet(&asked, patience, access, claims))?;
         let exchange = Exchange::new().map_err(ServeError::system("open an eventfd"))?;
         let exchange = Arc::new(exchange);
@@ -152,7 +152,7 @@ pub(super) fn check_not_own(spec: &VolumeSpec, uri: &NbdUri) -> Result<(), Serve
 }
 
 /// A server that was connected to and looked at.
-struct Met {
+struct ProbedServer {
     other_names: Vec<String>,
     links: Links,
     facts: Facts,
@@ -160,14 +160,19 @@ struct Met {
 }
 
 /// Connects, and checks the export; otherwise returns the error.
-fn meet(uri: &NbdUri, patience: Duration, access: AccessMode, claims: OriginClaims) -> Result<Met, String> {
+fn meet(
+    uri: &NbdUri,
+    patience: Duration,
+    access: AccessMode,
+    claims: OriginClaims,
+) -> Result<ProbedServer, String> {
     let away = |error: ClientError| refusal(&error, patience);
     let mut client = dial(uri, patience).map_err(away)?;
     let facts = Facts::of(&client.export(), access, claims)?;
     let looks_like_cache = look_and_flush(&mut client, access, facts.minimum_block).map_err(away)?;
     // A server that ends with its last client must always have a connection.
     let links = Links::over(client, uri, patience).map_err(away)?;
-    Ok(Met { other_names: uri.other_identities(), links, facts, looks_like_cache })
+    Ok(ProbedServer { other_names: uri.other_identities(), links, facts, looks_like_cache })
 }
 
 /// Reads the places of a cache device's superblocks, and flushes once: writes of an earlier daemon are
@@ -258,7 +263,7 @@ impl QueuedDevice for NbdOrigin {
         is_next
     }
 
-    fn away(&self) -> Option<Away> {
+    fn away(&self) -> Option<ServerOutage> {
         self.exchange.away()
     }
 

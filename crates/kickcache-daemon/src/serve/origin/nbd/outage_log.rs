@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tracing::Level;
 
-use super::unusable::Unusable;
+use super::server_fault::ServerFault;
 use crate::driver::clock::{Clock, span};
 use crate::plan::nbd_uri::NbdUri;
 use crate::serve::complaints::{Complaint, Complaints};
@@ -39,7 +39,7 @@ pub(super) struct OutageLog {
     clock: Clock,
     complaints: Complaints,
     /// The reason why the last attempt to connect failed, so that it is logged once in an outage.
-    told: Option<Unusable>,
+    told: Option<ServerFault>,
 }
 
 impl OutageLog {
@@ -66,7 +66,7 @@ impl OutageLog {
     }
 
     /// A server cannot be used; it is tried again.
-    pub(super) fn unusable(&mut self, server: Unusable) {
+    pub(super) fn unusable(&mut self, server: ServerFault) {
         if self.told.as_ref() == Some(&server) {
             return;
         }
@@ -76,8 +76,8 @@ impl OutageLog {
         // A server that does not answer is common and transient; it must not suppress the report of a wrong
         // answer.
         let complaint = match server {
-            Unusable::Away(_) => UNREACHABLE,
-            Unusable::Wrong(_) => UNUSABLE,
+            ServerFault::Away(_) => UNREACHABLE,
+            ServerFault::Wrong(_) => UNUSABLE,
         };
         self.told = Some(server);
         self.say(complaint, &line);

@@ -20,12 +20,12 @@ const SILENT_MAX: Duration = Duration::from_secs(30);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// The server of a volume.
-pub(super) struct Waited<'a> {
+pub(super) struct ServerWait<'a> {
     pub(super) volume: &'a str,
     pub(super) uri: &'a NbdUri,
 }
 
-impl Waited<'_> {
+impl ServerWait<'_> {
     /// Sends it a request on a thread of its own, which is abandoned if the answer does not arrive.
     ///
     /// # Errors

@@ -6,7 +6,7 @@ use std::time::Duration;
 use kickcache_nbd::client::ClientError;
 
 use super::patience::PATIENCE_MAX;
-use super::unusable::cause;
+use super::server_fault::cause;
 
 /// A sentence: the problem, and the remedy.
 pub(super) fn refusal(error: &ClientError, patience: Duration) -> String {

@@ -10,7 +10,7 @@
 //!   have reached it.
 //! * A server counts as lost only by its socket, never by the time of an answer.
 //! * This thread waits for sockets only: connecting to a server is done on a thread of its own
-//!   ([`dialling`](super::dialling)).
+//!   ([`connect_thread`](super::connect_thread)).
 //! * A job waits for servers from the first loss that it met, however many servers were lost since.
 
 use std::collections::{BTreeMap, HashMap};
@@ -23,7 +23,7 @@ use kickcache_nbd::client::{ClientError, NbdErrno, Reply};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::comparison::{Comparison, Progress};
-use super::dialling::{Dialling, dial_beside};
+use super::connect_thread::{ConnectThread, dial_beside};
 use super::exchange::{Device, Exchange, Order};
 use super::facts::Facts;
 use super::job::{OriginJob, Work};
@@ -31,7 +31,7 @@ use super::links::{Links, Part};
 use super::outage::{Outage, Pace};
 use super::outage_log::OutageLog;
 use super::outcome::Outcome;
-use super::unusable::{Unusable, cause};
+use super::server_fault::{ServerFault, cause};
 use crate::driver::clock::{WatchedTime, missed};
 use crate::driver::queued_device::DeviceExtent;
 use crate::plan::nbd_uri::NbdUri;
@@ -55,7 +55,7 @@ pub(super) struct Session {
     outage: Option<Outage>,
     /// How a server is looked for that is lost again and again.
     pace: Pace,
-    dialling: Dialling,
+    dialling: ConnectThread,
     /// A server that may succeed the lost one.
     comparison: Option<Comparison>,
     /// The time in which the process did not run.
@@ -84,7 +84,7 @@ impl Session {
             links: None,
             outage: None,
             pace: Pace::default(),
-            dialling: Dialling::No,
+            dialling: ConnectThread::No,
             comparison: None,
             missed: Duration::ZERO,
             samples: Vec::new(),
@@ -236,7 +236,8 @@ impl Session {
     fn look_after_outage(&mut self) {
         let now = self.now();
         let Some(outage) = self.outage.as_mut().filter(|_| self.links.is_none()) else { return };
-        let is_free = self.samples_owed == 0 && self.comparison.is_none() && self.dialling == Dialling::No;
+        let is_free =
+            self.samples_owed == 0 && self.comparison.is_none() && self.dialling == ConnectThread::No;
         let is_over = !outage.is_over_limit && outage.lasts(now) >= self.settings.timeout;
         outage.is_over_limit |= is_over;
         if is_free && outage.is_due(now) {
@@ -287,22 +288,23 @@ impl Session {
     fn connect(&mut self) {
         let Settings { uri, patience, .. } = &self.settings;
         match dial_beside(uri, *patience, &self.exchange) {
-            Ok(()) => self.dialling = Dialling::Yes,
-            Err(error) => self.turn_down(Unusable::Away(format!("no thread can be started: {error}"))),
+            Ok(()) => self.dialling = ConnectThread::Yes,
+            Err(error) => self.turn_down(ServerFault::Away(format!("no thread can be started: {error}"))),
         }
     }
 
     /// The server was connected to, or could not be; it is compared before it is used.
     fn compare(&mut self, dialled: Result<Links, ClientError>) {
-        self.dialling = Dialling::No;
-        let links = dialled.map_err(|error| Unusable::from(&error));
+        self.dialling = ConnectThread::No;
+        let links = dialled.map_err(|error| ServerFault::from(&error));
         let links = links.and_then(|links| match self.settings.facts.difference(&links.export) {
             None => Ok(links),
-            Some(difference) => Err(Unusable::Wrong(difference)),
+            Some(difference) => Err(ServerFault::Wrong(difference)),
         });
         let patience = self.settings.patience;
-        let begin =
-            |links| Comparison::begin(links, &self.samples, patience).map_err(|error| Unusable::from(&error));
+        let begin = |links| {
+            Comparison::begin(links, &self.samples, patience).map_err(|error| ServerFault::from(&error))
+        };
         let comparison = links.and_then(begin);
         match comparison {
             Ok(comparison) => self.comparison = Some(comparison),
@@ -319,8 +321,8 @@ impl Session {
         }
         let Some(comparison) = self.comparison.take() else { return };
         let verdict = match progress {
-            Ok(_) => comparison.verdict().map_err(Unusable::Wrong),
-            Err(error) => Err(Unusable::from(&error)),
+            Ok(_) => comparison.verdict().map_err(ServerFault::Wrong),
+            Err(error) => Err(ServerFault::from(&error)),
         };
         match verdict {
             Ok(links) => self.use_links(links),
@@ -329,7 +331,7 @@ impl Session {
     }
 
     /// A server cannot be used; it is tried again.
-    fn turn_down(&mut self, why: Unusable) {
+    fn turn_down(&mut self, why: ServerFault) {
         self.exchange.note_why(why.why());
         self.log.unusable(why);
         let now = self.now();
@@ -391,7 +393,7 @@ impl Session {
         let outage = self.outage.filter(|_| self.links.is_none())?;
         let (now, limit) = (self.now(), self.settings.timeout);
         let waits_for_others =
-            self.comparison.is_some() || self.samples_owed > 0 || self.dialling == Dialling::Yes;
+            self.comparison.is_some() || self.samples_owed > 0 || self.dialling == ConnectThread::Yes;
         let span =
             if waits_for_others { outage.until_limit(now, limit) } else { Some(outage.wait(now, limit)) };
         let first = self.jobs.values().filter_map(|job| job.lost_at).min();

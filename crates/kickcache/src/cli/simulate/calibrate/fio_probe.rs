@@ -7,7 +7,7 @@ use anyhow::Context;
 use serde_json::Value;
 
 use crate::bench::Place;
-use crate::cli::simulate::calibrate::probe::{Measured, Probe};
+use crate::cli::simulate::calibrate::probe::{Probe, ProbeResult};
 use crate::fio::child::Fio;
 use crate::fio::report;
 use crate::interrupt::Interrupt;
@@ -30,7 +30,7 @@ pub(super) struct FioProbe<'a> {
 
 /// The result of a probe.
 pub(super) struct Submitted {
-    pub(super) measured: Measured,
+    pub(super) measured: ProbeResult,
     /// How long it takes to hand an access to the kernel, in microseconds.
     pub(super) submission: f64,
 }
@@ -69,10 +69,10 @@ impl FioProbe<'_> {
 }
 
 /// The accesses of a report's job.
-fn measured(report: &str) -> Option<Measured> {
+fn measured(report: &str) -> Option<ProbeResult> {
     let run = report::read(report, &[String::new()], Duration::from_secs(1)).ok()?;
     let job = run.jobs.first()?;
-    Measured::of(job, run.took.as_secs_f64())
+    ProbeResult::of(job, run.took.as_secs_f64())
 }
 
 /// Mean time of a submission, in microseconds.

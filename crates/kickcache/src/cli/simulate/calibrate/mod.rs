@@ -19,7 +19,7 @@ use kickcache_units::show_bytes;
 
 use crate::bench::{Data, Place, check_unused, has_holes};
 use crate::cli::simulate::calibrate::fio_probe::{FioProbe, Submitted};
-use crate::cli::simulate::calibrate::probe::{Beside, Measured, Probe, READ_COUNT, READS, Runs, WRITES};
+use crate::cli::simulate::calibrate::probe::{Probe, ProbeResult, READ_COUNT, READS, RunPair, Runs, WRITES};
 use crate::cli::simulate::calibrate::simulated::Bench;
 use crate::fio::child::folder;
 use crate::interrupt::Interrupt;
@@ -57,7 +57,7 @@ pub(crate) fn calibrate(target: &str, data: Data) -> anyhow::Result<String> {
 }
 
 /// The text of a device file.
-fn described(target: &str, bytes: u64, Found { measured, access_cost }: &Found) -> String {
+fn described(target: &str, bytes: u64, ProbeRounds { measured, access_cost }: &ProbeRounds) -> String {
     let bench = Bench { bytes, access_cost: *access_cost, shortest: FITTED };
     let kind = fit::describe(measured, &bench);
     let given = Bench { shortest: SHOWN, ..bench }.runs(&kind, measured);
@@ -66,13 +66,13 @@ fn described(target: &str, bytes: u64, Found { measured, access_cost }: &Found) 
 }
 
 /// The results of the rounds.
-struct Found {
+struct ProbeRounds {
     measured: Runs,
     access_cost: f64,
 }
 
 /// Runs the probes in rounds, every other round backwards: medians then exclude other effects on the device.
-fn measure(fio: &FioProbe<'_>, data: Data, bar: &ProgressBar) -> anyhow::Result<Found> {
+fn measure(fio: &FioProbe<'_>, data: Data, bar: &ProgressBar) -> anyhow::Result<ProbeRounds> {
     let probes = probes(data);
     let mut runs = vec![Vec::new(); probes.len()];
     let mut costs = Vec::new();
@@ -90,7 +90,7 @@ fn measure(fio: &FioProbe<'_>, data: Data, bar: &ProgressBar) -> anyhow::Result<
         }
     }
     costs.sort_by(f64::total_cmp);
-    let medians: Vec<Measured> = runs.iter().map(|runs| Measured::median(runs)).collect();
+    let medians: Vec<ProbeResult> = runs.iter().map(|runs| ProbeResult::median(runs)).collect();
     let reads = std::array::from_fn(|index| medians[index]);
     let writes = match data {
         Data::Keep => None,
@@ -99,7 +99,7 @@ fn measure(fio: &FioProbe<'_>, data: Data, bar: &ProgressBar) -> anyhow::Result<
     let measured = Runs { reads, writes };
     // Submitting to an idle device takes longest: more than there is time for at the highest rate, it does not cost.
     let access_cost = costs[ROUNDS / 2].min(1e6 / measured.iops_max());
-    Ok(Found { measured, access_cost: digits::three_digits(access_cost) })
+    Ok(ProbeRounds { measured, access_cost: digits::three_digits(access_cost) })
 }
 
 fn probes(data: Data) -> Vec<Probe> {
@@ -155,7 +155,7 @@ fn size(target: &str, place: &Place) -> anyhow::Result<u64> {
 /// The measured figures, and the figures of the description, as comments.
 fn remarks(target: &str, measured: &Runs, model: &Runs, kind: DeviceKind) -> String {
     let mut text = format!("# {target}, measured by fio; in brackets, the figures of this description.\n");
-    for Beside { probe, measured: fio, given: own } in measured.beside(model) {
+    for RunPair { probe, measured: fio, given: own } in measured.beside(model) {
         let _ = writeln!(
             text,
             "# {}: {:.0} ({:.0}) IOPS, {:.1} ({:.1}) MiB/s, p50 {:.0} ({:.0}) µs, p99 {:.0} ({:.0}) µs",

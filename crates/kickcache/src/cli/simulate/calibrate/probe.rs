@@ -55,7 +55,7 @@ pub(super) const WRITE_COUNT: usize = 5;
 
 /// The results of one run. Times are in microseconds, from submission to completion.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(super) struct Measured {
+pub(super) struct ProbeResult {
     pub(super) iops: f64,
     pub(super) bytes_per_second: f64,
     pub(super) p10: f64,
@@ -67,10 +67,10 @@ pub(super) struct Measured {
     pub(super) late_mean: f64,
 }
 
-impl Measured {
+impl ProbeResult {
     /// The figures of a run's accesses; `None` if there were none.
     #[expect(clippy::cast_precision_loss, reason = "latencies and counts are far below 2^53")]
-    pub(super) fn of(job: &JobResult, seconds: f64) -> Option<Measured> {
+    pub(super) fn of(job: &JobResult, seconds: f64) -> Option<ProbeResult> {
         let count = job.count() as f64;
         if count <= 0.0 || seconds <= 0.0 {
             return None;
@@ -81,7 +81,7 @@ impl Measured {
         let late = latencies.counts().map(|(nanos, count)| (micros(nanos), count as f64));
         let late = late.filter(|late| late.0 > p50 * LATE);
         let (sum, late) = late.fold((0.0, 0.0), |sum, late| (sum.0 + late.0 * late.1, sum.1 + late.1));
-        Some(Measured {
+        Some(ProbeResult {
             iops: count / seconds,
             bytes_per_second: job.bytes() as f64 / seconds,
             p10: micros(latencies.quantile(0.1)),
@@ -97,13 +97,13 @@ impl Measured {
     ///
     /// # Panics
     /// If there is no run.
-    pub(super) fn median(runs: &[Measured]) -> Measured {
-        let of = |figure: fn(&Measured) -> f64| {
+    pub(super) fn median(runs: &[ProbeResult]) -> ProbeResult {
+        let of = |figure: fn(&ProbeResult) -> f64| {
             let mut figures: Vec<f64> = runs.iter().map(figure).collect();
             figures.sort_by(f64::total_cmp);
             figures[figures.len() / 2]
         };
-        Measured {
+        ProbeResult {
             iops: of(|run| run.iops),
             bytes_per_second: of(|run| run.bytes_per_second),
             p10: of(|run| run.p10),
@@ -118,24 +118,24 @@ impl Measured {
 
 /// A run of a device and the same of a model.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(super) struct Beside {
+pub(super) struct RunPair {
     pub(super) probe: Probe,
-    pub(super) measured: Measured,
-    pub(super) given: Measured,
+    pub(super) measured: ProbeResult,
+    pub(super) given: ProbeResult,
 }
 
 /// The results of all probes.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Runs {
     /// Of [`READS`], in their order.
-    pub(super) reads: [Measured; READ_COUNT],
+    pub(super) reads: [ProbeResult; READ_COUNT],
     /// Of [`WRITES`], if it was allowed to write.
-    pub(super) writes: Option<[Measured; WRITE_COUNT]>,
+    pub(super) writes: Option<[ProbeResult; WRITE_COUNT]>,
 }
 
 impl Runs {
     /// Random reads: with one in flight, 4, 8 and 32.
-    pub(super) fn random(&self) -> [Measured; 4] {
+    pub(super) fn random(&self) -> [ProbeResult; 4] {
         [self.reads[0], self.reads[1], self.reads[2], self.reads[3]]
     }
 
@@ -146,10 +146,10 @@ impl Runs {
     }
 
     /// Each run with its probe and the run of a model.
-    pub(super) fn beside(&self, other: &Runs) -> Vec<Beside> {
-        let beside = |probes: &[Probe], measured: &[Measured], given: &[Measured]| {
+    pub(super) fn beside(&self, other: &Runs) -> Vec<RunPair> {
+        let beside = |probes: &[Probe], measured: &[ProbeResult], given: &[ProbeResult]| {
             let runs = measured.iter().zip(given).zip(probes);
-            let beside = |((measured, given), probe): ((&Measured, &Measured), &Probe)| Beside {
+            let beside = |((measured, given), probe): ((&ProbeResult, &ProbeResult), &Probe)| RunPair {
                 probe: *probe,
                 measured: *measured,
                 given: *given,

@@ -10,7 +10,7 @@ use kickcache_model::replay::devices::Devices;
 use kickcache_model::result::JobResult;
 use kickcache_model::workload::fio::FioWorkload;
 
-use crate::cli::simulate::calibrate::probe::{Measured, Probe, READS, Runs, WRITE_COUNT, WRITES};
+use crate::cli::simulate::calibrate::probe::{Probe, ProbeResult, READS, Runs, WRITE_COUNT, WRITES};
 
 /// Accesses of a run of short ones, and of long ones, and its longest virtual time: of few accesses, no tail is seen.
 const ACCESSES: f64 = 5_000.0;
@@ -32,7 +32,7 @@ impl Bench {
     /// The results of a model for all probes; `expected` are the approximate results.
     pub(super) fn runs(&self, kind: &DeviceKind, expected: &Runs) -> Runs {
         let reads = std::array::from_fn(|index| self.probe(kind, READS[index], expected.reads[index].iops));
-        let writes = |expected: [Measured; WRITE_COUNT]| {
+        let writes = |expected: [ProbeResult; WRITE_COUNT]| {
             std::array::from_fn(|index| self.probe(kind, WRITES[index], expected[index].iops))
         };
         Runs { reads, writes: expected.writes.map(writes) }
@@ -40,7 +40,7 @@ impl Bench {
 
     /// # Panics
     /// Never: the job files are right.
-    pub(super) fn probe(&self, kind: &DeviceKind, probe: Probe, iops: f64) -> Measured {
+    pub(super) fn probe(&self, kind: &DeviceKind, probe: Probe, iops: f64) -> ProbeResult {
         let accesses = if probe.block == "4k" { ACCESSES } else { LONG_ACCESSES };
         let span = Span::try_from_secs_f64(accesses / iops.max(1e-3)).unwrap_or(LONGEST);
         let span = span.clamp(self.shortest, LONGEST);
@@ -57,15 +57,15 @@ impl Bench {
         let cost = cost(self.access_cost);
         let course = Course { start: Instant::ZERO, length, cost, ..Course::default() };
         let result = run(course, &mut load, &mut Bare::default(), &mut Devices::bare(device), &mut |_| ());
-        Measured::of(&result.jobs[0], span.as_secs_f64()).unwrap_or_else(|| nothing(span))
+        ProbeResult::of(&result.jobs[0], span.as_secs_f64()).unwrap_or_else(|| nothing(span))
     }
 }
 
 /// If no access ended on a model, an access took at least this time.
-fn nothing(span: Span) -> Measured {
+fn nothing(span: Span) -> ProbeResult {
     let mut one = JobResult::new("", 1);
     (one.reads.count, one.reads.bytes) = (1, 1);
-    let mut least = Measured::of(&one, span.as_secs_f64()).expect("there is one");
+    let mut least = ProbeResult::of(&one, span.as_secs_f64()).expect("there is one");
     (least.p10, least.p50, least.p90, least.p99) = (1e9, 1e9, 1e9, 1e9);
     least
 }

@@ -17,8 +17,8 @@ use rustix::io::Errno;
 use rustix::net::RecvFlags;
 
 use crate::serve::frontend::nbd::input::{Arrival, Input, Received};
-use crate::serve::frontend::nbd::outgoing::Outgoing;
-use crate::serve::frontend::nbd::sent::Sent;
+use crate::serve::frontend::nbd::send_progress::SendProgress;
+use crate::serve::frontend::nbd::tls_output::TlsOutput;
 
 #[cfg(test)]
 mod tests;
@@ -41,7 +41,7 @@ pub(crate) struct TlsStream {
     incoming: Vec<u8>,
     /// The number of its bytes that wait for the rest of their record.
     held: usize,
-    outgoing: Outgoing,
+    outgoing: TlsOutput,
     /// A record's worth of short stretches.
     gathered: Vec<u8>,
     end: End,
@@ -62,7 +62,7 @@ impl TlsStream {
             connection,
             incoming: vec![0; RECEIVE],
             held: 0,
-            outgoing: Outgoing::default(),
+            outgoing: TlsOutput::default(),
             gathered: Vec::new(),
             end: End::Open,
         }
@@ -174,7 +174,7 @@ impl TlsStream {
     }
 
     /// Sends encrypted bytes, without blocking.
-    pub(crate) fn flush(&mut self, socket: impl AsFd) -> Sent {
+    pub(crate) fn flush(&mut self, socket: impl AsFd) -> SendProgress {
         self.outgoing.send(socket)
     }
 

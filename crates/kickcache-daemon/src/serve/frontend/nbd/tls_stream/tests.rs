@@ -124,7 +124,7 @@ fn a_client_gets_gathered_output_and_may_hold_its_batch() {
                 assert!(count <= BATCH && (count > 0 || sent == all.len()));
                 sent += count;
             }
-            assert_ne!(peers.stream.flush(&peers.far), Sent::Broken);
+            assert_ne!(peers.stream.flush(&peers.far), SendProgress::Broken);
             assert_eq!(peers.hear(), None);
             if sent < all.len() && *version == TLS13 {
                 // The server confirms the new keys, and its own are new.
@@ -253,7 +253,7 @@ impl Peers {
     }
 
     fn flush(&mut self) {
-        assert_eq!(self.stream.flush(&self.far), Sent::All);
+        assert_eq!(self.stream.flush(&self.far), SendProgress::All);
         assert_eq!(self.hear(), None);
     }
 

@@ -2,7 +2,7 @@
 
 use kickcache_model::device_model::device_file::DeviceKind;
 
-use crate::cli::simulate::calibrate::probe::{Measured, Probe};
+use crate::cli::simulate::calibrate::probe::{Probe, ProbeResult};
 use crate::cli::simulate::calibrate::simulated::Bench;
 
 /// A tail counts less than a rate: it is known less well.
@@ -12,9 +12,9 @@ const TAIL_WEIGHT: f64 = 0.1;
 pub(super) fn model_distance<'a>(
     bench: &Bench,
     kind: &DeviceKind,
-    runs: impl Iterator<Item = (Probe, &'a Measured)>,
+    runs: impl Iterator<Item = (Probe, &'a ProbeResult)>,
 ) -> f64 {
-    let of = |(probe, measured): (_, &Measured)| {
+    let of = |(probe, measured): (_, &ProbeResult)| {
         distance(probe, measured, &bench.probe(kind, probe, measured.iops))
     };
     runs.map(of).sum()
@@ -23,7 +23,7 @@ pub(super) fn model_distance<'a>(
 /// The distance of a model's figures to the measured ones: squares of logarithms. For long transfers only the
 /// rate counts: their latency has the same information, and is meaningless if a transfer ends with its
 /// submission.
-fn distance(probe: Probe, measured: &Measured, given: &Measured) -> f64 {
+fn distance(probe: Probe, measured: &ProbeResult, given: &ProbeResult) -> f64 {
     let square = |wanted: f64, given: f64| {
         let ratio = (given.max(1e-6) / wanted.max(1e-6)).ln();
         ratio * ratio

@@ -8,7 +8,7 @@ use kickcache_model::device_model::ssd::SsdParameters;
 
 use crate::cli::simulate::calibrate::digits::three_digits;
 use crate::cli::simulate::calibrate::fit::distance::model_distance;
-use crate::cli::simulate::calibrate::probe::{LATE, Measured, Probe, READS, Runs, WRITE_COUNT, WRITES};
+use crate::cli::simulate::calibrate::probe::{LATE, Probe, ProbeResult, READS, Runs, WRITE_COUNT, WRITES};
 use crate::cli::simulate::calibrate::search::least;
 use crate::cli::simulate::calibrate::simulated::Bench;
 
@@ -88,7 +88,7 @@ struct Pauses {
 
 /// The pauses that one run shows.
 #[derive(Clone, Copy, Debug)]
-struct Seen {
+struct PauseSample {
     a_second: f64,
     longest: f64,
 }
@@ -97,15 +97,15 @@ struct Seen {
 /// divided by the number in flight. Lengths are spread evenly from 0 on; only pauses beyond a bound make
 /// accesses late. All runs see the pauses of the disk; if one run sees more than most others, its accesses
 /// were late one by one.
-fn pauses(random: &[Measured; 4]) -> Pauses {
-    let seen = |(run, probe): (&Measured, Probe)| {
+fn pauses(random: &[ProbeResult; 4]) -> Pauses {
+    let seen = |(run, probe): (&ProbeResult, Probe)| {
         let bound = (LATE - 1.0) * run.p50;
         let longest = 2.0 * (run.late_mean - run.p50) - bound;
         let can_tell = run.late >= LATE_LEAST && longest >= PAUSE_LEAST * run.p50;
         let a_second = run.late * run.iops / f64::from(probe.depth) / (1.0 - bound / longest);
-        can_tell.then_some(Seen { a_second, longest })
+        can_tell.then_some(PauseSample { a_second, longest })
     };
-    let mut seen: Vec<Seen> = random.iter().zip(READS).filter_map(seen).collect();
+    let mut seen: Vec<PauseSample> = random.iter().zip(READS).filter_map(seen).collect();
     seen.sort_by(|one, other| one.a_second.total_cmp(&other.a_second));
     // A single run may have met another effect than the disk's.
     if seen.len() < 2 {
@@ -121,7 +121,7 @@ fn pauses(random: &[Measured; 4]) -> Pauses {
 fn without_pauses(measured: &Runs, ssd: &SsdParameters) -> Runs {
     let mean = ssd.pause_max / 2.0;
     let working = if ssd.pause_every > 0.0 { ssd.pause_every / (ssd.pause_every + mean) } else { 1.0 };
-    let unpaused = |run: &Measured, probe: &Probe| Measured {
+    let unpaused = |run: &ProbeResult, probe: &Probe| ProbeResult {
         iops: run.iops / working,
         bytes_per_second: run.bytes_per_second / working,
         // The continuation of a normal distribution's logarithm beyond one in ten.
@@ -132,7 +132,8 @@ fn without_pauses(measured: &Runs, ssd: &SsdParameters) -> Runs {
         },
         ..*run
     };
-    let writes = |runs: &[Measured; WRITE_COUNT]| from_fn(|number| unpaused(&runs[number], &WRITES[number]));
+    let writes =
+        |runs: &[ProbeResult; WRITE_COUNT]| from_fn(|number| unpaused(&runs[number], &WRITES[number]));
     Runs {
         reads: from_fn(|number| unpaused(&measured.reads[number], &READS[number])),
         writes: measured.writes.as_ref().map(writes),
@@ -140,7 +141,7 @@ fn without_pauses(measured: &Runs, ssd: &SsdParameters) -> Runs {
 }
 
 /// The part of the accesses of a run that are late since all of the disk paused, as often as it does.
-fn late_by_pauses(run: &Measured, depth: u32, ssd: &SsdParameters) -> f64 {
+fn late_by_pauses(run: &ProbeResult, depth: u32, ssd: &SsdParameters) -> f64 {
     let bound = (LATE - 1.0) * run.p50;
     if ssd.pause_every <= 0.0 || ssd.pause_max <= bound {
         return 0.0;
@@ -157,7 +158,7 @@ fn without_short_tail(ssd: SsdParameters) -> SsdParameters {
 }
 
 /// Writes, and the additional time of a flush after its write.
-fn with_writes(ssd: SsdParameters, writes: &[Measured; WRITE_COUNT], bench: &Bench) -> SsdParameters {
+fn with_writes(ssd: SsdParameters, writes: &[ProbeResult; WRITE_COUNT], bench: &Bench) -> SsdParameters {
     let [single, several, flushed, long, mixed] = writes;
     let model = |[write_median, crowding, bandwidth, tail_time]: &[f64; 4]| SsdParameters {
         write_median: *write_median,

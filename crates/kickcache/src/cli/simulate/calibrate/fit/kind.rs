@@ -13,7 +13,7 @@ const SPREAD: f64 = 1.3;
 
 /// The apparent kind of a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Seen {
+pub(super) enum DeviceClass {
     /// A flash disk.
     Flash,
     /// A rotating disk.
@@ -23,15 +23,15 @@ pub(super) enum Seen {
 }
 
 /// The apparent kind of the measured device.
-pub(super) fn seen(measured: &Runs) -> Seen {
+pub(super) fn seen(measured: &Runs) -> DeviceClass {
     let [single, _, several, _] = measured.random();
     let is_parallel = several.iops > PARALLEL * single.iops;
     let is_spread = single.p90 > SPREAD * single.p10;
     if single.p50 <= FAR {
-        Seen::Flash
+        DeviceClass::Flash
     } else if single.p50 > TURNS && is_spread && !is_parallel {
-        Seen::Rotating
+        DeviceClass::Rotating
     } else {
-        Seen::Remote
+        DeviceClass::Remote
     }
 }

@@ -10,15 +10,15 @@ mod tests;
 
 use kickcache_model::device_model::device_file::DeviceKind;
 
-use crate::cli::simulate::calibrate::fit::kind::Seen;
+use crate::cli::simulate::calibrate::fit::kind::DeviceClass;
 use crate::cli::simulate::calibrate::probe::Runs;
 use crate::cli::simulate::calibrate::simulated::Bench;
 
 /// The model.
 pub(super) fn describe(measured: &Runs, bench: &Bench) -> DeviceKind {
     match kind::seen(measured) {
-        Seen::Flash => flash::describe(measured, bench),
-        Seen::Rotating => rotating::describe(measured, bench),
-        Seen::Remote => remote::describe(measured, bench),
+        DeviceClass::Flash => flash::describe(measured, bench),
+        DeviceClass::Rotating => rotating::describe(measured, bench),
+        DeviceClass::Remote => remote::describe(measured, bench),
     }
 }

@@ -5,7 +5,7 @@ use kickcache_model::device_model::remote::RemoteParameters;
 
 use crate::cli::simulate::calibrate::digits::three_digits;
 use crate::cli::simulate::calibrate::fit::distance::model_distance;
-use crate::cli::simulate::calibrate::probe::{Measured, READS, Runs, WRITE_COUNT, WRITES};
+use crate::cli::simulate::calibrate::probe::{ProbeResult, READS, Runs, WRITE_COUNT, WRITES};
 use crate::cli::simulate::calibrate::search::least;
 use crate::cli::simulate::calibrate::simulated::Bench;
 
@@ -60,7 +60,7 @@ fn guess(measured: &Runs) -> RemoteParameters {
 /// Writes, and the additional time of a flush after its write.
 fn with_writes(
     remote: RemoteParameters,
-    writes: &[Measured; WRITE_COUNT],
+    writes: &[ProbeResult; WRITE_COUNT],
     bench: &Bench,
 ) -> RemoteParameters {
     let [median] = least([writes[0].p50.max(0.5)], |[write_median]| {

@@ -6,14 +6,14 @@ use kickcache_model::device_model::remote::RemoteParameters;
 use kickcache_model::device_model::ssd::SsdParameters;
 
 use super::*;
-use crate::cli::simulate::calibrate::probe::{Beside, Measured, Probe, READS, WRITES};
+use crate::cli::simulate::calibrate::probe::{Probe, ProbeResult, READS, RunPair, WRITES};
 
 const GIB: u64 = 1 << 30;
 const SHORTEST: Duration = Duration::from_millis(100);
 
 /// The probes' figures on a model whose parameters are unknown to the fit.
 fn probed(kind: &DeviceKind, bench: &Bench) -> Runs {
-    let unknown = Measured {
+    let unknown = ProbeResult {
         iops: 5_000.0,
         bytes_per_second: 0.0,
         p10: 0.0,
@@ -24,7 +24,7 @@ fn probed(kind: &DeviceKind, bench: &Bench) -> Runs {
         late_mean: 0.0,
     };
     // Enough long writes are compared to give a rate.
-    let long = Measured { iops: 300.0, ..unknown };
+    let long = ProbeResult { iops: 300.0, ..unknown };
     let of = |probe: &Probe| if probe.block == "4k" { unknown } else { long };
     let nothing = Runs { reads: [unknown; READS.len()], writes: Some(WRITES.each_ref().map(of)) };
     bench.runs(kind, &nothing)
@@ -37,7 +37,7 @@ fn assert_near(name: &str, found: f64, wanted: f64, percent: f64) {
 /// Compares rates, medians and tails of a model with those of its calibrated copy.
 fn assert_same(found: &DeviceKind, truth: &DeviceKind, bench: &Bench) {
     let measured = probed(truth, bench);
-    for Beside { probe, measured: wanted, given: found } in measured.beside(&probed(found, bench)) {
+    for RunPair { probe, measured: wanted, given: found } in measured.beside(&probed(found, bench)) {
         assert_near(&format!("{}, IOPS", probe.name), found.iops, wanted.iops, 6.0);
         assert_near(&format!("{}, p50", probe.name), found.p50, wanted.p50, 8.0);
         assert_near(&format!("{}, p99", probe.name), found.p99, wanted.p99, 45.0);
@@ -146,7 +146,7 @@ fn pauses_of_one_round_of_three_are_not_the_disks() {
     let paused = SsdParameters { pause_every: 25_000.0, pause_max: 4_000.0, ..quiet };
     let [quiet, paused] = [quiet, paused].map(|ssd| probed(&DeviceKind::Ssd(ssd), &bench).reads);
     for (quiet, paused) in quiet.into_iter().zip(paused) {
-        assert_eq!(Measured::median(&[quiet, paused, quiet]), quiet);
+        assert_eq!(ProbeResult::median(&[quiet, paused, quiet]), quiet);
     }
     assert!(paused[0].late > 0.0 && quiet[0].late <= 0.0, "{paused:?}");
 }
@@ -183,11 +183,11 @@ fn a_network_disk_is_recognised_with_its_width() {
 fn the_built_in_devices_are_distinguished() {
     let bench = Bench { bytes: 64 * GIB, access_cost: 2.0, shortest: SHORTEST };
     for (name, wanted) in [
-        ("article-ssd", Seen::Flash),
-        ("disk-7200", Seen::Rotating),
-        ("mirrored-5400", Seen::Rotating),
-        ("network-disk", Seen::Remote),
-        ("object-store", Seen::Remote),
+        ("article-ssd", DeviceClass::Flash),
+        ("disk-7200", DeviceClass::Rotating),
+        ("mirrored-5400", DeviceClass::Rotating),
+        ("network-disk", DeviceClass::Remote),
+        ("object-store", DeviceClass::Remote),
     ] {
         let runs = probed(&built_in(name).unwrap().kind, &bench);
         assert_eq!(kind::seen(&runs), wanted, "{name}: {runs:?}");

@@ -1,0 +1,278 @@
+//! Commands of other threads, carried out by the loop.
+
+use std::os::fd::AsFd;
+use std::sync::mpsc::TryRecvError;
+use std::time::SystemTime;
+
+use kickcache_engine::cache_engine::CacheEngine;
+use kickcache_engine::config::VolumeSettings;
+use kickcache_engine::device::Device;
+use kickcache_engine::format::superblock::VolumeRecord;
+use kickcache_engine::time::{Duration, Instant};
+use kickcache_engine::units::{BLOCK_SIZE, VolumeId};
+
+use super::{CONTROL_KEY, EventLoop};
+use crate::driver::Interest;
+use crate::latency::Latencies;
+use crate::recording::ring::Recorder;
+use crate::serve::control::{
+    Activities, Control, MemoryUse, NamedSettings, Orphan, Recorded, ServerHealth, ServerSample, ServerStatus,
+};
+use crate::serve::core::LoopPhase;
+use crate::serve::error::ServeError;
+use crate::serve::membership::Lease;
+use crate::serve::recorders::RECORDING_COUNT_MAX;
+use crate::serve::served_volumes::Volume;
+use crate::words::ModeWord;
+
+impl<E: CacheEngine> EventLoop<E> {
+    pub(super) fn take_controls(&mut self, now: Instant) {
+        self.wakeup.clear();
+        loop {
+            match self.control.try_recv() {
+                Ok(control) => self.take_control(now, control),
+                Err(TryRecvError::Empty) => break,
+                Err(TryRecvError::Disconnected) => {
+                    self.begin_stop(now, "its last handle was dropped");
+                    break;
+                }
+            }
+        }
+        self.take_growth(now);
+        self.take_resizes();
+        self.note_queue.go_on();
+        self.core.driver.watch(self.wakeup.as_fd(), CONTROL_KEY, Interest::Readable);
+    }
+
+    fn tell_pause(&self, name: &str, span: Duration) {
+        match span.as_nanos() / 1_000_000_000 {
+            0 => tracing::info!(event = "caching_resumed", volume = name, "reads of {name} are cached again"),
+            seconds => tracing::info!(
+                event = "caching_paused",
+                volume = name,
+                "reads of {name} are not cached for {seconds} s"
+            ),
+        }
+    }
+
+    /// A caller that has left needs no answer.
+    fn take_control(&mut self, now: Instant, control: Control) {
+        match control {
+            Control::Stop => self.begin_stop(now, "a stop was requested"),
+            Control::Insist => self.insist(now),
+            Control::Status(answer) => drop(answer.send(self.status(now))),
+            Control::Vitals(answer) => drop(answer.send(self.vitals(now))),
+            Control::Sample(answer) => drop(answer.send(self.sample())),
+            Control::Beat(answer) => drop(answer.send(self.beat(now))),
+            Control::SetMode(name, mode, answer) => {
+                let done = self.volume_id(&name).map(|id| self.core.engine.set_mode(now, id, mode));
+                if done.is_ok() {
+                    tracing::info!(
+                        event = "mode_changed",
+                        volume = name,
+                        "the mode of {name} is now {}",
+                        ModeWord::from(mode).as_str()
+                    );
+                }
+                drop(answer.send(done));
+            }
+            Control::ChangeSettings(wanted, answer) => {
+                drop(answer.send(self.change_settings(now, &wanted)));
+            }
+            Control::PauseCaching(name, span, answer) => {
+                let until = now.plus(span);
+                let done = self.volume_id(&name).map(|id| self.core.engine.pause_caching(id, until));
+                if done.is_ok() {
+                    self.tell_pause(&name, span);
+                }
+                drop(answer.send(done));
+            }
+            Control::Record(name, recorder, answer) => {
+                drop(answer.send(self.begin_recording(now, &name, recorder)));
+            }
+            Control::EndRecordings => {
+                self.core.recorders.sweep();
+                tracing::info!(event = "recording_ended", "a recording has ended");
+            }
+            Control::Membership(order) => self.take_membership_order(now, order),
+            Control::Engine(order) => self.take_engine_order(now, order),
+            Control::Grow(wanted, answer) => self.begin_growth(now, wanted, answer),
+            Control::ToGrow(answer) => {
+                let cache = self.device_to_grow();
+                drop(answer.send(cache.map(|cache| Lease { superblock: self.superblock.clone(), cache })));
+            }
+            Control::ToReplace(answer) => {
+                let cache = self.device_to_replace();
+                drop(answer.send(cache.map(|cache| Lease { superblock: self.superblock.clone(), cache })));
+            }
+            Control::TakeOver(order, answer) => self.begin_takeover(order, answer),
+            Control::Resize(name, answer) => self.begin_resize(now, &name, answer),
+            Control::SetWriteBudget(budget, answer) => {
+                self.write_budget = budget;
+                self.apply_write_budget(now);
+                drop(answer.send(Ok(())));
+            }
+            Control::Drain(name, answer) => {
+                let done = self.volume_id(&name).map(|id| self.begin_drain(now, id, &name));
+                drop(answer.send(done));
+            }
+        }
+    }
+
+    /// Begins the drain of a volume. If one is running, the log has no second message.
+    fn begin_drain(&mut self, now: Instant, volume: VolumeId, name: &str) {
+        let status = self.core.engine.status();
+        if !status.volumes.iter().any(|found| found.volume == volume && found.is_draining) {
+            tracing::info!(event = "drain_begun", volume = name, "the drain of {name} begins");
+        }
+        self.core.engine.drain(now, volume);
+    }
+
+    fn change_settings(&mut self, now: Instant, wanted: &[NamedSettings]) -> Result<(), ServeError> {
+        let ids =
+            wanted.iter().map(|wanted| self.volume_id(&wanted.volume)).collect::<Result<Vec<_>, _>>()?;
+        for (volume, NamedSettings { settings, client_cap, .. }) in ids.into_iter().zip(wanted) {
+            self.core.throttles.set(volume, *client_cap);
+            self.core.engine.change_settings(now, &VolumeSettings { volume, ..*settings });
+        }
+        Ok(())
+    }
+
+    /// Passes the engine the write budget for a cache device of this size.
+    pub(super) fn apply_write_budget(&mut self, now: Instant) {
+        let size = self.superblock.geometry.device_size;
+        let budget = self.write_budget.map(|budget| budget.per_day(size));
+        self.core.engine.set_write_budget(now, budget);
+    }
+
+    fn begin_recording(
+        &mut self,
+        now: Instant,
+        name: &str,
+        recorder: Recorder,
+    ) -> Result<Recorded, ServeError> {
+        let id = self.volume_id(name)?;
+        if !self.core.recorders.add(now, id, recorder) {
+            let what = format!(
+                "{RECORDING_COUNT_MAX} recordings run already on its cache device, and no more are possible; end one first"
+            );
+            return Err(ServeError::Volume { name: name.into(), what });
+        }
+        tracing::info!(event = "recording_begun", volume = name, "a recording of {name} begins");
+        let found = self.core.volumes.iter().find(|volume| volume.info.id == id);
+        let volume_bytes = found.map_or(0, |volume| volume.info.size);
+        Ok(Recorded { volume_bytes, started: SystemTime::now() })
+    }
+
+    pub(super) fn volume_id(&self, name: &str) -> Result<VolumeId, ServeError> {
+        let found = self.core.volumes.iter().find(|volume| volume.info.name == name);
+        found.map(|volume| volume.info.id).ok_or_else(|| {
+            let names: Vec<&str> = self.core.volumes.iter().map(|volume| volume.info.name.as_str()).collect();
+            let what = format!("it is not served here; served are: {}", names.join(", "));
+            ServeError::Volume { name: name.into(), what }
+        })
+    }
+
+    fn status(&mut self, now: Instant) -> ServerStatus {
+        let curves = self.core.volumes.iter().map(|volume| self.core.curves.of(volume.info.id)).collect();
+        ServerStatus { curves, ..self.vitals(now) }
+    }
+
+    /// The status without curves, which take long.
+    fn vitals(&mut self, now: Instant) -> ServerStatus {
+        let activities = self.core.volumes.iter().map(|volume| {
+            let times = self.core.times.of(volume.info.id);
+            times.map_or_else(Activities::default, |times| Activities {
+                since_start: times.since_start(now),
+                recent: times.recent(now),
+            })
+        });
+        let activities = activities.collect();
+        let curves = vec![None; self.core.volumes.count()];
+        ServerStatus { activities, curves, ..self.state(now) }
+    }
+
+    /// The data for a scrape of metrics, which is frequent: requests wait meanwhile.
+    fn sample(&mut self) -> ServerSample {
+        let begun = self.core.clock.now();
+        let count = self.core.volumes.count();
+        let turn = self.curve_turn % count.max(1);
+        self.curve_turn = turn + 1;
+        let curve = |(index, volume): (usize, &Volume)| {
+            (index == turn).then(|| self.core.curves.of(volume.info.id))?
+        };
+        let curves = self.core.volumes.iter().enumerate().map(curve).collect();
+        let latencies = self.core.volumes.iter().map(|volume| {
+            let times = self.core.times.of(volume.info.id);
+            times.map_or_else(Latencies::default, |times| times.latencies())
+        });
+        let latencies = latencies.collect();
+        let activities = vec![Activities::default(); count];
+        let status = ServerStatus { activities, curves, ..self.state(begun) };
+        ServerSample { status, latencies, pause: self.core.clock.now().since(begun) }
+    }
+
+    fn beat(&self, now: Instant) -> ServerHealth {
+        let engine = self.core.engine.status();
+        ServerHealth {
+            volumes: self.core.volumes.count(),
+            dirty_bytes: engine.volumes.iter().map(|volume| volume.dirty_blocks * BLOCK_SIZE).sum(),
+            awaited: (self.core.stage != LoopPhase::Serving).then(|| self.awaited(now)),
+        }
+    }
+
+    fn orphans(&self) -> Vec<Orphan> {
+        let is_served =
+            |record: &&VolumeRecord| self.core.volumes.iter().any(|volume| volume.info.id == record.id);
+        let unserved = self.superblock.volumes.iter().filter(|record| !is_served(record));
+        let left = unserved.map(|VolumeRecord { id, name, origin_identity, .. }| Orphan {
+            name: name.clone(),
+            origin: origin_identity.clone(),
+            blocks: self.core.engine.not_clean_blocks(*id),
+        });
+        left.filter(|left| left.blocks > 0).collect()
+    }
+
+    fn memory_use(&self) -> MemoryUse {
+        let budget = self.core.driver.budget();
+        MemoryUse { bytes: budget.used(), waiting: budget.waiting_count() }
+    }
+
+    /// The state, except its expensive parts.
+    fn state(&self, now: Instant) -> ServerStatus {
+        let of_origin = |volume: &Volume| self.trouble_of(now, Device::Origin(volume.info.id));
+        let indices = || self.core.volumes.indices();
+        let ids = || self.core.volumes.iter().map(|volume| volume.info.id);
+        ServerStatus {
+            now,
+            io_engine: self.core.driver.io_engine(),
+            cache_trouble: self.trouble_of(now, Device::Cache),
+            recovery: self.recovery.clone(),
+            activities: Vec::new(),
+            curves: Vec::new(),
+            orphans: self.orphans(),
+            origin_troubles: self.core.volumes.iter().map(of_origin).collect(),
+            faults: self.troubles.counts(),
+            cache: self.cache.clone(),
+            engine: self.core.engine.status(),
+            wear: self.core.engine.wear(now),
+            cache_size: self.superblock.geometry.device_size,
+            growing_to: self.growth.size(),
+            takeover: self.takeover_progress(),
+            takeover_failure: self.takeover.failure.clone(),
+            has_taken_over: self.takeover.is_done,
+            volumes: self.core.volumes.iter().map(|volume| volume.info.clone()).collect(),
+            awaited: (self.core.stage != LoopPhase::Serving).then(|| self.awaited(now)),
+            memory: self.memory_use(),
+            connections: self.frontends.connection_count(),
+            tls_failure: self.frontends.tls_failure(),
+            sessions: indices().map(|index| self.frontends.sessions(index)).collect(),
+            served_at: indices()
+                .map(|index| self.frontends.served_at(index, self.core.volumes.name(index)))
+                .collect(),
+            client_caps: ids().map(|id| self.core.throttles.cap(id)).collect(),
+            recordings: ids().map(|id| self.core.recorders.count(id)).collect(),
+            held_requests: ids().map(|id| self.core.throttles.held_total(id)).collect(),
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! Why the server of a remote origin cannot be used.
+
+use kickcache_nbd::client::ClientError;
+
+/// A server that is not used.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum ServerFault {
+    /// The server does not answer, or not completely.
+    Away(String),
+    /// The server was checked, and is not the lost one.
+    Wrong(String),
+}
+
+impl ServerFault {
+    /// In words.
+    pub(super) fn why(&self) -> &str {
+        let (ServerFault::Away(why) | ServerFault::Wrong(why)) = self;
+        why
+    }
+}
+
+impl From<&ClientError> for ServerFault {
+    fn from(error: &ClientError) -> ServerFault {
+        match error {
+            ClientError::Io(_) => ServerFault::Away(cause(error)),
+            _ => ServerFault::Wrong(cause(error)),
+        }
+    }
+}
+
+/// The error, without the prefix that every error of a client has.
+pub(super) fn cause(error: &ClientError) -> String {
+    match error {
+        ClientError::Io(error) => error.to_string(),
+        other => other.to_string(),
+    }
+}

@@ -1,0 +1,53 @@
+//! A caller that waits for an answer, with a time limit.
+
+use std::sync::mpsc::Sender;
+
+use kickcache_engine::time::{Duration, Instant};
+
+use crate::serve::error::ServeError;
+
+/// How long a caller waits for a device: less than a client waits for its answer.
+const ANSWER_MAX: Duration = Duration::from_millis(8_000);
+
+/// The waiting caller, if there is one.
+pub(crate) struct ReplyWait<T>(Option<PendingReply<T>>);
+
+struct PendingReply<T> {
+    answer: Sender<Result<T, ServeError>>,
+    until: Instant,
+}
+
+impl<T> ReplyWait<T> {
+    /// No caller.
+    pub(crate) const fn nobody() -> ReplyWait<T> {
+        ReplyWait(None)
+    }
+
+    /// A caller waits from now on.
+    pub(crate) fn wait(&mut self, now: Instant, answer: Sender<Result<T, ServeError>>) {
+        self.0 = Some(PendingReply { answer, until: now.plus(ANSWER_MAX) });
+    }
+
+    /// Whether no client waits for an answer.
+    pub(crate) fn is_nobody(&self) -> bool {
+        self.0.is_none()
+    }
+
+    /// Answers the caller, if it was not answered yet.
+    pub(crate) fn answer(&mut self, result: Result<T, ServeError>) {
+        if let Some(waiting) = self.0.take() {
+            // A caller that has left needs no answer.
+            let _ = waiting.answer.send(result);
+        }
+    }
+
+    /// When [`ReplyWait::is_overdue`] is due.
+    pub(crate) fn poll_timeout(&self) -> Option<Instant> {
+        self.0.as_ref().map(|waiting| waiting.until)
+    }
+
+    /// Whether the caller has waited for the time limit.
+    pub(crate) fn is_overdue(&self, now: Instant) -> bool {
+        self.poll_timeout().is_some_and(|until| until <= now)
+    }
+}

@@ -1,0 +1,48 @@
+//! State that a run records to judge errors.
+
+use std::collections::BTreeMap;
+
+use kickcache_engine::request::RequestId;
+use kickcache_engine::units::{BlockIndex, VolumeId};
+
+use crate::workload::Ask;
+
+/// Records of a run.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct RunRecords {
+    /// The cache device has been out of service.
+    pub(crate) was_out: bool,
+    /// Successful changes of each volume.
+    changes: Vec<u64>,
+    /// Discards in flight past a cache device out of service.
+    pub(crate) discards: BTreeMap<RequestId, WatchedDiscard>,
+    /// Failed requests that change a volume, with the cache device in service.
+    pub(crate) failed_changes: u64,
+}
+
+/// A discard in flight.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct WatchedDiscard {
+    /// The dirty blocks that it covers.
+    pub(crate) dirty: Vec<BlockIndex>,
+    /// Changes of the volume before it.
+    pub(crate) changes: u64,
+}
+
+impl RunRecords {
+    /// The records of a run that begins.
+    pub(crate) fn new(volumes: usize) -> RunRecords {
+        RunRecords { was_out: false, changes: vec![0; volumes], discards: BTreeMap::new(), failed_changes: 0 }
+    }
+
+    /// Successful changes of a volume.
+    pub(crate) fn changes(&self, volume: VolumeId) -> u64 {
+        self.changes[usize::from(volume.get())]
+    }
+
+    /// A request succeeded.
+    pub(crate) fn on_success(&mut self, id: RequestId, ask: &Ask) {
+        self.discards.remove(&id);
+        self.changes[usize::from(ask.volume.get())] += u64::from(!ask.changes_nothing());
+    }
+}

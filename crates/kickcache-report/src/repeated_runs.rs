@@ -1,0 +1,52 @@
+//! Runs that differ in their seed only: their figures are medians, their charts those of the middle run.
+
+use kickcache_model::result::{RunResult, Validity};
+use kickcache_model::statistics::median;
+
+/// Runs of one kind.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct RepeatedRuns<'a> {
+    /// The run with the median rate.
+    pub(crate) run: &'a RunResult,
+    /// The lowest rate of all, in operations a second.
+    pub(crate) least: f64,
+    /// The highest.
+    pub(crate) most: f64,
+    /// All runs, ordered by their rates.
+    pub(crate) all: Vec<&'a RunResult>,
+}
+
+impl RepeatedRuns<'_> {
+    /// Whether the figures are reliable.
+    pub(crate) fn counts(&self) -> bool {
+        self.all.iter().all(|run| run.standing == Validity::Counts)
+    }
+
+    /// The median of a figure, of those runs that have it.
+    pub(crate) fn median(&self, figure: impl Fn(&RunResult) -> Option<f64>) -> Option<f64> {
+        median(&self.all.iter().filter_map(|run| figure(run)).collect::<Vec<_>>())
+    }
+}
+
+/// Brings runs of one name together, in the order of their first.
+pub(crate) fn fold(runs: &[RunResult]) -> Vec<RepeatedRuns<'_>> {
+    let mut kinds: Vec<Vec<&RunResult>> = Vec::new();
+    for run in runs {
+        let is_alike = |known: &RunResult| known.name == run.name && known.seed != run.seed;
+        match kinds.iter_mut().find(|kind| kind.iter().all(|known| is_alike(known))) {
+            Some(kind) => kind.push(run),
+            None => kinds.push(vec![run]),
+        }
+    }
+    kinds.into_iter().map(of_kind).collect()
+}
+
+fn of_kind(mut runs: Vec<&RunResult>) -> RepeatedRuns<'_> {
+    runs.sort_by(|one, other| one.iops().total_cmp(&other.iops()));
+    RepeatedRuns {
+        run: runs[runs.len() / 2],
+        least: runs[0].iops(),
+        most: runs[runs.len() - 1].iops(),
+        all: runs,
+    }
+}

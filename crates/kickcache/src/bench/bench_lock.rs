@@ -1,0 +1,101 @@
+//! A lock against concurrent benches: two on one disk would disturb each other.
+//!
+//! It differs from the lock of a daemon, because the bench also reads disks that a daemon serves.
+
+use std::cell::RefCell;
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use anyhow::bail;
+use nix::errno::Errno;
+use nix::fcntl::{FcntlArg, fcntl};
+use nix::libc;
+
+use crate::bench::job::Access;
+
+/// The locks that a bench holds.
+#[derive(Debug, Default)]
+pub(super) struct BenchLocks(RefCell<Vec<BenchLock>>);
+
+impl BenchLocks {
+    /// Keeps other benches from a device or a file until this is dropped. Targets of one bench may share it.
+    ///
+    /// # Errors
+    /// As [`BenchLock::take`].
+    pub(super) fn keep(&self, path: &Path, access: Access) -> anyhow::Result<()> {
+        let mut kept = self.0.borrow_mut();
+        if !kept.iter().any(|hold| hold.is_of(path)) {
+            kept.extend(BenchLock::take(path, access)?);
+        }
+        Ok(())
+    }
+}
+
+/// A device or a file that no other bench writes to while this is kept, nor even reads if this one writes.
+#[derive(Debug)]
+struct BenchLock {
+    /// Open, so that it has the lock.
+    _file: File,
+    device: u64,
+    inode: u64,
+}
+
+impl BenchLock {
+    /// Takes the lock. A path that cannot be opened is refused by its later user.
+    ///
+    /// # Errors
+    /// A sentence, if another bench holds it.
+    fn take(path: &Path, access: Access) -> anyhow::Result<Option<BenchLock>> {
+        let is_written = access == Access::Writes;
+        let Ok(file) = OpenOptions::new().read(true).write(is_written).open(path) else { return Ok(None) };
+        let metadata = file.metadata()?;
+        let kind = if is_written { libc::F_WRLCK } else { libc::F_RDLCK };
+        // The whole file, however large it becomes.
+        let lock = libc::flock {
+            l_type: i16::try_from(kind).unwrap_or_default(),
+            l_whence: i16::try_from(libc::SEEK_SET).unwrap_or_default(),
+            l_start: 0,
+            l_len: 0,
+            l_pid: 0,
+        };
+        match fcntl(&file, FcntlArg::F_OFD_SETLK(&lock)) {
+            Err(Errno::EAGAIN | Errno::EACCES) => bail!(
+                "{} is measured by another bench; let that one end first, or name another target",
+                path.display()
+            ),
+            // Not every file system has locks.
+            Ok(_) | Err(_) => {
+                Ok(Some(BenchLock { device: metadata.dev(), inode: metadata.ino(), _file: file }))
+            }
+        }
+    }
+
+    /// Whether it is of the file at a path.
+    fn is_of(&self, path: &Path) -> bool {
+        path.metadata().is_ok_and(|found| (found.dev(), found.ino()) == (self.device, self.inode))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn those_that_read_share_and_one_that_writes_is_alone() {
+        let (one, other) = (tempfile::NamedTempFile::new().unwrap(), tempfile::NamedTempFile::new().unwrap());
+        let take = |access| BenchLock::take(one.path(), access).map(|hold| hold.expect("it can be opened"));
+        let readers = [take(Access::Reads).unwrap(), take(Access::Reads).unwrap()];
+        assert!(readers[0].is_of(one.path()) && !readers[0].is_of(other.path()));
+        let refused = take(Access::Writes).unwrap_err().to_string();
+        assert!(refused.contains("is measured by another bench"), "{refused}");
+        // It may be opened and closed meanwhile, as the bench does.
+        drop(File::open(one.path()).unwrap());
+        assert!(take(Access::Writes).is_err());
+        drop(readers);
+        let _writer = take(Access::Writes).unwrap();
+        assert!(take(Access::Reads).is_err() && take(Access::Writes).is_err());
+        // A daemon's lock is another one.
+        one.reopen().unwrap().try_lock().unwrap();
+    }
+}

@@ -1,0 +1,64 @@
+//! A command that waits for its daemon. If the command is interrupted, the daemon continues the operation.
+
+use std::thread;
+
+use anyhow::Context;
+use kickcache_daemon::control::client::{Client, ClientError};
+use kickcache_daemon::control::report::Report;
+
+use crate::cli::exit::Failure;
+use crate::interrupt::{Interrupt, LOOK_EVERY};
+
+/// The message after Ctrl-C.
+const GOES_ON: &str = "interrupted; the daemon continues the operation, and its status shows the progress";
+
+/// The wait for a daemon.
+pub(super) struct DaemonWait {
+    interrupt: Interrupt,
+}
+
+impl DaemonWait {
+    /// Listens for signals.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    pub(super) fn new() -> Result<DaemonWait, Failure> {
+        let interrupt = Interrupt::listen(GOES_ON).context("cannot catch signals")?;
+        interrupt.end_hanging_process(|| ()).context("cannot start a thread")?;
+        Ok(DaemonWait { interrupt })
+    }
+
+    /// Asks the daemon, and looks again and again until it has answered, however long that takes.
+    ///
+    /// # Errors
+    /// The error of the answer, or a signal interrupts the wait.
+    pub(super) fn answer<T: Send + 'static>(
+        &self,
+        ask: impl FnOnce() -> Result<T, ClientError> + Send + 'static,
+        look: impl FnMut(),
+    ) -> Result<T, Failure> {
+        Ok(self.interrupt.wait_watching(ask, look)??)
+    }
+
+    /// The report of a daemon, which may be paused; `lost` turns its end into a failure.
+    ///
+    /// # Errors
+    /// That failure, or a signal interrupts the wait.
+    pub(super) fn status(
+        &self,
+        client: &Client,
+        lost: impl FnOnce(ClientError) -> Failure,
+    ) -> Result<Report, Failure> {
+        let client = client.waiting();
+        self.interrupt.wait_watching(move || client.status(), || ())?.map_err(lost)
+    }
+
+    /// A pause between two looks.
+    ///
+    /// # Errors
+    /// A signal interrupts the wait.
+    pub(super) fn pause(&self) -> Result<(), Failure> {
+        thread::sleep(LOOK_EVERY);
+        Ok(self.interrupt.check()?)
+    }
+}
