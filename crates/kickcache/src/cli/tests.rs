@@ -27,6 +27,7 @@ fn help_matches_the_reviewed_text() {
         "format",
         "serve",
         "status",
+        "check-config",
         "top",
         "mode",
         "drain",

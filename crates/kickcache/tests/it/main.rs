@@ -32,6 +32,7 @@ mod damaged_notes;
 mod device_faults;
 mod disk;
 mod drain;
+mod dry_runs;
 mod evil_server;
 mod fault_matrix;
 mod faulty;

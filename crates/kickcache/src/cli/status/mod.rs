@@ -4,6 +4,7 @@ mod curve;
 mod page;
 mod problems;
 mod rates;
+mod selection;
 mod sentences;
 mod tones;
 mod volumes;
@@ -28,6 +29,7 @@ use crate::user_text::{Printer, UserText};
 const EXAMPLES: &str = "\
 Examples:
   kickcache status
+  kickcache status vm1                 one volume, its cache device and its conditions
   kickcache status --curve             hit ratios of caches of other sizes
   kickcache status --watch 5            repeat every 5 seconds, with the rates of this interval
   kickcache status --check              problems only, and an exit code: for monitoring
@@ -52,6 +54,8 @@ Exit codes:
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct StatusArgs {
+    /// Only this volume, its cache device and the conditions that concern it
+    volume: Option<String>,
     /// Show the hit ratios of LRU caches of other sizes, with the error of the estimate
     #[arg(long, conflicts_with_all = ["json", "watch"])]
     curve: bool,
@@ -81,7 +85,11 @@ impl StatusArgs {
         let watch = self.watch.map(|_| OutputWatch::start(|| Exit::Success.end_process()));
         let _output = watch.transpose().context("cannot start a thread")?;
         loop {
-            let now = Sample { report: self.control.client().status()?, at: Instant::now() };
+            let mut report = self.control.client().status()?;
+            if let Some(volume) = &self.volume {
+                selection::select(&mut report, volume)?;
+            }
+            let now = Sample { report, at: Instant::now() };
             self.show(out, &now, before.as_ref())?;
             out.flush()?;
             if self.check {
