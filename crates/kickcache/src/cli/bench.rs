@@ -229,7 +229,7 @@ fn page(result: &BenchResult, summary: &Summary) -> String {
         machine.kernel,
         machine.fio,
         machine.kickcache,
-        bench_table::footnotes(summary, result).join(" ")
+        [bench_table::same_disk(summary, result), bench_table::footnotes(summary, result)].concat().join(" ")
     );
     Report { title: "kickcache bench", introduction: &introduction, runs: &runs }.html()
 }

@@ -19,7 +19,7 @@ use crate::cli::simulate::planned_run::PlannedRun;
 use crate::cli::simulate::pool::{parse_threads, processors, run_all};
 use crate::cli::simulate::setup_names::SetupNames;
 use crate::cli::simulate::shard::Shard;
-use crate::cli::simulate::{compare_page, compare_rows, compare_table, input, parquet_file};
+use crate::cli::simulate::{compare_page, compare_rows, compare_table, compare_verdict, input, parquet_file};
 use crate::notice::notice;
 use crate::user_text::Printer;
 
@@ -179,7 +179,12 @@ impl Setup {
             return Ok(writeln!(out, "{text}")?);
         }
         let ratios = if self.shard.is_part() { Ratios::None } else { Ratios::ToFirst };
-        compare_table::print(&names, &kinds(&plans, &results), ratios, out)?;
+        let kinds = kinds(&plans, &results);
+        if ratios == Ratios::ToFirst {
+            compare_verdict::sentences(&kinds).iter().try_for_each(|sentence| writeln!(out, "{sentence}"))?;
+            writeln!(out)?;
+        }
+        compare_table::print(&names, &kinds, ratios, out)?;
         Ok(say_what_fell_behind(&load, &results, out)?)
     }
 
