@@ -27,7 +27,7 @@ const LENGTH_MAX: u64 = 1 << 20;
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// It cannot be read.
-    #[error("cannot read the configuration file {}", .path.display())]
+    #[error("the configuration file {} cannot be read", .path.display())]
     Read {
         /// Its path.
         path: PathBuf,

@@ -367,7 +367,7 @@ fn a_file_that_is_not_there_is_named() {
     let sentence = format!("{error:#}");
     assert_eq!(
         sentence,
-        "cannot read the configuration file /nowhere/k.toml: No such file or directory (os error 2)"
+        "the configuration file /nowhere/k.toml cannot be read: No such file or directory (os error 2)"
     );
 }
 

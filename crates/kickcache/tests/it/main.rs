@@ -85,6 +85,7 @@ mod replace;
 mod report;
 mod resize;
 mod rng;
+mod same_words;
 mod scratch;
 mod service_manager;
 mod shards;

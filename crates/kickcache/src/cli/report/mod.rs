@@ -126,7 +126,7 @@ impl StoredRun<'_> {
 
 fn read(path: &Path) -> Result<Stored, Failure> {
     let name = path.display();
-    let wrong = |what: String| Failure::usage(format!("{name} cannot be used: {what}"));
+    let wrong = |what: String| Failure::usage(format!("the result {name} cannot be read: {what}"));
     let text = fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
     let expected =
         "expected the output of `bench --json`, `demo --json`, `simulate compare --json` or `status --json`";
@@ -190,7 +190,8 @@ fn check_version(value: &Value, known: u32) -> Result<(), String> {
 fn of_bench(result: &BenchResult, name: &str) -> Stored {
     let machine = &result.machine;
     let summary = Summary::of(result);
-    let caveats = [bench_table::same_disk(&summary, result), bench_table::footnotes(&summary, result)].concat();
+    let caveats =
+        [bench_table::same_disk(&summary, result), bench_table::footnotes(&summary, result)].concat();
     let description = format!(
         "{name}: {}, on {} processors ({}), Linux {}, {}. {}",
         result.job,

@@ -12,6 +12,7 @@ use kickcache_units::{Size, show_bytes};
 
 use crate::cli::exit::Failure;
 use crate::cli::output;
+use crate::cli::simulate::cache_size::CacheSize;
 use crate::cli::simulate::compare_table::Ratios;
 use crate::cli::simulate::compared_runs::ComparedRuns;
 use crate::cli::simulate::load::{Load, LoadArgs};
@@ -96,9 +97,9 @@ pub(crate) struct RunArgs {
     /// dm-cache-4.12-rc1, bcache, bcache-no-cutoff, lru
     #[arg(long, value_name = "NAME", default_value = "kickcache-write-back")]
     cache: CacheKind,
-    /// Size of the cache, in bytes
+    /// Size of the cache: bytes, or a share of the blocks that the load accesses
     #[arg(long, value_name = "SIZE", default_value = "4G", allow_hyphen_values = true)]
-    size: Size,
+    size: CacheSize,
 }
 
 /// Simulate a fio job file or a trace on several caches of several sizes
@@ -115,7 +116,7 @@ pub(crate) struct CompareArgs {
         default_value = "none,kickcache-write-back,dm-cache-write-back,bcache"
     )]
     cache: Vec<CacheKind>,
-    /// Sizes of the cache, in bytes
+    /// Sizes of the cache: bytes, or shares of the blocks that the load accesses
     #[arg(
         long,
         value_name = "SIZES",
@@ -123,7 +124,7 @@ pub(crate) struct CompareArgs {
         default_value = "4G",
         allow_hyphen_values = true
     )]
-    size: Vec<Size>,
+    size: Vec<CacheSize>,
 }
 
 impl RunArgs {
@@ -146,7 +147,12 @@ struct SizedCache {
 }
 
 impl Setup {
-    fn compare(&self, choices: &[CacheKind], sizes: &[Size], out: &mut dyn Printer) -> Result<(), Failure> {
+    fn compare(
+        &self,
+        choices: &[CacheKind],
+        sizes: &[CacheSize],
+        out: &mut dyn Printer,
+    ) -> Result<(), Failure> {
         let (origin, cache) = (find_device(&self.device)?, find_device(&self.cache_device)?);
         self.check_tuned(choices)?;
         let load = self.load.look(self.seed)?;
@@ -155,7 +161,8 @@ impl Setup {
             origin: origin.name.clone(),
             cache: cache.name.clone(),
         };
-        let mut plans = self.plans(&sized_caches(choices, sizes), &load, &origin, &cache);
+        let sizes: Vec<Size> = sizes.iter().map(|size| size.of(load.footprint_bytes())).collect();
+        let mut plans = self.plans(&sized_caches(choices, &sizes), &load, &origin, &cache);
         let total = plans.len();
         plans = plans.drain(self.shard.runs(total)).collect();
         check(&plans)?;
@@ -305,7 +312,7 @@ fn say_what_measured_nothing(results: &[RunResult]) {
     for run in results.iter().filter(|run| run.count() == 0) {
         notice(&format!(
             "kickcache: {}: no access ended in the measured time, so its figures are meaningless; \
-             --seconds and runtime must be longer than ramp_time, startdelay and an access.",
+             --runtime and runtime must be longer than ramp_time, startdelay and an access.",
             run.name
         ));
     }

@@ -17,7 +17,7 @@ use anyhow::Context;
 use kickcache_daemon::control::report::Report;
 
 use crate::cli::exit::{Exit, Failure};
-use crate::cli::options::{ControlOption, parse_seconds};
+use crate::cli::options::{ControlOption, parse_interval};
 use crate::cli::status::page::Page;
 use crate::cli::status::rates::Rates;
 use crate::cli::status::sentences::Span;
@@ -65,8 +65,8 @@ pub(crate) struct StatusArgs {
     /// Print JSON
     #[arg(long)]
     json: bool,
-    /// Repeat at this interval, 0.1 to 86400 seconds [default: 2]
-    #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "2", value_parser = parse_seconds)]
+    /// Repeat at this interval, 0.1s to 1d; a number without a unit is in seconds [default: 2]
+    #[arg(long, value_name = "TIME", num_args = 0..=1, default_missing_value = "2", value_parser = parse_interval)]
     watch: Option<Duration>,
     #[command(flatten)]
     control: ControlOption,
