@@ -1,7 +1,7 @@
 //! The answer in words, at the head of a page: each run compared with its counterpart, or with the first run.
 
 use kickcache_model::result::RunResult;
-use kickcache_model::statistics::comparison::{Comparison, Verdict};
+use kickcache_model::statistics::comparison::show_factor;
 use kickcache_units::{are, counted};
 
 use crate::measure::Measure;
@@ -43,7 +43,8 @@ fn find<'a>(runs: &'a [RepeatedRuns<'a>], name: Option<&String>) -> Option<&'a R
 
 /// The prediction compared with the measurement.
 fn foretold(of: &RepeatedRuns<'_>, prediction: &RepeatedRuns<'_>, measure: Measure) -> String {
-    let times = measure.ratio(of, prediction).map_or_else(String::new, |ratio| format!(", {}", times(ratio)));
+    let times = |ratio: f64| format!(", {} times as much", show_factor(ratio));
+    let times = measure.ratio(of, prediction).map_or_else(String::new, times);
     let latency = match (show_p99(of), show_p99(prediction)) {
         (Some(found), Some(foretold)) => format!("; p99 {found}, predicted {foretold}"),
         _ => String::new(),
@@ -57,24 +58,35 @@ fn alone(base: &RepeatedRuns<'_>, measure: Measure) -> String {
     format!("{}: {}{p99}.", name(base.run), measure.show_with_unit(base))
 }
 
+/// The verdict on another run; without rounds, the ratio of two runs.
 fn against(base: &RepeatedRuns<'_>, other: &RepeatedRuns<'_>, measure: Measure) -> String {
     let (one, two) = (measure.show_with_unit(base), measure.show(other));
+    let (first, second, plain) = (name(base.run), name(other.run), measure.show(base));
     let ratio = measure.ratio(base, other);
-    let times = match (ratio, measure.compare(base, other)) {
-        (None, _) if !(base.counts() && other.counts()) => ", which proves nothing".into(),
-        (None, _) => String::new(),
-        (Some(_), Some(known)) => with_verdict(&known),
-        (Some(ratio), None) => format!(", {}", times(ratio)),
+    let verdict = match (ratio, measure.compare(base, other)) {
+        (None, _) if !(base.counts() && other.counts()) => {
+            format!("{first}: {one}, {second}: {two}, which proves nothing")
+        }
+        (None, _) => format!("{first}: {one}, {second}: {two}"),
+        (Some(_), Some(known)) => {
+            format!("{}; {two} against {plain}", known.clause(&second, &first, measure.name()))
+        }
+        (Some(ratio), None) => {
+            let (times, figure) = (show_factor(ratio), measure.name());
+            format!(
+                "{second} has {times} times the {figure} of {first}: {two} against {plain}, in one run each"
+            )
+        }
     };
     let latency = match (show_p99(base), show_p99(other)) {
         (Some(before), Some(now)) if before == now => format!("; p99 {before} in both"),
-        (Some(before), Some(now)) => format!("; p99 {before}, now {now}"),
+        (Some(before), Some(now)) => format!("; p99 {now} against {before}"),
         _ => String::new(),
     };
     // A ratio is meaningful only for two runs of one load.
     let is_one_load = ratio.is_none() || base.run.workload == other.run.workload;
     let loads = if is_one_load { "" } else { "; the loads differ" };
-    format!("{}: {one}, {}: {two}{times}{latency}{loads}.", name(base.run), name(other.run))
+    format!("{verdict}{latency}{loads}.")
 }
 
 /// A run's name, without a comma that would part the sentence.
@@ -83,31 +95,6 @@ fn name(run: &RunResult) -> String {
         Some((what, rest)) => format!("{what} ({rest})"),
         None => run.name.clone(),
     }
-}
-
-fn with_verdict(known: &Comparison) -> String {
-    let (Some(low), Some(high)) = (known.low, known.high) else { return format!(", {}", times(known.ratio)) };
-    let rounds = known.rounds;
-    match known.verdict {
-        Verdict::Equal => format!(", {} ({rounds} rounds)", known.words()),
-        Verdict::Faster | Verdict::Slower | Verdict::NotEnoughData => {
-            format!(
-                ", {}: {} ({} to {}, {rounds} rounds)",
-                times(known.ratio),
-                known.words(),
-                times(low),
-                times(high)
-            )
-        }
-    }
-}
-
-/// `62x`, `1.4x`, `0.52x`.
-fn times(ratio: f64) -> String {
-    let digits = if ratio < 9.95 { 2 } else { usize::from(ratio < 19.95) };
-    let text = format!("{ratio:.digits$}");
-    let text = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
-    format!("{text}x")
 }
 
 #[expect(clippy::cast_precision_loss, reason = "latencies are far below 2^53 ns")]

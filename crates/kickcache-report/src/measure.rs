@@ -86,6 +86,14 @@ impl Measure {
         }
     }
 
+    /// Its name.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Measure::Rate => "IOPS",
+            Measure::MeanLatency => "mean latency",
+        }
+    }
+
     /// It as a text.
     pub(crate) fn show(self, known: &RepeatedRuns<'_>) -> String {
         match self {

@@ -27,7 +27,7 @@ const LENGTH_MAX: u64 = 1 << 20;
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// It cannot be read.
-    #[error("cannot read the configuration file {}", .path.display())]
+    #[error("the configuration file {} cannot be read", .path.display())]
     Read {
         /// Its path.
         path: PathBuf,
@@ -99,6 +99,7 @@ fn content_error(path: &Path, text: &str, error: &toml::de::Error) -> ConfigErro
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct File {
     control: Option<PathBuf>,
+    status_socket: Option<PathBuf>,
     metrics: Option<MetricsAddress>,
     state: Option<PathBuf>,
     user: Option<UserSpec>,
@@ -144,6 +145,7 @@ impl File {
     fn into_plan(self) -> ServePlan {
         ServePlan {
             control: self.control.unwrap_or_else(default_control),
+            status_socket: self.status_socket,
             metrics: self.metrics,
             log: LogPlan { format: self.log_format, level: self.log_level },
             state: self.state,

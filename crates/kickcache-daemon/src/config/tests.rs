@@ -274,7 +274,7 @@ fn mistakes_are_refused_with_a_sentence() {
         k.toml: there is no cache device to serve; name one with --cache, or with [[cache]] in the configuration file
         k.toml, line 1: `cache` has no value
         k.toml, line 1: the value of `control` needs quotes; write it as in control = "/run/kickcache/control.sock"
-        k.toml, line 1: there is no key `controll` here; there is control, metrics, state, user, may-open, log-format, log-level, io-engine, memory-limit, insecure-tcp, tls, tls-certificates, tls-verify-peer, cache
+        k.toml, line 1: there is no key `controll` here; there is control, status-socket, metrics, state, user, may-open, log-format, log-level, io-engine, memory-limit, insecure-tcp, tls, tls-certificates, tls-verify-peer, cache
         k.toml, line 1: `control` cannot be the integer `5`; write it as in control = "/run/kickcache/control.sock"
         k.toml, line 2: `control` is set for the second time; keep one of the two lines
         k.toml: the socket path `/yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy` has 108 bytes, a unix socket takes at most 107; choose a shorter one
@@ -367,7 +367,7 @@ fn a_file_that_is_not_there_is_named() {
     let sentence = format!("{error:#}");
     assert_eq!(
         sentence,
-        "cannot read the configuration file /nowhere/k.toml: No such file or directory (os error 2)"
+        "the configuration file /nowhere/k.toml cannot be read: No such file or directory (os error 2)"
     );
 }
 

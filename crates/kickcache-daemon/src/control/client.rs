@@ -9,12 +9,12 @@ use std::time::Duration;
 use crate::control::recording_client::RecordingClient;
 use crate::control::report::Report;
 use crate::control::wire::{
-    Growing, LeaveOutOrder, LeftOnCache, LeftOut, REPLY_LINE_MAX, Reloaded, Removed, ReplacementOrder,
-    Replacing, Reply, Request, Resized, VolumeToAdd, read_line, write_line,
+    Growing, LeaveOutOrder, LeftOnCache, LeftOut, REPLY_LINE_MAX, Reloaded, RemoveOrder, Removed,
+    ReplacementOrder, Replacing, Reply, Request, Resized, VolumeToAdd, read_line, write_line,
 };
 use crate::control::{ChangeExtent, ReloadExtent};
 use crate::plan::address::{AddressError, check_socket_path};
-use crate::plan::removal::{Clients, DirtyFate, UnlinkedFate};
+use crate::plan::removal::UnlinkedFate;
 use crate::shell_command::ShellCommand;
 use crate::unix_connection::connect_within;
 use crate::words::ModeWord;
@@ -223,17 +223,12 @@ impl Client {
         Ok(hint)
     }
 
-    /// Has the daemon serve a volume no longer, however long its dirty blocks take to be written back.
+    /// Has the daemon serve a volume no longer, or check for obstacles, however long its dirty blocks take to be written back.
     ///
     /// # Errors
     /// See [`ClientError`].
-    pub fn remove(&self, volume: &str, clients: Clients, dirty: DirtyFate) -> Result<Removed, ClientError> {
-        let request = Request::Remove {
-            volume: volume.into(),
-            disconnect: clients == Clients::Disconnected,
-            abandon_dirty: dirty == DirtyFate::Abandoned,
-        };
-        let reply = self.ask_within(None, &request)?;
+    pub fn remove(&self, order: RemoveOrder) -> Result<Removed, ClientError> {
+        let reply = self.ask_within(None, &Request::Remove(order))?;
         let Reply::Removed(removed) = reply else { return Err(self.refusal(reply)) };
         Ok(removed)
     }

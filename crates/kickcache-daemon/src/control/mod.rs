@@ -17,6 +17,7 @@ pub mod recording_client;
 pub mod replacing_report;
 pub mod report;
 pub mod server;
+mod status_only;
 mod unique_keys;
 pub mod wear_report;
 pub mod wire;
@@ -26,10 +27,10 @@ use std::time::Duration;
 
 use crate::control::report::Report;
 use crate::control::wire::{
-    Growing, LeaveOutOrder, LeftOut, RecordingTitle, Reloaded, Removed, ReplacementOrder, Replacing, Resized,
-    VolumeToAdd,
+    Growing, LeaveOutOrder, LeftOut, RecordingTitle, Reloaded, RemoveOrder, Removed, ReplacementOrder,
+    Replacing, Resized, VolumeToAdd,
 };
-use crate::plan::removal::{Clients, DirtyFate, UnlinkedFate};
+use crate::plan::removal::UnlinkedFate;
 use crate::recording::ring::Recording;
 use crate::words::ModeWord;
 
@@ -108,17 +109,18 @@ pub trait ControlTarget: Send + Sync + 'static {
     /// No such volume, too many recordings, or the daemon is stopping.
     fn record(&self, volume: &str) -> Result<TitledRecording, ControlError>;
 
-    /// Serves one more volume. May take as long as its origin takes to answer. Returns a hint if the next start does not serve it.
+    /// Serves one more volume, or only checks that it could. May take as long as its origin takes to answer. Returns a hint if the next
+    /// start does not serve it.
     ///
     /// # Errors
     /// It cannot be served, and the daemon is unchanged.
     fn add(&self, volume: &VolumeToAdd) -> Result<Option<String>, ControlError>;
 
-    /// Serves a volume no longer. May take as long as dirty blocks take to be written back.
+    /// Serves a volume no longer, or only checks for obstacles. May take as long as dirty blocks take to be written back.
     ///
     /// # Errors
     /// It stays.
-    fn remove(&self, volume: &str, clients: Clients, dirty: DirtyFate) -> Result<Removed, ControlError>;
+    fn remove(&self, order: &RemoveOrder) -> Result<Removed, ControlError>;
 
     /// Applies the present configuration file, or returns the difference. May take as long as the writeback
     /// of dirty blocks.

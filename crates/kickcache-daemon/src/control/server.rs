@@ -16,6 +16,7 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use crate::control::ControlTarget;
 use crate::control::connections::{Connections, ControlRequest};
 use crate::control::feed::feed;
+use crate::control::status_only::StatusOnly;
 use crate::control::wire::{LeftOnCache, Reply};
 use crate::control::workers::{Answer, NumberedAnswer, Workers};
 use crate::plan::address::{AddressError, check_socket_path};
@@ -109,9 +110,25 @@ impl ControlServer {
     /// # Errors
     /// A live daemon, or a file that is no socket, has the path; or the system refuses.
     pub fn start(path: &Path, target: Arc<dyn ControlTarget>) -> Result<ControlServer, ServerError> {
+        ControlServer::start_for(path, target, SocketUsers::Owner)
+    }
+
+    /// Opens a socket that only reports the status: its group may use it, too.
+    ///
+    /// # Errors
+    /// As [`ControlServer::start`].
+    pub fn start_status(path: &Path, target: Arc<dyn ControlTarget>) -> Result<ControlServer, ServerError> {
+        ControlServer::start_for(path, Arc::new(StatusOnly(target)), SocketUsers::Group)
+    }
+
+    fn start_for(
+        path: &Path,
+        target: Arc<dyn ControlTarget>,
+        users: SocketUsers,
+    ) -> Result<ControlServer, ServerError> {
         check_socket_path(path)?;
         let fail = |source| ServerError::Io { path: path.into(), source };
-        let listener = open(path)?;
+        let listener = open(path, users)?;
         listener.set_nonblocking(true).map_err(fail)?;
         let inode = std::fs::metadata(path).map_err(fail)?.ino();
         let workers = Workers::new(target).map_err(fail)?;
@@ -162,20 +179,47 @@ fn instance() -> String {
     format!("{}-{}", std::process::id(), now.as_nanos())
 }
 
-fn open(path: &Path) -> Result<UnixListener, ServerError> {
+/// The users with access to a socket.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum SocketUsers {
+    /// The user of the daemon alone.
+    Owner,
+    /// Its group as well.
+    Group,
+}
+
+impl SocketUsers {
+    /// The mode of the socket: a connection needs the right to write.
+    fn socket_mode(self) -> Mode {
+        match self {
+            SocketUsers::Owner => Mode::RUSR | Mode::WUSR,
+            SocketUsers::Group => Mode::RUSR | Mode::WUSR | Mode::RGRP | Mode::WGRP,
+        }
+    }
+
+    /// The mode of folders that are missing.
+    fn folder_mode(self) -> u32 {
+        match self {
+            SocketUsers::Owner => 0o700,
+            SocketUsers::Group => 0o750,
+        }
+    }
+}
+
+fn open(path: &Path, users: SocketUsers) -> Result<UnixListener, ServerError> {
     let fail = |source| ServerError::Io { path: path.into(), source };
     let folder =
         path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
     if let Some(parent) = folder.ancestors().find(|above| above.exists()).filter(|above| !above.is_dir()) {
         return Err(ServerError::NoFolder { path: path.into(), parent: parent.into() });
     }
-    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(fail)?;
+    std::fs::DirBuilder::new().recursive(true).mode(users.folder_mode()).create(folder).map_err(fail)?;
     // Two daemons that start at once must not both find the same stale socket.
     let lock = std::fs::File::open(folder).map_err(fail)?;
     rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive)
         .map_err(|error| fail(error.into()))?;
     make_room(path)?;
-    bind(path).map_err(fail)
+    bind(path, users).map_err(fail)
 }
 
 /// Removes a socket without a server; every other file stays and is an error.
@@ -193,13 +237,17 @@ fn make_room(path: &Path) -> Result<(), ServerError> {
     }
 }
 
-fn bind(path: &Path) -> io::Result<UnixListener> {
+fn bind(path: &Path, users: SocketUsers) -> io::Result<UnixListener> {
     let socket =
         rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
     // The mode of the socket before bind is the mode of the file that bind creates: no other user can ever
     // connect.
-    rustix::fs::fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
+    rustix::fs::fchmod(&socket, users.socket_mode())?;
     rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
+    if users == SocketUsers::Group {
+        // The umask took the group's rights.
+        rustix::fs::chmod(path, users.socket_mode())?;
+    }
     rustix::net::listen(&socket, BACKLOG)?;
     Ok(UnixListener::from(socket))
 }

@@ -16,13 +16,13 @@ use super::memory_report::MemoryReport;
 use super::report::{CacheReport, HealthWord, Report, VolumeReport};
 use super::server::{ControlServer, ServerError};
 use super::wire::{
-    Growing, LeaveOutOrder, LeftOut, RecordingTitle, Reloaded, Removed, ReplacementOrder, ReplacementStage,
-    Replacing, Request, Resized, VolumeToAdd,
+    Growing, LeaveOutOrder, LeftOut, RecordingTitle, Reloaded, RemoveOrder, Removed, ReplacementOrder,
+    ReplacementStage, Replacing, Request, Resized, VolumeToAdd,
 };
 use super::workers::Workers;
 use super::{ChangeExtent, ControlError, ControlTarget, ReloadExtent, TitledRecording};
 use crate::plan::frontends::ServedAt;
-use crate::plan::removal::{Clients, DirtyFate, UnlinkedFate};
+use crate::plan::removal::UnlinkedFate;
 use crate::recording::parcel::More;
 use crate::recording::ring::{Ends, Recorder, ring};
 use crate::words::ModeWord;
@@ -119,11 +119,11 @@ impl ControlTarget for Daemon {
         Ok(None)
     }
 
-    fn remove(&self, volume: &str, clients: Clients, dirty: DirtyFate) -> Result<Removed, ControlError> {
-        Daemon::find(volume)?;
-        self.note(format!("remove {volume} {clients:?} {dirty:?}"));
+    fn remove(&self, order: &RemoveOrder) -> Result<Removed, ControlError> {
+        Daemon::find(&order.volume)?;
+        self.note(format!("remove {} {} {}", order.volume, order.disconnect, order.abandon_dirty));
         let _ = self.gate.lock().unwrap().as_ref().map(Receiver::recv);
-        Ok(Removed { lost_bytes: 4096 })
+        Ok(Removed { lost_bytes: 4096, dirty_bytes: 0 })
     }
 
     fn reload(&self, extent: ReloadExtent) -> Result<Reloaded, ControlError> {
@@ -271,9 +271,11 @@ fn every_command_goes_there_and_back() {
             origin_grown: false,
             force_origin: false,
             new_cache: false,
+            dry_run: false,
         })
         .unwrap();
-    let removed = client.remove("vm1", Clients::Disconnected, DirtyFate::Abandoned).unwrap();
+    let order = RemoveOrder { volume: "vm1".into(), disconnect: true, abandon_dirty: true, dry_run: false };
+    let removed = client.remove(order).unwrap();
     assert_eq!(removed.lost_bytes, 4096);
     client.stop(UnlinkedFate::Kept).unwrap();
     client.stop(UnlinkedFate::Lost).unwrap();
@@ -283,7 +285,7 @@ fn every_command_goes_there_and_back() {
         "drain vm1",
         "resize vm1",
         "add \"vm2\" /dev/fast",
-        "remove vm1 Disconnected Abandoned",
+        "remove vm1 true true",
         "stop Kept",
         "stop Lost",
     ];
@@ -316,7 +318,8 @@ fn an_equal_request_gets_the_answer_of_the_first() {
     let daemon = Arc::new(Daemon { gate: Mutex::new(Some(gate)), ..Daemon::default() });
     let mut workers = Workers::new(daemon.clone()).unwrap();
     let request = |number, abandon_dirty| {
-        let request = Request::Remove { volume: "vm1".into(), disconnect: false, abandon_dirty };
+        let order = RemoveOrder { volume: "vm1".into(), disconnect: false, abandon_dirty, dry_run: false };
+        let request = Request::Remove(order);
         ControlRequest { number, request, peer: None }
     };
     (1..4).for_each(|number| workers.begin(request(number, false)));
@@ -608,4 +611,30 @@ fn a_command_does_not_continue_with_another_daemon() {
     }
     assert!(daemon.told.lock().unwrap().is_empty());
     Client::new(&room.path).drain("vm1").unwrap();
+}
+
+#[test]
+fn the_status_socket_permits_no_changes() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run/status.sock");
+    let daemon = Arc::new(Daemon::default());
+    let server = ControlServer::start_status(&path, daemon.clone()).unwrap();
+    assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o660);
+    assert_eq!(std::fs::metadata(path.parent().unwrap()).unwrap().permissions().mode() & 0o777, 0o750);
+    let client = Client::new(&path);
+    assert_eq!(client.status().unwrap().caches.len(), 1);
+    let order = RemoveOrder { volume: "vm1".into(), disconnect: true, abandon_dirty: true, dry_run: false };
+    let refused = [
+        client.stop(UnlinkedFate::Lost).unwrap_err(),
+        client.set_mode("vm1", ModeWord::Bypass).unwrap_err(),
+        client.drain("vm1").unwrap_err(),
+        client.remove(order).unwrap_err(),
+        client.reload(ReloadExtent::All).unwrap_err(),
+    ];
+    for error in refused {
+        assert!(error.to_string().contains("the status socket permits no changes"), "{error}");
+    }
+    assert_eq!(daemon.told.lock().unwrap().len(), 0);
+    drop(server);
+    assert!(!path.exists());
 }

@@ -73,16 +73,7 @@ pub enum Request {
     /// Serve one more volume.
     Add(VolumeToAdd),
     /// Serve a volume no longer.
-    Remove {
-        /// The volume's name.
-        volume: String,
-        /// Whether clients are disconnected.
-        #[serde(default)]
-        disconnect: bool,
-        /// Whether its dirty blocks may be lost.
-        #[serde(default, skip_serializing_if = "Not::not")]
-        abandon_dirty: bool,
-    },
+    Remove(RemoveOrder),
     /// Apply the present configuration file.
     Reload {
         /// Only report the difference.
@@ -110,7 +101,7 @@ impl Request {
             | Request::Replace(_)
             | Request::LeaveOut(_)
             | Request::Add(_)
-            | Request::Remove { .. } => true,
+            | Request::Remove(_) => true,
             Request::Status {}
             | Request::Mode { .. }
             | Request::Drain { .. }
@@ -321,6 +312,9 @@ pub struct VolumeToAdd {
     /// Dirty blocks of the volume on another cache device may be lost.
     #[serde(default)]
     pub new_cache: bool,
+    /// Only check that it could be served.
+    #[serde(default, skip_serializing_if = "Not::not")]
+    pub dry_run: bool,
 }
 
 impl VolumeToAdd {
@@ -338,11 +332,30 @@ impl VolumeToAdd {
     }
 }
 
+/// A volume that is to be removed.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct RemoveOrder {
+    /// Its name.
+    pub volume: String,
+    /// Whether clients are disconnected.
+    #[serde(default)]
+    pub disconnect: bool,
+    /// Whether its dirty blocks may be lost.
+    #[serde(default, skip_serializing_if = "Not::not")]
+    pub abandon_dirty: bool,
+    /// Only check for obstacles.
+    #[serde(default, skip_serializing_if = "Not::not")]
+    pub dry_run: bool,
+}
+
 /// A removed volume.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Removed {
     /// Blocks that its origin lacks.
     pub lost_bytes: u64,
+    /// Blocks that would be written back before, of a dry run.
+    #[serde(default)]
+    pub dirty_bytes: u64,
 }
 
 /// The difference to a configuration file.

@@ -10,7 +10,7 @@ use crate::control::connections::ControlRequest;
 use crate::control::wire::{Reply, Request};
 use crate::control::{ChangeExtent, ControlError, ControlTarget, ReloadExtent, TitledRecording};
 use crate::jobs::Jobs;
-use crate::plan::removal::{Clients, DirtyFate, UnlinkedFate};
+use crate::plan::removal::UnlinkedFate;
 use crate::recording::ring::Recording;
 use crate::wakeup::Wakeup;
 
@@ -173,11 +173,7 @@ fn answer(target: &dyn ControlTarget, request: &Request) -> Answer {
             Err(error) => Err(error),
         },
         Request::Add(volume) => target.add(volume).map(|hint| Reply::Added { hint }),
-        Request::Remove { volume, disconnect, abandon_dirty } => {
-            let clients = if *disconnect { Clients::Disconnected } else { Clients::Respected };
-            let dirty = if *abandon_dirty { DirtyFate::Abandoned } else { DirtyFate::WrittenBack };
-            target.remove(volume, clients, dirty).map(Reply::Removed)
-        }
+        Request::Remove(order) => target.remove(order).map(Reply::Removed),
         Request::Reload { dry_run } => {
             let extent = if *dry_run { ReloadExtent::DifferenceOnly } else { ReloadExtent::All };
             target.reload(extent).map(Reply::Reloaded)

@@ -97,6 +97,9 @@ pub enum PlanError {
         /// The volume.
         name: String,
     },
+    /// Another socket on the path of the status socket.
+    #[error("the status socket {} is also the path of another socket; choose another path for either", .0.display())]
+    StatusSocket(PathBuf),
     /// NBD on the control socket's path.
     #[error("the volume `{0}` listens on the path of the control socket; choose another path for either")]
     ControlAddress(String),
@@ -205,6 +208,7 @@ impl ServePlan {
     /// The first thing that cannot work.
     pub fn check(&self) -> Result<(), PlanError> {
         check_socket_path(&self.control)?;
+        self.check_status_socket()?;
         if self.caches.is_empty() {
             return Err(PlanError::NoCache);
         }
@@ -217,6 +221,23 @@ impl ServePlan {
         self.check_tls()?;
         self.check_user()?;
         self.metrics.as_ref().map_or(Ok(()), |metrics| self.check_metrics(metrics))
+    }
+
+    fn check_status_socket(&self) -> Result<(), PlanError> {
+        let Some(path) = &self.status_socket else { return Ok(()) };
+        check_socket_path(path)?;
+        let place = NbdAddress::Unix(path.clone()).place();
+        let is_taken = |address: &NbdAddress| address.place() == place;
+        let metrics = self.metrics.as_ref().map(|metrics| metrics.socket().clone());
+        let serves = |volume: &VolumeSpec| {
+            let (nbd, own) = (volume.served_by().nbd, volume.frontends.own_sockets());
+            nbd.addresses().iter().chain(&own).any(is_taken)
+        };
+        let others = [Some(NbdAddress::Unix(self.control.clone())), metrics];
+        match others.iter().flatten().any(is_taken) || self.volumes().any(serves) {
+            true => Err(PlanError::StatusSocket(path.clone())),
+            false => Ok(()),
+        }
     }
 
     fn check_metrics(&self, address: &MetricsAddress) -> Result<(), PlanError> {

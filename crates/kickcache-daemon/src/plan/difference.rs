@@ -168,9 +168,11 @@ fn changes(served: Vec<Setting>, wanted: Vec<Setting>) -> impl Iterator<Item = C
 fn check_daemon(served: &ServePlan, wanted: &ServePlan) -> Result<(), Unchangeable> {
     let keys = |plan: &ServePlan| {
         let state = plan.state.as_ref().map(|state| state.display());
+        let status = plan.status_socket.as_deref().map(Path::display);
         let certificates = plan.tls.certificates.as_deref().map(Path::display);
         vec![
             Setting::new("control", &whole_path(&plan.control).display()),
+            Setting::optional("status-socket", status.as_ref()),
             Setting::optional("metrics", plan.metrics.as_ref()),
             Setting::optional("state", state.as_ref()),
             Setting::optional("user", plan.user.as_ref()),

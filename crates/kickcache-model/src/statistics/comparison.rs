@@ -6,6 +6,8 @@ use crate::statistics::student::quantile;
 
 /// With fewer rounds there is no verdict.
 pub const ROUNDS_MIN: usize = 3;
+/// An interval is not shown if its end is this many times its beginning.
+const WIDE: f64 = 100.0;
 /// The probability of a wrong verdict of each kind.
 const ERROR: f64 = 0.05;
 
@@ -153,6 +155,38 @@ impl Comparison {
     pub fn words(&self) -> String {
         self.verdict.words(self.margin)
     }
+
+    /// The verdict on `name` as a clause, as in `b is slower than a: 0.59 times its IOPS (0.53 to 0.65, 4 rounds)`.
+    pub fn clause(&self, name: &str, base: &str, figure: &str) -> String {
+        let verdict = match self.verdict {
+            Verdict::Faster => format!("is faster than {base}"),
+            Verdict::Slower => format!("is slower than {base}"),
+            Verdict::Equal => format!("is as fast as {base}"),
+            Verdict::NotEnoughData if self.rounds < ROUNDS_MIN => {
+                format!("has no verdict against {base} because there are too few rounds")
+            }
+            Verdict::NotEnoughData => {
+                format!("has no verdict against {base} because the rounds differ too much")
+            }
+        };
+        let rounds = format!("{} round{}", self.rounds, if self.rounds == 1 { "" } else { "s" });
+        let basis = match self.low.zip(self.high).filter(|(low, high)| *high <= *low * WIDE) {
+            Some((low, high)) => format!("{} to {}, {rounds}", show_factor(low), show_factor(high)),
+            None => rounds,
+        };
+        format!("{name} {verdict}: {} times its {figure} ({basis})", show_factor(self.ratio))
+    }
+}
+
+/// A ratio as a text: `0.59`, `1.40`, `12.3`, `62`.
+pub fn show_factor(ratio: f64) -> String {
+    let digits = match ratio {
+        small if small < 0.095 => 3,
+        small if small < 9.95 => 2,
+        small if small < 19.95 => 1,
+        _ => 0,
+    };
+    format!("{ratio:.digits$}")
 }
 
 #[cfg(test)]
@@ -172,6 +206,22 @@ mod tests {
 
     fn verdict(ratios: &[f64], better: Better) -> Verdict {
         compare(&pairs(ratios), 0.05, better).unwrap().verdict
+    }
+
+    #[test]
+    fn a_verdict_is_a_clause_with_its_basis() {
+        let clause =
+            |ratios: &[f64]| compare(&pairs(ratios), 0.05, Better::Higher).unwrap().clause("b", "a", "IOPS");
+        assert_eq!(clause(&[0.59; 4]), "b is slower than a: 0.59 times its IOPS (0.59 to 0.59, 4 rounds)");
+        assert_eq!(clause(&[62.0; 3]), "b is faster than a: 62 times its IOPS (62 to 62, 3 rounds)");
+        assert_eq!(clause(&[1.0; 3]), "b is as fast as a: 1.00 times its IOPS (1.00 to 1.00, 3 rounds)");
+        let few =
+            "b has no verdict against a because there are too few rounds: 2.00 times its IOPS (1 round)";
+        assert_eq!(clause(&[2.0]), few);
+        assert!(
+            clause(&[0.5, 1.0, 2.0])
+                .starts_with("b has no verdict against a because the rounds differ too much: ")
+        );
     }
 
     #[test]

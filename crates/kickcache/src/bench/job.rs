@@ -12,6 +12,7 @@ use crate::bench::job_options;
 use crate::bench::options::Job;
 use crate::bench::place::{FileKind, Place};
 use crate::bench::section::{self, Section};
+use crate::bench::wrong_arguments::WrongArguments;
 
 /// Values of `rw` that never write.
 const READS: [&str; 2] = ["read", "randread"];
@@ -94,8 +95,9 @@ impl JobSource {
             }
             Job::File(path) => {
                 let name = path.display();
-                let text = fs::read_to_string(path)
-                    .with_context(|| format!("the job file {name} cannot be read"))?;
+                let text = fs::read_to_string(path).map_err(|error| {
+                    WrongArguments(format!("the job file {name} cannot be read: {error}"))
+                })?;
                 JobSource::parse(&text, name.to_string())
                     .with_context(|| format!("the job file {name} cannot be used"))
             }

@@ -22,6 +22,7 @@ mod progress;
 mod result;
 mod rounds;
 mod run;
+mod same_disk;
 mod scratch_file;
 mod section;
 mod simulated_load;

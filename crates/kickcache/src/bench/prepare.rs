@@ -14,6 +14,7 @@ use crate::bench::own_cache::OwnCache;
 use crate::bench::phase::Phase;
 use crate::bench::place::{Place, has_holes};
 use crate::bench::program::Program;
+use crate::bench::same_disk::are_on_same_disk;
 use crate::bench::scratch_file::ScratchFile;
 use crate::bench::spec::{CacheTarget, TargetKind, TargetSpec};
 use crate::bench::target::{DIRECTORY, Kind, ProgramState, ProgramTarget, Target};
@@ -117,7 +118,17 @@ impl Preparation<'_> {
     fn ready(&self, spec: &TargetSpec, kind: Kind, phases: &[Phase]) -> Target {
         let phases = self.options.phases.as_deref().unwrap_or(phases).to_vec();
         let (name, origin) = (spec.name.clone(), spec.text.clone());
-        Target { name, kind, phases, family: None, cache: None, origin, made: Vec::new(), has_holes: false }
+        Target {
+            name,
+            kind,
+            phases,
+            family: None,
+            cache: None,
+            origin,
+            made: Vec::new(),
+            has_holes: false,
+            shares_disk: false,
+        }
     }
 
     /// Bytes of stale data: as many as the job has, unless the user gives a number.
@@ -194,6 +205,7 @@ impl Preparation<'_> {
         let mode = cache.mode.as_str();
         target.cache = Some(format!("{}, {mode}", cache.cache.display()));
         target.family = Some(format!("kickcache, {mode}"));
+        target.shares_disk = are_on_same_disk(&cache.cache, Path::new(&text));
         target.origin = text;
         Ok(target)
     }

@@ -50,6 +50,9 @@ pub(crate) struct TargetFacts {
     /// Whether it is a file with holes, or its origin is: they are read faster than data.
     #[serde(default)]
     pub(crate) has_holes: bool,
+    /// Whether its cache device and its origin are on the same disk.
+    #[serde(default)]
+    pub(crate) shares_disk: bool,
 }
 
 /// How a bench ended.

@@ -87,6 +87,7 @@ fn facts(options: &Options, targets: &[Target]) -> Vec<TargetFacts> {
         name: spec.name.clone(),
         target: spec.text.clone(),
         has_holes: target.has_holes,
+        shares_disk: target.shares_disk,
     });
     facts.collect()
 }

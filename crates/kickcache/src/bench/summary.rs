@@ -234,7 +234,12 @@ mod tests {
     }
 
     fn result(rounds: Vec<Round>) -> BenchResult {
-        let fact = |name: &str| TargetFacts { name: name.into(), target: "/x".into(), has_holes: false };
+        let fact = |name: &str| TargetFacts {
+            name: name.into(),
+            target: "/x".into(),
+            has_holes: false,
+            shares_disk: false,
+        };
         BenchResult {
             kind: "kickcache-bench".into(),
             version: 1,

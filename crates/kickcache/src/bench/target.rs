@@ -30,6 +30,8 @@ pub(super) struct Target {
     pub(super) made: Vec<ScratchFile>,
     /// Whether it is a file with holes, or its origin is.
     pub(super) has_holes: bool,
+    /// Whether its cache device and its origin are on the same disk.
+    pub(super) shares_disk: bool,
 }
 
 /// The kinds of targets.

@@ -25,10 +25,14 @@ use crate::notice::notice;
 const EXAMPLES: &str = "\
 Examples:
   kickcache add --cache /dev/nvme0n1p4 --origin /dev/sdc --name vm2 --mode write-back
+  kickcache add --cache /dev/nvme0n1p4 --origin /dev/sdc --name vm2 --dry-run    only check it
   kickcache add --cache /dev/nvme0n1p4 --origin /dev/sdd --name vm3 --vhost-user /run/kickcache/vm3.vhost
 
 Exit codes: 0 if the volume is served; 1 if not, 2 if an argument is wrong: then no change
 was made; 3 if no daemon answers.";
+
+/// The result of a volume that was not served before.
+const ADDED: &str = "added";
 
 /// Add a volume to a running daemon
 ///
@@ -92,6 +96,9 @@ pub(crate) struct AddArgs {
     /// Accept an origin that cannot be flushed: a power failure may lose its last writes
     #[arg(long)]
     origin_no_flush: bool,
+    /// Only check that the volume could be added
+    #[arg(long)]
+    dry_run: bool,
     #[command(flatten)]
     control: ControlOption,
 }
@@ -129,7 +136,7 @@ impl AddArgs {
             let volumes = report.caches.iter().flat_map(|cache| &cache.volumes);
             volumes.into_iter().any(|volume| volume.name == name)
         };
-        let done = if is_served(&client.status()?) { "is served already" } else { "added" };
+        let done = if is_served(&client.status()?) { "is served already" } else { ADDED };
         let hint = client.add(VolumeToAdd {
             cache: whole_path(&self.cache),
             volume: Value::Object(self.table(&name)?),
@@ -137,7 +144,12 @@ impl AddArgs {
             origin_grown: self.origin_grown,
             force_origin: self.force_origin,
             new_cache: self.new_cache.is_some(),
+            dry_run: self.dry_run,
         })?;
+        if self.dry_run {
+            let done = if done == ADDED { "can be added" } else { done };
+            return Ok(writeln!(out, "{name}: {done}")?);
+        }
         writeln!(out, "{name}: {done}")?;
         if let Some(hint) = hint {
             notice(&hint);

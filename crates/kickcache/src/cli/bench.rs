@@ -11,7 +11,7 @@ use crate::bench::{
     ArticleJob, BenchResult, Data, End, Job, NoiseFloor, Options, Phase, SimulatedLoad, Summary, TargetSpec,
 };
 use crate::cli::exit::{Exit, Failure};
-use crate::cli::options::parse_span;
+use crate::cli::options::{parse_blocks, parse_span};
 use crate::cli::prediction::{PredictionSpec, Predictions};
 use crate::cli::{bench_table, output};
 use crate::user_text::Printer;
@@ -104,7 +104,7 @@ pub(crate) struct BenchArgs {
 
 /// The size of a job's data, at least one block.
 fn parse_size(text: &str) -> Result<Size, String> {
-    let size: Size = text.parse().map_err(|error| format!("{error}"))?;
+    let size = parse_blocks(text)?;
     if size.bytes() < BLOCK_SIZE {
         return Err(format!(
             "a job on {} reads no block of 4 KiB; give 4K at least",
@@ -229,7 +229,7 @@ fn page(result: &BenchResult, summary: &Summary) -> String {
         machine.kernel,
         machine.fio,
         machine.kickcache,
-        bench_table::footnotes(summary, result).join(" ")
+        [bench_table::same_disk(summary, result), bench_table::footnotes(summary, result)].concat().join(" ")
     );
     Report { title: "kickcache bench", introduction: &introduction, runs: &runs }.html()
 }

@@ -23,7 +23,8 @@ const SENTENCES_MAX: usize = 6;
 const NOTHING: &str = "-";
 
 pub(crate) fn print(result: &BenchResult, summary: &Summary, out: &mut dyn Printer) -> io::Result<()> {
-    let answer = answer(&summary.rows);
+    let mut answer = answer(&summary.rows);
+    answer.extend(same_disk(summary, result));
     answer.iter().try_for_each(|sentence| writeln!(out, "{sentence}"))?;
     if !answer.is_empty() {
         writeln!(out)?;
@@ -66,6 +67,23 @@ fn answer(rows: &[Row]) -> Vec<String> {
     known.take(SENTENCES_MAX).map(|(row, known)| sentence(row, known, base)).collect()
 }
 
+/// The targets whose cache cannot make requests faster.
+pub(crate) fn same_disk(summary: &Summary, result: &BenchResult) -> Vec<String> {
+    let is_faster = |name: &str| {
+        let own = summary.rows.iter().filter(|row| row.target == name);
+        own.filter_map(|row| row.iops_against_base.as_ref()).any(|known| known.verdict == Verdict::Faster)
+    };
+    let names = result.targets.iter().filter(|target| target.shares_disk && !is_faster(&target.name));
+    names
+        .map(|target| {
+            let name = &target.name;
+            format!(
+                "Cache device and origin of {name} are on the same disk, so the cache has nothing to gain."
+            )
+        })
+        .collect()
+}
+
 fn sentence(row: &Row, known: &Comparison, base: &str) -> String {
     let what = match row.phase {
         Phase::Found => row.target.clone(),
@@ -73,18 +91,7 @@ fn sentence(row: &Row, known: &Comparison, base: &str) -> String {
             format!("{} ({})", row.target, phase.name())
         }
     };
-    let verdict = match known.verdict {
-        Verdict::Faster => format!("is faster than {base}"),
-        Verdict::Slower => format!("is slower than {base}"),
-        Verdict::Equal => format!("is as fast as {base}"),
-        Verdict::NotEnoughData => format!("has no verdict against {base} because there are too few rounds"),
-    };
-    let rounds = counted(known.rounds as u64, "round");
-    let basis = match known.low.zip(known.high).filter(|(low, high)| *high <= *low * WIDE) {
-        Some((low, high)) => format!("{low:.2} to {high:.2}, {rounds}"),
-        None => rounds,
-    };
-    format!("{what} {verdict}: {:.2} times its IOPS ({basis}).", known.ratio)
+    format!("{}.", known.clause(&what, base, "IOPS"))
 }
 
 fn cells(row: &Row) -> Vec<Cell> {

@@ -26,6 +26,7 @@ use crate::cli::devices_in_file::{follow_taken_in, leave_unserved, replaced_in_f
 use crate::cli::drain_and_leave_out::LeaveOutOperation;
 use crate::cli::drain_and_remove::RemoveOperation;
 use crate::cli::exit::{Exit, Failure};
+use crate::cli::missing_folders::MissingFolders;
 use crate::cli::operation_lock::{OperationGuard, Operations};
 use crate::cli::options::state_place;
 use crate::cli::plan_source::PlanSource;
@@ -207,13 +208,19 @@ impl Turn<'_> {
         check_free(&plan, &spec).map_err(|taken| ControlError::Refused(taken.to_string()))?;
         plan.caches[index].volumes.push(spec.clone());
         plan.check().map_err(|error| wrong(&error))?;
-        make_runtime_dir(&plan).map_err(|error| ControlError::Refused(format!("{error:#}")))?;
         let served = &mut started.servers[index];
         if spec.room_min.is_some() || spec.room_max.is_some() {
             served.handle.check_rooms(&plan.caches[index].volumes).map_err(control_error)?;
         }
-        let ready = served.handle.prepare_volume(&spec).map_err(control_error)?;
-        served.handle.join_volume(ready).map_err(control_error)?;
+        let folders = MissingFolders::of(&plan);
+        make_runtime_dir(&plan).map_err(|error| ControlError::Refused(format!("{error:#}")))?;
+        let ready = served.handle.prepare_volume(&spec).map_err(control_error);
+        if wanted.dry_run {
+            let checked = ready.map(drop);
+            folders.remove_again();
+            return checked;
+        }
+        served.handle.join_volume(ready?).map_err(control_error)?;
         started.take_in(index, spec.clone());
         started.added.insert(spec.name);
         Ok(())

@@ -86,12 +86,13 @@ fn serve(mut plan: ServePlan, source: PlanSource, out: &mut dyn Write, log: &Out
     let _signals = signals::catch(move |wish| told.handle_signal(wish)).context("cannot catch signals")?;
     // The control socket listens before the volumes do: clients of a volume can then reach its daemon.
     let control = ControlServer::start(&plan.control, daemon.clone())?;
+    let status = start_status_socket(&plan, &daemon)?;
     let started = start_metrics(&plan, &daemon)
         .and_then(|metrics| Ok((metrics, start_servers(plan, activated, &daemon.stop_wish)?)));
     let (metrics, started) = match started {
         Ok(started) => started,
         Err(error) => {
-            drop(control);
+            drop((control, status));
             before.remove_again();
             return daemon.judge_failed_start(error);
         }
@@ -99,7 +100,13 @@ fn serve(mut plan: ServePlan, source: PlanSource, out: &mut dyn Write, log: &Out
     let StartResult { servers, unserved, .. } = started.clone();
     // A service manager that passes sockets has their addresses, and may parse standard output as the output
     // of another program.
-    let greeting = Greeting { control: control.path(), metrics: metrics.as_ref(), servers: &servers, tls };
+    let greeting = Greeting {
+        control: control.path(),
+        state: &state,
+        metrics: metrics.as_ref(),
+        servers: &servers,
+        tls,
+    };
     match std::env::var_os("LISTEN_FDS") {
         Some(_) if log.is_text() => greet(&mut log.make_writer(), &greeting),
         Some(_) => {}
@@ -122,10 +129,16 @@ fn serve(mut plan: ServePlan, source: PlanSource, out: &mut dyn Write, log: &Out
     for served in &servers {
         served.wait(&state).map_or_else(|error| errors.push(error), |blocks| left.extend(blocks));
     }
-    drop((service_manager, conditions));
+    drop((service_manager, conditions, status));
     tell_again(&unserved);
     control.end(end_of(left, &errors));
     worst(errors)
+}
+
+/// Opens the socket that only reports the status, if the plan has one.
+fn start_status_socket(plan: &ServePlan, daemon: &Arc<Daemon>) -> anyhow::Result<Option<ControlServer>> {
+    let start = |path| ControlServer::start_status(path, daemon.clone());
+    Ok(plan.status_socket.as_deref().map(start).transpose()?)
 }
 
 /// Serves metrics, if the plan gives an address.
@@ -483,19 +496,20 @@ impl ControlTarget for Daemon {
     fn add(&self, volume: &wire::VolumeToAdd) -> Result<Option<String>, ControlError> {
         self.change("a volume is added", |turn, started| turn.add(started, volume))?;
         let name = volume.volume["name"].as_str().unwrap_or_default();
-        Ok(self.changes.hint_of_added(name))
+        Ok(if volume.dry_run { None } else { self.changes.hint_of_added(name) })
     }
 
-    fn remove(
-        &self,
-        volume: &str,
-        clients: Clients,
-        dirty: DirtyFate,
-    ) -> Result<wire::Removed, ControlError> {
+    fn remove(&self, order: &wire::RemoveOrder) -> Result<wire::Removed, ControlError> {
+        let clients = if order.disconnect { Clients::Disconnected } else { Clients::Respected };
+        let dirty = if order.abandon_dirty { DirtyFate::Abandoned } else { DirtyFate::WrittenBack };
+        let volume = order.volume.as_str();
         let served = server_of(&self.served()?, volume)?;
         served.check_others(volume)?;
         let _leaving = self.changes.under_way().leave(volume)?;
         let removal = RemoveOperation::check(&served, volume, clients, dirty)?;
+        if order.dry_run {
+            return removal.forecast();
+        }
         let drained = removal.drain();
         let what = format!("volume {volume} is removed");
         let removed =

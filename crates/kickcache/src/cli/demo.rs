@@ -2,16 +2,18 @@
 
 use std::io::IsTerminal;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use crate::cli::exit::Failure;
+use crate::cli::options::parse_demo_time;
 use crate::cli::output;
-use crate::demo::{Colours, LoadMaker, Options, Output, SECONDS};
+use crate::demo::{Colours, LoadMaker, Options, Output, RUNTIME};
 use crate::user_text::Printer;
 
 const EXAMPLES: &str = "\
 Examples:
   kickcache demo
-  kickcache demo --dir /mnt/nvme --seconds 30
+  kickcache demo --dir /mnt/nvme --runtime 30
   kickcache demo --fio --json > demo.json
   kickcache demo -o demo.html";
 
@@ -28,9 +30,9 @@ pub(crate) struct DemoArgs {
     /// Print the result as JSON
     #[arg(long)]
     json: bool,
-    /// Length of each run with a cache, 1 to 3600 seconds; runs without one take two thirds of this time
-    #[arg(long, value_name = "N", default_value_t = SECONDS, value_parser = clap::value_parser!(u64).range(1..=3600))]
-    seconds: u64,
+    /// Length of each run with a cache, 1s to 1h; runs without one take two thirds of this time
+    #[arg(long, alias = "seconds", value_name = "TIME", default_value = RUNTIME, value_parser = parse_demo_time)]
+    runtime: Duration,
     /// Directory for temporary files, on a fast disk (about 600 MiB) [default: $TMPDIR or /var/tmp]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
@@ -47,7 +49,8 @@ impl DemoArgs {
         output::try_out(&[self.output.as_deref()], &[])?;
         let load = if self.fio { LoadMaker::Fio } else { LoadMaker::BuiltIn };
         let output = if self.json { Output::Json } else { Output::Text(colours()) };
-        let DemoArgs { seconds, dir: directory, seed, output: report, .. } = self;
+        let DemoArgs { runtime, dir: directory, seed, output: report, .. } = self;
+        let seconds = runtime.as_secs();
         Ok(crate::demo::run(&Options { load, output, seconds, directory, seed, report }, out)?)
     }
 }

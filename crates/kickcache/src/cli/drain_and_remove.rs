@@ -66,6 +66,16 @@ impl RemoveOperation {
         }
     }
 
+    /// The dirty and the lost blocks of a removal, which is not carried out.
+    ///
+    /// # Errors
+    /// The server stops.
+    pub(super) fn forecast(&self) -> Result<Removed, ControlError> {
+        let dirty_bytes = self.left()?.blocks * BLOCK_SIZE;
+        let lost_bytes = if self.dirty == DirtyFate::Abandoned { dirty_bytes } else { 0 };
+        Ok(Removed { lost_bytes, dirty_bytes })
+    }
+
     /// Which it is.
     pub(super) fn volume(&self) -> &str {
         &self.volume
@@ -148,7 +158,8 @@ impl RemoveOperation {
         self.check_obstacles()?;
         self.drain()?;
         let parted = self.served.handle.part_volume(&self.volume, self.clients, self.dirty);
-        Ok(Removed { lost_bytes: parted.map_err(|error| refuse(&error))?.lost_blocks * BLOCK_SIZE })
+        let lost_bytes = parted.map_err(|error| refuse(&error))?.lost_blocks * BLOCK_SIZE;
+        Ok(Removed { lost_bytes, dirty_bytes: 0 })
     }
 }
 

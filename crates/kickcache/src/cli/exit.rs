@@ -148,11 +148,7 @@ impl From<PlanError> for Failure {
 
 impl From<ConfigError> for Failure {
     fn from(error: ConfigError) -> Failure {
-        let exit = match error {
-            ConfigError::Read { .. } => Exit::Failed,
-            ConfigError::Content { .. } | ConfigError::Plan { .. } => Exit::Usage,
-        };
-        Failure { exit, error: error.into() }
+        Failure { exit: Exit::Usage, error: error.into() }
     }
 }
 

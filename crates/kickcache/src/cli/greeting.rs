@@ -7,12 +7,17 @@ use kickcache_daemon::metrics::server::MetricsServer;
 use kickcache_daemon::plan::address::NbdAddress;
 use kickcache_daemon::plan::cache_spec::{CacheService, CacheSpec};
 use kickcache_daemon::plan::tls_plan::TlsWord;
+use kickcache_daemon::serve::config::StatePlace;
+use kickcache_daemon::serve::server::VolumeInfo;
+use kickcache_engine::units::BLOCK_SIZE;
+use kickcache_units::counted;
 
 use crate::cli::start::PlannedServer;
 
 /// The addresses to print.
 pub(super) struct Greeting<'a> {
     pub(super) control: &'a Path,
+    pub(super) state: &'a StatePlace,
     pub(super) metrics: Option<&'a MetricsServer>,
     pub(super) servers: &'a [PlannedServer],
     pub(super) tls: TlsWord,
@@ -27,7 +32,7 @@ fn shown(place: &str, tls: TlsWord) -> String {
 }
 
 /// Prints all addresses. A closed pipe does not stop the daemon.
-pub(super) fn greet(out: &mut dyn Write, &Greeting { control, metrics, servers, tls }: &Greeting<'_>) {
+pub(super) fn greet(out: &mut dyn Write, &Greeting { control, state, metrics, servers, tls }: &Greeting<'_>) {
     let mut text = format!("kickcache {}\n", env!("CARGO_PKG_VERSION"));
     let volumes = servers.iter().flat_map(|served| served.cache.volumes.iter().map(move |it| (served, it)));
     for (served, volume) in volumes {
@@ -50,9 +55,29 @@ pub(super) fn greet(out: &mut dyn Write, &Greeting { control, metrics, servers, 
     }
     if let Some(metrics) = metrics {
         text += &format!("metrics: {}\n", metrics.address());
+        let page = metrics.address().strip_suffix("/metrics").filter(|page| page.starts_with("http"));
+        if let Some(page) = page {
+            text += &format!("live page: {page}/\n");
+        }
     }
     text += &format!("control socket: {}\n", control.display());
+    if let StatePlace::Directory(directory) = state {
+        text += &format!("state directory: {}\n", directory.display());
+    }
+    servers.iter().for_each(|served| text += &recovered(served));
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}
+
+/// As in `vm1: 1,204 dirty blocks recovered in 0.3 s`.
+fn recovered(served: &PlannedServer) -> String {
+    let Ok(status) = served.handle.status() else { return String::new() };
+    let took = status.recovery.took.as_nanos() as f64 / 1e9;
+    let line = |volume: &VolumeInfo| {
+        let blocks = status.recovery.dirty_bytes(volume.id) / BLOCK_SIZE;
+        let count = counted(blocks, "dirty block");
+        (blocks > 0).then(|| format!("{}: {count} recovered in {took:.1} s\n", volume.name))
+    };
+    status.volumes.iter().filter_map(line).collect()
 }
 
 /// Whether the system chooses a port for one of the volumes.

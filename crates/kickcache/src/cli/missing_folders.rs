@@ -10,8 +10,9 @@ pub(super) struct MissingFolders(Vec<PathBuf>);
 
 impl MissingFolders {
     pub(super) fn of(plan: &ServePlan) -> MissingFolders {
-        let control = plan.control.parent().map(Path::to_path_buf);
-        let folders = control.into_iter().chain([runtime_dir()]);
+        let sockets = [Some(plan.control.as_path()), plan.status_socket.as_deref()];
+        let folders = sockets.into_iter().flatten().filter_map(Path::parent).map(Path::to_path_buf);
+        let folders = folders.chain([runtime_dir()]);
         MissingFolders(folders.filter(|folder| !folder.exists()).collect())
     }
 

@@ -7,6 +7,7 @@ mod bench_table;
 mod cache_report;
 mod changes;
 mod check;
+mod check_config;
 mod completions;
 mod condition_book;
 mod control_error;
@@ -132,6 +133,7 @@ enum Command {
     Format(format::FormatArgs),
     Serve(Box<serve::ServeArgs>),
     Status(status::StatusArgs),
+    CheckConfig(check_config::CheckConfigArgs),
     Top(top::TopArgs),
     Mode(mode::ModeArgs),
     PauseCaching(pause_caching::PauseCachingArgs),
@@ -167,6 +169,7 @@ impl Command {
             Command::Format(args) => args.run(out),
             Command::Serve(args) => args.run(out),
             Command::Status(args) => args.run(out),
+            Command::CheckConfig(args) => args.run(out),
             Command::Top(args) => args.run(out),
             Command::Mode(args) => args.run(out),
             Command::PauseCaching(args) => args.run(out),

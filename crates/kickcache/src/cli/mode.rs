@@ -4,7 +4,9 @@ use std::io::Write;
 
 use anyhow::anyhow;
 use kickcache_daemon::control::ControlError;
+use kickcache_daemon::control::report::VolumeReport;
 use kickcache_daemon::words::ModeWord;
+use kickcache_units::show_bytes;
 
 use crate::cli::exit::Failure;
 use crate::cli::options::ControlOption;
@@ -13,6 +15,7 @@ const EXAMPLES: &str = "\
 Examples:
   kickcache mode vm1                    print the mode
   kickcache mode vm1 write-back
+  kickcache mode vm1 bypass --dry-run   print the planned change only
   kickcache mode vm1 write-through      new writes at once; dirty blocks are written back";
 
 /// Show or change the mode of a volume while it is served
@@ -24,6 +27,9 @@ pub(crate) struct ModeArgs {
     /// New mode; without it, the current mode is printed
     #[arg(value_enum)]
     mode: Option<ModeWord>,
+    /// Only print the planned change
+    #[arg(long, requires = "mode")]
+    dry_run: bool,
     #[command(flatten)]
     control: ControlOption,
 }
@@ -31,7 +37,7 @@ pub(crate) struct ModeArgs {
 impl ModeArgs {
     pub(crate) fn run(&self, out: &mut dyn Write) -> Result<(), Failure> {
         let client = self.control.client();
-        if let Some(mode) = self.mode {
+        if let Some(mode) = self.mode.filter(|_| !self.dry_run) {
             client.set_mode(&self.volume, mode)?;
             return Ok(writeln!(out, "{}: now {}", self.volume, mode.as_str())?);
         }
@@ -44,6 +50,23 @@ impl ModeArgs {
             let known = volumes.iter().map(|volume| volume.name.clone()).collect();
             return Err(anyhow!(ControlError::NoVolume { name: self.volume.clone(), known }).into());
         };
-        Ok(writeln!(out, "{}", found.mode.as_str())?)
+        match self.mode {
+            Some(mode) => Ok(writeln!(out, "{}", planned(found, mode))?),
+            None => Ok(writeln!(out, "{}", found.mode.as_str())?),
+        }
+    }
+}
+
+/// The effects of a change of the mode.
+fn planned(volume: &VolumeReport, mode: ModeWord) -> String {
+    let (name, before, after) = (&volume.name, volume.mode.as_str(), mode.as_str());
+    if volume.mode == mode {
+        return format!("{name}: is {before} already");
+    }
+    match volume.dirty_bytes {
+        dirty if dirty > 0 && volume.mode == ModeWord::WriteBack => {
+            format!("{name}: {before} -> {after}; {} of dirty blocks are written back", show_bytes(dirty))
+        }
+        _ => format!("{name}: {before} -> {after}"),
     }
 }

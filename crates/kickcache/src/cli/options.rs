@@ -1,14 +1,19 @@
 //! Arguments that several commands share.
 
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use kickcache_daemon::control::client::Client;
 use kickcache_daemon::plan::default_paths::{SYSTEM_CONTROL, default_control};
+use kickcache_daemon::plan::span;
 use kickcache_daemon::serve::config::StatePlace;
 use kickcache_daemon::state::default_directory;
+use kickcache_engine::units::BLOCK_SIZE;
 use kickcache_model::trace_file::Format;
-use kickcache_units::Size;
+use kickcache_units::{Size, SizeError};
+
+use crate::notice::notice;
 
 /// The daemon of the command.
 #[derive(Debug, clap::Args)]
@@ -64,9 +69,27 @@ pub(crate) fn state_place(named: Option<&Path>) -> StatePlace {
 
 /// Reads the size of a new cache file.
 pub(crate) fn parse_cache_size(text: &str) -> Result<Size, String> {
-    let size: Size = text.parse().map_err(|error| format!("{error}"))?;
+    let size = parse_blocks(text)?;
     kickcache_daemon::plan::check_cache_size(size).map_err(|error| error.to_string())?;
     Ok(size)
+}
+
+/// Parses a size, and rounds it down to whole blocks with a note.
+pub(crate) fn parse_blocks(text: &str) -> Result<Size, String> {
+    text.parse().map(whole_blocks).map_err(|error: SizeError| error.to_string())
+}
+
+/// The size in whole blocks; a note reports the difference.
+pub(crate) fn whole_blocks(size: Size) -> Size {
+    let (bytes, rest) = (size.bytes(), size.bytes() % BLOCK_SIZE);
+    if rest == 0 || bytes < BLOCK_SIZE {
+        return size;
+    }
+    notice(&format!(
+        "kickcache: the size of {bytes} bytes is rounded down to {}, a multiple of 4096",
+        bytes - rest
+    ));
+    Size::from_bytes(bytes - rest)
 }
 
 /// Reads the name of a format of traces.
@@ -76,28 +99,42 @@ pub(crate) fn parse_format(text: &str) -> Result<Format, String> {
     found.ok_or_else(|| format!("`{text}` is not a format; use one of {}", names()))
 }
 
-/// Reads a number of seconds, such as `5` or `0.5`.
-pub(crate) fn parse_seconds(text: &str) -> Result<Duration, String> {
-    let seconds = text.parse::<f64>().ok().filter(|seconds| (0.1..=86_400.0).contains(seconds));
-    let seconds = seconds.ok_or_else(|| format!("`{text}` is not a number of seconds from 0.1 to 86400"))?;
-    Ok(Duration::from_secs_f64(seconds))
+/// Parses the interval of a repeated output.
+pub(crate) fn parse_interval(text: &str) -> Result<Duration, String> {
+    parse_time(text, Duration::from_millis(100)..=Duration::from_secs(86_400), "0.1s to 1d")
 }
 
-/// Parses a time span, such as `90s`, `30m`, `1h` or `2d`; a number without a unit is in seconds.
+/// Parses the length of a run of `demo`, in whole seconds.
+pub(crate) fn parse_demo_time(text: &str) -> Result<Duration, String> {
+    parse_whole_seconds(text, 3_600, "1s to 1h")
+}
+
+/// Parses the virtual time of a simulation, in whole seconds.
+pub(crate) fn parse_virtual_time(text: &str) -> Result<Duration, String> {
+    parse_whole_seconds(text, 10_000_000, "1s to 10000000s")
+}
+
+/// Parses a span of time in whole seconds, such as `90s`, `30m`, `1h` or `2d`.
 pub(crate) fn parse_span(text: &str) -> Result<Duration, String> {
-    let wrong =
-        || format!("`{text}` is not a span of time; write a number with s, m, h or d, such as 90s or 1h");
-    let unit = text.trim_start_matches(|c: char| c.is_ascii_digit());
-    let seconds = match unit {
-        "" | "s" => 1,
-        "m" => 60,
-        "h" => 3_600,
-        "d" => 86_400,
-        _ => return Err(wrong()),
-    };
-    let number: u64 = text[..text.len() - unit.len()].parse().map_err(|_| wrong())?;
-    let span = number.checked_mul(seconds).filter(|span| (1..=366 * 86_400).contains(span));
-    span.map(Duration::from_secs).ok_or_else(|| format!("`{text}` is not from 1s to 366d"))
+    parse_whole_seconds(text, 366 * 86_400, "1s to 366d")
+}
+
+fn parse_whole_seconds(text: &str, seconds_max: u64, range: &str) -> Result<Duration, String> {
+    let span = parse_time(text, Duration::from_secs(1)..=Duration::from_secs(seconds_max), range)?;
+    if span.subsec_nanos() > 0 {
+        return Err(format!("`{text}` is not a whole number of seconds"));
+    }
+    Ok(span)
+}
+
+/// The one way to write a time; a number without a unit is in seconds.
+fn parse_time(text: &str, possible: RangeInclusive<Duration>, range: &str) -> Result<Duration, String> {
+    let span = span::parse_span(text).ok_or_else(|| {
+        format!(
+            "`{text}` is not a time; write a number with ms, s, m, h or d, such as 90s or 1h, from {range}"
+        )
+    })?;
+    Some(span).filter(|span| possible.contains(span)).ok_or_else(|| format!("`{text}` is not from {range}"))
 }
 
 #[cfg(test)]
@@ -108,12 +145,32 @@ mod tests {
     fn spans_are_numbers_with_a_unit() {
         let seconds = |text| parse_span(text).map(|span| span.as_secs());
         assert_eq!(
-            [seconds("90"), seconds("30m"), seconds("1h"), seconds("2d")],
-            [90, 1_800, 3_600, 172_800].map(Ok)
+            [seconds("90"), seconds("30m"), seconds("1h"), seconds("1.5h"), seconds("2d"), seconds("5000ms")],
+            [90, 1_800, 3_600, 5_400, 172_800, 5].map(Ok)
         );
-        for bad in ["", "h", "1w", "0s", "-1h", "1.5h", "367d", "99999999999999999999d", "1 h"] {
+        for bad in ["", "h", "1w", "0s", "-1h", "1.5s", "0.5", "367d", "99999999999999999999d", "1 h"] {
             assert!(parse_span(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn intervals_have_the_same_units_as_spans() {
+        let millis = |text| parse_interval(text).map(|span| span.as_millis());
+        assert_eq!(
+            ["0.1", "500ms", "2", "1.5s", "1m", "1d"].map(millis),
+            [100, 500, 2_000, 1_500, 60_000, 86_400_000].map(Ok)
+        );
+        for bad in ["0", "99ms", "soon", "25h", "nan", "inf", "1e3"] {
+            assert!(parse_interval(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_size_is_rounded_down_to_blocks() {
+        let bytes = |text: &str| parse_blocks(text).map(Size::bytes);
+        assert_eq!(["16777217", "16M", "4097", "1"].map(bytes), [16_777_216, 16_777_216, 4_096, 1].map(Ok));
+        assert_eq!(parse_cache_size("10000000").map(Size::bytes), Ok(9_998_336));
+        assert!(parse_cache_size("1").is_err() && parse_blocks("5%").is_err());
     }
 
     #[test]

@@ -115,7 +115,9 @@ fn socket_folders(plan: &ServePlan) -> BTreeSet<PathBuf> {
         .chain([runtime_dir()])
         .collect();
     let is_own = |folder: &PathBuf| own.iter().any(|own| folder.starts_with(own));
-    let control = folder(&plan.control).filter(|folder| is_own(folder) || !folder.exists());
+    let control = [Some(plan.control.as_path()), plan.status_socket.as_deref()];
+    let control = control.into_iter().flatten().filter_map(folder);
+    let control = control.filter(|folder| is_own(folder) || !folder.exists());
     sockets.filter_map(folder).filter(is_own).chain(control).collect()
 }
 

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use kickcache_daemon::plan::removal::{Clients, DirtyFate};
+use kickcache_daemon::control::wire::{RemoveOrder, Removed};
 use kickcache_units::show_bytes;
 
 use crate::cli::exit::Failure;
@@ -10,6 +10,7 @@ use crate::cli::options::ControlOption;
 
 const EXAMPLES: &str = "\
 Examples:
+  kickcache remove vm2 --dry-run        print the planned changes only
   kickcache remove vm2                  write dirty blocks back, then remove it
   kickcache remove vm2 --disconnect     also if clients are connected
   kickcache remove vm2 --abandon-dirty  its origin is lost, or its last writes are not needed
@@ -32,20 +33,40 @@ pub(crate) struct RemoveArgs {
     /// Lose its dirty blocks instead of writing them back
     #[arg(long)]
     abandon_dirty: bool,
+    /// Only print the planned changes
+    #[arg(long)]
+    dry_run: bool,
     #[command(flatten)]
     control: ControlOption,
 }
 
 impl RemoveArgs {
     pub(crate) fn run(&self, out: &mut dyn Write) -> Result<(), Failure> {
-        let clients = if self.disconnect { Clients::Disconnected } else { Clients::Respected };
-        let dirty = if self.abandon_dirty { DirtyFate::Abandoned } else { DirtyFate::WrittenBack };
-        let removed = self.control.client().remove(&self.volume, clients, dirty)?;
         let volume = &self.volume;
+        let removed = self.control.client().remove(RemoveOrder {
+            volume: volume.clone(),
+            disconnect: self.disconnect,
+            abandon_dirty: self.abandon_dirty,
+            dry_run: self.dry_run,
+        })?;
+        if self.dry_run {
+            return Ok(writeln!(out, "{volume}: can be removed; {}", forecast(removed))?);
+        }
         match removed.lost_bytes {
             0 => writeln!(out, "{volume}: removed; its origin has all data")?,
             lost => writeln!(out, "{volume}: removed; {} of dirty blocks LOST", show_bytes(lost))?,
         }
         Ok(())
+    }
+}
+
+/// The fate of the dirty blocks of a removal that is not carried out.
+fn forecast(removed: Removed) -> String {
+    match removed {
+        Removed { lost_bytes: 0, dirty_bytes: 0 } => "its origin has all data".into(),
+        Removed { lost_bytes: 0, dirty_bytes } => {
+            format!("{} of dirty blocks are written back before", show_bytes(dirty_bytes))
+        }
+        Removed { lost_bytes, .. } => format!("{} of dirty blocks would be LOST", show_bytes(lost_bytes)),
     }
 }

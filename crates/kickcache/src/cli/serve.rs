@@ -171,6 +171,9 @@ pub(crate) struct ServeArgs {
     memory_limit: Option<MemoryLimit>,
     #[command(flatten)]
     control: ControlOption,
+    /// A second control socket that only reports the status, for users of the daemon's group, such as monitoring
+    #[arg(long, value_name = "PATH")]
+    status_socket: Option<PathBuf>,
     /// Serve metrics for Prometheus over HTTP, read-only, at /metrics: tcp:HOST:PORT or unix:PATH
     ///
     /// For example tcp:127.0.0.1:9469. The metrics are listed in docs/reference/metrics.md.
@@ -343,6 +346,7 @@ impl ServeArgs {
         let volume = self.limits.limit(volume);
         Ok(ServePlan {
             control: self.control.path(),
+            status_socket: None,
             metrics: None,
             log: LogPlan::default(),
             state: None,
@@ -375,6 +379,9 @@ impl ServeArgs {
     fn override_file(&self, plan: &mut ServePlan) {
         if let Some(control) = &self.control.control {
             plan.control.clone_from(control);
+        }
+        if let Some(path) = &self.status_socket {
+            plan.status_socket = Some(path.clone());
         }
         if let Some(metrics) = &self.metrics {
             plan.metrics = Some(metrics.clone());

@@ -38,8 +38,8 @@ use crate::interrupt::Interrupt;
 use crate::user_text::Printer;
 use crate::whole_file;
 
-/// Default length of a run with a cache, in seconds.
-pub const SECONDS: u64 = 14;
+/// Default length of a run with a cache.
+pub const RUNTIME: &str = "14s";
 
 /// What to show.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -142,15 +142,15 @@ impl Report {
 
 fn sentence(judge: &Judge, metric: &Metric, result: &Result<Verdict, NoVerdict>, ratio: &Ratio) -> String {
     let (word, end) = match result {
-        Ok(Verdict::Good) => ("good", limits(judge.rules())),
-        Ok(Verdict::Bad) => ("bad", limits(judge.rules())),
-        Err(NoVerdict::Skip(why)) => ("cannot be judged", why.clone()),
-        Err(NoVerdict::Stop { why, .. }) => ("stopped", why.clone()),
+        Ok(Verdict::Good) => ("The new command is good", limits(judge.rules())),
+        Ok(Verdict::Bad) => ("The new command is bad", limits(judge.rules())),
+        Err(NoVerdict::Skip(why)) => ("The new command cannot be judged", why.clone()),
+        Err(NoVerdict::Stop { why, .. }) => ("The comparison stopped", why.clone()),
     };
     let of = match (judge.drift(), judge.rounds().len()) {
         (_, 0) => return format!("{word}: {end}"),
-        (Some(_), _) => "the stored result's",
-        (None, _) => "the known-good command's",
+        (Some(_), _) => "that of the stored result",
+        (None, _) => "that of the known-good command",
     };
     format!("{word}: {metric} is {} {of}, {} rounds; {end}", ratio.show(), judge.rounds().len())
 }

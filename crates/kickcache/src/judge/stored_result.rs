@@ -54,7 +54,7 @@ impl StoredResult {
     /// If the file cannot be read, is no such file, or is of something else.
     pub fn read(path: &Path, metric: &Metric, worse: MetricDirection) -> Result<StoredResult, NoVerdict> {
         let fault = |what: String| {
-            NoVerdict::stop(format!("the stored result {} cannot be used: {what}", path.display()))
+            NoVerdict::stop(format!("the stored result {} cannot be read: {what}", path.display()))
         };
         let text = fs::read_to_string(path).map_err(|error| fault(error.to_string()))?;
         let stored: StoredResult = serde_json::from_str(&text)

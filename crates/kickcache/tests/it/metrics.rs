@@ -94,6 +94,22 @@ fn of_volume(metric: &str) -> String {
 }
 
 #[test]
+fn the_live_page_shows_five_states_without_overlaps() {
+    need_kickcache!();
+    need_tools!("chromium", "python3");
+    let scratch = Scratch::new();
+    let scraped = Scraped::start(&scratch);
+    let history = wait_for("the first sample", || {
+        get(&scraped.address, "/history.json?since=0").filter(|text| !text.contains("\"state\":null"))
+    });
+    let path = scratch.path("history.json");
+    fs::write(&path, history).unwrap();
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/live-states");
+    let said = tools::run("python3", [script.as_os_str(), "--gate".as_ref(), path.as_os_str()]);
+    assert_eq!(said, "good\n");
+}
+
+#[test]
 fn metrics_match_the_status_and_satisfy_promtool() {
     need_kickcache!();
     let scratch = Scratch::new();

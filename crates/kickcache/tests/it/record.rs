@@ -248,7 +248,7 @@ fn a_recording_has_bounds_and_an_end() {
         refused(more, &arguments)
     };
     assert!(record("").contains("exists, and a recording never overwrites a file"));
-    assert!(record("--for never").contains("is not a span of time"));
+    assert!(record("--for never").contains("is not a time; write a number with"));
     assert!(record("--size-max 1K").contains("256 KiB is the least"));
     fs::remove_file(&file).unwrap();
     let mut arguments = words("record w -o");
@@ -356,7 +356,7 @@ fn failed_conversions_through_pipes_leave_no_files() {
     };
     assert!(fail("two.csv", "--from alibaba --to csv").contains("more than one device"));
     assert!(fail("t.csv", "--to pcap").contains("is not a format that can be written"));
-    assert!(fail("absent", "--to csv").contains("absent cannot be used"));
+    assert!(fail("absent", "--to csv").contains("absent cannot be read"));
     assert!(fail("back.csv", "--to msr").contains("back.csv, which is read; name another file"));
     fs::write(scratch.path("empty"), "").unwrap();
     assert!(fail("empty", "--to csv").contains("it is empty"));

@@ -152,7 +152,7 @@ fn a_refused_reload_changes_no_state_and_exits_accordingly() {
     reloadable.write_text("[[cache]]\ndevice = \"/dev/fast\"\n");
     assert!(reloadable.refusal(&["reload"], 2).contains("has no volume"));
     fs::remove_file(reloadable.scratch.path("config.toml")).unwrap();
-    assert!(reloadable.refusal(&["reload"], 1).contains("cannot read the configuration file"));
+    assert!(reloadable.refusal(&["reload"], 2).contains("config.toml cannot be read"));
     assert_eq!(mode_of(&daemon, "one"), "write-through");
     daemon.stop();
     assert!(reloadable.refusal(&["reload"], 3).contains("no kickcache daemon answers"));

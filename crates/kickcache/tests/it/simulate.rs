@@ -207,7 +207,7 @@ fn an_impossible_simulation_is_refused_with_a_sentence() {
         ("run --trace vm.csv --speed 0", "factor above 0"),
         ("run --trace vm.csv --speed 2 --depth 4", "cannot be used with"),
         ("run --trace mail.fio", "none of the formats"),
-        ("run --job mail.fio --seconds 0", "not in"),
+        ("run --job mail.fio --runtime 0", "is not from 1s to 10000000s"),
         ("run --job mail.fio -o /no/such/folder/x", "cannot be written"),
         ("published --only cloud -o /no/such/folder/x", "cannot be written"),
         ("run --job mail.fio --size -1", "is negative"),

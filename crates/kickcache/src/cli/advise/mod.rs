@@ -16,7 +16,6 @@ use std::path::{Path, PathBuf};
 use kickcache_daemon::plan::endurance::Endurance;
 use kickcache_engine::config::Mode;
 use kickcache_engine::format::geometry::DEVICE_SIZE_MIN;
-use kickcache_engine::units::BLOCK_SIZE;
 use kickcache_model::cache_model::cache_kind::{CacheKind, Tuning};
 use kickcache_model::device_model::device_file::DeviceFile;
 use kickcache_model::result::RunResult;
@@ -63,7 +62,7 @@ pub(crate) struct AdviseArgs {
     load: LoadArgs,
     /// A served volume, by its hit-ratio curve and its counters, with --depth requests in flight [default:
     /// 32]
-    #[arg(long, value_name = "NAME", group = "LoadInput", conflicts_with_all = ["speed", "format", "seconds", "mode"])]
+    #[arg(long, value_name = "NAME", group = "LoadInput", conflicts_with_all = ["speed", "format", "runtime", "mode"])]
     volume: Option<String>,
     #[command(flatten)]
     control: ControlOption,
@@ -72,7 +71,7 @@ pub(crate) struct AdviseArgs {
         long,
         value_name = "SIZES",
         value_delimiter = ',',
-        default_value = "5%,10%,20%,50%,100%",
+        default_value = "3%,6%,12%,25%,50%,100%",
         allow_hyphen_values = true
     )]
     size: Vec<CacheSize>,
@@ -288,11 +287,7 @@ impl AdviseArgs {
 
     /// No cache, a cache of each size that can be, and the fast device alone.
     fn layouts(&self, footprint_bytes: u64, notes: &mut Vec<String>) -> Result<Vec<Layout>, Failure> {
-        let footprint = footprint_bytes / BLOCK_SIZE;
-        let bytes = |size: &CacheSize| match size {
-            CacheSize::Bytes(bytes) => bytes.bytes(),
-            CacheSize::Percent(_) => size.blocks(footprint) * BLOCK_SIZE,
-        };
+        let bytes = |size: &CacheSize| size.of(footprint_bytes).bytes();
         let (large, small): (Vec<&CacheSize>, Vec<&CacheSize>) =
             self.size.iter().partition(|size| bytes(size) >= DEVICE_SIZE_MIN);
         let least = show_bytes(DEVICE_SIZE_MIN);
@@ -301,7 +296,7 @@ impl AdviseArgs {
             return Err(Failure::usage(format!(
                 "the load touches {}, and the largest of the sizes has {}; {least} is the least for a cache, so give \
                  larger sizes (--size {}M)",
-                show_bytes(footprint * BLOCK_SIZE),
+                show_bytes(footprint_bytes),
                 show_bytes(largest),
                 DEVICE_SIZE_MIN >> 20
             )));
@@ -364,7 +359,7 @@ impl AdviseArgs {
             results.into_iter().collect::<Result<_, String>>().map_err(anyhow::Error::msg)?;
         match results.iter().find(|run| run.count() == 0) {
             Some(run) => Err(Failure::usage(format!(
-                "{}: no access ended in the measured time, so there is no basis for advice; --seconds \
+                "{}: no access ended in the measured time, so there is no basis for advice; --runtime \
                  and runtime must be longer than ramp_time, startdelay and an access",
                 run.name
             ))),

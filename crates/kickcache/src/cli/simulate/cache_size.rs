@@ -6,6 +6,8 @@ use std::str::FromStr;
 use kickcache_engine::units::BLOCK_SIZE;
 use kickcache_units::{Size, show_bytes};
 
+use crate::cli::options::parse_blocks;
+
 /// A size as people write it.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum CacheSize {
@@ -20,7 +22,7 @@ impl FromStr for CacheSize {
 
     fn from_str(text: &str) -> Result<CacheSize, String> {
         let Some(number) = text.strip_suffix('%') else {
-            return text.parse().map(CacheSize::Bytes).map_err(|error| format!("{error}"));
+            return parse_blocks(text).map(CacheSize::Bytes);
         };
         let percent = number.parse::<f64>().ok().filter(|percent| *percent > 0.0 && *percent <= 100.0);
         percent
@@ -39,6 +41,14 @@ impl fmt::Display for CacheSize {
 }
 
 impl CacheSize {
+    /// Bytes, for a load that touches this many.
+    pub(crate) fn of(self, footprint_bytes: u64) -> Size {
+        match self {
+            CacheSize::Percent(_) => Size::from_bytes(self.blocks(footprint_bytes / BLOCK_SIZE) * BLOCK_SIZE),
+            CacheSize::Bytes(size) => size,
+        }
+    }
+
     /// Blocks of 4 KiB, for a trace that touches this many different ones.
     #[expect(
         clippy::cast_possible_truncation,

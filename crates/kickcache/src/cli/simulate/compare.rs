@@ -12,6 +12,7 @@ use kickcache_units::{Size, show_bytes};
 
 use crate::cli::exit::Failure;
 use crate::cli::output;
+use crate::cli::simulate::cache_size::CacheSize;
 use crate::cli::simulate::compare_table::Ratios;
 use crate::cli::simulate::compared_runs::ComparedRuns;
 use crate::cli::simulate::load::{Load, LoadArgs};
@@ -19,7 +20,7 @@ use crate::cli::simulate::planned_run::PlannedRun;
 use crate::cli::simulate::pool::{parse_threads, processors, run_all};
 use crate::cli::simulate::setup_names::SetupNames;
 use crate::cli::simulate::shard::Shard;
-use crate::cli::simulate::{compare_page, compare_rows, compare_table, input, parquet_file};
+use crate::cli::simulate::{compare_page, compare_rows, compare_table, compare_verdict, input, parquet_file};
 use crate::notice::notice;
 use crate::user_text::Printer;
 
@@ -96,9 +97,9 @@ pub(crate) struct RunArgs {
     /// dm-cache-4.12-rc1, bcache, bcache-no-cutoff, lru
     #[arg(long, value_name = "NAME", default_value = "kickcache-write-back")]
     cache: CacheKind,
-    /// Size of the cache, in bytes
+    /// Size of the cache: bytes, or a share of the blocks that the load accesses
     #[arg(long, value_name = "SIZE", default_value = "4G", allow_hyphen_values = true)]
-    size: Size,
+    size: CacheSize,
 }
 
 /// Simulate a fio job file or a trace on several caches of several sizes
@@ -115,7 +116,7 @@ pub(crate) struct CompareArgs {
         default_value = "none,kickcache-write-back,dm-cache-write-back,bcache"
     )]
     cache: Vec<CacheKind>,
-    /// Sizes of the cache, in bytes
+    /// Sizes of the cache: bytes, or shares of the blocks that the load accesses
     #[arg(
         long,
         value_name = "SIZES",
@@ -123,7 +124,7 @@ pub(crate) struct CompareArgs {
         default_value = "4G",
         allow_hyphen_values = true
     )]
-    size: Vec<Size>,
+    size: Vec<CacheSize>,
 }
 
 impl RunArgs {
@@ -146,7 +147,12 @@ struct SizedCache {
 }
 
 impl Setup {
-    fn compare(&self, choices: &[CacheKind], sizes: &[Size], out: &mut dyn Printer) -> Result<(), Failure> {
+    fn compare(
+        &self,
+        choices: &[CacheKind],
+        sizes: &[CacheSize],
+        out: &mut dyn Printer,
+    ) -> Result<(), Failure> {
         let (origin, cache) = (find_device(&self.device)?, find_device(&self.cache_device)?);
         self.check_tuned(choices)?;
         let load = self.load.look(self.seed)?;
@@ -155,7 +161,8 @@ impl Setup {
             origin: origin.name.clone(),
             cache: cache.name.clone(),
         };
-        let mut plans = self.plans(&sized_caches(choices, sizes), &load, &origin, &cache);
+        let sizes: Vec<Size> = sizes.iter().map(|size| size.of(load.footprint_bytes())).collect();
+        let mut plans = self.plans(&sized_caches(choices, &sizes), &load, &origin, &cache);
         let total = plans.len();
         plans = plans.drain(self.shard.runs(total)).collect();
         check(&plans)?;
@@ -179,7 +186,12 @@ impl Setup {
             return Ok(writeln!(out, "{text}")?);
         }
         let ratios = if self.shard.is_part() { Ratios::None } else { Ratios::ToFirst };
-        compare_table::print(&names, &kinds(&plans, &results), ratios, out)?;
+        let kinds = kinds(&plans, &results);
+        if ratios == Ratios::ToFirst {
+            compare_verdict::sentences(&kinds).iter().try_for_each(|sentence| writeln!(out, "{sentence}"))?;
+            writeln!(out)?;
+        }
+        compare_table::print(&names, &kinds, ratios, out)?;
         Ok(say_what_fell_behind(&load, &results, out)?)
     }
 
@@ -300,7 +312,7 @@ fn say_what_measured_nothing(results: &[RunResult]) {
     for run in results.iter().filter(|run| run.count() == 0) {
         notice(&format!(
             "kickcache: {}: no access ended in the measured time, so its figures are meaningless; \
-             --seconds and runtime must be longer than ramp_time, startdelay and an access.",
+             --runtime and runtime must be longer than ramp_time, startdelay and an access.",
             run.name
         ));
     }

@@ -72,7 +72,7 @@ impl GridArgs {
         let mut set = match &self.set {
             None => GridSet::parse(DEFAULT).map_err(anyhow::Error::msg)?,
             Some(path) => GridSet::parse(&input::read("set of cases", path)?).map_err(|error| {
-                Failure::usage(format!("the set of cases {} cannot be used: {error}", path.display()))
+                Failure::usage(format!("the set of cases {} cannot be read: {error}", path.display()))
             })?,
         };
         let only = self.only.as_deref().unwrap_or_default();

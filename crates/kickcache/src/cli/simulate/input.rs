@@ -30,7 +30,7 @@ pub(crate) fn read(what: &str, path: &Path) -> Result<String, Failure> {
 /// Surveys a trace; records that were changed or skipped are reported on standard error.
 pub(crate) fn survey_trace(name: &str, path: &Path, format: Option<Format>) -> Result<Survey, Failure> {
     let survey = survey(path, format)
-        .map_err(|error| Failure::usage(format!("the trace {name} cannot be used: {error}")))?;
+        .map_err(|error| Failure::usage(format!("the trace {name} cannot be read: {error}")))?;
     survey.repairs.sentences().iter().for_each(|sentence| notice(&format!("{name}: {sentence}")));
     if survey.bad_lines > 0 {
         let parts = counted(survey.bad_lines, "part");

@@ -17,7 +17,7 @@ use kickcache_model::workload::{JobShape, JobStep, Workload};
 use kickcache_units::{show_bytes, show_count, show_duration};
 
 use crate::cli::exit::Failure;
-use crate::cli::options::parse_format;
+use crate::cli::options::{parse_format, parse_virtual_time};
 use crate::cli::simulate::{calibrate, input};
 use crate::notice::notice;
 
@@ -55,9 +55,9 @@ pub(crate) struct LoadArgs {
     /// Format of the trace [default: detected]
     #[arg(long, value_name = "NAME", conflicts_with = "job", value_parser = parse_format)]
     format: Option<Format>,
-    /// Virtual seconds after which the run stops, 1 to 10000000 [default: 3600 for a job file, all of a trace]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
-    seconds: Option<u64>,
+    /// Virtual time after which the run stops, 1s to 10000000s [default: 1h for a job file, all of a trace]
+    #[arg(long, alias = "seconds", value_name = "TIME", value_parser = parse_virtual_time)]
+    runtime: Option<std::time::Duration>,
 }
 
 /// How many times as fast as recorded.
@@ -98,6 +98,11 @@ pub(crate) struct Load {
 }
 
 impl LoadArgs {
+    /// The limit of virtual time, in seconds.
+    fn seconds(&self) -> Option<u64> {
+        self.runtime.map(|runtime| runtime.as_secs())
+    }
+
     /// Accesses in flight, if the user names a number.
     pub(crate) fn depth(&self) -> Option<u32> {
         self.depth
@@ -124,7 +129,7 @@ impl LoadArgs {
         jobs.warnings()
             .iter()
             .for_each(|warning| notice(&format!("kickcache: {}: {warning}", path.display())));
-        let length = seconds(self.seconds.unwrap_or(SECONDS_MAX));
+        let length = seconds(self.seconds().unwrap_or(SECONDS_MAX));
         let (count, bytes) = (jobs.jobs().len(), jobs.volume_bytes());
         let plural = if count == 1 { "job" } else { "jobs" };
         let description = format!("{}, {count} {plural} on {}", path.display(), show_bytes(bytes));
@@ -155,7 +160,7 @@ impl LoadArgs {
         let count = survey.reads + survey.writes + survey.others;
         Ok(Load {
             volume_bytes: survey.placement.volume_bytes(),
-            length: self.seconds.map_or(Duration::from_nanos(u64::MAX / 4), seconds),
+            length: self.seconds().map_or(Duration::from_nanos(u64::MAX / 4), seconds),
             expected: span,
             description: format!(
                 "{name}, {} access{}, {how}",

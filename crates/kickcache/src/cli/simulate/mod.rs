@@ -7,6 +7,7 @@ pub(crate) mod compare;
 mod compare_page;
 mod compare_rows;
 mod compare_table;
+mod compare_verdict;
 mod compared_runs;
 mod finding;
 mod grid;

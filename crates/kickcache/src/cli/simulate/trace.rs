@@ -33,11 +33,11 @@ const CACHE_BLOCKS_MIN: u64 = 64;
 const EXAMPLES: &str = "\
 Examples:
   kickcache simulate trace vm.csv.xz                         1, 5, 10, 20, 50 % of its blocks
-  kickcache simulate trace traces/ --sizes 10%,4G --json     every trace of a directory
+  kickcache simulate trace traces/ --size 10%,4G --json      every trace of a directory
   kickcache simulate trace vm.csv.xz --sample                from a sample, with the error
   kickcache simulate trace vm.csv.xz -o report.html          hit ratios by cache size as a chart
   kickcache simulate trace traces/ --shard 0/4 --parquet 0.parquet    the first quarter of the runs
-  blkparse -i sda | kickcache simulate trace - --sizes 8G    from a pipe, by a temporary file
+  blkparse -i sda | kickcache simulate trace - --size 8G     from a pipe, by a temporary file
   kickcache simulate compare --trace vm.csv.xz --speed 2     with times, on modelled devices
 
 Formats, detected from the file: recordings of `kickcache record`, CSV
@@ -57,8 +57,9 @@ pub(crate) struct TraceArgs {
     files: Vec<PathBuf>,
     /// Cache sizes: bytes, or shares of the blocks that the trace accesses
     #[arg(
-        long,
-        value_name = "SIZE",
+        long = "size",
+        alias = "sizes",
+        value_name = "SIZES",
         value_delimiter = ',',
         default_value = "1%,5%,10%,20%,50%",
         allow_hyphen_values = true
@@ -154,7 +155,7 @@ impl TraceArgs {
             all.push(tried);
         }
         if let Some(note) = notes.first().filter(|_| all.iter().all(Vec::is_empty)) {
-            return Err(Failure::usage(format!("{note}; give larger --sizes")));
+            return Err(Failure::usage(format!("{note}; give larger sizes with --size")));
         }
         let scale = Scale(self.scale);
         let found =
@@ -258,7 +259,7 @@ impl TraceArgs {
             }
         }
         match notes.first().filter(|_| tasks.is_empty() && !self.shard.is_part()) {
-            Some(note) => Err(Failure::usage(format!("{note}; give larger --sizes"))),
+            Some(note) => Err(Failure::usage(format!("{note}; give larger sizes with --size"))),
             None => Ok((tasks, notes)),
         }
     }

@@ -4,6 +4,7 @@ mod curve;
 mod page;
 mod problems;
 mod rates;
+mod selection;
 mod sentences;
 mod tones;
 mod volumes;
@@ -16,7 +17,7 @@ use anyhow::Context;
 use kickcache_daemon::control::report::Report;
 
 use crate::cli::exit::{Exit, Failure};
-use crate::cli::options::{ControlOption, parse_seconds};
+use crate::cli::options::{ControlOption, parse_interval};
 use crate::cli::status::page::Page;
 use crate::cli::status::rates::Rates;
 use crate::cli::status::sentences::Span;
@@ -28,6 +29,7 @@ use crate::user_text::{Printer, UserText};
 const EXAMPLES: &str = "\
 Examples:
   kickcache status
+  kickcache status vm1                 one volume, its cache device and its conditions
   kickcache status --curve             hit ratios of caches of other sizes
   kickcache status --watch 5            repeat every 5 seconds, with the rates of this interval
   kickcache status --check              problems only, and an exit code: for monitoring
@@ -52,6 +54,8 @@ Exit codes:
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct StatusArgs {
+    /// Only this volume, its cache device and the conditions that concern it
+    volume: Option<String>,
     /// Show the hit ratios of LRU caches of other sizes, with the error of the estimate
     #[arg(long, conflicts_with_all = ["json", "watch"])]
     curve: bool,
@@ -61,8 +65,8 @@ pub(crate) struct StatusArgs {
     /// Print JSON
     #[arg(long)]
     json: bool,
-    /// Repeat at this interval, 0.1 to 86400 seconds [default: 2]
-    #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "2", value_parser = parse_seconds)]
+    /// Repeat at this interval, 0.1s to 1d; a number without a unit is in seconds [default: 2]
+    #[arg(long, value_name = "TIME", num_args = 0..=1, default_missing_value = "2", value_parser = parse_interval)]
     watch: Option<Duration>,
     #[command(flatten)]
     control: ControlOption,
@@ -81,7 +85,11 @@ impl StatusArgs {
         let watch = self.watch.map(|_| OutputWatch::start(|| Exit::Success.end_process()));
         let _output = watch.transpose().context("cannot start a thread")?;
         loop {
-            let now = Sample { report: self.control.client().status()?, at: Instant::now() };
+            let mut report = self.control.client().status()?;
+            if let Some(volume) = &self.volume {
+                selection::select(&mut report, volume)?;
+            }
+            let now = Sample { report, at: Instant::now() };
             self.show(out, &now, before.as_ref())?;
             out.flush()?;
             if self.check {

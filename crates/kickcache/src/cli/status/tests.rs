@@ -20,6 +20,7 @@ use kickcache_daemon::words::ModeWord;
 use super::page::Page;
 use super::problems;
 use super::rates::Rates;
+use super::selection::select;
 use super::sentences::{Span, cache_sentences};
 use crate::cli::table::Colour;
 
@@ -331,6 +332,31 @@ fn a_check_lists_only_problems() {
             && lines[1].starts_with("/dev/nvme0n1p4: 3 errors"),
         "{said}"
     );
+}
+
+#[test]
+fn a_selected_volume_has_its_own_conditions_only() {
+    let mut all = report(9_500);
+    all.caches[0].volumes[0].origin_last_error = Some(last_error(3));
+    all.caches[0].silent_seconds = Some(11.0);
+    all.tls_failure = Some("ca-cert.pem: there is no such file".into());
+    let other = CacheReport { device: "/dev/other".into(), volumes: Vec::new(), ..all.caches[0].clone() };
+    all.caches
+        .push(CacheReport { volumes: vec![volume("b", ModeWord::WriteBack, Default::default())], ..other });
+    let all = completed(&all);
+    let selected = |name: &str| {
+        let mut report = all.clone();
+        select(&mut report, name).map(|()| report)
+    };
+    let report = selected("vm1").unwrap();
+    let volumes = report.caches.iter().flat_map(|cache| &cache.volumes).map(|volume| volume.name.as_str());
+    assert_eq!(volumes.collect::<Vec<_>>(), ["vm1"]);
+    let kinds = |report: &Report| report.conditions.iter().map(|it| it.kind.as_str()).collect::<Vec<_>>();
+    assert_eq!(kinds(&report), ["cache-silent", "origin-failing", "certificates-unusable"]);
+    assert!(report.health.sentence.starts_with("/dev/nvme0n1p4: silent"), "{}", report.health.sentence);
+    assert_eq!(kinds(&selected("b").unwrap()), ["cache-silent", "certificates-unusable"]);
+    let unknown = selected("x").unwrap_err().error.to_string();
+    assert_eq!(unknown, "there is no volume `x` here; there is vm1, long-name, b");
 }
 
 #[test]

@@ -20,7 +20,7 @@ use ratatui::crossterm::event::{self, Event};
 use ratatui::crossterm::terminal::disable_raw_mode;
 
 use crate::cli::exit::{Exit, Failure};
-use crate::cli::options::{ControlOption, parse_seconds};
+use crate::cli::options::{ControlOption, parse_interval};
 use crate::cli::top::board::Board;
 use crate::cli::top::keys::{Wish, wish};
 use crate::cli::top::poller::Poller;
@@ -46,7 +46,7 @@ the requests a second of the spans before. `status` prints more, once.";
 #[command(after_help = EXAMPLES)]
 pub(crate) struct TopArgs {
     /// Interval between requests to the daemon, 0.1 to 86400 seconds
-    #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = parse_seconds)]
+    #[arg(long, value_name = "TIME", default_value = "2", value_parser = parse_interval)]
     every: Duration,
     #[command(flatten)]
     control: ControlOption,

@@ -116,7 +116,7 @@ impl ConvertArgs {
     }
 
     fn unreadable(&self, error: &dyn std::error::Error) -> Failure {
-        Failure::usage(format!("the trace {} cannot be used: {error}", self.input.display()))
+        Failure::usage(format!("the trace {} cannot be read: {error}", self.input.display()))
     }
 
     /// Writes to standard output, to a pipe or device, or to a new file that replaces the old one when it is
@@ -168,7 +168,7 @@ impl ConvertArgs {
         // Of other formats this is an error of the trace.
         if count == 0 && bad > 0 && trace.format() == Format::Kickcache {
             let what = "no block of the recording is whole; name another one";
-            return Err(Failure::usage(format!("the trace {} cannot be used: {what}", self.input.display())));
+            return Err(Failure::usage(format!("the trace {} cannot be read: {what}", self.input.display())));
         }
         let (out, lacks) = writer.finish().map_err(|error| self.unwritable(error))?;
         Ok((out, Converted { count, lacks, bad, repairs: trace.repairs() }))

@@ -107,7 +107,7 @@ pub(crate) fn warnings(result: &DemoResult) -> Vec<String> {
     if longest < MILLIS_MIN && longest > 0 {
         let seconds = longest as f64 / 1000.0;
         warnings.push(format!(
-            "WARNING: runs of {seconds:.1} s are too short to conclude from; use --seconds 14 or more."
+            "WARNING: runs of {seconds:.1} s are too short to conclude from; use --runtime 14s or more."
         ));
     }
     let others = result.phases.iter().map(|phase| phase.others).fold(0.0, f64::max);

@@ -129,7 +129,7 @@ fn compare_with_a_simulation(scratch: &Scratch, result: &Value) {
     fs::write(&simulated, said).unwrap();
     let said =
         tools::run(KICKCACHE, ["report".into(), measured.clone(), simulated, "-o".into(), page.clone()]);
-    assert!(said.contains("measured: disk: ") && said.contains("simulated: no cache: "), "{said}");
+    assert!(said.contains("measured: disk: ") && said.contains("simulated: no cache "), "{said}");
     let page = fs::read_to_string(page).unwrap();
     assert!(page.contains("measured: cached, stale data") && page.contains("class=\"answer\""));
     assert!(page.contains("<tr class=\"predicted\"") && page.contains(" predicted\" d=\"M"), "drawn as such");
