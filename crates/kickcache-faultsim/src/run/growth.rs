@@ -26,6 +26,9 @@ use crate::run::Simulation;
 use crate::subject::Subject;
 use crate::superblock::superblock;
 
+/// Growths of a run. While a device hangs, thousands of small ones would fit into its time, each with larger tables to write.
+const GROWTHS_MAX: u64 = 200;
+
 impl Simulation {
     /// The cache device grows in this life, perhaps.
     pub(super) fn schedule_growth(&mut self) {
@@ -54,7 +57,8 @@ impl Simulation {
                     self.summary.grown_caches += 1;
                     self.note(|| "the cache device has grown".to_owned());
                     host.use_grown(self.now);
-                    if self.plan.growth.is_some_and(|growth| growth.is_repeated) {
+                    let is_repeated = self.plan.growth.is_some_and(|growth| growth.is_repeated);
+                    if is_repeated && self.summary.grown_caches < GROWTHS_MAX {
                         self.schedule_step();
                     }
                     return Ok(());

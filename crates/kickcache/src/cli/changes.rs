@@ -17,7 +17,7 @@ use kickcache_daemon::plan::volume_spec::VolumeSpec;
 use kickcache_daemon::serve::error::ServeError;
 use kickcache_daemon::serve::server::{NamedSettings, ReadyPlaces, ReadyVolume};
 use kickcache_daemon::serve::succession::follow;
-use kickcache_daemon::whole_path::{real_path, whole_path};
+use kickcache_daemon::whole_path::real_path;
 use kickcache_units::counted;
 
 use crate::cli::cache_insertion;
@@ -26,6 +26,7 @@ use crate::cli::devices_in_file::{follow_taken_in, leave_unserved, replaced_in_f
 use crate::cli::drain_and_leave_out::LeaveOutOperation;
 use crate::cli::drain_and_remove::RemoveOperation;
 use crate::cli::exit::{Exit, Failure};
+use crate::cli::kept_state::{keep_activation, keep_added, know_grown, leave_alone};
 use crate::cli::missing_folders::MissingFolders;
 use crate::cli::operation_lock::{OperationGuard, Operations};
 use crate::cli::options::state_place;
@@ -281,63 +282,6 @@ fn part(started: &mut StartResult, removal: &RemoveOperation) -> Result<Removed,
     let removed = removal.part()?;
     served.cache.volumes.retain(|spec| spec.name != volume);
     Ok(removed)
-}
-
-/// Takes out volumes that are about to go. Says so.
-fn leave_alone(leaving: &BTreeSet<String>, plans: [&mut ServePlan; 2]) -> Vec<String> {
-    for cache in plans.into_iter().flat_map(|plan| &mut plan.caches) {
-        cache.volumes.retain(|volume| !leaving.contains(&volume.name));
-    }
-    let note = |name: &String| {
-        format!(
-            "{name}: it is being removed, or its cache device is being taken out of use; its entry in the file is ignored"
-        )
-    };
-    leaving.iter().map(note).collect()
-}
-
-/// Compares the size in the file with the present size of the cache device, which may have grown.
-fn know_grown(served: &mut ServePlan, wanted: &ServePlan, started: &StartResult) {
-    for (cache, server) in served.caches.iter_mut().zip(&started.servers) {
-        let wanted = wanted.cache(&cache.device).and_then(|wanted| wanted.size);
-        if wanted.is_some_and(|wanted| cache.size != Some(wanted)) {
-            cache.size = server.size().or(cache.size);
-        }
-    }
-}
-
-/// A volume that was handed its sockets has no others, as at its start.
-fn keep_activation(wanted: &mut ServePlan, served: &ServePlan) {
-    let volumes = served.caches.iter().flat_map(|cache| &cache.volumes);
-    let is_handed = |volume: &&VolumeSpec| volume.frontends.nbd.nbd.as_ref().is_some_and(Vec::is_empty);
-    for handed in volumes.filter(is_handed) {
-        let same = wanted.caches.iter_mut().flat_map(|cache| &mut cache.volumes);
-        same.filter(|volume| volume.name == handed.name).for_each(|volume| {
-            volume.frontends.nbd.nbd.get_or_insert_default();
-        });
-    }
-}
-
-/// Volumes that a command added stay, although no file knows them.
-fn keep_added(wanted: &mut ServePlan, started: &StartResult) -> Vec<String> {
-    let mut notes = Vec::new();
-    for served in &started.servers {
-        let Some(cache) = wanted.caches.iter_mut().find(|cache| is_same(cache, &served.cache)) else {
-            continue;
-        };
-        let is_added = |volume: &&VolumeSpec| started.added.contains(&volume.name);
-        for volume in served.cache.volumes.iter().filter(is_added) {
-            if cache.names().all(|name| name != volume.name) {
-                notes.push(format!("{}: added by a command, not in the file; it stays", volume.name));
-                cache.volumes.push(volume.clone());
-            }
-        }
-    }
-    notes
-}
-
-fn is_same(cache: &CacheSpec, other: &CacheSpec) -> bool {
-    whole_path(&cache.device) == whole_path(&other.device)
 }
 
 fn removed(changes: &[PlanChange]) -> Vec<String> {
