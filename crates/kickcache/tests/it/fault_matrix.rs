@@ -18,6 +18,8 @@ fn faults_at_each_write_of_a_growth_lose_no_data() {
     }
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/fault-matrix");
     let said = tools::run(python, [script.to_str().unwrap(), KICKCACHE, FAULTDISK, "--quick"]);
-    // Two copies of the superblock, and a flush before, between and after them.
-    assert!(said.ends_with("10 rows, 0 bad\n"), "{said}");
+    let last = said.lines().last().unwrap();
+    let rows: u32 = last.strip_suffix(" rows, 0 bad").and_then(|rows| rows.parse().ok()).expect(last);
+    // Two copies of the superblock, and a flush before, between and after them. A slow machine may add writes of the log.
+    assert!(rows >= 10, "{said}");
 }
