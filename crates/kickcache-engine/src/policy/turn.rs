@@ -32,7 +32,8 @@ pub(crate) fn stays_in_place(hot: u64, blocks: u64) -> bool {
     hot * 100 > blocks * tuned!(Keep, KEEP_PERCENT)
 }
 
-/// Whether all hot blocks in a segment of a frozen main are carried: some blocks must be dropped.
+/// Whether all blocks with hits in a segment of a frozen main are copied. If the share without hits, which is dropped, is smaller
+/// than [`HOLD_COLD_PERCENT`], only a part of them is, so that reclaim frees space.
 pub(crate) fn carries_all(hot: u64, blocks: u64) -> bool {
     hot * 100 <= blocks * (100 - tuned!(HoldCold, HOLD_COLD_PERCENT))
 }

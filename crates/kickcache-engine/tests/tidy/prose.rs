@@ -35,7 +35,7 @@ static NAME: LazyLock<Regex> = LazyLock::new(|| regex(r"`[\w./:=<>*#$@{}\[\]()?&
 static LINK: LazyLock<Regex> = LazyLock::new(|| regex(r"\[([^\]]*)\]\([^)]*\)"));
 static WORD: LazyLock<Regex> = LazyLock::new(|| regex(r"[A-Za-z][A-Za-z'-]*"));
 
-/// Number of words of a text; a name in backticks counts as one.
+/// Number of words of a text of [`prose`], where `X` replaces names in backticks.
 pub(crate) fn word_count(text: &str) -> usize {
     WORD.find_iter(text).count()
 }

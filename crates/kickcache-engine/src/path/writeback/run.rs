@@ -133,7 +133,8 @@ fn stretch(state: &State, first: BlockCopy, places: usize) -> Vec<BlockCopy> {
     blocks
 }
 
-/// The blocks after the first one that are included: dirty ones, and short stretches of clean ones between them.
+/// The first block and the adjacent blocks that are written with it: dirty blocks, and short stretches of clean ones between
+/// them. Their writeback begins.
 fn merge_neighbours(
     state: &mut State,
     volume: VolumeId,

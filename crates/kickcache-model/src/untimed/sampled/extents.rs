@@ -35,7 +35,7 @@ pub(super) struct Part {
 /// Where an extent is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Place {
-    /// In this group of the sample, and there on the smaller volume.
+    /// In the sample: the group of the extent, and the bytes of the part on the smaller volume.
     Sample { group: usize, extent: ByteExtent },
     /// Not in the sample.
     Outside,
