@@ -45,12 +45,12 @@ fn out_of_service(cache: &CacheReport, commands: &DaemonCommands) -> Option<Cond
             return Some(Condition::new(ConditionKind::OutOfServiceUnrecorded, what, remedy));
         }
         (HealthWord::OutOfService, Some(RecordWord::Earlier)) => "it failed before the start",
-        (HealthWord::OutOfService, Some(RecordWord::OnDevice)) => "this is recorded on the device",
+        (HealthWord::OutOfService, Some(RecordWord::OnDevice)) => "its failure is recorded on the device",
         (HealthWord::OutOfService, Some(RecordWord::InStateDirectory)) => {
-            "this is recorded in the state directory"
+            "its failure is recorded in the state directory"
         }
         (HealthWord::OutOfService, Some(RecordWord::Pending) | None) => {
-            "this is being recorded, and writes wait for that"
+            "its failure is being recorded, and writes wait for that"
         }
     };
     let device = Path::new(&cache.device);

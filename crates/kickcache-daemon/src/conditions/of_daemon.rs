@@ -51,7 +51,7 @@ pub(super) fn find(report: &Report, around: &Surroundings<'_>, memory_wait: f64,
     if let Some(failure) = &report.tls_failure {
         let condition = Condition::new(
             ConditionKind::CertificatesUnusable,
-            "new certificates cannot be used, and those before them still are",
+            "the files of the certificates changed and cannot be used; the earlier certificates are in use",
             "correct the named file before they expire",
         );
         found.push(condition.because(failure));

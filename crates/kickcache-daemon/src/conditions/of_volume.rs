@@ -281,6 +281,6 @@ pub fn damage(volume: &VolumeReport, device: &str) -> String {
     };
     let which = show_extents(&extents, EXTENTS_SHOWN);
     let told: u64 = extents.iter().map(|extent| extent.length).sum();
-    let more = if told < volume.damaged_bytes { " and others" } else { "" };
+    let more = if told < volume.damaged_bytes { "; more are not listed" } else { "" };
     format!("{what} lost, as {which}{more}; reads of {them} fail until the whole block is written again")
 }

@@ -196,6 +196,7 @@ impl<E: CacheEngine> EventLoop<E> {
             return;
         };
         let NewEngine { engine, superblock, kind } = *other;
+        self.end_troubles_of_cache(now);
         let (lost, cache) = (self.unclean(), self.core.driver.remove(Device::Cache));
         let medium = match kind {
             NewEngineKind::WithoutCache(_) => {
@@ -216,7 +217,6 @@ impl<E: CacheEngine> EventLoop<E> {
         self.damaged.clear();
         // It was about the device before.
         self.takeover.is_done = false;
-        self.troubles.forget(Device::Cache);
         self.end_engine_lease(now);
         tell_turn("in all, for another engine", now.since(begun));
         drop(answer.send(Ok(OldDevices { lost, _cache: cache })));

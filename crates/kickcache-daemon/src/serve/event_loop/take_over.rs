@@ -450,9 +450,9 @@ impl<E: CacheEngine> EventLoop<E> {
         let Some(pair) = self.takeover.pair.take() else { return };
         self.takeover.end();
         self.takeover.is_done = true;
+        self.end_troubles_of_cache(now);
         let before = self.cache.display().to_string();
         self.cache = pair.new.path().into();
-        self.troubles.forget(Device::Cache);
         *self.takeover.device.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = self.cache.clone();
         let device = self.cache.display().to_string();
         tracing::info!(

@@ -95,6 +95,13 @@ impl<E: CacheEngine> EventLoop<E> {
         }
     }
 
+    /// Another device becomes the cache device: errors of the present one are logged with its name.
+    pub(super) fn end_troubles_of_cache(&mut self, now: Instant) {
+        self.take_faults(now);
+        self.tell_last_of(now, Device::Cache);
+        self.troubles.forget(Device::Cache);
+    }
+
     fn tell_held(&self, kind: FaultKind, held: SuppressedLines) {
         let DeviceName { device, volume } = self.name_device(kind.device);
         tracing::error!(

@@ -24,6 +24,7 @@ use crate::driver::budget::Budget;
 use crate::driver::clock::Clock;
 use crate::driver::device::{AccessMode, BlockFile, Emptiness};
 use crate::driver::executor::{Driver, DriverSettings, Medium, NamedMedium};
+use crate::driver::fault::{Cause, Fault};
 use crate::driver::io_engine::IoEngine;
 use crate::driver::payload_memory::PayloadMemory;
 use crate::plan::address::NbdAddress;
@@ -190,6 +191,27 @@ fn an_outstanding_record_ends_after_its_device_is_removed() {
         assert!(turn < 5_000, "no record ends");
         std::thread::sleep(Span::from_millis(2));
     }
+}
+
+#[test]
+fn counted_errors_do_not_pass_to_another_cache_device() {
+    let directory = tempfile::tempdir_in("/var/tmp").unwrap();
+    let (origin, socket) = (directory.path().join("origin"), directory.path().join("s"));
+    std::fs::write(&origin, vec![1; 8 << 20]).unwrap();
+    let (_control, receiver) = mpsc::channel();
+    let wakeup = Arc::new(Wakeup::new().unwrap());
+    let mut event_loop = toy_loop(&origin, &socket, IoEngine::Threads, Limits::default(), receiver, wakeup);
+    let now = event_loop.core.now;
+    let cause = Cause::Errno(libc::EIO);
+    let fault = |device| Fault { device, operation: "read", offset: 0, length: 4096, cause };
+    let devices = [Device::Cache, Device::Origin(VolumeId::new(0))];
+    let noted =
+        |event_loop: &mut EventLoop<_>| devices.map(|device| event_loop.troubles.note(now, fault(device)));
+    assert_eq!([noted(&mut event_loop), noted(&mut event_loop)], [[true; 2], [false; 2]]);
+    event_loop.end_troubles_of_cache(now);
+    assert_eq!(devices.map(|device| event_loop.troubles.tally(device).is_some()), [false, true]);
+    let held: Vec<_> = event_loop.troubles.end(now).map(|held| held.kind.device).collect();
+    assert_eq!(held, devices[1..]);
 }
 
 #[test]
