@@ -42,7 +42,7 @@ pub struct DrainPlan<'a> {
     pub origin_timeout: Option<OriginTimeout>,
     /// The user's claims about the origin.
     pub claims: OriginClaims,
-    /// What to do where the origin may have newer blocks than a cache device out of service.
+    /// Whether dirty blocks are written back if the origin may have newer blocks, as after a time without the cache device.
     pub older: OlderBlocks,
     /// The state directory with the records of dirty blocks.
     pub state: &'a StatePlace,
@@ -51,9 +51,9 @@ pub struct DrainPlan<'a> {
 /// Whether to write back blocks that may be older than the origin's data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OlderBlocks {
-    /// They are not.
+    /// They are not written back.
     Refuse,
-    /// The user wants it.
+    /// They are written back, at the user's request.
     Accept,
 }
 

@@ -1,4 +1,4 @@
-//! Why a server cannot start, or ended.
+//! The reasons why a server cannot start, or has ended.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -25,7 +25,7 @@ pub enum ServeError {
         /// Why.
         source: Error,
     },
-    /// The cache device cannot be used as one.
+    /// The device cannot be used as a cache device.
     #[error("{path}: {what}")]
     Cache {
         /// The cache device.
@@ -41,7 +41,8 @@ pub enum ServeError {
         /// The step that waits, and the result to expect.
         what: String,
     },
-    /// No record can be written to the state directory, for any cache device.
+    /// The state directory is missing or unreadable, or the records of the cache device and its origins cannot be written to it: the whole
+    /// start fails, also for other cache devices.
     #[error("{path}: {what}")]
     Unnoted {
         /// The cache device that was about to be served.
@@ -92,9 +93,9 @@ pub enum ServeError {
     /// An address cannot be served.
     #[error("cannot serve on {address}: {what}")]
     Address {
-        /// Which one.
+        /// The address.
         address: String,
-        /// Why, and what to do.
+        /// The cause and the remedy.
         what: String,
     },
     /// TLS cannot be served.

@@ -30,13 +30,13 @@ const TAIL: u64 = 2 << PART_SHIFT;
 pub(crate) struct AlignedDevice {
     inner: Box<dyn QueuedDevice>,
     block: MinimumBlock,
-    /// Requests with a head or a tail, by their tokens.
+    /// Writes, and writes of zeroes, with a head or a tail, by the driver's token, until all parts have ended.
     split: BTreeMap<u64, SplitRequest>,
-    /// In the order of submission.
+    /// Writes of heads and tails that have not ended, in the order of submission.
     partial: Vec<PartialWrite>,
-    /// Discards without a whole block.
+    /// Discards that contain no whole block: they end at the next poll, and the device gets no request.
     ended: VecDeque<(Instant, u64)>,
-    /// Bytes between the start of the block and the extent of a question, by the tokens of questions.
+    /// Bytes between the start of the block and the start of the requested extent, by the tokens of requests for the map of extents.
     question_heads: BTreeMap<u64, u64>,
 }
 
@@ -77,7 +77,7 @@ enum Bytes<'a> {
 }
 
 impl AlignedDevice {
-    /// A device that takes sectors; the device itself, if it does.
+    /// Wraps a device, so that it accepts any sectors; returns the device itself if its minimum block is a sector.
     pub(crate) fn over(inner: Box<dyn QueuedDevice>, block: MinimumBlock) -> Box<dyn QueuedDevice> {
         if block == MinimumBlock::SECTOR {
             return inner;
@@ -129,7 +129,7 @@ impl AlignedDevice {
         }
     }
 
-    /// A request of the device ended; gives the end of the driver's request, if it has ended as well.
+    /// A request to the device ended. If all parts of the driver's request have ended, returns its end.
     fn on_end(&mut self, now: Instant, end: QueuedEnd) -> Option<QueuedEnd> {
         let QueuedEnd { token, result } = end;
         let whole = token & (HEAD - 1);
@@ -146,7 +146,7 @@ impl AlignedDevice {
         self.end_part(whole, result)
     }
 
-    /// The block of a partial write was read: it is written with the bytes in it.
+    /// The block of a partial write was read: replaces the written bytes in it, and writes the block.
     fn write_block(&mut self, now: Instant, at: usize) {
         let PartialWrite { token, extent, data, durability, phase } = &mut self.partial[at];
         let block = self.block.widened(*extent);
@@ -195,7 +195,7 @@ impl QueuedDevice for AlignedDevice {
                 let bytes = Bytes::Zeroes(unmap);
                 self.submit_parts(now, token, UnalignedWrite { extent, durability, bytes });
             }
-            // Parts of blocks keep their data.
+            // Only whole blocks are discarded; a head and a tail keep their data.
             QueuedRequest::Discard(extent) => match self.block.parts(extent).middle {
                 ByteExtent { length: 0, .. } => self.ended.push_back((now, token)),
                 middle => self.inner.submit(now, token, QueuedRequest::Discard(middle)),

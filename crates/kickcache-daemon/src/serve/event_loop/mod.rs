@@ -64,12 +64,12 @@ const MISSED_TOLD: Duration = Duration::from_millis(2_000);
 /// The key of the loop's own descriptor.
 const CONTROL_KEY: u64 = 0;
 
-/// Whether origins are used.
+/// Whether submissions reach the origins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Origins {
-    /// Not before the engine has recovered, and its clean blocks were compared with them.
+    /// Only submissions of the recovery are accepted: the origins are still to be compared with the clean blocks.
     Compared,
-    /// As the engine submits.
+    /// All submissions of the engine are accepted.
     Used,
 }
 
@@ -162,7 +162,7 @@ impl<E: CacheEngine> EventLoop<E> {
         self.frontends.watch(&mut self.core);
     }
 
-    /// Submissions that follow the recovery may write to an origin.
+    /// The next submission of the engine. Submissions after the recovery may write to an origin: they wait until the origins are compared.
     fn next_submission(&mut self) -> Option<Submission> {
         let engine = &mut self.core.engine;
         match self.origins {

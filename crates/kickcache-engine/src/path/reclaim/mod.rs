@@ -36,9 +36,9 @@ use crate::task::Task;
 use crate::time::{Duration, Instant, earlier};
 use crate::units::{Location, PageIndex, SegmentIndex};
 
-/// Segments never used before that are kept ready beyond that: they cost nothing.
+/// Number of never used segments that are kept ready beyond [`State::ready_low`]: they need no reclaim.
 const FRESH_AHEAD: usize = 16;
-/// Rest after a block too many could not be read.
+/// Pause of reclaim if a block is unreadable and the list of unreadable blocks is full.
 const REST: Duration = Duration::from_millis(1_000);
 /// Segments emptied together, so that they share a flush.
 const EMPTYING_MAX: usize = 4;
@@ -50,7 +50,7 @@ impl State {
         self.segments_coming() >= self.ready_low() + FRESH_AHEAD / 2
     }
 
-    /// What becomes of a part of a long stream.
+    /// Chooses whether a part of a long stream is cached or passes by the cache.
     pub(crate) fn choose_way(&mut self, piece: Piece) -> Way {
         let has_unused = self.has_unused();
         let hits = self.retention.returned_share();
@@ -112,7 +112,7 @@ pub(crate) fn go_on(state: &mut State) {
     open_emptied(state);
 }
 
-/// Notes since when clients have waited for room.
+/// Records the time since which clients have waited for room.
 fn note_starved(state: &mut State) {
     let now = state.now;
     let starved = &mut state.reclaim.starved_since;
@@ -213,7 +213,8 @@ fn note_left(state: &mut State, location: Location) {
     }
 }
 
-/// Reads blocks that stay, stretch by stretch; what there is no memory for is forgotten if it may be.
+/// Reads the blocks that stay, one run of adjacent blocks at a time. If memory is short, the other blocks are postponed: a retry reads
+/// them, or drops the clean blocks if memory or room is still short.
 fn carry(state: &mut State, segment: SegmentIndex, locations: &[Location]) {
     let mut first = 0;
     while first < locations.len() {
@@ -242,7 +243,7 @@ fn read_run(state: &mut State, segment: SegmentIndex, first: Location, pages: Ve
     state.submit(Purpose::Reinsert { first, pages }, operation);
 }
 
-/// A stretch of blocks that stay came from the cache device.
+/// The read of a run of blocks that stay has ended.
 pub(crate) fn on_read(
     state: &mut State,
     first: Location,
@@ -278,7 +279,8 @@ pub(crate) fn on_read(
     state.agenda.push_back(Task::Reclaim);
 }
 
-/// Appends a block to main's head; the page is the log's from then on.
+/// Appends a block to the head of a queue; if it succeeds, the page belongs to the log. `false` if the block is dead or the log has no
+/// room.
 fn reinsert(state: &mut State, location: Location, page: PageIndex) -> bool {
     let slots = state.cache.slots();
     let (slot_state, key, checksum) = (slots.state(location), slots.key(location), slots.checksum(location));
@@ -311,7 +313,7 @@ fn reinsert(state: &mut State, location: Location, page: PageIndex) -> bool {
     true
 }
 
-/// A block could not be read, alone or with others: each of those is read alone then.
+/// A block could not be read, alone or in a run of blocks. A clean block is dropped; a block that is not clean is read alone next time.
 fn on_unreadable(state: &mut State, location: Location, count: usize) {
     let slots = state.cache.slots();
     let copy = state.cache.copy_at(slots.key(location), location);
@@ -324,15 +326,17 @@ fn on_unreadable(state: &mut State, location: Location, count: usize) {
     leave_behind(state, location, NextRead::MayEndWell);
 }
 
-/// What is known of the next read of a block that could not be carried on.
+/// The possible result of another read of a block that was read from a segment under reclaim and not appended to the log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum NextRead {
+    /// The read failed, or the log had no room: another read may return the written bytes.
     MayEndWell,
-    /// Other bytes than those that were written will not become the right ones.
+    /// The bytes have a wrong checksum: another read returns no better bytes.
     WillNot,
 }
 
-/// A block could not be carried on: a clean one is forgotten, one that is not clean keeps its segment.
+/// A block of a segment under reclaim could not be moved. A clean block is dropped; an unflushed block is read again later. A dirty block
+/// is read again later if the next read may succeed, and otherwise marked as damaged.
 fn leave_behind(state: &mut State, location: Location, next: NextRead) {
     let slots = state.cache.slots();
     let (slot_state, key) = (slots.state(location), slots.key(location));
@@ -345,7 +349,7 @@ fn leave_behind(state: &mut State, location: Location, next: NextRead) {
     }
 }
 
-/// Takes up what was postponed, and notes which segments are empty.
+/// Retries the postponed blocks, and records the segments that are empty.
 fn finish_emptied(state: &mut State) {
     let postponed = core::mem::take(&mut state.reclaim.postponed);
     for location in postponed {
@@ -379,7 +383,7 @@ fn has_room(state: &State, queue: Queue) -> bool {
 fn retry(state: &mut State, location: Location) {
     let (slot_state, key) = (state.cache.slots().state(location), state.cache.slots().key(location));
     let segment = state.cache.segment_of(location);
-    // A segment with a damaged block was given up meanwhile.
+    // If a block of the segment is damaged, the segment is no longer being emptied.
     let is_being_emptied = state.reclaim.emptying.iter().any(|emptying| emptying.segment == segment);
     if slot_state == SlotState::Dead || !is_being_emptied || state.cache.slots().is_damaged(location) {
         return;
@@ -405,8 +409,8 @@ fn retry(state: &mut State, location: Location) {
     }
 }
 
-/// A segment with a damaged dirty block never becomes empty: it stays as it is. One whose blocks could not be read goes
-/// back in line.
+/// A segment with a damaged dirty block never becomes empty: it is retired. A segment with blocks that could not be read is sealed again,
+/// as the newest of its queue.
 fn give_up_unreadable(state: &mut State) {
     let is_over = |state: &State, each: &Emptying| {
         each.reads_in_flight == 0

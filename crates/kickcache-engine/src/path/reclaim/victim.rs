@@ -20,10 +20,11 @@ use crate::time::Duration;
 use crate::units::{Location, SegmentIndex, VolumeId, VolumeSet};
 use crate::volume::Volume;
 
-/// How long clients wait for room before blocks are carried on that wait for an origin.
+/// If clients have waited this long for room, reclaim moves dirty blocks within the cache and does not wait for an origin.
 pub(crate) const STARVED_MAX: Duration = Duration::from_millis(200);
 
-/// Missing segments from which on dirty blocks are carried on, in parts of [`SHORTAGE_MAX`]: before client writes are delayed.
+/// If the shortage of segments reaches this value, in parts of [`SHORTAGE_MAX`], reclaim moves dirty blocks. Client writes are not yet
+/// delayed.
 const CARRIED_FROM: u64 = SHORTAGE_MAX / 2;
 
 /// The next segment to empty, and the reason.
@@ -288,8 +289,8 @@ fn pass_over(state: &mut State, segment: SegmentIndex) {
     state.cache.seal(segment);
 }
 
-/// The segment with the fewest blocks that are not clean, when room is short or clients have waited for long: they are carried on, so that
-/// room in the log never depends on an origin. A segment with a damaged block cannot be emptied.
+/// The segment with the fewest blocks that are not clean, if room is short or clients have waited for long: reclaim moves these blocks, so
+/// that room in the log never depends on an origin. A segment with a damaged block cannot be emptied.
 fn cleanest(state: &State) -> Option<SegmentIndex> {
     let starved_since = state.reclaim.starved_since.filter(|_| state.is_starved());
     let is_late = starved_since.is_some_and(|since| state.now >= since.plus(STARVED_MAX));
@@ -311,7 +312,8 @@ fn cleanest(state: &State) -> Option<SegmentIndex> {
     })
 }
 
-/// Blocks that can be carried on now, beside those that will be: at worst each has a header of its own.
+/// The number of blocks that fit into the log, less the blocks that reclaim is already moving. In the worst case, each block has a header
+/// of its own.
 fn carry_room(state: &State) -> u32 {
     let ready = u32::try_from(state.device.log.ready_count()).expect("segments have 32 bits");
     let room = state.device.log.room(Queue::Main) + ready * (state.cache.geometry().batch_blocks() - 1);

@@ -137,7 +137,7 @@ impl<W: Write> TraceWriter<W> {
         self.count
     }
 
-    /// Writes the end; returns the file, and the counts of properties that it could not express.
+    /// Writes the end of the trace; returns the file, and the counts of properties that its format cannot express.
     ///
     /// # Errors
     /// I/O.

@@ -386,7 +386,7 @@ fn end(control: &mut ControlDevice, id: u32, path: &Path) -> Result<End, String>
     control.remove_later(id).map(|_| End::Removed).map_err(|error| error.to_string())
 }
 
-/// A device that is taken over keeps the scheduler that a user may have chosen since.
+/// Switches the I/O scheduler of a new device off. A device of an earlier daemon keeps its scheduler, as a user may have chosen it.
 fn switch_scheduler_off(id: u32) {
     if let Err(error) = scheduler::switch_off(id) {
         tracing::info!(event = "ublk_differs", "/dev/ublkb{id} keeps the kernel's I/O scheduler: {error}");
