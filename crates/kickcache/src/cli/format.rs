@@ -26,7 +26,7 @@ Examples:
 pub(crate) struct FormatArgs {
     /// File or block device
     cache: PathBuf,
-    /// Size of a new cache file: a multiple of 4096 from 8M to 15T
+    /// Size of a new cache file, from 8M to 15T, rounded down to a multiple of 4096
     #[arg(long, value_name = "SIZE", value_parser = parse_cache_size, allow_hyphen_values = true)]
     size: Option<Size>,
     /// Format even if it holds data; the data is lost

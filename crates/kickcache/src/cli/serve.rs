@@ -121,7 +121,7 @@ pub(crate) struct ServeArgs {
     mode: Option<ModeWord>,
     #[command(flatten)]
     frontends: FrontendSpecs,
-    /// Size of a new cache file: a multiple of 4096 from 8M to 15T
+    /// Size of a new cache file, from 8M to 15T, rounded down to a multiple of 4096
     #[arg(long, value_name = "SIZE", requires = "cache", value_parser = parse_cache_size, allow_hyphen_values = true)]
     size: Option<Size>,
     /// Discard free segments of the cache device (TRIM) before they are written again
