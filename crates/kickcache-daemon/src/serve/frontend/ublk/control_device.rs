@@ -4,14 +4,15 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
 use super::abi::{self, ControlCommand, DeviceInfo, NO_QUEUE, Parameters};
-use super::channel::{Channel, LineSink, RingChannel, Starts};
+use super::channel::{CONTROL, Channel, LineSink, RingChannel, Starts};
 use super::device_user::DeviceUser;
 use super::in_use::opener_of;
+use crate::opener::Opener;
 
 /// The longest time of the work that the kernel must do before it stops answering EBUSY.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -270,9 +271,11 @@ impl ControlDevice {
 
 fn occupied(waited: Duration) -> String {
     format!(
-        "another kickcache has been adding or removing a ublk device for {} s; find it (fuser \
-         /dev/ublk-control) and the reason (kickcache ublk list), then try again",
-        waited.as_secs()
+        "another kickcache has been adding or removing a ublk device for {} s; find it ({}) and the reason (kickcache ublk \
+         list), then try again",
+        waited.as_secs(),
+        Opener::of_any(&[Path::new(CONTROL)])
+            .map_or_else(|| format!("fuser {CONTROL}"), |opener| opener.to_string())
     )
 }
 
