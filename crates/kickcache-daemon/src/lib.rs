@@ -30,6 +30,7 @@ mod jobs;
 pub mod latency;
 pub mod metrics;
 pub mod offline;
+pub mod opener;
 pub mod path_text;
 pub mod places;
 pub mod plan;

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::test_kill_process;
 
+use crate::opener::Opener;
 use crate::unix_connection::connect_within;
 
 /// How long the socket of a killed process may still accept connections: until the kernel has ended its I/O
@@ -28,8 +29,8 @@ pub(crate) enum SocketFile {
     NotASocket,
     /// A socket without a process that listens.
     Unserved,
-    /// A socket that a process serves.
-    Served,
+    /// A socket that a process serves: another one, if it could be found.
+    Served(Option<Opener>),
     /// A socket that cannot be tried.
     Untried {
         /// The owner of the socket.
@@ -54,9 +55,9 @@ pub(crate) fn look(path: &Path) -> io::Result<SocketFile> {
     loop {
         match connect_within(path, CONNECT_MAX) {
             Ok(taken) if has_ended(&taken) && begin.elapsed() < ENDING_MAX => thread::sleep(ENDING_LOOK),
-            Ok(_) => return Ok(SocketFile::Served),
+            Ok(taken) => return Ok(SocketFile::Served(Opener::of_peer(&taken))),
             // More clients wait than the kernel keeps.
-            Err(source) if source.kind() == io::ErrorKind::WouldBlock => return Ok(SocketFile::Served),
+            Err(source) if source.kind() == io::ErrorKind::WouldBlock => return Ok(SocketFile::Served(None)),
             Err(source) if source.kind() == io::ErrorKind::ConnectionRefused => {
                 return Ok(SocketFile::Unserved);
             }
@@ -111,7 +112,7 @@ mod tests {
         assert!(matches!(look(&path("none")), Ok(SocketFile::Nothing)));
         assert!(matches!(look(&path("file")), Ok(SocketFile::NotASocket)));
         assert!(matches!(look(&path("stale")), Ok(SocketFile::Unserved)));
-        assert!(matches!(look(&path("live")), Ok(SocketFile::Served)));
+        assert!(matches!(look(&path("live")), Ok(SocketFile::Served(None))), "by this process");
         assert!(look(&path("file").join("below")).is_err());
         drop(live);
     }

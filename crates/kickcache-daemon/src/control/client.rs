@@ -13,6 +13,7 @@ use crate::control::wire::{
     ReplacementOrder, Replacing, Reply, Request, Resized, VolumeToAdd, read_line, write_line,
 };
 use crate::control::{ChangeExtent, ReloadExtent};
+use crate::driver::rights::account::own_user;
 use crate::plan::address::{AddressError, check_socket_path};
 use crate::plan::removal::UnlinkedFate;
 use crate::shell_command::ShellCommand;
@@ -32,7 +33,9 @@ pub enum ClientError {
     )]
     NoDaemon(PathBuf),
     /// Not allowed.
-    #[error("the control socket {} belongs to another user; run this as that user", .0.display())]
+    #[error(
+        "the control socket {} belongs to another user than {}; run this as that user", .0.display(), own_user()
+    )]
     NotAllowed(PathBuf),
     /// The path is too long.
     #[error(transparent)]

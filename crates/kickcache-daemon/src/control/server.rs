@@ -19,6 +19,7 @@ use crate::control::feed::feed;
 use crate::control::status_only::StatusOnly;
 use crate::control::wire::{LeftOnCache, Reply};
 use crate::control::workers::{Answer, NumberedAnswer, Workers};
+use crate::opener::{Opener, in_brackets};
 use crate::plan::address::{AddressError, check_socket_path};
 use crate::recording::ring::Recording;
 use crate::shell_command::ShellCommand;
@@ -38,10 +39,15 @@ const GOODBYE_MAX: Duration = Duration::from_secs(1);
 pub enum ServerError {
     /// Another daemon has it.
     #[error(
-        "another kickcache daemon answers at the control socket {}; stop it with `{}`, or give this one another path \
-         with --control", .0.display(), ShellCommand::new("stop").control(.0)
+        "another kickcache daemon{} answers at the control socket {}; stop it with `{}`, or give this one another path \
+         with --control", in_brackets(.by.as_ref()), .path.display(), ShellCommand::new("stop").control(.path)
     )]
-    Live(PathBuf),
+    Live {
+        /// The socket.
+        path: PathBuf,
+        /// The process, if it could be found.
+        by: Option<Opener>,
+    },
     /// A file of another type exists there.
     #[error(
         "the control socket cannot be made: {} exists and is not a socket; it was left as it is, choose another path \
@@ -229,7 +235,7 @@ fn make_room(path: &Path) -> Result<(), ServerError> {
         SocketFile::Nothing => Ok(()),
         SocketFile::Unserved => std::fs::remove_file(path).map_err(fail),
         SocketFile::NotASocket => Err(ServerError::NotASocket(path.into())),
-        SocketFile::Served => Err(ServerError::Live(path.into())),
+        SocketFile::Served(by) => Err(ServerError::Live { path: path.into(), by }),
         SocketFile::Untried { owner, source } if source.kind() == io::ErrorKind::PermissionDenied => {
             Err(ServerError::OtherUsers { path: path.into(), owner })
         }

@@ -391,7 +391,7 @@ fn a_live_socket_is_left_alone() {
     let (_first, server) = start(&room.path);
     let _server = server.unwrap();
     let (_second, refused) = start(&room.path);
-    assert!(matches!(refused, Err(ServerError::Live(_))));
+    assert!(matches!(refused, Err(ServerError::Live { .. })));
     Client::new(&room.path).status().unwrap();
 }
 

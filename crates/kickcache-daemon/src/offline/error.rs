@@ -10,6 +10,7 @@ use kickcache_units::{are, counted};
 use crate::driver::device::OpenError;
 use crate::extents::show_extents;
 use crate::offline::bound_origin::Unbound;
+use crate::opener::{Opener, in_brackets};
 use crate::serve::bypassed_device::ServedSince;
 use crate::serve::config::StatePlace;
 use crate::serve::error::ServeError;
@@ -47,8 +48,15 @@ pub enum OfflineError {
     #[error("{} is blank, and no cache device: give another path, or format it first", .0.display())]
     Blank(PathBuf),
     /// A daemon has it.
-    #[error("{} is in use; if a daemon serves it, use: {}", .0.display(), ShellCommand::new("status"))]
-    Busy(PathBuf),
+    #[error(
+        "{} is in use{}; if a daemon serves it, use: {}", .path.display(), in_brackets(.by.as_ref()), ShellCommand::new("status")
+    )]
+    Busy {
+        /// The device.
+        path: PathBuf,
+        /// The process, if it could be found.
+        by: Option<Opener>,
+    },
     /// The engine cannot use it.
     #[error("{}: {source}", .path.display())]
     Content {

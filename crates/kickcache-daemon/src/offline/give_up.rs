@@ -40,7 +40,7 @@ pub fn leave(
 ) -> Result<AbandonedDevice, OfflineError> {
     let held = match held(path, names, state) {
         Ok(held) => held,
-        Err(error @ OfflineError::Busy(_)) => return Err(error),
+        Err(error @ OfflineError::Busy { .. }) => return Err(error),
         Err(error) if dirty == DirtyBlocks::Keep => {
             return Err(unknown(path, error));
         }
@@ -85,7 +85,7 @@ pub struct Needed {
 /// If the device is in use, or is unreadable, so that the answer is unknown.
 pub fn needed(path: &Path, names: &[&str], state: &StatePlace) -> Result<Vec<Needed>, OfflineError> {
     let held = held(path, names, state).map_err(|error| match error {
-        OfflineError::Busy(_) => error,
+        OfflineError::Busy { .. } => error,
         error => unknown(path, error),
     })?;
     Ok(held

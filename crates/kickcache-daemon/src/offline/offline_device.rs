@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use kickcache_engine::format::superblock::SUPERBLOCK_SIZE;
 use kickcache_engine::units::{BLOCK_BYTES, BLOCK_SIZE, ByteExtent};
 
-use crate::driver::device::{OpenError, lock_below_shared};
+use crate::driver::device::{OpenError, lock_below_shared, user_of};
 use crate::driver::rights::access;
 use crate::offline::error::OfflineError;
 use crate::path_text::check_real_path;
@@ -154,15 +154,13 @@ fn lock(file: &File, path: &Path) -> Result<Vec<File>, OfflineError> {
         let below = match file.try_lock_shared() {
             // Some file systems have no locks.
             Ok(()) | Err(TryLockError::Error(_)) => lock_below_shared(file, path),
-            Err(TryLockError::WouldBlock) => {
-                Err(OpenError::Busy { path: path.into(), detail: "it holds a lock on it" })
-            }
+            Err(TryLockError::WouldBlock) => Err(OpenError::busy(path, "it holds a lock on it")),
         };
         match below {
             Ok(below) => return Ok(below),
             // The kernel releases the files of an io_uring a moment after their process ended.
             Err(_) if began.elapsed() < LOCK_WAIT => std::thread::sleep(LOCK_WAIT / 20),
-            Err(_) => return Err(OfflineError::Busy(path.into())),
+            Err(_) => return Err(OfflineError::Busy { path: path.into(), by: user_of(path) }),
         }
     }
 }

@@ -8,6 +8,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use anyhow::bail;
+use kickcache_daemon::opener::{Opener, in_brackets};
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, fcntl};
 use nix::libc;
@@ -61,8 +62,9 @@ impl BenchLock {
         };
         match fcntl(&file, FcntlArg::F_OFD_SETLK(&lock)) {
             Err(Errno::EAGAIN | Errno::EACCES) => bail!(
-                "{} is measured by another bench; let that one end first, or name another target",
-                path.display()
+                "{} is measured by another bench{}; let that one end first, or name another target",
+                path.display(),
+                in_brackets(Opener::of_any(&[path]).as_ref())
             ),
             // Not every file system has locks.
             Ok(_) | Err(_) => {

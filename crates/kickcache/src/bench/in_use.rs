@@ -9,6 +9,7 @@ use std::path::Path;
 use anyhow::bail;
 use kickcache_daemon::driver::device::sysfs::{BLOCK_DEVICES, loop_device_on};
 use kickcache_daemon::driver::device::{AccessMode, BlockFile, Emptiness, OpenError};
+use kickcache_daemon::opener::{Opener, in_brackets};
 use rustix::fs::OFlags;
 
 use crate::bench::place::Place;
@@ -25,7 +26,11 @@ pub(crate) fn check_unused(place: &Place) -> anyhow::Result<()> {
         let flags = i32::try_from(OFlags::EXCL.bits()).unwrap_or(0);
         let opened = OpenOptions::new().read(true).write(true).custom_flags(flags).open(path);
         if opened.is_err_and(|error| error.kind() == io::ErrorKind::ResourceBusy) {
-            bail!("{} is in use (mounted, or a part of another device); name another target", path.display());
+            let by = in_brackets(Opener::of_any(&[path]).as_ref());
+            bail!(
+                "{} is in use{by}: mounted, or a part of another device; name another target",
+                path.display()
+            );
         }
     }
     let swaps = fs::read_to_string("/proc/swaps").unwrap_or_default();
@@ -35,12 +40,13 @@ pub(crate) fn check_unused(place: &Place) -> anyhow::Result<()> {
     // Locks are checked in the same way as by a daemon, also on the file below a loop device.
     match BlockFile::open(path, AccessMode::ReadWrite, Emptiness::Allowed) {
         Ok(_) => Ok(()),
-        Err(OpenError::Busy { .. }) => bail!(
-            "{} is locked by another program, as by a daemon that serves it; name another target",
-            path.display()
+        Err(OpenError::Busy { by, .. }) => bail!(
+            "{} is locked by another program{}, as by a daemon that serves it; name another target",
+            path.display(),
+            in_brackets(by.as_ref())
         ),
-        Err(OpenError::ReadOnly { source, .. }) => bail!(
-            "{} cannot be written ({source}); make it writable, or leave out --destroy-data",
+        Err(OpenError::ReadOnly { user, source, .. }) => bail!(
+            "{} cannot be written by {user} ({source}); make it writable, or leave out --destroy-data",
             path.display()
         ),
         Err(error) => Err(error.into()),

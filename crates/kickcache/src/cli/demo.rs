@@ -4,10 +4,11 @@ use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::cli::demo_page::DemoPage;
 use crate::cli::exit::Failure;
 use crate::cli::options::parse_demo_time;
 use crate::cli::output;
-use crate::demo::{Colours, LoadMaker, Options, Output, RUNTIME};
+use crate::demo::{Colours, LoadMaker, Options, Output, RUNTIME, RunDisplay};
 use crate::user_text::Printer;
 
 const EXAMPLES: &str = "\
@@ -15,7 +16,8 @@ Examples:
   kickcache demo
   kickcache demo --dir /mnt/nvme --runtime 30
   kickcache demo --fio --json > demo.json
-  kickcache demo -o demo.html";
+  kickcache demo -o demo.html
+  kickcache demo --page                 watch the runs in a browser";
 
 /// Demonstrate the effect of a cache on a simulated slow disk, in under 90 seconds
 ///
@@ -42,6 +44,9 @@ pub(crate) struct DemoArgs {
     /// Write a report, too: one self-contained HTML page
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Serve the live page of the runs on a free port of 127.0.0.1, and leave it open after them until Ctrl-C
+    #[arg(long)]
+    page: bool,
 }
 
 impl DemoArgs {
@@ -49,9 +54,11 @@ impl DemoArgs {
         output::try_out(&[self.output.as_deref()], &[])?;
         let load = if self.fio { LoadMaker::Fio } else { LoadMaker::BuiltIn };
         let output = if self.json { Output::Json } else { Output::Text(colours()) };
-        let DemoArgs { runtime, dir: directory, seed, output: report, .. } = self;
+        let DemoArgs { runtime, dir: directory, seed, output: report, page, .. } = self;
         let seconds = runtime.as_secs();
-        Ok(crate::demo::run(&Options { load, output, seconds, directory, seed, report }, out)?)
+        let page = page.then(DemoPage::open).transpose()?;
+        let display = page.as_ref().map(|page| page as &dyn RunDisplay);
+        Ok(crate::demo::run(&Options { load, output, seconds, directory, seed, report }, display, out)?)
     }
 }
 

@@ -16,6 +16,7 @@ mod daemon;
 mod daemon_exit;
 mod daemon_wait;
 mod demo;
+mod demo_page;
 mod detach;
 mod device_state;
 mod devices_in_file;

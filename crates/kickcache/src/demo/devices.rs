@@ -138,6 +138,11 @@ impl DemoDevices {
     }
 
     fn config(&self, phase: Phase) -> ServerConfig {
+        ServerConfig::new(self.cache_spec(phase))
+    }
+
+    /// The cache device of a phase, with its volumes.
+    pub(crate) fn cache_spec(&self, phase: Phase) -> CacheSpec {
         let (bytes, seed) = (self.scale.device_bytes(), self.seed);
         let slow = || OriginSource::Outside(OutsideSource::new(move || Box::new(SlowDisk::new(bytes, seed))));
         let fast = || OriginSource::Path(self.fast_file());
@@ -152,7 +157,7 @@ impl DemoDevices {
             }
         };
         let size = Some(Size::from_bytes(self.scale.cache_bytes));
-        ServerConfig::new(CacheSpec { size, ..CacheSpec::new(&self.cache(phase), volumes) })
+        CacheSpec { size, ..CacheSpec::new(&self.cache(phase), volumes) }
     }
 
     fn volume(&self, name: &str, origin: OriginSource, mode: ModeWord) -> VolumeSpec {

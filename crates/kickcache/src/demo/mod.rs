@@ -17,11 +17,13 @@ mod slow_disk;
 mod workload;
 
 use std::path::PathBuf;
+use std::thread;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use kickcache_daemon::plan::cache_spec::CacheSpec;
+use kickcache_daemon::serve::server::ServerHandle;
 use kickcache_engine::units::BLOCK_SIZE;
-use kickcache_model::result::RunResult;
 use kickcache_report::Report;
 use kickcache_units::show_bytes;
 
@@ -29,12 +31,13 @@ pub use crate::demo::load_maker::LoadMaker;
 pub use crate::demo::report::chart::Colours;
 
 use crate::demo::devices::DemoDevices;
-use crate::demo::phases::Context;
+use crate::demo::phases::{Context, PhaseFigures};
 use crate::demo::progress::Progress;
-use crate::demo::result::{DemoResult, Phase, PhaseResult, RESULT_VERSION, Settings};
+use crate::demo::result::{DemoResult, Phase, RESULT_VERSION, Settings};
 use crate::demo::workload::{DEPTH, JOB_COUNT, Scale, THETA};
 use crate::fio::child;
-use crate::interrupt::Interrupt;
+use crate::interrupt::{Interrupt, LOOK_EVERY};
+use crate::notice::notice;
 use crate::user_text::Printer;
 use crate::whole_file;
 
@@ -67,31 +70,106 @@ pub enum Output {
     Json,
 }
 
+/// A display of the runs, such as a page. It continues to show the last run's server until the demo is interrupted.
+pub trait RunDisplay {
+    /// Where users find it.
+    fn address(&self) -> &str;
+
+    /// Shows the server of the next run.
+    fn show(&self, server: &ServerHandle, cache: CacheSpec);
+}
+
 /// Runs the demo and prints its result to `out`.
 ///
 /// # Errors
 /// When a file or a socket cannot be made, a server fails, or the demo is interrupted.
-pub fn run(options: &Options, out: &mut dyn Printer) -> anyhow::Result<()> {
+pub fn run(options: &Options, display: Option<&dyn RunDisplay>, out: &mut dyn Printer) -> anyhow::Result<()> {
     if options.load == LoadMaker::Fio {
         child::check_engine("nbd").context("--fio needs it; leave --fio out")?;
     }
-    run_at(options, Scale::full(options.seconds.max(1)), out)
+    let interrupt = Interrupt::listen("the demo was interrupted; its files are removed")?;
+    let mut demo = Demo {
+        options,
+        scale: Scale::full(options.seconds.max(1)),
+        display,
+        interrupt: &interrupt,
+        last: None,
+    };
+    demo.run(out)?;
+    demo.leave_open()
 }
 
-fn run_at(options: &Options, scale: Scale, out: &mut dyn Printer) -> anyhow::Result<()> {
-    let Output::Text(colours) = options.output else {
-        let result = measure(options, scale)?;
+/// A demo that runs.
+struct Demo<'a> {
+    options: &'a Options,
+    scale: Scale,
+    display: Option<&'a dyn RunDisplay>,
+    interrupt: &'a Interrupt,
+    /// The last run's server and its devices, for the display.
+    last: Option<(ServerHandle, DemoDevices)>,
+}
+
+impl Demo<'_> {
+    fn run(&mut self, out: &mut dyn Printer) -> anyhow::Result<()> {
+        let (options, scale) = (self.options, self.scale);
+        if let Some(display) = self.display {
+            notice(&format!("The live page of the runs: {}", display.address()));
+        }
+        let Output::Text(colours) = options.output else {
+            let result = self.measure()?;
+            write_report(options, &scale, &result)?;
+            return Ok(writeln!(out, "{}", serde_json::to_string_pretty(&result)?)?);
+        };
+        introduce(options, &scale, out)?;
+        let result = self.measure()?;
+        report::print(&result, colours, out)?;
         write_report(options, &scale, &result)?;
-        return Ok(writeln!(out, "{}", serde_json::to_string_pretty(&result)?)?);
-    };
-    introduce(options, &scale, out)?;
-    let result = measure(options, scale)?;
-    report::print(&result, colours, out)?;
-    write_report(options, &scale, &result)?;
-    if let Some(path) = &options.report {
-        writeln!(out, "The report is in {}.", path.display())?;
+        if let Some(path) = &options.report {
+            writeln!(out, "The report is in {}.", path.display())?;
+        }
+        Ok(out.flush()?)
     }
-    Ok(())
+
+    fn measure(&mut self) -> anyhow::Result<DemoResult> {
+        let (options, scale, interrupt) = (self.options, self.scale, self.interrupt);
+        let mut progress = Progress::new(whole(&scale));
+        progress.say("writing the fast file");
+        let devices = DemoDevices::set_up(options.directory.as_deref(), scale, options.seed, interrupt)?;
+        let context = Context {
+            devices: &devices,
+            scale,
+            seed: options.seed,
+            load: options.load,
+            display: self.display,
+            interrupt,
+        };
+        let (mut phases, mut runs, mut last) = (Vec::new(), Vec::new(), None);
+        for phase in Phase::ALL {
+            let PhaseFigures { result, run, server } = phases::run(&context, phase, &mut progress)?;
+            phases.push(result);
+            runs.push(run);
+            if self.display.is_some() && phases.len() == Phase::ALL.len() {
+                last = Some(server);
+            } else {
+                devices.stop(phase, &server)?;
+            }
+        }
+        drop(progress);
+        self.last = last.map(|server| (server, devices));
+        Ok(DemoResult { version: RESULT_VERSION, settings: settings(options, &scale), phases, runs })
+    }
+
+    /// Waits for a signal while the display shows the last run, if there is one.
+    fn leave_open(self) -> anyhow::Result<()> {
+        let (Some((server, _devices)), Some(display)) = (self.last, self.display) else { return Ok(()) };
+        notice(&format!("The page stays open until Ctrl-C: {}", display.address()));
+        while self.interrupt.signal().is_none() {
+            thread::sleep(LOOK_EVERY);
+        }
+        server.stop();
+        server.join()?;
+        Ok(())
+    }
 }
 
 /// Writes the requested page, if any.
@@ -139,21 +217,6 @@ fn introduce(options: &Options, scale: &Scale, out: &mut dyn Printer) -> anyhow:
 
 fn whole(scale: &Scale) -> Duration {
     Phase::ALL.iter().map(|phase| phase.duration(scale)).sum()
-}
-
-fn measure(options: &Options, scale: Scale) -> anyhow::Result<DemoResult> {
-    let interrupt = Interrupt::listen("the demo was interrupted; its files are removed")?;
-    let mut progress = Progress::new(whole(&scale));
-    progress.say("writing the fast file");
-    let devices = DemoDevices::set_up(options.directory.as_deref(), scale, options.seed, &interrupt)?;
-    let context =
-        Context { devices: &devices, scale, seed: options.seed, load: options.load, interrupt: &interrupt };
-    let run = |phase: &Phase| phases::run(&context, *phase, &mut progress);
-    let measured = Phase::ALL.iter().map(run).collect::<anyhow::Result<Vec<_>>>()?;
-    drop(progress);
-    let measured = measured.into_iter().map(|measured| (measured.result, measured.run));
-    let (phases, runs) = measured.unzip::<PhaseResult, RunResult, Vec<_>, Vec<_>>();
-    Ok(DemoResult { version: RESULT_VERSION, settings: settings(options, &scale), phases, runs })
 }
 
 fn settings(options: &Options, scale: &Scale) -> Settings {

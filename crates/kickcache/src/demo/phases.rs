@@ -7,6 +7,7 @@ use kickcache_engine::stats::VolumeStatus;
 use kickcache_model::result::RunResult;
 use kickcache_units::show_bytes;
 
+use crate::demo::RunDisplay;
 use crate::demo::devices::{DATA, DemoDevices};
 use crate::demo::job_result::job_result;
 use crate::demo::load::measure::JobMeasure;
@@ -26,6 +27,7 @@ pub(crate) struct Context<'a> {
     pub(crate) scale: Scale,
     pub(crate) seed: u64,
     pub(crate) load: LoadMaker,
+    pub(crate) display: Option<&'a dyn RunDisplay>,
     pub(crate) interrupt: &'a Interrupt,
 }
 
@@ -58,9 +60,11 @@ pub(crate) struct PhaseFigures {
     pub(crate) result: PhaseResult,
     /// As a report shows it.
     pub(crate) run: RunResult,
+    /// It still runs.
+    pub(crate) server: ServerHandle,
 }
 
-/// Runs one phase: starts its server, makes the load, stops the server.
+/// Runs one phase: starts its server, and makes the load.
 ///
 /// # Errors
 /// If the server or the load fails, or the demo was interrupted.
@@ -72,6 +76,9 @@ pub(crate) fn run(
     let preparation = if phase == Phase::Stale { "filling a cache with stale data" } else { phase.name() };
     progress.say(preparation);
     let server = context.devices.start(phase, context.interrupt)?;
+    if let Some(display) = context.display {
+        display.show(&server, context.devices.cache_spec(phase));
+    }
     progress.say(phase.name());
     let before = data_volume(&server)?;
     let mut timeline = Timeline::begin(&server, DATA)?;
@@ -87,10 +94,11 @@ pub(crate) fn run(
     if phase.has_cache() {
         result.cache = Some(cache_figures(&before, &after));
         timeline.finish(phase.duration(&context.scale), &mut run)?;
+    } else {
+        drop(timeline);
     }
-    context.devices.stop(phase, &server)?;
     progress.finish_run(phase.duration(&context.scale));
-    Ok(PhaseFigures { result, run })
+    Ok(PhaseFigures { result, run, server })
 }
 
 /// The run as a report shows it, without the server's counters.

@@ -5,6 +5,25 @@ fn tiny() -> Scale {
     Scale { job_bytes: 4 << 20, cache_bytes: 16 << 20, cached, plain: Duration::from_millis(600) }
 }
 
+/// A display that counts servers.
+#[derive(Default)]
+struct Counter(std::cell::Cell<usize>);
+
+impl RunDisplay for Counter {
+    fn address(&self) -> &str {
+        "nowhere"
+    }
+
+    fn show(&self, _: &ServerHandle, cache: CacheSpec) {
+        assert!(cache.names().any(|name| name == "data"));
+        self.0.set(self.0.get() + 1);
+    }
+}
+
+fn tiny_demo<'a>(options: &'a Options, interrupt: &'a Interrupt) -> Demo<'a> {
+    Demo { options, scale: tiny(), display: None, interrupt, last: None }
+}
+
 #[test]
 fn a_tiny_demo_runs_and_leaves_no_files() {
     let directory = tempfile::tempdir_in("/var/tmp").unwrap();
@@ -19,7 +38,16 @@ fn a_tiny_demo_runs_and_leaves_no_files() {
         report: Some(page.clone()),
     };
     let mut out = Vec::new();
-    run_at(&options, tiny(), &mut out).unwrap();
+    let interrupt = Interrupt::listen("interrupted").unwrap();
+    let display = Counter::default();
+    let mut demo = Demo { display: Some(&display), ..tiny_demo(&options, &interrupt) };
+    demo.run(&mut out).unwrap();
+    assert_eq!(display.0.get(), Phase::ALL.len());
+    let (server, devices) = demo.last.take().expect("it is shown until a signal");
+    assert!(server.status().is_ok(), "the last server runs");
+    server.stop();
+    server.join().unwrap();
+    drop(devices);
     let result: DemoResult = serde_json::from_slice(&out).unwrap();
     assert_eq!(result.phases.iter().map(|phase| phase.phase).collect::<Vec<_>>(), Phase::ALL);
     for phase in &result.phases {
@@ -47,6 +75,7 @@ fn an_unusable_directory_is_refused_with_a_sentence() {
         seed: 7,
         report: None,
     };
-    let error = run_at(&options, tiny(), &mut Vec::new()).unwrap_err();
+    let interrupt = Interrupt::listen("interrupted").unwrap();
+    let error = tiny_demo(&options, &interrupt).run(&mut Vec::new()).unwrap_err();
     assert_eq!(error.to_string(), "/nowhere/at/all cannot be used for the demo's files");
 }

@@ -3,6 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::driver::rights::account::own_user;
+use crate::opener::{Opener, in_front};
 use crate::path_text::NotUtf8;
 
 /// Why a device cannot be used. The sentences name the path.
@@ -13,6 +15,18 @@ pub enum OpenError {
     Open {
         /// Which device.
         path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The user of the process may not open it.
+    #[error(
+        "{user} may not open {path} ({source}); give this user the right, in its folders too (namei -l {path}), or use another user"
+    )]
+    Denied {
+        /// Which device.
+        path: PathBuf,
+        /// The user of the process.
+        user: String,
         /// Why.
         source: io::Error,
     },
@@ -28,10 +42,12 @@ pub enum OpenError {
         found: &'static str,
     },
     /// Not writable.
-    #[error("{path} cannot be written ({source}); make it writable, or serve it read-only")]
+    #[error("{path} cannot be written by {user} ({source}); make it writable, or serve it read-only")]
     ReadOnly {
         /// Which device.
         path: PathBuf,
+        /// The user of the process.
+        user: String,
         /// Why.
         source: io::Error,
     },
@@ -65,11 +81,14 @@ pub enum OpenError {
     },
     /// Another process has it.
     #[error(
-        "{path} is in use by another process ({detail}); stop that one first (a file system on it must be unmounted)"
+        "{path} is in use by another process ({}{detail}); stop that one first (a file system on it must be unmounted)",
+        in_front(.by.as_ref())
     )]
     Busy {
         /// Which device.
         path: PathBuf,
+        /// The process, if it could be found.
+        by: Option<Opener>,
         /// How that was found.
         detail: &'static str,
     },
@@ -103,7 +122,18 @@ pub enum OpenError {
     },
 }
 
+impl OpenError {
+    /// A device in use by a process that is not known yet.
+    pub(crate) fn busy(path: &Path, detail: &'static str) -> OpenError {
+        OpenError::Busy { path: path.into(), by: None, detail }
+    }
+}
+
 /// The system's error for a device.
 pub(super) fn open_error(path: &Path, source: io::Error) -> OpenError {
+    // A refusal of the monitor has no number, and gives its own reason.
+    if source.raw_os_error() == Some(libc::EACCES) {
+        return OpenError::Denied { path: path.into(), user: own_user(), source };
+    }
     OpenError::Open { path: path.into(), source }
 }

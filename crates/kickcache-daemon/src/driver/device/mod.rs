@@ -31,6 +31,8 @@ pub(crate) use self::storage::{lock_below_shared, path_below};
 use crate::driver::ioctl;
 use crate::driver::minimum_block::MinimumBlock;
 use crate::driver::rights::access;
+use crate::driver::rights::account::own_user;
+use crate::opener::Opener;
 use crate::path_text::path_text;
 
 /// How long a device may be busy before it is refused.
@@ -282,9 +284,19 @@ fn open_patiently(path: &Path, access: AccessMode, kind: Kind) -> Result<OpenFil
         });
         match opened {
             Err(OpenError::Busy { .. }) if Instant::now() < until => std::thread::sleep(BUSY_PAUSE),
+            Err(OpenError::Busy { path: named, detail, .. }) => {
+                return Err(OpenError::Busy { path: named, by: user_of(path), detail });
+            }
             opened => return opened,
         }
     }
+}
+
+/// The process that has a device, or a file below it, open.
+pub(crate) fn user_of(path: &Path) -> Option<Opener> {
+    let below = access::metadata(path).map(|metadata| storage::paths_below(&metadata)).unwrap_or_default();
+    let paths: Vec<&Path> = std::iter::once(path).chain(below.iter().map(PathBuf::as_path)).collect();
+    Opener::of_any(&paths)
 }
 
 fn open_direct(path: &Path, access: AccessMode, kind: Kind) -> Result<OpenFile, OpenError> {
@@ -317,13 +329,12 @@ fn open_with(path: &Path, access: AccessMode, flags: i32) -> io::Result<File> {
 }
 
 fn refused(path: &Path, access: AccessMode, source: io::Error) -> OpenError {
-    let path = path.into();
     match source.raw_os_error() {
-        Some(libc::EBUSY) => OpenError::Busy { path, detail: "it is mounted or opened exclusively" },
+        Some(libc::EBUSY) => OpenError::busy(path, "it is mounted or opened exclusively"),
         Some(libc::EACCES | libc::EPERM | libc::EROFS) if access == AccessMode::ReadWrite => {
-            OpenError::ReadOnly { path, source }
+            OpenError::ReadOnly { path: path.into(), user: own_user(), source }
         }
-        _ => OpenError::Open { path, source },
+        _ => open_error(path, source),
     }
 }
 
@@ -334,9 +345,7 @@ fn lock(file: &File, path: &Path, access: AccessMode) -> Result<(), OpenError> {
     };
     match lock {
         Ok(()) => Ok(()),
-        Err(std::fs::TryLockError::WouldBlock) => {
-            Err(OpenError::Busy { path: path.into(), detail: "it holds a lock on it" })
-        }
+        Err(std::fs::TryLockError::WouldBlock) => Err(OpenError::busy(path, "it holds a lock on it")),
         // Some file systems have no locks; serving without one is better than not serving.
         Err(std::fs::TryLockError::Error(error)) => {
             tracing::warn!(

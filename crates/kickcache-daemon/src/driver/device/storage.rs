@@ -71,6 +71,11 @@ fn layers(metadata: &Metadata) -> Vec<Layer> {
     found
 }
 
+/// The files below a loop device, or below a partition of one.
+pub(super) fn paths_below(metadata: &Metadata) -> Vec<PathBuf> {
+    layers(metadata).into_iter().map(|layer| layer.path).collect()
+}
+
 /// The path of the file below a loop device, or below a partition of one, as the system reports it: if the
 /// file was removed, the path is invalid, and another file may be there.
 pub(crate) fn path_below(metadata: &Metadata) -> Option<PathBuf> {
@@ -138,8 +143,7 @@ pub(super) fn lock_below(file: &File, path: &Path, access: AccessMode) -> Result
             AccessMode::ReadWrite | AccessMode::ReadOnly => below.try_lock_shared(),
         };
         if matches!(locked, Err(TryLockError::WouldBlock)) {
-            let detail = "it holds a lock on its backing file";
-            return Err(OpenError::Busy { path: path.into(), detail });
+            return Err(OpenError::busy(path, "it holds a lock on its backing file"));
         }
         locks.push(below);
     }

@@ -77,7 +77,9 @@ fn a_lock_of_another_process_counts() {
         .unwrap();
     let mut said = [0; 4];
     io::Read::read_exact(holder.stdout.as_mut().unwrap(), &mut said).unwrap();
-    assert!(refusal(&path).contains("in use by another process"));
+    let named = format!("in use by another process (process {}, flock: it holds a lock on it)", holder.id());
+    let said = refusal(&path);
+    assert!(said.contains(&named), "{said}");
     drop(holder.stdin.take());
     holder.wait().unwrap();
     BlockFile::open(&path, AccessMode::ReadWrite, Emptiness::Refused).unwrap();
@@ -92,6 +94,25 @@ fn a_file_that_cannot_be_written_is_refused_for_writing() {
     let path = file(&directory, "a");
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o400)).unwrap();
     assert!(refusal(&path).contains("cannot be written"));
+}
+
+#[test]
+fn a_lack_of_rights_names_user_and_path() {
+    let denied = || io::Error::from_raw_os_error(libc::EACCES);
+    let path = Path::new("/srv/disk");
+    let told = [
+        open_error(path, denied()),
+        refused(path, AccessMode::ReadOnly, denied()),
+        refused(path, AccessMode::ReadWrite, denied()),
+    ];
+    for error in told.map(|error| error.to_string()) {
+        assert!(error.contains("/srv/disk") && error.contains(&own_user()), "{error}");
+    }
+    let by_monitor = io::Error::new(io::ErrorKind::PermissionDenied, "it is not in the configuration");
+    assert_eq!(
+        open_error(path, by_monitor).to_string(),
+        "cannot open /srv/disk: it is not in the configuration"
+    );
 }
 
 #[test]

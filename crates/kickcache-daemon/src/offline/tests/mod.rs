@@ -135,7 +135,7 @@ fn a_missing_journal_is_refused_until_a_repair() {
 fn when_free<T>(mut attempt: impl FnMut() -> Result<T, OfflineError>) -> Result<T, OfflineError> {
     for _ in 0..200 {
         match attempt() {
-            Err(OfflineError::Busy(_)) => std::thread::sleep(std::time::Duration::from_millis(5)),
+            Err(OfflineError::Busy { .. }) => std::thread::sleep(std::time::Duration::from_millis(5)),
             ended => return ended,
         }
     }

@@ -7,8 +7,10 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::Mode;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
-use rustix::process::{geteuid, umask};
+use rustix::process::umask;
 
+use crate::driver::rights::account::own_user;
+use crate::opener::{Opener, in_brackets};
 use crate::places;
 use crate::plan::Exposure;
 use crate::plan::address::NbdAddress;
@@ -227,9 +229,9 @@ fn why_no_socket(path: &Path, source: &io::Error) -> String {
     let folder = path.parent().unwrap_or(path).display();
     match source.kind() {
         io::ErrorKind::PermissionDenied => format!(
-            "the user of this daemon (number {}) may not make a socket in {folder} ({source}); give the folder to it, let it pass through \
+            "{} may not make a socket in {folder} ({source}); give the folder to it, let it pass through \
              those above, or choose another path",
-            geteuid()
+            own_user()
         ),
         io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::StorageFull => {
             format!("no socket can be made in {folder} ({source}); choose another path")
@@ -239,16 +241,20 @@ fn why_no_socket(path: &Path, source: &io::Error) -> String {
 }
 
 /// The reason why the address cannot be used, and the remedy.
-fn why_no_listener(source: &io::Error) -> String {
+fn why_no_listener(port: u16, source: &io::Error) -> String {
     let advice = match source.kind() {
-        io::ErrorKind::AddrInUse => "; another process listens there: stop it, or choose another port",
+        io::ErrorKind::AddrInUse => format!(
+            "; another process listens there{}: stop it, or choose another port",
+            in_brackets(Opener::of_port(port).as_ref())
+        ),
         io::ErrorKind::AddrNotAvailable => {
-            "; this machine has no such address: use one of its own (`ip address`)"
+            "; this machine has no such address: use one of its own (`ip address`)".into()
         }
-        io::ErrorKind::PermissionDenied => {
-            "; ports below 1024 need CAP_NET_BIND_SERVICE: choose a higher one"
-        }
-        _ => "",
+        io::ErrorKind::PermissionDenied => format!(
+            "; {} may not use ports below 1024 without CAP_NET_BIND_SERVICE: choose a higher one",
+            own_user()
+        ),
+        _ => String::new(),
     };
     format!("{source}{advice}")
 }
@@ -261,9 +267,10 @@ fn make_room(path: &Path, name: &str) -> Result<(), ServeError> {
         Ok(SocketFile::NotASocket) => {
             "a file that is not a socket has this name; move it away or choose another path".into()
         }
-        Ok(SocketFile::Served) => {
-            "another process serves on this socket; stop it or choose another path".into()
-        }
+        Ok(SocketFile::Served(by)) => format!(
+            "another process serves on this socket{}; stop it or choose another path",
+            in_brackets(by.as_ref())
+        ),
         Ok(SocketFile::Untried { source, .. }) => {
             format!("a socket is there and cannot be tried ({source}); remove it")
         }
@@ -286,7 +293,7 @@ fn bind_unix(path: &Path) -> io::Result<OwnedFd> {
 
 fn open_tcp(address: SocketAddr, exposure: Exposure) -> Result<Listener, ServeError> {
     check_exposure(address, exposure)?;
-    let failed = |source: io::Error| error(&address.to_string(), why_no_listener(&source));
+    let failed = |source: io::Error| error(&address.to_string(), why_no_listener(address.port(), &source));
     let listener = std::net::TcpListener::bind(address).map_err(failed)?;
     listener.set_nonblocking(true).map_err(failed)?;
     let address = listener.local_addr().map_or_else(|_| address.to_string(), |bound| bound.to_string());

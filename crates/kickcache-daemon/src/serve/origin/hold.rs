@@ -1,5 +1,6 @@
 //! An origin that no lock of the system keeps for its daemon is locked in the state directory.
 
+use crate::opener::Opener;
 use crate::plan::volume_spec::VolumeSpec;
 use crate::serve::config::StatePlace;
 use crate::serve::error::ServeError;
@@ -40,10 +41,15 @@ fn lock(
         Ok(Some(lock)) => Ok(Some(lock)),
         Ok(None) => {
             let path = store.origin_lock_path(identity);
+            let server = match Opener::of_any(&[&path]) {
+                Some(opener) => format!("another kickcache ({opener})"),
+                None => format!(
+                    "another kickcache, or twice by this one (find the process with: fuser {})",
+                    path.display()
+                ),
+            };
             let what = format!(
-                "its origin {origin}{known_as} is served by another kickcache, or twice by this one \
-                 (find the process with: fuser {}); stop that one, or give another origin",
-                path.display()
+                "its origin {origin}{known_as} is served by {server}; stop that one, or give another origin"
             );
             Err(ServeError::Volume { name: spec.name.clone(), what })
         }

@@ -11,6 +11,7 @@ use rustix::io::Errno;
 
 use super::abi::{ControlCommand, START_DEV};
 use super::starter::start_in_child;
+use crate::driver::rights::account::own_user;
 
 /// A command that takes longer is reported: it may wait for ever.
 const LONG: u64 = 10;
@@ -47,7 +48,7 @@ pub(super) struct RingChannel {
 }
 
 /// The device of the kernel's driver.
-const CONTROL: &str = "/dev/ublk-control";
+pub(super) const CONTROL: &str = "/dev/ublk-control";
 
 /// Which process has the kernel start a device. It reads the partition table meanwhile, and where it is old (Linux 6.12) the
 /// process cannot end until that was answered: a daemon that is killed would keep its devices locked until the next reboot.
@@ -67,7 +68,7 @@ impl RingChannel {
                 "this kernel has no ublk driver loaded; load it (modprobe ublk_drv; Linux 6.4 or later), or serve over NBD".into()
             }
             Some(libc::EACCES | libc::EPERM) => {
-                "/dev/ublk-control may not be opened; ublk needs root (CAP_SYS_ADMIN)".to_owned()
+                format!("{} may not open {CONTROL}; ublk needs root (CAP_SYS_ADMIN)", own_user())
             }
             _ => format!("/dev/ublk-control cannot be opened: {error}"),
         })?;

@@ -4,15 +4,15 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
 use super::abi::{self, ControlCommand, DeviceInfo, NO_QUEUE, Parameters};
-use super::channel::{Channel, LineSink, RingChannel, Starts};
+use super::channel::{CONTROL, Channel, LineSink, RingChannel, Starts};
 use super::device_user::DeviceUser;
 use super::in_use::opener_of;
-use crate::driver::clock::WatchedTime;
+use crate::opener::Opener;
 
 /// The longest time of the work that the kernel must do before it stops answering EBUSY.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -87,14 +87,14 @@ impl ControlDevice {
     }
 
     fn wait_for(&mut self, longest: Duration, mut is_so: impl FnMut(&mut ControlDevice) -> bool) -> bool {
-        let mut time = WatchedTime::begin();
-        while !is_so(self) {
-            if time.look() > longest {
-                return false;
+        // Counts pauses: the number of attempts is the same on a machine under load, and after a stop of this process.
+        for _ in 0..longest.as_millis() / PAUSE.as_millis() {
+            if is_so(self) {
+                return true;
             }
             thread::sleep(PAUSE);
         }
-        true
+        is_so(self)
     }
 
     /// Does work during which no other kickcache of this host adds, takes over or deletes a device, so that
@@ -271,9 +271,11 @@ impl ControlDevice {
 
 fn occupied(waited: Duration) -> String {
     format!(
-        "another kickcache has been adding or removing a ublk device for {} s; find it (fuser \
-         /dev/ublk-control) and the reason (kickcache ublk list), then try again",
-        waited.as_secs()
+        "another kickcache has been adding or removing a ublk device for {} s; find it ({}) and the reason (kickcache ublk \
+         list), then try again",
+        waited.as_secs(),
+        Opener::of_any(&[Path::new(CONTROL)])
+            .map_or_else(|| format!("fuser {CONTROL}"), |opener| opener.to_string())
     )
 }
 
@@ -328,6 +330,8 @@ mod tests {
         let Scene { kernel, mut control, .. } = scene();
         kernel.known().busy = usize::MAX;
         assert_eq!(control.start(0, 1).unwrap_err().raw_os_error(), Some(libc::EBUSY));
+        let attempts = usize::MAX - kernel.known().busy;
+        assert_eq!(attempts, 7, "300 ms in pauses of 50 ms, and the first");
     }
 
     #[test]
