@@ -166,7 +166,7 @@ pub enum Record {
     ByOrder,
     /// On the device itself, in both service marks.
     OnDevice,
-    /// On the host, in addition to the device.
+    /// On the host: the two service marks on the device do not both have the record.
     WithHost,
     /// The record is being made; requests that a restart must not undo wait.
     Pending,

@@ -1,7 +1,8 @@
 //! Blocks that the cache device cannot read. An error alone is no damage: a device may be missing for a while and
-//! return later. Until it can read again, the engine reads only its superblock. If reads of a dirty block fail
-//! repeatedly while the device completes other reads, the block is treated as damaged, and its segment receives no new
-//! blocks.
+//! return later. After a failed read, writeback starts no reads and reclaim empties no further segments until a read
+//! succeeds; meanwhile the engine tries to read the superblock of the device, with a pause between two tries. Reads of
+//! clients are still sent to the device. If reads of a dirty block fail repeatedly while the device completes other
+//! reads, the block is treated as damaged, and its segment receives no new blocks.
 
 use alloc::vec::Vec;
 

@@ -34,8 +34,9 @@ const BCACHE_BYTES: u64 = 5 * GIB;
 /// Where the files lie that were deleted: behind all data.
 const STALE_AT: u64 = 52 * GIB;
 /// Bytes that an ext4 file system of [`ORIGIN_BYTES`] writes before it has a file: the tables of its inodes (3,276,800 of
-/// 256 bytes) and its journal, as mke2fs makes them. They lie behind all data, and before them the deleted files of a
-/// cache of [`CACHE_BYTES`], so that 48 GiB of data overlap these, as they must on 50 GiB.
+/// 256 bytes) and its journal, as mke2fs makes them. Both occupy the end of the origin. The deleted files, which have
+/// [`CACHE_BYTES`] bytes, end where the tables begin. 50 GiB have no room for 48 GiB of data, the deleted files and the
+/// tables, so the data overlap the deleted files.
 const TABLE_BYTES: u64 = (800 + 256) << 20;
 const TABLES_AT: u64 = ORIGIN_BYTES - TABLE_BYTES;
 const DM_STALE_AT: u64 = TABLES_AT - CACHE_BYTES;

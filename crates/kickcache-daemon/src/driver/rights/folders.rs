@@ -27,9 +27,12 @@ pub enum Purpose {
     Sockets,
 }
 
-/// Gives a folder to a user: it is created if it is missing, with its parents. A folder of root is given away
-/// if it has only expected contents; any other folder is unchanged, and a later write shows whether the user
-/// may use it. `passed` are sockets that the process was started with: they belong to it, wherever they are.
+/// Gives a folder to a user: it is created if it is missing, with its parents. If only root can change the
+/// folder, and the user is not root, all entries are checked: if they are expected, the user becomes the owner
+/// of the folder, else this is an error. The owner of any other folder stays, and a later write shows whether
+/// the user may use it. If another user controls a folder for sockets, but not its parents, sockets of root
+/// without a server are removed from it. `passed` are sockets that the process was started with: they belong
+/// to it, wherever they are.
 ///
 /// # Errors
 /// A sentence.
