@@ -31,6 +31,7 @@ pub mod latency;
 pub mod metrics;
 pub mod offline;
 pub mod opener;
+pub mod own_user;
 pub mod path_text;
 pub mod places;
 pub mod plan;

@@ -13,7 +13,7 @@ use crate::control::wire::{
     ReplacementOrder, Replacing, Reply, Request, Resized, VolumeToAdd, read_line, write_line,
 };
 use crate::control::{ChangeExtent, ReloadExtent};
-use crate::driver::rights::account::own_user;
+use crate::own_user::own_user;
 use crate::plan::address::{AddressError, check_socket_path};
 use crate::plan::removal::UnlinkedFate;
 use crate::shell_command::ShellCommand;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use kickcache_daemon::config::ConfigError;
 use kickcache_daemon::control::client::ClientError;
-use kickcache_daemon::driver::rights::account::own_user;
+use kickcache_daemon::own_user::own_user;
 use kickcache_daemon::plan::PlanError;
 use kickcache_daemon::serve::error::ServeError;
 use rustix::io::Errno;

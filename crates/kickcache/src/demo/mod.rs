@@ -13,6 +13,7 @@ mod phases;
 mod progress;
 mod report;
 pub mod result;
+mod run_display;
 mod slow_disk;
 mod workload;
 
@@ -21,7 +22,6 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use kickcache_daemon::plan::cache_spec::CacheSpec;
 use kickcache_daemon::serve::server::ServerHandle;
 use kickcache_engine::units::BLOCK_SIZE;
 use kickcache_report::Report;
@@ -29,6 +29,7 @@ use kickcache_units::show_bytes;
 
 pub use crate::demo::load_maker::LoadMaker;
 pub use crate::demo::report::chart::Colours;
+pub use crate::demo::run_display::RunDisplay;
 
 use crate::demo::devices::DemoDevices;
 use crate::demo::phases::{Context, PhaseFigures};
@@ -68,15 +69,6 @@ pub enum Output {
     Text(Colours),
     /// A [`DemoResult`] as JSON.
     Json,
-}
-
-/// A display of the runs, such as a page. It continues to show the last run's server until the demo is interrupted.
-pub trait RunDisplay {
-    /// Where users find it.
-    fn address(&self) -> &str;
-
-    /// Shows the server of the next run.
-    fn show(&self, server: &ServerHandle, cache: CacheSpec);
 }
 
 /// Runs the demo and prints its result to `out`.

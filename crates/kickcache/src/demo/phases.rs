@@ -7,7 +7,6 @@ use kickcache_engine::stats::VolumeStatus;
 use kickcache_model::result::RunResult;
 use kickcache_units::show_bytes;
 
-use crate::demo::RunDisplay;
 use crate::demo::devices::{DATA, DemoDevices};
 use crate::demo::job_result::job_result;
 use crate::demo::load::measure::JobMeasure;
@@ -15,6 +14,7 @@ use crate::demo::load::{Glance, Run, built_in, fio, measure};
 use crate::demo::load_maker::LoadMaker;
 use crate::demo::progress::Progress;
 use crate::demo::result::{CacheFigures, Phase, PhaseResult};
+use crate::demo::run_display::RunDisplay;
 use crate::demo::slow_disk;
 use crate::demo::workload::{DEPTH, JOB_COUNT, JobLoad, Order, Scale, THETA};
 use crate::interrupt::Interrupt;

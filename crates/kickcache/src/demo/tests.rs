@@ -1,3 +1,6 @@
+use kickcache_daemon::plan::cache_spec::CacheSpec;
+use kickcache_daemon::serve::server::ServerHandle;
+
 use super::*;
 
 fn tiny() -> Scale {

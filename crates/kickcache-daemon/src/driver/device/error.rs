@@ -3,8 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::driver::rights::account::own_user;
 use crate::opener::{Opener, in_front};
+use crate::own_user::own_user;
 use crate::path_text::NotUtf8;
 
 /// Why a device cannot be used. The sentences name the path.

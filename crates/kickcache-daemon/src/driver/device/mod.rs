@@ -31,8 +31,8 @@ pub(crate) use self::storage::{lock_below_shared, path_below};
 use crate::driver::ioctl;
 use crate::driver::minimum_block::MinimumBlock;
 use crate::driver::rights::access;
-use crate::driver::rights::account::own_user;
 use crate::opener::Opener;
+use crate::own_user::own_user;
 use crate::path_text::path_text;
 
 /// How long a device may be busy before it is refused.

@@ -57,15 +57,6 @@ impl Account {
     }
 }
 
-/// The user of this process, by name and number, for sentences.
-pub fn own_user() -> String {
-    let uid = nix::unistd::geteuid();
-    match User::from_uid(uid) {
-        Ok(Some(user)) => format!("user {} ({uid})", user.name),
-        _ => format!("user {uid}"),
-    }
-}
-
 /// The number of a user or group; the highest one is reserved, as the system uses it for "unchanged".
 fn number(text: &str) -> Option<u32> {
     text.parse().ok().filter(|number| *number != u32::MAX)

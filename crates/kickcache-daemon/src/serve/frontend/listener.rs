@@ -9,8 +9,8 @@ use rustix::fs::Mode;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use rustix::process::umask;
 
-use crate::driver::rights::account::own_user;
 use crate::opener::{Opener, in_brackets};
+use crate::own_user::own_user;
 use crate::places;
 use crate::plan::Exposure;
 use crate::plan::address::NbdAddress;

@@ -11,7 +11,7 @@ use rustix::io::Errno;
 
 use super::abi::{ControlCommand, START_DEV};
 use super::starter::start_in_child;
-use crate::driver::rights::account::own_user;
+use crate::own_user::own_user;
 
 /// A command that takes longer is reported: it may wait for ever.
 const LONG: u64 = 10;

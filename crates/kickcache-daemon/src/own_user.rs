@@ -1,0 +1,12 @@
+//! The user of this process, for sentences.
+
+use nix::unistd::User;
+
+/// By name and number, as in `user www-data (33)`.
+pub fn own_user() -> String {
+    let uid = nix::unistd::geteuid();
+    match User::from_uid(uid) {
+        Ok(Some(user)) => format!("user {} ({uid})", user.name),
+        _ => format!("user {uid}"),
+    }
+}

@@ -1,0 +1,13 @@
+//! A display of the runs of the demo.
+
+use kickcache_daemon::plan::cache_spec::CacheSpec;
+use kickcache_daemon::serve::server::ServerHandle;
+
+/// A display of the runs, such as a page. It continues to show the last run's server until the demo is interrupted.
+pub trait RunDisplay {
+    /// Where users find it.
+    fn address(&self) -> &str;
+
+    /// Shows the server of the next run.
+    fn show(&self, server: &ServerHandle, cache: CacheSpec);
+}
