@@ -184,7 +184,7 @@ fn two_benches_do_not_write_to_one_file_at_once() {
         assert!(first.try_wait().unwrap().is_none(), "it ended before it began");
         thread::sleep(Duration::from_millis(20));
     }
-    let why = "is measured by another bench; let that one end first";
+    let why = "is measured by another bench (process ";
     is_refused(&command(&words(&writes, &target, &["--destroy-data"])).output().unwrap(), why);
     let reading = small(&["--rounds", "2", "--noise-floor", "computed", "--target", &target[0]]);
     is_refused(&command(&reading).output().unwrap(), why);
