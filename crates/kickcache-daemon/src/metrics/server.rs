@@ -75,6 +75,11 @@ impl MetricsServer {
         Ok(MetricsServer { address, ending, wakeup, thread: Some(thread) })
     }
 
+    /// Where browsers find the live page; `None` if it listens on a unix socket.
+    pub fn page(&self) -> Option<&str> {
+        self.address.strip_suffix("metrics").filter(|page| page.starts_with("http"))
+    }
+
     /// Where it listens, for people.
     pub fn address(&self) -> &str {
         &self.address

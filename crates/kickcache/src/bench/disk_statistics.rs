@@ -5,6 +5,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use kickcache_daemon::driver::device::sysfs::number;
 use kickcache_engine::time;
 use kickcache_model::result::DeviceResult;
 use kickcache_model::result::series::Series;
@@ -105,8 +106,7 @@ fn statistics_file(place: &Place) -> Option<PathBuf> {
     let (Place::Disk(path) | Place::Directory(path)) = place else { return None };
     let known = path.metadata().ok()?;
     let device = if known.file_type().is_block_device() { known.rdev() } else { known.dev() };
-    let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
-    Some(PathBuf::from(format!("/sys/dev/block/{major}:{minor}/stat"))).filter(|file| file.exists())
+    Some(PathBuf::from(format!("/sys/dev/block/{}/stat", number(device)))).filter(|file| file.exists())
 }
 
 #[cfg(test)]

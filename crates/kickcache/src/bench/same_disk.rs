@@ -1,48 +1,22 @@
 //! Whether two files or block devices are on the same disk, as a cache device and its origin must not be.
 
-use std::collections::BTreeSet;
-use std::fs;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-/// The links to all block devices, by their numbers.
-const BY_NUMBER: &str = "/sys/dev/block";
+use kickcache_daemon::driver::device::device_stack::DeviceStack;
 
 /// Whether a disk has parts of both. A path that does not exist counts as a file in its folder.
 pub(super) fn are_on_same_disk(one: &Path, other: &Path) -> bool {
-    let by_number = Path::new(BY_NUMBER);
-    !disks(one, by_number).is_disjoint(&disks(other, by_number))
-}
-
-/// The disks below a file or a block device, by name; a file system without a block device by its number.
-fn disks(path: &Path, by_number: &Path) -> BTreeSet<PathBuf> {
-    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
-    let Some(known) = path.ancestors().find_map(|path| path.metadata().ok()) else { return BTreeSet::new() };
-    let device = if known.file_type().is_block_device() { known.rdev() } else { known.dev() };
-    let number = format!("{}:{}", rustix::fs::major(device), rustix::fs::minor(device));
-    match by_number.join(&number).canonicalize() {
-        Ok(node) => disks_of(&node, by_number),
-        Err(_) => BTreeSet::from([number.into()]),
-    }
-}
-
-/// The disks below a block device, which may be a partition, a loop device, or made of other devices.
-fn disks_of(node: &Path, by_number: &Path) -> BTreeSet<PathBuf> {
-    let whole = if node.join("partition").exists() { node.parent().unwrap_or(node) } else { node };
-    if let Ok(file) = fs::read_to_string(whole.join("loop/backing_file")) {
-        return disks(Path::new(file.trim_end()), by_number);
-    }
-    let parts = fs::read_dir(whole.join("slaves")).into_iter().flatten().flatten();
-    let parts: BTreeSet<PathBuf> = parts
-        .filter_map(|part| part.path().canonicalize().ok())
-        .flat_map(|part| disks_of(&part, by_number))
-        .collect();
-    if parts.is_empty() { BTreeSet::from([whole.to_path_buf()]) } else { parts }
+    let stack = DeviceStack::of_host();
+    !stack.disks_of(one).is_disjoint(&stack.disks_of(other))
 }
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::symlink;
+    use std::fs;
+    use std::os::unix::fs::{MetadataExt, symlink};
+    use std::path::PathBuf;
+
+    use kickcache_daemon::driver::device::sysfs::number;
 
     use super::*;
 
@@ -50,7 +24,7 @@ mod tests {
     fn partitions_loop_devices_and_mappings_are_on_their_disks() {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name);
-        for part in ["sda/sda1", "sda/sda2", "sdb", "dm-0/slaves", "loop7/loop", "numbers"] {
+        for part in ["sda/sda1", "sda/sda2", "sdb", "dm-0/slaves", "loop7/loop", "dev/block"] {
             fs::create_dir_all(path(part)).unwrap();
         }
         for part in ["sda/sda1/partition", "sda/sda2/partition"] {
@@ -58,12 +32,24 @@ mod tests {
         }
         symlink(path("sdb"), path("dm-0/slaves/sdb")).unwrap();
         symlink(path("sda/sda1"), path("dm-0/slaves/sda1")).unwrap();
-        let device = path("").metadata().unwrap().dev();
-        let number = format!("{}:{}", rustix::fs::major(device), rustix::fs::minor(device));
-        symlink(path("sda/sda2"), path("numbers").join(number)).unwrap();
+        let own = number(path("").metadata().unwrap().dev());
+        let numbers = [
+            ("sda", "900:0"),
+            ("sda/sda1", "900:1"),
+            ("sda/sda2", &own),
+            ("sdb", "900:16"),
+            ("dm-0", "901:0"),
+            ("loop7", "902:7"),
+        ];
+        for (name, number) in numbers {
+            fs::write(path(name).join("dev"), format!("{number}\n")).unwrap();
+            symlink(path(name), path("dev/block").join(number)).unwrap();
+        }
         fs::write(path("loop7/loop/backing_file"), format!("{}\n", path("new file").display())).unwrap();
+        let stack = DeviceStack { sys: path(""), mounts: path("no mounts") };
         let of = |name: &str| {
-            let found = disks_of(&path(name).canonicalize().unwrap(), &path("numbers"));
+            let number = fs::read_to_string(path(name).join("dev")).unwrap();
+            let found = stack.disks_under(number.trim().into());
             let name = |path: PathBuf| path.file_name().unwrap().to_str().unwrap().to_owned();
             found.into_iter().map(name).collect::<Vec<_>>()
         };

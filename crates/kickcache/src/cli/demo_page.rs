@@ -47,8 +47,7 @@ impl DemoPage {
 
 impl RunDisplay for DemoPage {
     fn address(&self) -> &str {
-        let address = self.server.address();
-        address.strip_suffix("metrics").unwrap_or(address)
+        self.server.page().unwrap_or_else(|| self.server.address())
     }
 
     fn show(&self, server: &ServerHandle, cache: CacheSpec) {

@@ -55,9 +55,8 @@ pub(super) fn greet(out: &mut dyn Write, &Greeting { control, state, metrics, se
     }
     if let Some(metrics) = metrics {
         text += &format!("metrics: {}\n", metrics.address());
-        let page = metrics.address().strip_suffix("/metrics").filter(|page| page.starts_with("http"));
-        if let Some(page) = page {
-            text += &format!("live page: {page}/\n");
+        if let Some(page) = metrics.page() {
+            text += &format!("live page: {page}\n");
         }
     }
     text += &format!("control socket: {}\n", control.display());

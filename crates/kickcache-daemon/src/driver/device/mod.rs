@@ -1,6 +1,7 @@
 //! Opens files and block devices as cache devices and origins.
 
 pub mod answers;
+pub mod device_stack;
 mod error;
 pub(crate) mod file_system;
 pub mod identity;

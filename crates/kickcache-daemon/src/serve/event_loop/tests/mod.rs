@@ -193,14 +193,19 @@ fn an_outstanding_record_ends_after_its_device_is_removed() {
     }
 }
 
+/// An event loop that does not run, with its origin in a directory.
+fn loop_without_clients(directory: &Path) -> EventLoop<PassThrough> {
+    let (origin, socket) = (directory.join("origin"), directory.join("s"));
+    std::fs::write(&origin, vec![1; 8 << 20]).unwrap();
+    let (_, receiver) = mpsc::channel();
+    let wakeup = Arc::new(Wakeup::new().unwrap());
+    toy_loop(&origin, &socket, IoEngine::Threads, Limits::default(), receiver, wakeup)
+}
+
 #[test]
 fn counted_errors_do_not_pass_to_another_cache_device() {
     let directory = tempfile::tempdir_in("/var/tmp").unwrap();
-    let (origin, socket) = (directory.path().join("origin"), directory.path().join("s"));
-    std::fs::write(&origin, vec![1; 8 << 20]).unwrap();
-    let (_control, receiver) = mpsc::channel();
-    let wakeup = Arc::new(Wakeup::new().unwrap());
-    let mut event_loop = toy_loop(&origin, &socket, IoEngine::Threads, Limits::default(), receiver, wakeup);
+    let mut event_loop = loop_without_clients(directory.path());
     let now = event_loop.core.now;
     let cause = Cause::Errno(libc::EIO);
     let fault = |device| Fault { device, operation: "read", offset: 0, length: 4096, cause };
@@ -217,11 +222,7 @@ fn counted_errors_do_not_pass_to_another_cache_device() {
 #[test]
 fn time_in_which_the_loop_was_stopped_is_no_silence() {
     let directory = tempfile::tempdir_in("/var/tmp").unwrap();
-    let (origin, socket) = (directory.path().join("origin"), directory.path().join("s"));
-    std::fs::write(&origin, vec![1; 8 << 20]).unwrap();
-    let (_control, receiver) = mpsc::channel();
-    let wakeup = Arc::new(Wakeup::new().unwrap());
-    let mut event_loop = toy_loop(&origin, &socket, IoEngine::Threads, Limits::default(), receiver, wakeup);
+    let mut event_loop = loop_without_clients(directory.path());
     let at = |seconds: u64| Instant::from_nanos(seconds * 1_000_000_000);
     let core = &mut event_loop.core;
     // A sleep that was to end after a second ended after a minute.

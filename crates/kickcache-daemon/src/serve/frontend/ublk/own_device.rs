@@ -2,14 +2,12 @@
 //! serve.
 
 use std::collections::BTreeSet;
-use std::fs;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use super::control_device::ControlDevice;
 use super::cookie::is_of;
 use super::removal::number_in;
-use crate::driver::device::sysfs::{loop_file, number};
+use crate::driver::device::device_stack::DeviceStack;
 use crate::plan::cache_spec::CacheSpec;
 use crate::serve::error::ServeError;
 use crate::serve::volume_identity::VolumeIdentity;
@@ -42,8 +40,7 @@ fn check_devices(cache: &CacheSpec) -> Result<(), String> {
 /// # Errors
 /// A sentence.
 pub(crate) fn check_path(path: &Path, own: &[VolumeIdentity]) -> Result<(), String> {
-    let host = Host { sys: "/sys".into(), mounts: "/proc/self/mountinfo".into() };
-    for id in host.ublk_below(path) {
+    for id in ublk_among(&DeviceStack::of_host().devices_of(path)) {
         let info = ControlDevice::open().ok().and_then(|mut control| control.info(id).ok().flatten());
         if info.is_some_and(|info| own.iter().any(|volume| is_of(&info, volume))) {
             return Err(refusal(path, id));
@@ -59,86 +56,18 @@ fn refusal(path: &Path, id: u32) -> String {
     )
 }
 
-/// The places of the kernel's information on stacked devices.
-struct Host {
-    sys: PathBuf,
-    mounts: PathBuf,
-}
-
-impl Host {
-    /// The ublk devices that a path is, or is on.
-    fn ublk_below(&self, path: &Path) -> Vec<u32> {
-        self.number_of(path).map_or_else(Vec::new, |number| self.ublk_under(number))
-    }
-
-    /// The ublk devices that a device is, or is on top of.
-    fn ublk_under(&self, number: String) -> Vec<u32> {
-        let mut left = vec![number];
-        let (mut seen, mut found) = (BTreeSet::new(), Vec::new());
-        while let Some(number) = left.pop() {
-            let Some(device) = self.whole_device(&number) else { continue };
-            if !seen.insert(device.clone()) {
-                continue;
-            }
-            let name = device.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-            found.extend(number_in(name));
-            left.extend(self.below(&device));
-        }
-        found
-    }
-
-    /// The folder of a device; of a partition, that of the device which it is a part of.
-    fn whole_device(&self, number: &str) -> Option<PathBuf> {
-        let place = fs::canonicalize(self.sys.join("dev/block").join(number)).ok()?;
-        let is_part = place.join("partition").exists();
-        if is_part { place.parent().map(Path::to_path_buf) } else { Some(place) }
-    }
-
-    /// The numbers of the devices below a device.
-    fn below(&self, device: &Path) -> Vec<String> {
-        let slaves = fs::read_dir(device.join("slaves")).into_iter().flatten().flatten();
-        let mut numbers: Vec<String> =
-            slaves.filter_map(|slave| fs::read_to_string(slave.path().join("dev")).ok()).collect();
-        numbers.iter_mut().for_each(|number| *number = number.trim().to_owned());
-        numbers.extend(loop_file(device).and_then(|file| self.number_of(&file)));
-        numbers
-    }
-
-    /// The number of a block device, or of the one below the file system of a file.
-    fn number_of(&self, path: &Path) -> Option<String> {
-        let found = fs::metadata(path).ok()?;
-        if found.file_type().is_block_device() {
-            return Some(number(found.rdev()));
-        }
-        if libc::major(found.dev()) != 0 {
-            return Some(number(found.dev()));
-        }
-        self.source_of(&fs::canonicalize(path).ok()?)
-    }
-
-    /// The device of a file system that has a number of its own, such as btrfs: its mount source.
-    fn source_of(&self, path: &Path) -> Option<String> {
-        let found = fs::metadata(self.mount_source(path)?).ok()?;
-        found.file_type().is_block_device().then(|| number(found.rdev()))
-    }
-
-    fn mount_source(&self, path: &Path) -> Option<String> {
-        let mounts = fs::read_to_string(&self.mounts).ok()?;
-        let mounts = mounts.lines().filter_map(|line| {
-            let place = line.split(' ').nth(4)?;
-            let source = line.split_once(" - ")?.1.split(' ').nth(1)?;
-            Some((place, source)).filter(|_| path.starts_with(place))
-        });
-        // Of several on one place, the last one is on top.
-        mounts.max_by_key(|(place, _)| place.len()).map(|(_, source)| source.to_owned())
-    }
+/// The ublk devices among the folders of devices in sysfs.
+fn ublk_among(devices: &BTreeSet<PathBuf>) -> Vec<u32> {
+    devices.iter().filter_map(|device| number_in(device.file_name()?.to_str()?)).collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::symlink;
+    use std::fs;
+    use std::os::unix::fs::{MetadataExt, symlink};
 
     use super::*;
+    use crate::driver::device::sysfs::number;
 
     const NONE: [u32; 0] = [];
 
@@ -169,13 +98,11 @@ mod tests {
         }
 
         fn under(&self, number: &str) -> Vec<u32> {
-            let mut found = self.host().ublk_under(number.into());
-            found.sort_unstable();
-            found
+            ublk_among(&self.host().devices_under(number.into()))
         }
 
-        fn host(&self) -> Host {
-            Host { sys: self.path("sys"), mounts: self.path("mountinfo") }
+        fn host(&self) -> DeviceStack {
+            DeviceStack { sys: self.path("sys"), mounts: self.path("mountinfo") }
         }
     }
 
@@ -240,16 +167,6 @@ mod tests {
         fs::create_dir_all(device.join("loop")).unwrap();
         fs::write(device.join("loop/backing_file"), format!("{}\n", file.display())).unwrap();
         assert_eq!(fake.under("7:0"), [9]);
-        assert_eq!(fake.host().ublk_below(&file), [9]);
-    }
-
-    #[test]
-    fn a_deviceless_file_system_is_on_its_mount_source() {
-        let fake = Fake::new();
-        let mounts = "1 0 8:1 / / rw - ext4 /dev/null rw\n2 1 0:44 / /srv/a rw shared:3 - btrfs /dev/loop-control rw\n";
-        fs::write(fake.path("mountinfo"), mounts).unwrap();
-        let source = |path: &str| fake.host().mount_source(Path::new(path));
-        assert_eq!(source("/srv/a/file").as_deref(), Some("/dev/loop-control"));
-        assert_eq!(source("/srv/ab").as_deref(), Some("/dev/null"));
+        assert_eq!(ublk_among(&fake.host().devices_of(&file)), [9]);
     }
 }
