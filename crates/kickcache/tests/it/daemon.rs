@@ -156,6 +156,12 @@ pub(crate) fn guarded(program: &str, arguments: Vec<OsString>) -> Command {
     command
 }
 
+/// Starts of daemons that printed their addresses into the log.
+fn starts_printed(spec: &Spec) -> usize {
+    let log = fs::read_to_string(spec.log()).unwrap_or_default();
+    log.lines().filter(|line| line.starts_with("control socket: ")).count()
+}
+
 /// A running daemon. Dropping it kills it.
 pub(crate) struct Daemon {
     child: Child,
@@ -163,11 +169,25 @@ pub(crate) struct Daemon {
 }
 
 impl Daemon {
-    /// Starts a command and waits until servers listen on all `sockets`.
+    /// Starts a command and waits until servers listen on all `sockets` and its log has the output of the start.
     pub(crate) fn start(mut command: Command, spec: Spec, sockets: &[PathBuf]) -> Daemon {
         let log = File::options().create(true).append(true).open(spec.log()).unwrap();
         command.stdout(log.try_clone().unwrap()).stderr(log);
-        Daemon::start_as_it_is(command, spec, sockets)
+        let starts_before = starts_printed(&spec);
+        let mut daemon = Daemon::start_as_it_is(command, spec, sockets);
+        if !sockets.is_empty() && !is_stand_in() {
+            daemon.wait_for_start_output(starts_before);
+        }
+        daemon
+    }
+
+    /// Clients are served a moment before the addresses are printed, which follow the warnings of the start.
+    fn wait_for_start_output(&mut self, starts_before: usize) {
+        let start = Instant::now();
+        while starts_printed(&self.spec) == starts_before && self.is_alive() {
+            assert!(start.elapsed() < START_TIME_MAX, "no addresses are printed:\n{}", self.log());
+            thread::sleep(Duration::from_millis(5));
+        }
     }
 
     /// The same with the command's own standard output and error.
