@@ -25,6 +25,7 @@ pub mod conditions;
 pub mod config;
 pub mod control;
 pub mod driver;
+pub mod error_sentence;
 pub mod extents;
 mod jobs;
 pub mod latency;

@@ -5,6 +5,7 @@ use std::path::Path;
 use kickcache_daemon::control::ControlError;
 use kickcache_daemon::control::wire::ReplacementOrder;
 use kickcache_daemon::driver::rights::access;
+use kickcache_daemon::error_sentence::error_sentence;
 use kickcache_daemon::plan::cache_spec::CacheService;
 use kickcache_daemon::serve::cache_device::{CacheDevice, Overwrite};
 use kickcache_daemon::serve::config::StatePlace;
@@ -12,7 +13,6 @@ use kickcache_daemon::serve::error::ServeError;
 use kickcache_daemon::serve::server::CacheInsertion;
 
 use crate::cli::control_error::control_error;
-use crate::cli::exit::sentence;
 use crate::cli::format_check::FormatCheck;
 use crate::cli::start::PlannedServer;
 
@@ -53,7 +53,7 @@ pub(super) fn take_in(
     let taken_in = CacheInsertion { volumes: &served.cache.volumes, settings: &settings, freed_segments };
     let is_new = !access::exists(&order.with);
     let format = || -> Result<CacheDevice, ServeError> {
-        let what = |error: anyhow::Error| sentence(&*error);
+        let what = |error: anyhow::Error| error_sentence(&*error);
         formatting(order, state)
             .format()
             .map_err(|error| ServeError::Cache { path: order.with.clone(), what: what(error) })
@@ -90,7 +90,7 @@ fn formatting<'a>(order: &'a ReplacementOrder, state: &'a StatePlace) -> FormatC
 }
 
 fn refused(path: &Path, error: &anyhow::Error) -> ControlError {
-    let what = sentence(&**error);
+    let what = error_sentence(&**error);
     let path = path.display().to_string();
     ControlError::Refused(if what.contains(&path) { what } else { format!("{path}: {what}") })
 }

@@ -14,6 +14,7 @@ use kickcache_daemon::plan::plan_change::PlanChange;
 use kickcache_daemon::plan::removal::{Clients, DirtyFate};
 use kickcache_daemon::plan::room::RoomBounds;
 use kickcache_daemon::plan::volume_spec::VolumeSpec;
+use kickcache_daemon::serve::config::StatePlace;
 use kickcache_daemon::serve::error::ServeError;
 use kickcache_daemon::serve::server::{NamedSettings, ReadyPlaces, ReadyVolume};
 use kickcache_daemon::serve::succession::follow;
@@ -25,12 +26,10 @@ use crate::cli::control_error::control_error;
 use crate::cli::devices_in_file::{follow_taken_in, leave_unserved, replaced_in_file};
 use crate::cli::drain_and_leave_out::LeaveOutOperation;
 use crate::cli::drain_and_remove::RemoveOperation;
-use crate::cli::exit::{Exit, Failure};
 use crate::cli::kept_state::{keep_activation, keep_added, know_grown, leave_alone};
 use crate::cli::missing_folders::MissingFolders;
 use crate::cli::operation_lock::{OperationGuard, Operations};
-use crate::cli::options::state_place;
-use crate::cli::plan_source::PlanSource;
+use crate::cli::plan_source::{PlanSource, PlanSourceError};
 use crate::cli::runtime_dir::make_runtime_dir;
 use crate::cli::start::{PlannedServer, StartResult};
 use crate::cli::unserved_volumes::orphans;
@@ -99,7 +98,7 @@ impl Changes {
     /// # Errors
     /// Something cannot be.
     pub(super) fn compare(&self, started: &mut StartResult) -> Result<PlanComparison, ControlError> {
-        let mut wanted = self.source.read().map_err(|failure| refusal(&failure))?;
+        let mut wanted = self.source.read().map_err(|error| refusal(&error))?;
         let mut notes = Vec::new();
         for cache in &mut wanted.caches {
             let followed = follow(&cache.device).device;
@@ -253,7 +252,7 @@ impl Turn<'_> {
         device: &Path,
         order: &ReplacementOrder,
     ) -> Result<(), ControlError> {
-        let state = state_place(self.changes.plan.state.as_deref());
+        let state = StatePlace::named(self.changes.plan.state.as_deref());
         let mut served = started.servers.iter_mut().filter(|served| served.cache.device == device);
         served.try_for_each(|served| cache_insertion::take_in(served, order, &state))
     }
@@ -408,22 +407,11 @@ fn change_settings(served: &mut PlannedServer, wanted: &ServePlan) -> Result<(),
     Ok(())
 }
 
-/// The reason why a file cannot be used, as a reply to the client.
-fn refusal(failure: &Failure) -> ControlError {
-    match failure.exit {
-        Exit::Usage => ControlError::Wrong(failure.sentence()),
-        Exit::Success
-        | Exit::Failed
-        | Exit::NoDaemon
-        | Exit::Repairable
-        | Exit::Lost
-        | Exit::Suspect
-        | Exit::OutOfService
-        | Exit::StoppedShort
-        | Exit::Unwell
-        | Exit::StillRunning
-        | Exit::Judged(_)
-        | Exit::Interrupted => ControlError::Refused(failure.sentence()),
+/// The reason why the plan cannot be read again, as a reply to the client.
+fn refusal(error: &PlanSourceError) -> ControlError {
+    match error {
+        PlanSourceError::File(_) => ControlError::Wrong(error.to_string()),
+        PlanSourceError::Flags => ControlError::Refused(error.to_string()),
     }
 }
 

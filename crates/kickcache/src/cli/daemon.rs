@@ -44,7 +44,6 @@ use crate::cli::log::outlet::Outlet;
 use crate::cli::log::start_log;
 use crate::cli::missing_folders::MissingFolders;
 use crate::cli::new_device::{NewDevice, ordered_before};
-use crate::cli::options::state_place;
 use crate::cli::other_user::{become_user, watch};
 use crate::cli::plan_source::PlanSource;
 use crate::cli::runtime_dir::make_runtime_dir;
@@ -78,7 +77,7 @@ fn serve(mut plan: ServePlan, source: PlanSource, out: &mut dyn Write, log: &Out
     let activated = ActivationSockets::take(inherited_sockets(), &mut plan)?;
     let before = MissingFolders::of(&plan);
     make_runtime_dir(&plan)?;
-    let (tls, state) = (plan.tls.tls, state_place(plan.state.as_deref()));
+    let (tls, state) = (plan.tls.tls, StatePlace::named(plan.state.as_deref()));
     let daemon = Arc::new(Daemon::new(Changes::new(source, plan.clone())));
     service_manager::tell_start();
     let told = Arc::clone(&daemon);
@@ -149,7 +148,7 @@ fn start_metrics(plan: &ServePlan, daemon: &Arc<Daemon>) -> anyhow::Result<Optio
 
 /// The state directory of a plan, from the root.
 fn state_directory(plan: &ServePlan) -> Option<PathBuf> {
-    match state_place(plan.state.as_deref()) {
+    match StatePlace::named(plan.state.as_deref()) {
         StatePlace::Directory(directory) => Some(whole_path(&directory)),
         StatePlace::NotKept | StatePlace::Missing => None,
     }
@@ -287,7 +286,7 @@ impl Daemon {
             destroyed: None,
         };
         if order.dry_run {
-            let state = state_place(self.changes.plan().state.as_deref());
+            let state = StatePlace::named(self.changes.plan().state.as_deref());
             cache_insertion::check(served, order, &state)?;
             return Ok(wire::Replacing { destroyed: new.destroyed(), ..taken_in });
         }
@@ -440,7 +439,7 @@ impl ControlTarget for Daemon {
         let started = self.served()?;
         let served = started.server_with(order.device.as_deref())?;
         let plan = self.changes.plan();
-        let new = NewDevice::new(order, state_place(plan.state.as_deref()), plan, &started);
+        let new = NewDevice::new(order, StatePlace::named(plan.state.as_deref()), plan, &started);
         let status = served.handle.status().map_err(control_error)?;
         let device = self.changes.under_way().check_device_stays(shown_path(&status.cache))?;
         if let Some(replacing) = ordered_before(order, &status) {

@@ -2,15 +2,14 @@
 
 use kickcache_daemon::control::server::DaemonEnd;
 use kickcache_daemon::control::wire::LeftOnCache;
-
-use crate::cli::exit::{Exit, Failure};
+use kickcache_daemon::serve::error::ServeError;
 
 /// The error that decides the exit code: of several errors, one that is not an ordered stop, because the
 /// service manager restarts by this code.
 pub(super) fn worst(errors: Vec<anyhow::Error>) -> anyhow::Result<()> {
-    let (stopped, failed): (Vec<Failure>, Vec<Failure>) =
-        errors.into_iter().map(Failure::from).partition(|failure| failure.exit == Exit::StoppedShort);
-    failed.into_iter().chain(stopped).next().map_or(Ok(()), |failure| Err(failure.error))
+    let is_stop = |error: &anyhow::Error| error.downcast_ref().is_some_and(ServeError::is_incomplete_stop);
+    let (stopped, failed): (Vec<_>, Vec<_>) = errors.into_iter().partition(is_stop);
+    failed.into_iter().chain(stopped).next().map_or(Ok(()), Err)
 }
 
 /// The end of the daemon, for the clients that stopped it.

@@ -6,6 +6,7 @@ use kickcache_daemon::control::ControlError;
 use kickcache_daemon::control::wire::{ReplacementOrder, ReplacementStage, Replacing};
 use kickcache_daemon::driver::device::check_distinct;
 use kickcache_daemon::driver::rights::access;
+use kickcache_daemon::error_sentence::error_sentence;
 use kickcache_daemon::plan::ServePlan;
 use kickcache_daemon::plan::volume_spec::VolumeSpec;
 use kickcache_daemon::serve::cache_device::Overwrite;
@@ -18,7 +19,6 @@ use kickcache_daemon::whole_path::shown_path;
 
 use crate::cli::cache_insertion::is_left_out;
 use crate::cli::control_error::control_error;
-use crate::cli::exit::sentence;
 use crate::cli::format_check::FormatCheck;
 use crate::cli::start::{PlannedServer, StartResult};
 
@@ -88,7 +88,7 @@ impl NewDevice {
     fn check(&self) -> Result<(), ServeError> {
         self.check_unused()?;
         let checked = self.formatting(self.spec.overwrite).check_contents();
-        checked.map_err(|error| self.refuse(self.without_path(&sentence(&*error))))
+        checked.map_err(|error| self.refuse(self.without_path(&error_sentence(&*error))))
     }
 
     /// The data that `--force` destroys, as a text.
@@ -98,7 +98,7 @@ impl NewDevice {
             return None;
         }
         let refused = self.formatting(Overwrite::Refuse).check().err()?;
-        Some(sentence(&*refused))
+        Some(error_sentence(&*refused))
     }
 
     fn without_path(&self, text: &str) -> String {

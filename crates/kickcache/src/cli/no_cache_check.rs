@@ -4,6 +4,7 @@
 use std::path::Path;
 
 use kickcache_daemon::driver::device::{BlockFile, Emptiness};
+use kickcache_daemon::error_sentence::error_sentence;
 use kickcache_daemon::extents::{EXTENTS_LOGGED, show_extents};
 use kickcache_daemon::offline::OfflineError;
 use kickcache_daemon::offline::change::DirtyBlocks;
@@ -20,7 +21,6 @@ use kickcache_daemon::whole_path::whole_path;
 use kickcache_engine::units::BLOCK_SIZE;
 use kickcache_units::{are, counted};
 
-use crate::cli::exit::sentence;
 use crate::cli::rehearsal::Rehearsal;
 use crate::cli::skipped_volumes::leave_unserved;
 
@@ -205,7 +205,7 @@ fn leave_dirty(cache: &mut CacheSpec, state: &StatePlace) -> anyhow::Result<()> 
                 if let OfflineError::Unknown { lose, .. } = &mut unknown {
                     *lose = lose_dirty(&volume.name);
                 }
-                SkippedVolume { name: volume.name.clone(), why: sentence(&unknown) }
+                SkippedVolume { name: volume.name.clone(), why: error_sentence(&unknown) }
             };
             lacking.map(refuse).collect()
         }

@@ -62,7 +62,7 @@ pub(super) fn become_user(plan: &ServePlan, source: &PlanSource) -> anyhow::Resu
     let reread = move || {
         let Some(file) = &file else { return Err("no configuration file is given".to_owned()) };
         check_file_of_root(file)?;
-        let plan = source.read().map_err(|failure| failure.sentence())?;
+        let plan = source.read().map_err(|error| error.to_string())?;
         Ok(grants(&plan, Some(file)))
     };
     let separated = separate(&account, GrantSource { granted, reread: Box::new(reread), named_in })?;

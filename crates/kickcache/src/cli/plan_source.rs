@@ -3,11 +3,24 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use kickcache_daemon::error_sentence::error_sentence;
 use kickcache_daemon::plan::ServePlan;
 
-use crate::cli::exit::Failure;
+type Read = dyn Fn() -> anyhow::Result<ServePlan> + Send + Sync;
 
-type Read = dyn Fn() -> Result<ServePlan, Failure> + Send + Sync;
+/// Why the plan cannot be read again.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum PlanSourceError {
+    /// There is no file.
+    #[error(
+        "the daemon was started with flags, and has no configuration file to read again; \
+         `kickcache add`, `remove` and `mode` change the served volumes"
+    )]
+    Flags,
+    /// The file cannot be read, or is wrong, in a sentence.
+    #[error("{0}")]
+    File(String),
+}
 
 /// The configuration file of a daemon, if it was started with one.
 #[derive(Clone)]
@@ -26,7 +39,7 @@ impl PlanSource {
     /// A file, and how it is read.
     pub(super) fn file(
         path: PathBuf,
-        read: impl Fn() -> Result<ServePlan, Failure> + Send + Sync + 'static,
+        read: impl Fn() -> anyhow::Result<ServePlan> + Send + Sync + 'static,
     ) -> PlanSource {
         PlanSource(Some(SourceFile { path, read: Arc::new(read) }))
     }
@@ -45,14 +58,8 @@ impl PlanSource {
     ///
     /// # Errors
     /// There is no file, it cannot be read, or it is wrong.
-    pub(super) fn read(&self) -> Result<ServePlan, Failure> {
-        match &self.0 {
-            Some(file) => (file.read)(),
-            None => Err(anyhow::anyhow!(
-                "the daemon was started with flags, and has no configuration file to read again; \
-                 `kickcache add`, `remove` and `mode` change the served volumes"
-            )
-            .into()),
-        }
+    pub(super) fn read(&self) -> Result<ServePlan, PlanSourceError> {
+        let file = self.0.as_ref().ok_or(PlanSourceError::Flags)?;
+        (file.read)().map_err(|error| PlanSourceError::File(error_sentence(&*error)))
     }
 }

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Error;
 use kickcache_daemon::driver::device::OpenError;
+use kickcache_daemon::error_sentence::error_sentence;
 use kickcache_daemon::offline::OfflineError;
 use kickcache_daemon::offline::earlier_volumes::{EarlierVolumes, Touch};
 use kickcache_daemon::plan::ServePlan;
@@ -15,7 +16,6 @@ use kickcache_daemon::serve::config::StatePlace;
 use kickcache_daemon::serve::error::{RefusedVolume, ServeError};
 use kickcache_daemon::state::StateError;
 
-use crate::cli::exit::Failure;
 use crate::cli::missing_origin;
 use crate::cli::skipped_volumes::leave_unserved;
 
@@ -123,8 +123,7 @@ impl<'a> Refusals<'a> {
         if of_state.is_some_and(StateError::is_of_directory) {
             return Err(error);
         }
-        let failure = Failure::from(error);
-        self.leave_cache(cache, &failure.sentence()).map_err(|_| failure.error)
+        self.leave_cache(cache, &error_sentence(&*error)).map_err(|_| error)
     }
 
     fn leave_volume(&self, cache: &mut CacheSpec, unserved: SkippedVolume) -> anyhow::Result<()> {

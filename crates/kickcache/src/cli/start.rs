@@ -30,7 +30,6 @@ use kickcache_daemon::whole_path::{real_path, shown_path};
 use kickcache_engine::units::BLOCK_SIZE;
 use kickcache_units::Size;
 
-use crate::cli::options::state_place;
 use crate::cli::out_of_service::decide_service;
 use crate::cli::refusal::Refusals;
 use crate::cli::rehearsal::{Common, Rehearsal};
@@ -201,7 +200,7 @@ pub(super) fn start_servers(
     activated: ActivationSockets,
     stop_wish: &StopWish,
 ) -> anyhow::Result<StartResult> {
-    let state = state_place(plan.state.as_deref());
+    let state = StatePlace::named(plan.state.as_deref());
     let control = plan.control.clone();
     let (io_engine, exposure, tls) = (plan.io_engine, plan.exposure, plan.tls.clone());
     // Each server opens the certificates itself; a defect concerns all servers.
