@@ -29,6 +29,7 @@ pub mod error_sentence;
 pub mod extents;
 mod jobs;
 pub mod latency;
+pub mod log;
 pub mod metrics;
 pub mod offline;
 pub mod opener;

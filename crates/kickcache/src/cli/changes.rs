@@ -29,10 +29,10 @@ use crate::cli::drain_and_remove::RemoveOperation;
 use crate::cli::kept_state::{keep_activation, keep_added, know_grown, leave_alone};
 use crate::cli::missing_folders::MissingFolders;
 use crate::cli::operation_lock::{OperationGuard, Operations};
-use crate::cli::plan_source::{PlanSource, PlanSourceError};
 use crate::cli::runtime_dir::make_runtime_dir;
 use crate::cli::start::{PlannedServer, StartResult};
 use crate::cli::unserved_volumes::orphans;
+use kickcache_daemon::config::plan_source::{PlanSource, PlanSourceError};
 
 /// The configuration at the start, and the lock that admits one change at a time.
 pub(super) struct Changes {

@@ -19,7 +19,7 @@ use kickcache_daemon::state::StateFile;
 use kickcache_daemon::whole_path::whole_path;
 use rustix::fs::{Access, access};
 
-use crate::cli::plan_source::PlanSource;
+use kickcache_daemon::config::plan_source::PlanSource;
 
 /// Changes to the user of a plan, if it names another one. The process must have a single thread.
 ///

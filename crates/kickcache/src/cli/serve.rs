@@ -34,7 +34,7 @@ use kickcache_units::Size;
 use crate::cli::exit::Failure;
 use crate::cli::limit_flags::LimitFlags;
 use crate::cli::options::{ControlOption, StateOption, parse_cache_size};
-use crate::cli::plan_source::PlanSource;
+use kickcache_daemon::config::plan_source::PlanSource;
 
 const EXAMPLES: &str = "\
 Examples:

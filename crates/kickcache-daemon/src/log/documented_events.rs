@@ -63,8 +63,8 @@ fn find(path: &str, text: &str, events: &mut Events) {
 fn coded() -> Events {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut texts = Vec::new();
-    sources(&root.join("src/cli"), &mut texts);
-    sources(&root.join("../kickcache-daemon/src"), &mut texts);
+    sources(&root.join("src"), &mut texts);
+    sources(&root.join("../kickcache/src"), &mut texts);
     let mut events = Events::new();
     texts.iter().for_each(|Source { path, text }| find(path, text, &mut events));
     for (event, level) in ELSEWHERE {
@@ -89,7 +89,7 @@ fn documented(page: &str) -> Events {
 
 #[test]
 fn every_event_is_explained_with_its_levels_and_no_other() {
-    assert_eq!(documented(include_str!("../../../../../docs/reference/logs.md")), coded());
+    assert_eq!(documented(include_str!("../../../../docs/reference/logs.md")), coded());
 }
 
 #[test]

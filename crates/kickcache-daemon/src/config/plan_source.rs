@@ -3,14 +3,14 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use kickcache_daemon::error_sentence::error_sentence;
-use kickcache_daemon::plan::ServePlan;
+use crate::error_sentence::error_sentence;
+use crate::plan::ServePlan;
 
 type Read = dyn Fn() -> anyhow::Result<ServePlan> + Send + Sync;
 
 /// Why the plan cannot be read again.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum PlanSourceError {
+pub enum PlanSourceError {
     /// There is no file.
     #[error(
         "the daemon was started with flags, and has no configuration file to read again; \
@@ -24,7 +24,7 @@ pub(super) enum PlanSourceError {
 
 /// The configuration file of a daemon, if it was started with one.
 #[derive(Clone)]
-pub(super) struct PlanSource(Option<SourceFile>);
+pub struct PlanSource(Option<SourceFile>);
 
 #[derive(Clone)]
 struct SourceFile {
@@ -34,10 +34,10 @@ struct SourceFile {
 
 impl PlanSource {
     /// Flags, which cannot be read again.
-    pub(super) const FLAGS: PlanSource = PlanSource(None);
+    pub const FLAGS: PlanSource = PlanSource(None);
 
     /// A file, and how it is read.
-    pub(super) fn file(
+    pub fn file(
         path: PathBuf,
         read: impl Fn() -> anyhow::Result<ServePlan> + Send + Sync + 'static,
     ) -> PlanSource {
@@ -45,12 +45,12 @@ impl PlanSource {
     }
 
     /// The file, from the root.
-    pub(super) fn path(&self) -> Option<&Path> {
+    pub fn path(&self) -> Option<&Path> {
         self.0.as_ref().map(|file| file.path.as_path())
     }
 
     /// Whether there is a file.
-    pub(super) fn is_file(&self) -> bool {
+    pub fn is_file(&self) -> bool {
         self.0.is_some()
     }
 
@@ -58,7 +58,7 @@ impl PlanSource {
     ///
     /// # Errors
     /// There is no file, it cannot be read, or it is wrong.
-    pub(super) fn read(&self) -> Result<ServePlan, PlanSourceError> {
+    pub fn read(&self) -> Result<ServePlan, PlanSourceError> {
         let file = self.0.as_ref().ok_or(PlanSourceError::Flags)?;
         (file.read)().map_err(|error| PlanSourceError::File(error_sentence(&*error)))
     }

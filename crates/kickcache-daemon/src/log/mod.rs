@@ -7,27 +7,27 @@
 mod entry;
 mod journal;
 mod line_format;
-pub(super) mod outlet;
+pub mod outlet;
 
 #[cfg(test)]
 mod documented_events;
 
 use std::io::{self, IsTerminal};
 
-use kickcache_daemon::plan::log_plan::{LogFormat, LogLevel, LogPlan};
+use crate::plan::log_plan::{LogFormat, LogLevel, LogPlan};
 use kickcache_units::printable::printable_line;
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::fmt::format::debug_fn;
 
-use crate::cli::log::journal::Journal;
-use crate::cli::log::line_format::{Encoded, LineFormat};
-use crate::cli::log::outlet::Outlet;
+use crate::log::journal::Journal;
+use crate::log::line_format::{Encoded, LineFormat};
+use crate::log::outlet::Outlet;
 
 /// Begins the log.
 ///
 /// # Errors
 /// If there can be no thread that writes it.
-pub(super) fn start_log(plan: LogPlan) -> io::Result<Outlet> {
+pub fn start_log(plan: LogPlan) -> io::Result<Outlet> {
     let journal = Journal::of_stderr();
     let (format, outlet) = match (plan.format, journal) {
         (LogFormat::Json, _) => (LineFormat::Json, Outlet::to_stderr(LineFormat::Json)?),

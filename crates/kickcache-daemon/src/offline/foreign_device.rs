@@ -3,19 +3,19 @@
 
 use std::path::Path;
 
+use crate::offline::older_copy::older_copy_at;
+use crate::offline::{self, OfflineError};
+use crate::serve::config::StatePlace;
+use crate::serve::damaged_log::damaged_log;
+use crate::serve::lost_superblock::{lost_superblock, noted_dirty};
+use crate::serve::missed_device::drain_from;
+use crate::shell_command::ShellCommand;
 use anyhow::anyhow;
-use kickcache_daemon::offline::older_copy::older_copy_at;
-use kickcache_daemon::offline::{self, OfflineError};
-use kickcache_daemon::serve::config::StatePlace;
-use kickcache_daemon::serve::damaged_log::damaged_log;
-use kickcache_daemon::serve::lost_superblock::{lost_superblock, noted_dirty};
-use kickcache_daemon::serve::missed_device::drain_from;
-use kickcache_daemon::shell_command::ShellCommand;
 use kickcache_units::show_bytes;
 
 /// An error of a tool with a remedy for a damaged log. If the path has no cache device any more, it adds the
 /// recorded one.
-pub(super) fn with_notes(error: OfflineError, path: &Path, state: &StatePlace) -> anyhow::Error {
+pub fn with_notes(error: OfflineError, path: &Path, state: &StatePlace) -> anyhow::Error {
     if let OfflineError::Content { source, .. } = &error
         && let Some(next) = damaged_log(source, path, state)
     {
@@ -32,7 +32,7 @@ pub(super) fn with_notes(error: OfflineError, path: &Path, state: &StatePlace) -
 ///
 /// # Errors
 /// A sentence that names the volumes.
-pub(super) fn refuse_dirty(path: &Path, state: &StatePlace) -> anyhow::Result<()> {
+pub fn refuse_dirty(path: &Path, state: &StatePlace) -> anyhow::Result<()> {
     let contents = match offline::read(path) {
         Ok(contents) => contents,
         Err(OfflineError::Foreign { .. } | OfflineError::Blank(_)) => {

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use tracing_subscriber::fmt::MakeWriter;
 
-use crate::cli::log::line_format::LineFormat;
+use crate::log::line_format::LineFormat;
 
 /// Lines that wait to be written, and bytes of one.
 const LINES_MAX: usize = 1024;
@@ -22,7 +22,7 @@ const END_MAX: Duration = Duration::from_secs(1);
 
 /// Where lines are put; clones share one queue.
 #[derive(Clone)]
-pub(in crate::cli) struct Outlet {
+pub struct Outlet {
     shared: Arc<Shared>,
 }
 
@@ -64,12 +64,12 @@ impl Outlet {
     }
 
     /// Whether lines are sentences, among which others of this program fit.
-    pub(in crate::cli) fn is_text(&self) -> bool {
+    pub fn is_text(&self) -> bool {
         matches!(self.shared.format, LineFormat::Timed | LineFormat::Untimed)
     }
 
     /// Waits until all lines are written, for a bounded time; later lines are dropped.
-    pub(in crate::cli) fn end(&self) {
+    pub fn end(&self) {
         let mut queue = self.shared.lock();
         queue.ending = true;
         self.shared.changed.notify_all();
@@ -190,7 +190,7 @@ impl Write for RawStderr {
 }
 
 /// Treats each write as one line.
-pub(in crate::cli) struct LineWriter<'a>(&'a Shared);
+pub struct LineWriter<'a>(&'a Shared);
 
 impl Write for LineWriter<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {

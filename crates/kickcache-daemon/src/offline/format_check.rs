@@ -2,29 +2,29 @@
 
 use std::path::Path;
 
+use crate::driver::rights::access;
+use crate::offline::older_copy::older_copy_at;
+use crate::offline::out_of_service::out_of_service;
+use crate::serve::cache_device::{CacheDevice, DeviceRecords, Overwrite};
+use crate::serve::config::StatePlace;
+use crate::serve::device_opening::noted;
+use crate::serve::known_origin::check_no_origin;
+use crate::state::uuid_text;
 use anyhow::Context;
-use kickcache_daemon::driver::rights::access;
-use kickcache_daemon::offline::older_copy::older_copy_at;
-use kickcache_daemon::offline::out_of_service::out_of_service;
-use kickcache_daemon::serve::cache_device::{CacheDevice, DeviceRecords, Overwrite};
-use kickcache_daemon::serve::config::StatePlace;
-use kickcache_daemon::serve::device_opening::noted;
-use kickcache_daemon::serve::known_origin::check_no_origin;
-use kickcache_daemon::state::uuid_text;
 use kickcache_engine::format::superblock::Superblock;
 use kickcache_engine::units::VolumeSet;
 
-use crate::cli::foreign_device::refuse_dirty;
+use crate::offline::foreign_device::refuse_dirty;
 
 /// A file or block device that is to become a cache device.
 #[derive(Clone, Copy)]
-pub(super) struct FormatCheck<'a> {
-    pub(super) path: &'a Path,
+pub struct FormatCheck<'a> {
+    pub path: &'a Path,
     /// Of a new file.
-    pub(super) size: Option<u64>,
+    pub size: Option<u64>,
     /// Whether the present contents may be lost.
-    pub(super) overwrite: Overwrite,
-    pub(super) state: &'a StatePlace,
+    pub overwrite: Overwrite,
+    pub state: &'a StatePlace,
 }
 
 impl FormatCheck<'_> {
@@ -32,7 +32,7 @@ impl FormatCheck<'_> {
     ///
     /// # Errors
     /// It holds something, or cannot be one.
-    pub(super) fn check(&self) -> anyhow::Result<u64> {
+    pub fn check(&self) -> anyhow::Result<u64> {
         self.check_contents()?;
         let incomplete = |old: &Superblock| noted_incomplete(self.state, old);
         let noted = DeviceRecords { state: self.state, incomplete: &incomplete };
@@ -43,7 +43,7 @@ impl FormatCheck<'_> {
     ///
     /// # Errors
     /// It holds something, or cannot be one.
-    pub(super) fn format(&self) -> anyhow::Result<CacheDevice> {
+    pub fn format(&self) -> anyhow::Result<CacheDevice> {
         self.check_contents()?;
         let is_copy = older_copy_at(self.path, self.state).is_some();
         let incomplete = |old: &Superblock| noted_incomplete(self.state, old);
@@ -64,7 +64,7 @@ impl FormatCheck<'_> {
     ///
     /// # Errors
     /// The error names the data, and the command that writes back its dirty blocks.
-    pub(super) fn check_contents(&self) -> anyhow::Result<()> {
+    pub fn check_contents(&self) -> anyhow::Result<()> {
         if self.overwrite == Overwrite::Allow {
             return Ok(());
         }

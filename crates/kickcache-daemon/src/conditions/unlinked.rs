@@ -1,15 +1,15 @@
 //! Files that were removed while they are served: their data end with the daemon.
 
-use kickcache_daemon::control::ControlError;
-use kickcache_daemon::control::condition::{Condition, ConditionKind};
-use kickcache_daemon::control::report::{CacheReport, Report};
-use kickcache_daemon::shell_command::{DaemonCommands, ShellCommand};
+use crate::control::ControlError;
+use crate::control::condition::{Condition, ConditionKind};
+use crate::control::report::{CacheReport, Report};
+use crate::shell_command::{DaemonCommands, ShellCommand};
 
 /// Refuses a stop that would lose data: those of an origin, or dirty blocks.
 ///
 /// # Errors
 /// Which file has them, and how they are kept.
-pub(super) fn check_linked(report: &Report, commands: &DaemonCommands) -> Result<(), ControlError> {
+pub fn check_linked(report: &Report, commands: &DaemonCommands) -> Result<(), ControlError> {
     let is_dirty = |device: &str| {
         let caches = report.caches.iter().filter(|cache| cache.device == device);
         caches.map(CacheReport::not_clean_bytes).any(|bytes| bytes > 0)
@@ -26,7 +26,7 @@ pub(super) fn check_linked(report: &Report, commands: &DaemonCommands) -> Result
 }
 
 /// The sentence about the origin of a volume, if its file was removed.
-pub(super) fn unlinked_origin(report: &Report, volume: &str) -> Option<String> {
+pub fn unlinked_origin(report: &Report, volume: &str) -> Option<String> {
     let is_meant = |condition: &&Condition| {
         condition.kind == ConditionKind::FileUnlinked && condition.volume.as_deref() == Some(volume)
     };

@@ -9,7 +9,7 @@ use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
 
-use crate::cli::log::entry::{Entry, timestamp};
+use crate::log::entry::{Entry, timestamp};
 
 /// How lines look.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
