@@ -43,6 +43,7 @@ pub mod shell_command;
 pub mod signals;
 pub mod signature;
 mod socket_path;
+pub mod start;
 pub mod state;
 mod unix_connection;
 pub mod wakeup;

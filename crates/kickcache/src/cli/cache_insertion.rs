@@ -13,8 +13,8 @@ use kickcache_daemon::serve::error::ServeError;
 use kickcache_daemon::serve::server::CacheInsertion;
 
 use crate::cli::control_error::control_error;
-use crate::cli::start::PlannedServer;
 use kickcache_daemon::offline::format_check::FormatCheck;
+use kickcache_daemon::start::servers::PlannedServer;
 
 /// Whether volumes of a cache device are served without it.
 pub(super) fn is_left_out(served: &PlannedServer) -> bool {

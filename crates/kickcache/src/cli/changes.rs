@@ -27,12 +27,12 @@ use crate::cli::devices_in_file::{follow_taken_in, leave_unserved, replaced_in_f
 use crate::cli::drain_and_leave_out::LeaveOutOperation;
 use crate::cli::drain_and_remove::RemoveOperation;
 use crate::cli::kept_state::{keep_activation, keep_added, know_grown, leave_alone};
-use crate::cli::missing_folders::MissingFolders;
 use crate::cli::operation_lock::{OperationGuard, Operations};
-use crate::cli::runtime_dir::make_runtime_dir;
-use crate::cli::start::{PlannedServer, StartResult};
-use crate::cli::unserved_volumes::orphans;
 use kickcache_daemon::config::plan_source::{PlanSource, PlanSourceError};
+use kickcache_daemon::start::missing_folders::MissingFolders;
+use kickcache_daemon::start::runtime_dir::make_runtime_dir;
+use kickcache_daemon::start::servers::{PlannedServer, StartResult};
+use kickcache_daemon::start::unserved_volumes::orphans;
 
 /// The configuration at the start, and the lock that admits one change at a time.
 pub(super) struct Changes {

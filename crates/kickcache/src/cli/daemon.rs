@@ -40,20 +40,20 @@ use crate::cli::daemon_exit::{end_of, worst};
 use crate::cli::drain_and_leave_out::{LeaveOutOperation, tell_left_out, tell_not_left_out};
 use crate::cli::drain_and_remove::RemoveOperation;
 use crate::cli::greeting::{Greeting, greet};
-use crate::cli::missing_folders::MissingFolders;
 use crate::cli::new_device::{NewDevice, ordered_before};
 use crate::cli::other_user::{become_user, watch};
-use crate::cli::runtime_dir::make_runtime_dir;
 use crate::cli::service_manager::{self, DevicePulse, Pulses, ServiceManager};
-use crate::cli::skipped_volumes::{tell_again, tell_orphans};
-use crate::cli::socket_activation::ActivationSockets;
-use crate::cli::start::{PlannedServer, StartResult, go_on_replacing, start_servers};
 use crate::cli::status_report::StatusParts;
-use crate::cli::unserved_volumes::{orphans, server_of};
 use kickcache_daemon::conditions::unlinked::check_linked;
 use kickcache_daemon::config::plan_source::PlanSource;
 use kickcache_daemon::log::outlet::Outlet;
 use kickcache_daemon::log::start_log;
+use kickcache_daemon::start::missing_folders::MissingFolders;
+use kickcache_daemon::start::runtime_dir::make_runtime_dir;
+use kickcache_daemon::start::servers::{PlannedServer, StartResult, go_on_replacing, start_servers};
+use kickcache_daemon::start::skipped_volumes::{tell_again, tell_orphans};
+use kickcache_daemon::start::socket_activation::ActivationSockets;
+use kickcache_daemon::start::unserved_volumes::{orphans, server_of};
 
 /// How long a request waits for a daemon that is starting.
 const START_MAX: Duration = Duration::from_secs(8);

@@ -6,7 +6,7 @@ use kickcache_daemon::plan::ServePlan;
 use kickcache_daemon::plan::cache_spec::CacheSpec;
 use kickcache_daemon::whole_path::{real_path, whole_path};
 
-use crate::cli::start::StartResult;
+use kickcache_daemon::start::servers::StartResult;
 
 /// Says that a file names a cache device that another one took over from.
 pub(super) fn replaced_in_file(named: &Path, followed: &Path) -> Option<String> {

@@ -14,7 +14,7 @@ use kickcache_engine::units::BLOCK_SIZE;
 use kickcache_units::{counted, show_bytes};
 
 use crate::cli::control_error::control_error;
-use crate::cli::start::PlannedServer;
+use kickcache_daemon::start::servers::PlannedServer;
 
 /// How often it is looked at how far the drain is, and how long it may get nowhere.
 const LOOK_EVERY: Duration = Duration::from_millis(50);

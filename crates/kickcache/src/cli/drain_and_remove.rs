@@ -12,7 +12,7 @@ use kickcache_engine::config::Mode;
 use kickcache_engine::units::BLOCK_SIZE;
 use kickcache_units::counted;
 
-use crate::cli::start::PlannedServer;
+use kickcache_daemon::start::servers::PlannedServer;
 
 /// How often it is looked at how far a drain is, and how long one may get nowhere.
 const LOOK_EVERY: Duration = Duration::from_millis(50);

@@ -12,7 +12,7 @@ use kickcache_daemon::serve::server::VolumeInfo;
 use kickcache_engine::units::BLOCK_SIZE;
 use kickcache_units::counted;
 
-use crate::cli::start::PlannedServer;
+use kickcache_daemon::start::servers::PlannedServer;
 
 /// The addresses to print.
 pub(super) struct Greeting<'a> {

@@ -7,7 +7,7 @@ use kickcache_daemon::plan::cache_spec::CacheSpec;
 use kickcache_daemon::plan::volume_spec::VolumeSpec;
 use kickcache_daemon::whole_path::whole_path;
 
-use crate::cli::start::StartResult;
+use kickcache_daemon::start::servers::StartResult;
 
 /// Takes out volumes that are about to go. Says so.
 pub(super) fn leave_alone(leaving: &BTreeSet<String>, plans: [&mut ServePlan; 2]) -> Vec<String> {

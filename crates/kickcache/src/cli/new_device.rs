@@ -19,8 +19,8 @@ use kickcache_daemon::whole_path::shown_path;
 
 use crate::cli::cache_insertion::is_left_out;
 use crate::cli::control_error::control_error;
-use crate::cli::start::{PlannedServer, StartResult};
 use kickcache_daemon::offline::format_check::FormatCheck;
+use kickcache_daemon::start::servers::{PlannedServer, StartResult};
 
 /// A device that is to take over, or to be taken in.
 pub(super) struct NewDevice {

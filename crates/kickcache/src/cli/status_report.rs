@@ -6,8 +6,8 @@ use kickcache_daemon::plan::memory_limit::MemoryLimit;
 use kickcache_daemon::serve::server::ServerStatus;
 use kickcache_daemon::shell_command::DaemonCommands;
 
-use crate::cli::start::{PlannedServer, StartResult};
-use crate::cli::unserved_volumes::orphan_reports;
+use kickcache_daemon::start::servers::{PlannedServer, StartResult};
+use kickcache_daemon::start::unserved_volumes::orphan_reports;
 
 /// The collected parts of the servers queried so far.
 #[derive(Default)]

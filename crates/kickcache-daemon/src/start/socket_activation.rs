@@ -1,16 +1,16 @@
 //! Socket activation: sockets that a service manager opened, for the only volume of a daemon.
 
+use crate::driver::inherited_sockets::InheritedSocket;
+use crate::plan::ServePlan;
+use crate::serve::config::InheritedSockets;
 use anyhow::ensure;
-use kickcache_daemon::driver::inherited_sockets::InheritedSocket;
-use kickcache_daemon::plan::ServePlan;
-use kickcache_daemon::serve::config::InheritedSockets;
 
 /// The name of a virtual machine's socket in a service manager (`FileDescriptorName=`).
 const VHOST_USER: &str = "vhost-user";
 
 /// The sockets of the volume.
 #[derive(Debug, Default)]
-pub(crate) struct ActivationSockets {
+pub struct ActivationSockets {
     guest: Option<InheritedSocket>,
     nbd: Vec<InheritedSocket>,
 }
@@ -20,10 +20,7 @@ impl ActivationSockets {
     ///
     /// # Errors
     /// If the purpose of a socket is unclear, or a virtual machine would get two sockets, one of them unused.
-    pub(crate) fn take(
-        sockets: Vec<InheritedSocket>,
-        plan: &mut ServePlan,
-    ) -> anyhow::Result<ActivationSockets> {
+    pub fn take(sockets: Vec<InheritedSocket>, plan: &mut ServePlan) -> anyhow::Result<ActivationSockets> {
         let count = sockets.len();
         let (mut guests, nbd): (Vec<_>, Vec<_>) =
             sockets.into_iter().partition(|socket| socket.name == VHOST_USER);
@@ -53,7 +50,7 @@ impl ActivationSockets {
     }
 
     /// As a server takes them.
-    pub(crate) fn into_inherited(self) -> InheritedSockets {
+    pub fn into_inherited(self) -> InheritedSockets {
         InheritedSockets {
             nbd: self.nbd.into_iter().map(|socket| socket.fd).collect(),
             vhost_user: self.guest.map(|socket| socket.fd),
@@ -73,7 +70,7 @@ mod tests {
             format!("[[cache.volume]]\nname = \"{name}\"\norigin = \"/dev/{name}\"\n{more}\n")
         });
         let text = format!("[[cache]]\ndevice = \"/dev/fast\"\n{}", volumes.collect::<String>());
-        kickcache_daemon::config::parse(Path::new("test.toml"), &text).unwrap()
+        crate::config::parse(Path::new("test.toml"), &text).unwrap()
     }
 
     fn sockets(names: &[&str]) -> Vec<InheritedSocket> {

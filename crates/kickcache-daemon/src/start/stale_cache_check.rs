@@ -3,27 +3,27 @@
 
 use std::path::Path;
 
-use kickcache_daemon::offline::change::{DirtyBlocks, detach};
-use kickcache_daemon::offline::give_up::uuid_of;
-use kickcache_daemon::offline::stale_blocks::{StaleVolume, VolumeQuery, outdated};
-use kickcache_daemon::plan::cache_spec::{CacheSpec, Replacement, SkippedVolume};
-use kickcache_daemon::plan::volume_spec::DirtyLoss;
-use kickcache_daemon::plan::volume_spec::VolumeSpec;
-use kickcache_daemon::serve::bypassed_device::{ServedSince, origin_moved};
-use kickcache_daemon::serve::config::StatePlace;
-use kickcache_daemon::serve::missed_device::{is_barred_at, lose_dirty};
-use kickcache_daemon::serve::origin_records::{CacheChoice, check_readable};
-use kickcache_daemon::shell_command::ShellCommand;
-use kickcache_daemon::state::OriginRecord;
+use crate::offline::change::{DirtyBlocks, detach};
+use crate::offline::give_up::uuid_of;
+use crate::offline::stale_blocks::{StaleVolume, VolumeQuery, outdated};
+use crate::plan::cache_spec::{CacheSpec, Replacement, SkippedVolume};
+use crate::plan::volume_spec::DirtyLoss;
+use crate::plan::volume_spec::VolumeSpec;
+use crate::serve::bypassed_device::{ServedSince, origin_moved};
+use crate::serve::config::StatePlace;
+use crate::serve::missed_device::{is_barred_at, lose_dirty};
+use crate::serve::origin_records::{CacheChoice, check_readable};
+use crate::shell_command::ShellCommand;
+use crate::state::OriginRecord;
 use kickcache_units::show_bytes;
 
-use crate::cli::no_cache_check::{LossAcceptance, check_origin, leave_missed};
-use crate::cli::rehearsal::Rehearsal;
-use crate::cli::skipped_volumes::leave_unserved;
+use crate::start::no_cache_check::{LossAcceptance, check_origin, leave_missed};
+use crate::start::rehearsal::Rehearsal;
+use crate::start::skipped_volumes::leave_unserved;
 
 /// Drops stale blocks, durably. Volumes with stale dirty blocks are removed from the plan, unless the user
 /// accepts their loss.
-pub(super) fn drop_outdated(
+pub fn drop_outdated(
     cache: &mut CacheSpec,
     state: &StatePlace,
     rehearsal: &Rehearsal<'_>,

@@ -1,11 +1,11 @@
 //! Volumes that are removed from a plan, each with its reason; the others are served.
 
+use crate::plan::ServePlan;
+use crate::plan::cache_spec::{CacheSpec, SkippedVolume};
 use anyhow::bail;
-use kickcache_daemon::plan::ServePlan;
-use kickcache_daemon::plan::cache_spec::{CacheSpec, SkippedVolume};
 
 /// Takes volumes from the plan.
-pub(super) fn leave_unserved(cache: &mut CacheSpec, refused: Vec<SkippedVolume>) {
+pub fn leave_unserved(cache: &mut CacheSpec, refused: Vec<SkippedVolume>) {
     cache.volumes.retain(|served| refused.iter().all(|volume| volume.name != served.name));
     cache.unserved.extend(refused);
 }
@@ -14,7 +14,7 @@ pub(super) fn leave_unserved(cache: &mut CacheSpec, refused: Vec<SkippedVolume>)
 ///
 /// # Errors
 /// If no volume is left at all.
-pub(super) fn tell_unserved(plan: &mut ServePlan) -> anyhow::Result<Vec<SkippedVolume>> {
+pub fn tell_unserved(plan: &mut ServePlan) -> anyhow::Result<Vec<SkippedVolume>> {
     let unserved: Vec<SkippedVolume> =
         plan.caches.iter_mut().flat_map(|cache| std::mem::take(&mut cache.unserved)).collect();
     plan.caches.retain(|cache| !cache.volumes.is_empty());
@@ -38,14 +38,14 @@ pub(super) fn tell_unserved(plan: &mut ServePlan) -> anyhow::Result<Vec<SkippedV
 }
 
 /// Logs the blocks on the cache devices of volumes that no configuration has.
-pub(super) fn tell_orphans(orphans: &[SkippedVolume]) {
+pub fn tell_orphans(orphans: &[SkippedVolume]) {
     for SkippedVolume { name, why } in orphans {
         tracing::warn!(event = "volume_not_served", volume = name, "volume {name} is not served: {why}");
     }
 }
 
 /// At the end, when the log of the start is long ago.
-pub(super) fn tell_again(unserved: &[SkippedVolume]) {
+pub fn tell_again(unserved: &[SkippedVolume]) {
     for volume in unserved {
         tracing::warn!(
             event = "volume_not_served",

@@ -3,30 +3,30 @@
 
 use std::path::Path;
 
-use kickcache_daemon::driver::device::{BlockFile, Emptiness};
-use kickcache_daemon::error_sentence::error_sentence;
-use kickcache_daemon::extents::{EXTENTS_LOGGED, show_extents};
-use kickcache_daemon::offline::OfflineError;
-use kickcache_daemon::offline::change::DirtyBlocks;
-use kickcache_daemon::offline::give_up::{AbandonedDevice, Needed, leave, needed, uuid_of};
-use kickcache_daemon::plan::cache_spec::{CacheService, CacheSpec, Replacement, SkippedVolume};
-use kickcache_daemon::plan::volume_spec::DirtyLoss;
-use kickcache_daemon::plan::volume_spec::VolumeSpec;
-use kickcache_daemon::serve::bypassed_device::missed;
-use kickcache_daemon::serve::config::StatePlace;
-use kickcache_daemon::serve::missed_device::{self, lose_dirty, new_cache};
-use kickcache_daemon::shell_command::Flag;
-use kickcache_daemon::state::OriginRecord;
-use kickcache_daemon::whole_path::whole_path;
+use crate::driver::device::{BlockFile, Emptiness};
+use crate::error_sentence::error_sentence;
+use crate::extents::{EXTENTS_LOGGED, show_extents};
+use crate::offline::OfflineError;
+use crate::offline::change::DirtyBlocks;
+use crate::offline::give_up::{AbandonedDevice, Needed, leave, needed, uuid_of};
+use crate::plan::cache_spec::{CacheService, CacheSpec, Replacement, SkippedVolume};
+use crate::plan::volume_spec::DirtyLoss;
+use crate::plan::volume_spec::VolumeSpec;
+use crate::serve::bypassed_device::missed;
+use crate::serve::config::StatePlace;
+use crate::serve::missed_device::{self, lose_dirty, new_cache};
+use crate::shell_command::Flag;
+use crate::state::OriginRecord;
+use crate::whole_path::whole_path;
 use kickcache_engine::units::BLOCK_SIZE;
 use kickcache_units::{are, counted};
 
-use crate::cli::rehearsal::Rehearsal;
-use crate::cli::skipped_volumes::leave_unserved;
+use crate::start::rehearsal::Rehearsal;
+use crate::start::skipped_volumes::leave_unserved;
 
 /// How a user gives up the data on another cache device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum LossAcceptance {
+pub enum LossAcceptance {
     /// With this one in its place.
     NewCache,
     /// Without any.
@@ -53,11 +53,7 @@ impl LossAcceptance {
 
 /// Takes a cache device out of use if the user requests it. Volumes with dirty blocks that would be lost are
 /// removed from the plan.
-pub(super) fn leave_out(
-    cache: &mut CacheSpec,
-    state: &StatePlace,
-    rehearsal: &Rehearsal<'_>,
-) -> anyhow::Result<()> {
+pub fn leave_out(cache: &mut CacheSpec, state: &StatePlace, rehearsal: &Rehearsal<'_>) -> anyhow::Result<()> {
     match cache.service {
         CacheService::InService | CacheService::OutOfService | CacheService::WrittenBackOnly => return Ok(()),
         CacheService::LeftOut => {}
@@ -124,12 +120,7 @@ fn leave_volumes(
 
 /// Removes volumes from the plan if a cache device other than the chosen one may hold blocks that their
 /// origin lacks. If the user accepts the loss, it is logged.
-pub(super) fn leave_missed(
-    cache: &mut CacheSpec,
-    state: &StatePlace,
-    uuid: Option<&str>,
-    go_on: LossAcceptance,
-) {
+pub fn leave_missed(cache: &mut CacheSpec, state: &StatePlace, uuid: Option<&str>, go_on: LossAcceptance) {
     let why = |volume: &VolumeSpec| {
         let why = missed_of(cache, volume, state, uuid, go_on)?;
         Some(SkippedVolume { name: volume.name.clone(), why })
@@ -242,7 +233,7 @@ fn note_left(cache: &CacheSpec, state: &StatePlace) -> anyhow::Result<RecordOutc
     Ok(RecordOutcome::Yes)
 }
 
-pub(super) fn check_origin(volume: &VolumeSpec) -> anyhow::Result<()> {
+pub fn check_origin(volume: &VolumeSpec) -> anyhow::Result<()> {
     if let Some(path) = volume.origin.path() {
         BlockFile::open(path, volume.access, Emptiness::Refused)?;
     }

@@ -5,22 +5,22 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::driver::device::OpenError;
+use crate::error_sentence::error_sentence;
+use crate::offline::OfflineError;
+use crate::offline::earlier_volumes::{EarlierVolumes, Touch};
+use crate::plan::ServePlan;
+use crate::plan::cache_spec::{CacheSpec, SkippedVolume};
+use crate::serve::config::StatePlace;
+use crate::serve::error::{RefusedVolume, ServeError};
+use crate::state::StateError;
 use anyhow::Error;
-use kickcache_daemon::driver::device::OpenError;
-use kickcache_daemon::error_sentence::error_sentence;
-use kickcache_daemon::offline::OfflineError;
-use kickcache_daemon::offline::earlier_volumes::{EarlierVolumes, Touch};
-use kickcache_daemon::plan::ServePlan;
-use kickcache_daemon::plan::cache_spec::{CacheSpec, SkippedVolume};
-use kickcache_daemon::serve::config::StatePlace;
-use kickcache_daemon::serve::error::{RefusedVolume, ServeError};
-use kickcache_daemon::state::StateError;
 
-use crate::cli::missing_origin;
-use crate::cli::skipped_volumes::leave_unserved;
+use crate::start::missing_origin;
+use crate::start::skipped_volumes::leave_unserved;
 
 /// The treatment of volumes that cannot be served, at a start with several volumes.
-pub(super) struct Refusals<'a> {
+pub struct Refusals<'a> {
     state: &'a StatePlace,
     /// Of the whole plan, before anything was left.
     volume_count: usize,
@@ -41,13 +41,13 @@ enum Concern {
 
 impl<'a> Refusals<'a> {
     /// For a complete plan.
-    pub(super) fn of(plan: &ServePlan, state: &'a StatePlace) -> Refusals<'a> {
+    pub fn of(plan: &ServePlan, state: &'a StatePlace) -> Refusals<'a> {
         let volume_count = plan.caches.iter().map(|cache| cache.volumes.len()).sum();
         Refusals { state, volume_count, cache_count: plan.caches.len(), silent: Vec::new() }
     }
 
     /// Whether a volume has neighbours at all.
-    pub(super) fn has_neighbours(&self) -> bool {
+    pub fn has_neighbours(&self) -> bool {
         self.volume_count > 1
     }
 
@@ -55,11 +55,7 @@ impl<'a> Refusals<'a> {
     ///
     /// # Errors
     /// The first of `silent`, if it concerns the whole start.
-    pub(super) fn leave_silent(
-        &mut self,
-        caches: &mut [CacheSpec],
-        silent: Vec<OpenError>,
-    ) -> anyhow::Result<()> {
+    pub fn leave_silent(&mut self, caches: &mut [CacheSpec], silent: Vec<OpenError>) -> anyhow::Result<()> {
         let path = |error: &OpenError| match error {
             OpenError::Silent { path, .. } => Some(path.clone()),
             _ => None,
@@ -84,7 +80,7 @@ impl<'a> Refusals<'a> {
     ///
     /// # Errors
     /// The same error, if it concerns the whole start.
-    pub(super) fn leave(&self, cache: &mut CacheSpec, error: ServeError) -> anyhow::Result<()> {
+    pub fn leave(&self, cache: &mut CacheSpec, error: ServeError) -> anyhow::Result<()> {
         let left = match concern(&error) {
             Concern::Volume(mut unserved) if has(cache, &unserved.name) => {
                 if self.is_origin_missing(cache, &error) {
@@ -115,7 +111,7 @@ impl<'a> Refusals<'a> {
     ///
     /// # Errors
     /// The same error, if it concerns the whole start.
-    pub(super) fn leave_all(&self, cache: &mut CacheSpec, error: Error) -> anyhow::Result<()> {
+    pub fn leave_all(&self, cache: &mut CacheSpec, error: Error) -> anyhow::Result<()> {
         let of_state = match error.downcast_ref::<OfflineError>() {
             Some(OfflineError::State(source)) => Some(source),
             Some(_) | None => error.downcast_ref::<StateError>(),

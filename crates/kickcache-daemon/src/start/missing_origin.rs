@@ -3,21 +3,21 @@
 use std::io;
 use std::path::Path;
 
-use kickcache_daemon::driver::device::OpenError;
-use kickcache_daemon::offline::give_up::needed;
-use kickcache_daemon::plan::cache_spec::CacheSpec;
-use kickcache_daemon::serve::config::StatePlace;
-use kickcache_daemon::shell_command::ShellCommand;
+use crate::driver::device::OpenError;
+use crate::offline::give_up::needed;
+use crate::plan::cache_spec::CacheSpec;
+use crate::serve::config::StatePlace;
+use crate::shell_command::ShellCommand;
 use kickcache_units::show_bytes;
 
 /// Whether an origin cannot be opened because it does not exist.
-pub(super) fn is_missing(error: &OpenError) -> bool {
+pub fn is_missing(error: &OpenError) -> bool {
     matches!(error, OpenError::Open { source, .. } if source.kind() == io::ErrorKind::NotFound)
 }
 
 /// The remedy for the missing origin of a volume, appended to the reason; it names the volume's dirty bytes
 /// on the cache device.
-pub(super) fn what_to_do(cache: &CacheSpec, name: &str, state: &StatePlace) -> String {
+pub fn what_to_do(cache: &CacheSpec, name: &str, state: &StatePlace) -> String {
     let detach = ShellCommand::new("detach").path(&cache.device).word(name);
     let back = "put it back, or name its new place (--origin, with --origin-moved), then `kickcache reload`, or start again";
     let give_up = "or, if it is lost, stop the daemon and remove the volume";

@@ -3,13 +3,13 @@
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 
+use crate::plan::ServePlan;
+use crate::plan::default_paths::runtime_dir;
+use crate::plan::volume_spec::VolumeSpec;
 use anyhow::Context;
-use kickcache_daemon::plan::ServePlan;
-use kickcache_daemon::plan::default_paths::runtime_dir;
-use kickcache_daemon::plan::volume_spec::VolumeSpec;
 
 /// Makes it, if a plan needs it.
-pub(super) fn make_runtime_dir(plan: &ServePlan) -> anyhow::Result<()> {
+pub fn make_runtime_dir(plan: &ServePlan) -> anyhow::Result<()> {
     let dir = runtime_dir();
     let is_there = |path: &Path| path.parent() == Some(&dir);
     let mut volumes = plan.caches.iter().flat_map(|cache| &cache.volumes);

@@ -7,56 +7,56 @@ use std::panic::resume_unwind;
 use std::path::Path;
 use std::thread::{self, ScopedJoinHandle};
 
+use crate::control::ControlError;
+use crate::control::wire::LeftOnCache;
+use crate::driver::device::answers::silent_devices;
+use crate::driver::device::check_distinct;
+use crate::driver::payload_memory::PayloadMemory;
+use crate::offline::replacement::find_taken_in;
+use crate::plan::ServePlan;
+use crate::plan::cache_spec::{CacheService, CacheSpec, SkippedVolume};
+use crate::plan::removal::only_volume;
+use crate::plan::volume_spec::VolumeSpec;
+use crate::serve::config::StatePlace;
+use crate::serve::device_opening::check_origin;
+use crate::serve::error::ServeError;
+use crate::serve::missed_device::uuid_at;
+use crate::serve::server::{NamedSettings, Server, ServerHandle, UncleanBlocks};
+use crate::serve::stop_wish::StopWish;
+use crate::serve::succession::{find_cache, follow};
+use crate::shell_command::ShellCommand;
+use crate::whole_path::{real_path, shown_path};
 use anyhow::{Context, bail};
-use kickcache_daemon::control::ControlError;
-use kickcache_daemon::control::wire::LeftOnCache;
-use kickcache_daemon::driver::device::answers::silent_devices;
-use kickcache_daemon::driver::device::check_distinct;
-use kickcache_daemon::driver::payload_memory::PayloadMemory;
-use kickcache_daemon::offline::replacement::find_taken_in;
-use kickcache_daemon::plan::ServePlan;
-use kickcache_daemon::plan::cache_spec::{CacheService, CacheSpec, SkippedVolume};
-use kickcache_daemon::plan::removal::only_volume;
-use kickcache_daemon::plan::volume_spec::VolumeSpec;
-use kickcache_daemon::serve::config::StatePlace;
-use kickcache_daemon::serve::device_opening::check_origin;
-use kickcache_daemon::serve::error::ServeError;
-use kickcache_daemon::serve::missed_device::uuid_at;
-use kickcache_daemon::serve::server::{NamedSettings, Server, ServerHandle, UncleanBlocks};
-use kickcache_daemon::serve::stop_wish::StopWish;
-use kickcache_daemon::serve::succession::{find_cache, follow};
-use kickcache_daemon::shell_command::ShellCommand;
-use kickcache_daemon::whole_path::{real_path, shown_path};
 use kickcache_engine::units::BLOCK_SIZE;
 use kickcache_units::Size;
 
-use crate::cli::out_of_service::decide_service;
-use crate::cli::refusal::Refusals;
-use crate::cli::rehearsal::{Common, Rehearsal};
-use crate::cli::shared_state::tell_shared_state;
-use crate::cli::skipped_volumes::tell_unserved;
-use crate::cli::socket_activation::ActivationSockets;
+use crate::start::refusal::Refusals;
+use crate::start::rehearsal::{Common, Rehearsal};
+use crate::start::service_decision::decide_service;
+use crate::start::shared_state::tell_shared_state;
+use crate::start::skipped_volumes::tell_unserved;
+use crate::start::socket_activation::ActivationSockets;
 
 /// A server and its part of the plan.
 #[derive(Clone)]
-pub(super) struct PlannedServer {
-    pub(super) handle: ServerHandle,
-    pub(super) cache: CacheSpec,
+pub struct PlannedServer {
+    pub handle: ServerHandle,
+    pub cache: CacheSpec,
 }
 
 /// The result of a plan.
 #[derive(Clone)]
-pub(super) struct StartResult {
-    pub(super) servers: Vec<PlannedServer>,
+pub struct StartResult {
+    pub servers: Vec<PlannedServer>,
     /// Volumes of the plan that are not served.
-    pub(super) unserved: Vec<SkippedVolume>,
+    pub unserved: Vec<SkippedVolume>,
     /// Volumes that a command added.
-    pub(super) added: BTreeSet<String>,
+    pub added: BTreeSet<String>,
 }
 
 impl StartResult {
     /// The same with the present devices, of which some may have been replaced.
-    pub(super) fn looked_at(mut self) -> StartResult {
+    pub fn looked_at(mut self) -> StartResult {
         for served in &mut self.servers {
             served.cache.device = served.handle.device();
         }
@@ -64,15 +64,12 @@ impl StartResult {
     }
 
     /// The server of a volume.
-    pub(super) fn server_mut(&mut self, name: &str) -> Option<&mut PlannedServer> {
+    pub fn server_mut(&mut self, name: &str) -> Option<&mut PlannedServer> {
         self.servers.iter_mut().find(|served| served.cache.names().any(|known| known == name))
     }
 
     /// Volumes, each with its server.
-    pub(super) fn behind<'a>(
-        &'a self,
-        names: &'a [String],
-    ) -> impl Iterator<Item = (&'a PlannedServer, &'a str)> {
+    pub fn behind<'a>(&'a self, names: &'a [String]) -> impl Iterator<Item = (&'a PlannedServer, &'a str)> {
         let serves = |served: &&PlannedServer, name: &str| served.cache.names().any(|known| known == name);
         names.iter().filter_map(move |name| {
             Some((self.servers.iter().find(|served| serves(served, name))?, name.as_str()))
@@ -81,7 +78,7 @@ impl StartResult {
 
     /// The index of the server of a cache device, named by any of its names, or by the device that it
     /// replaced.
-    pub(super) fn position(&self, named: &Path) -> Option<usize> {
+    pub fn position(&self, named: &Path) -> Option<usize> {
         let is_at = |device: &Path, other: &Path| real_path(device) == real_path(other);
         let at = |path: &Path| self.servers.iter().position(|served| is_at(&served.cache.device, path));
         let instead = |path: &Path| {
@@ -97,7 +94,7 @@ impl StartResult {
     ///
     /// # Errors
     /// There is no such device, or there are several and none is named.
-    pub(super) fn server_with(&self, device: Option<&str>) -> Result<PlannedServer, ControlError> {
+    pub fn server_with(&self, device: Option<&str>) -> Result<PlannedServer, ControlError> {
         let servers = &self.servers;
         let name = |served: &PlannedServer| shown_path(&served.cache.device);
         let found = match device {
@@ -118,12 +115,12 @@ impl StartResult {
     }
 
     /// Whether a volume of the plan could not be served.
-    pub(super) fn is_unserved(&self, name: &str) -> bool {
+    pub fn is_unserved(&self, name: &str) -> bool {
         self.unserved.iter().any(|unserved| unserved.name == name)
     }
 
     /// A volume is served by the server of an index.
-    pub(super) fn take_in(&mut self, index: usize, spec: VolumeSpec) {
+    pub fn take_in(&mut self, index: usize, spec: VolumeSpec) {
         self.unserved.retain(|unserved| unserved.name != spec.name);
         self.servers[index].cache.volumes.push(spec);
     }
@@ -131,7 +128,7 @@ impl StartResult {
 
 impl PlannedServer {
     /// Takes over the modes that commands have changed.
-    pub(super) fn look_at_modes(&mut self) {
+    pub fn look_at_modes(&mut self) {
         // A server that has ended has no modes.
         let Ok(status) = self.handle.status() else { return };
         for volume in &mut self.cache.volumes {
@@ -143,7 +140,7 @@ impl PlannedServer {
     }
 
     /// The settings of its volumes; see [`PlannedServer::look_at_modes`].
-    pub(super) fn settings(&self) -> Vec<NamedSettings> {
+    pub fn settings(&self) -> Vec<NamedSettings> {
         let named = |volume: &VolumeSpec| NamedSettings {
             volume: volume.name.clone(),
             settings: volume.settings(),
@@ -156,7 +153,7 @@ impl PlannedServer {
     ///
     /// # Errors
     /// It has no other.
-    pub(super) fn check_others(&self, volume: &str) -> Result<(), ControlError> {
+    pub fn check_others(&self, volume: &str) -> Result<(), ControlError> {
         match self.cache.volumes.len() {
             1 => Err(ControlError::Refused(format!("volume {volume}: {}", only_volume(&self.cache.device)))),
             _ => Ok(()),
@@ -164,7 +161,7 @@ impl PlannedServer {
     }
 
     /// The size that the cache device has; its plan may have the size that it was made with.
-    pub(super) fn size(&self) -> Option<Size> {
+    pub fn size(&self) -> Option<Size> {
         Some(Size::from_bytes(self.handle.status().ok()?.cache_size))
     }
 
@@ -172,7 +169,7 @@ impl PlannedServer {
     ///
     /// # Errors
     /// The error that ended it, unless it was stopped.
-    pub(super) fn wait(&self, state: &StatePlace) -> anyhow::Result<Vec<LeftOnCache>> {
+    pub fn wait(&self, state: &StatePlace) -> anyhow::Result<Vec<LeftOnCache>> {
         let end = self.handle.join();
         let path = self.handle.device();
         let device = path.display();
@@ -195,7 +192,7 @@ impl PlannedServer {
 /// # Errors
 /// If an error concerns the whole plan, or no volume can be served; [`ServeError::Stopped`] if a stop was
 /// requested.
-pub(super) fn start_servers(
+pub fn start_servers(
     mut plan: ServePlan,
     activated: ActivationSockets,
     stop_wish: &StopWish,
@@ -249,7 +246,7 @@ pub(super) fn start_servers(
 }
 
 /// If a device was being replaced at the last stop, the copy starts again.
-pub(super) fn go_on_replacing(servers: &[PlannedServer]) {
+pub fn go_on_replacing(servers: &[PlannedServer]) {
     for PlannedServer { handle, cache, .. } in servers {
         let Some(path) = cache.successor.clone() else { continue };
         let (handle, device) = (handle.clone(), cache.device.clone());

@@ -1,31 +1,31 @@
 //! Checks before volumes are served whose cache device is out of service: the device is not used, and its
 //! unique dirty blocks are reported.
 
-use kickcache_daemon::driver::rights::access;
-use kickcache_daemon::extents::{EXTENTS_LOGGED, show_extents};
-use kickcache_daemon::offline::older_copy::older_copy_at;
-use kickcache_daemon::offline::out_of_service::{
+use crate::driver::rights::access;
+use crate::extents::{EXTENTS_LOGGED, show_extents};
+use crate::offline::older_copy::older_copy_at;
+use crate::offline::out_of_service::{
     Incomplete, OutOfServiceDevice, complete, forget_dirty, out_of_service,
 };
-use kickcache_daemon::plan::cache_spec::{CacheService, CacheSpec, SkippedVolume};
-use kickcache_daemon::plan::volume_spec::DirtyLoss;
-use kickcache_daemon::plan::volume_spec::VolumeSpec;
-use kickcache_daemon::serve::config::StatePlace;
-use kickcache_daemon::serve::missed_device::lose_dirty;
-use kickcache_daemon::serve::older_copy::OlderCopy;
-use kickcache_daemon::shell_command::ShellCommand;
+use crate::plan::cache_spec::{CacheService, CacheSpec, SkippedVolume};
+use crate::plan::volume_spec::DirtyLoss;
+use crate::plan::volume_spec::VolumeSpec;
+use crate::serve::config::StatePlace;
+use crate::serve::missed_device::lose_dirty;
+use crate::serve::older_copy::OlderCopy;
+use crate::shell_command::ShellCommand;
 use kickcache_engine::units::BLOCK_SIZE;
 use kickcache_units::counted;
 
-use crate::cli::no_cache_check::{LossAcceptance, leave_missed, leave_out};
-use crate::cli::rehearsal::Rehearsal;
-use crate::cli::skipped_volumes::leave_unserved;
-use crate::cli::stale_cache_check::drop_outdated;
+use crate::start::no_cache_check::{LossAcceptance, leave_missed, leave_out};
+use crate::start::rehearsal::Rehearsal;
+use crate::start::skipped_volumes::leave_unserved;
+use crate::start::stale_cache_check::drop_outdated;
 
 /// Stops using a cache device that is out of service, or that the user takes out of use. If the device is out
 /// of service, volumes with dirty blocks on it alone are removed from the plan, unless the user accepts their
 /// loss.
-pub(super) fn decide_service(
+pub fn decide_service(
     cache: &mut CacheSpec,
     state: &StatePlace,
     rehearsal: &Rehearsal<'_>,

@@ -1,11 +1,11 @@
 //! A state directory that other users can write.
 
-use kickcache_daemon::driver::rights::trusted_path::check_private;
-use kickcache_daemon::serve::config::StatePlace;
-use kickcache_daemon::whole_path::whole_path;
+use crate::driver::rights::trusted_path::check_private;
+use crate::serve::config::StatePlace;
+use crate::whole_path::whole_path;
 
 /// Warns of a state directory that other users can write: its records decide which cache device is current, and which origin it has.
-pub(super) fn tell_shared_state(state: &StatePlace) {
+pub fn tell_shared_state(state: &StatePlace) {
     let StatePlace::Directory(directory) = state else { return };
     let directory = whole_path(directory);
     if !directory.exists() {

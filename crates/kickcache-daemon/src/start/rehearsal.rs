@@ -2,32 +2,32 @@
 
 use std::path::Path;
 
-use kickcache_daemon::driver::io_engine::IoEngine;
-use kickcache_daemon::driver::payload_memory::PayloadMemory;
-use kickcache_daemon::plan::Exposure;
-use kickcache_daemon::plan::cache_spec::{CacheService, CacheSpec};
-use kickcache_daemon::plan::tls_plan::TlsPlan;
-use kickcache_daemon::serve::config::{ServerConfig, StatePlace};
-use kickcache_daemon::serve::device_opening::{rehearse, rehearse_volumes};
-use kickcache_daemon::serve::error::ServeError;
-use kickcache_daemon::serve::stop_wish::StopWish;
+use crate::driver::io_engine::IoEngine;
+use crate::driver::payload_memory::PayloadMemory;
+use crate::plan::Exposure;
+use crate::plan::cache_spec::{CacheService, CacheSpec};
+use crate::plan::tls_plan::TlsPlan;
+use crate::serve::config::{ServerConfig, StatePlace};
+use crate::serve::device_opening::{rehearse, rehearse_volumes};
+use crate::serve::error::ServeError;
+use crate::serve::stop_wish::StopWish;
 
-use crate::cli::refusal::Refusals;
+use crate::start::refusal::Refusals;
 
 /// The properties that all servers of a plan share.
-pub(super) struct Common<'a> {
-    pub(super) io_engine: IoEngine,
-    pub(super) memory: &'a PayloadMemory,
-    pub(super) exposure: Exposure,
-    pub(super) tls: &'a TlsPlan,
-    pub(super) state: &'a StatePlace,
-    pub(super) control: &'a Path,
-    pub(super) stop_wish: &'a StopWish,
+pub struct Common<'a> {
+    pub io_engine: IoEngine,
+    pub memory: &'a PayloadMemory,
+    pub exposure: Exposure,
+    pub tls: &'a TlsPlan,
+    pub state: &'a StatePlace,
+    pub control: &'a Path,
+    pub stop_wish: &'a StopWish,
 }
 
 impl Common<'_> {
     /// The server of a cache device.
-    pub(super) fn config(&self, cache: &CacheSpec) -> ServerConfig {
+    pub fn config(&self, cache: &CacheSpec) -> ServerConfig {
         ServerConfig {
             io_engine: self.io_engine,
             memory: self.memory.clone(),
@@ -42,9 +42,9 @@ impl Common<'_> {
 }
 
 /// A start that is tried without changes; it skips whatever a real start would refuse.
-pub(super) struct Rehearsal<'a> {
-    pub(super) common: &'a Common<'a>,
-    pub(super) refusals: &'a Refusals<'a>,
+pub struct Rehearsal<'a> {
+    pub common: &'a Common<'a>,
+    pub refusals: &'a Refusals<'a>,
 }
 
 impl Rehearsal<'_> {
@@ -52,7 +52,7 @@ impl Rehearsal<'_> {
     ///
     /// # Errors
     /// Errors that concern the whole start.
-    pub(super) fn whole(&self, cache: &mut CacheSpec) -> anyhow::Result<()> {
+    pub fn whole(&self, cache: &mut CacheSpec) -> anyhow::Result<()> {
         match cache.service {
             CacheService::InService => self.leave(cache, rehearse),
             CacheService::LeftOut | CacheService::OutOfService | CacheService::WrittenBackOnly => Ok(()),
@@ -63,7 +63,7 @@ impl Rehearsal<'_> {
     ///
     /// # Errors
     /// Errors that concern the whole start.
-    pub(super) fn volumes(&self, cache: &mut CacheSpec) -> anyhow::Result<()> {
+    pub fn volumes(&self, cache: &mut CacheSpec) -> anyhow::Result<()> {
         self.leave(cache, rehearse_volumes)
     }
 

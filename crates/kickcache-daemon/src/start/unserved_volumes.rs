@@ -1,18 +1,18 @@
 //! Volumes that no daemon serves and whose cache device holds blocks that their origins lack.
 
-use kickcache_daemon::control::ControlError;
-use kickcache_daemon::control::report::UnservedReport;
-use kickcache_daemon::plan::cache_spec::SkippedVolume;
-use kickcache_daemon::plan::origin_source::OriginSource;
-use kickcache_daemon::serve::server::Orphan;
-use kickcache_daemon::shell_command::{DaemonCommands, ShellCommand};
+use crate::control::ControlError;
+use crate::control::report::UnservedReport;
+use crate::plan::cache_spec::SkippedVolume;
+use crate::plan::origin_source::OriginSource;
+use crate::serve::server::Orphan;
+use crate::shell_command::{DaemonCommands, ShellCommand};
 use kickcache_engine::units::BLOCK_SIZE;
 use kickcache_units::show_bytes;
 
-use crate::cli::start::{PlannedServer, StartResult};
+use crate::start::servers::{PlannedServer, StartResult};
 
 /// They, as all servers know them.
-pub(super) fn orphans(started: &StartResult) -> Vec<SkippedVolume> {
+pub fn orphans(started: &StartResult) -> Vec<SkippedVolume> {
     let told = |served: &PlannedServer| Some(told(started, served, &served.handle.status().ok()?.orphans));
     started.servers.iter().filter_map(told).flatten().collect()
 }
@@ -24,7 +24,7 @@ fn told(started: &StartResult, served: &PlannedServer, orphans: &[Orphan]) -> Ve
 }
 
 /// The same for a report, with the commands that serve each volume again and write its blocks back.
-pub(super) fn orphan_reports(
+pub fn orphan_reports(
     started: &StartResult,
     served: &PlannedServer,
     orphans: &[Orphan],
@@ -61,7 +61,7 @@ fn why(served: &PlannedServer, orphan: &Orphan) -> String {
 ///
 /// # Errors
 /// The volume is not served; the error has the reason, if it is known.
-pub(super) fn server_of(started: &StartResult, volume: &str) -> Result<PlannedServer, ControlError> {
+pub fn server_of(started: &StartResult, volume: &str) -> Result<PlannedServer, ControlError> {
     let StartResult { servers, unserved, .. } = started;
     let serves = |served: &PlannedServer| served.cache.names().any(|name| name == volume);
     if let Some(found) = servers.iter().find(|served| serves(served)) {
