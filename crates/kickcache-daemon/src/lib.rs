@@ -33,6 +33,7 @@ pub mod log;
 pub mod metrics;
 pub mod offline;
 pub mod opener;
+pub mod operations;
 pub mod own_user;
 pub mod path_text;
 pub mod places;

@@ -31,16 +31,10 @@ use kickcache_daemon::words::ModeWord;
 use kickcache_units::counted;
 use tracing_subscriber::fmt::MakeWriter;
 
-use crate::cli::cache_insertion::{self, is_left_out};
 use crate::cli::cache_report::{cache_report, sample_report, with_leaving};
-use crate::cli::changes::{self, Changes, Turn};
 use crate::cli::condition_book::{ConditionBook, ConditionThread, Look};
-use crate::cli::control_error::{control_error, starting};
 use crate::cli::daemon_exit::{end_of, worst};
-use crate::cli::drain_and_leave_out::{LeaveOutOperation, tell_left_out, tell_not_left_out};
-use crate::cli::drain_and_remove::RemoveOperation;
 use crate::cli::greeting::{Greeting, greet};
-use crate::cli::new_device::{NewDevice, ordered_before};
 use crate::cli::other_user::{become_user, watch};
 use crate::cli::service_manager::{self, DevicePulse, Pulses, ServiceManager};
 use crate::cli::status_report::StatusParts;
@@ -48,6 +42,12 @@ use kickcache_daemon::conditions::unlinked::check_linked;
 use kickcache_daemon::config::plan_source::PlanSource;
 use kickcache_daemon::log::outlet::Outlet;
 use kickcache_daemon::log::start_log;
+use kickcache_daemon::operations::changes::{self, Changes, Turn};
+use kickcache_daemon::operations::control_error::{control_error, starting};
+use kickcache_daemon::operations::leave_out::{LeaveOutOperation, tell_left_out, tell_not_left_out};
+use kickcache_daemon::operations::new_device::{NewDevice, ordered_before};
+use kickcache_daemon::operations::remove::RemoveOperation;
+use kickcache_daemon::operations::take_in::{self, is_left_out};
 use kickcache_daemon::start::missing_folders::MissingFolders;
 use kickcache_daemon::start::runtime_dir::make_runtime_dir;
 use kickcache_daemon::start::servers::{PlannedServer, StartResult, go_on_replacing, start_servers};
@@ -287,13 +287,13 @@ impl Daemon {
         };
         if order.dry_run {
             let state = StatePlace::named(self.changes.plan().state.as_deref());
-            cache_insertion::check(served, order, &state)?;
+            take_in::check(served, order, &state)?;
             return Ok(wire::Replacing { destroyed: new.destroyed(), ..taken_in });
         }
         let _kept = self.changes.under_way().leave_all(served.cache.names())?;
         let what = format!("the cache device {with} is put into use");
         self.change(&what, |turn, started| turn.take_in(started, &served.cache.device, order))?;
-        cache_insertion::tell(&with, device);
+        take_in::tell(&with, device);
         Ok(taken_in)
     }
 

@@ -4,14 +4,11 @@ mod add;
 mod advise;
 mod bench;
 mod bench_table;
-mod cache_insertion;
 mod cache_report;
-mod changes;
 mod check;
 mod check_config;
 mod completions;
 mod condition_book;
-mod control_error;
 mod daemon;
 mod daemon_exit;
 mod daemon_wait;
@@ -19,11 +16,8 @@ mod demo;
 mod demo_page;
 mod detach;
 mod device_state;
-mod devices_in_file;
 mod drain;
 mod drain_all;
-mod drain_and_leave_out;
-mod drain_and_remove;
 mod dump;
 mod equals_hint;
 mod exit;
@@ -32,12 +26,10 @@ mod greeting;
 mod grow;
 mod inspect;
 mod judge;
-mod kept_state;
 mod leave_out;
 mod limit_flags;
 mod man;
 mod mode;
-mod new_device;
 mod options;
 mod other_user;
 mod output;
@@ -228,7 +220,6 @@ fn refuse(error: &clap::Error, words: &[String]) {
 }
 
 mod daemon_loss;
-mod operation_lock;
 #[cfg(test)]
 mod tests;
 mod version;

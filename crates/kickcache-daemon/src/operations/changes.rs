@@ -4,38 +4,38 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use kickcache_daemon::control::ControlError;
-use kickcache_daemon::control::wire::{DirtyVolume, Reloaded, Removed, ReplacementOrder, VolumeToAdd};
-use kickcache_daemon::plan::ServePlan;
-use kickcache_daemon::plan::cache_spec::{CacheService, CacheSpec, SkippedVolume};
-use kickcache_daemon::plan::conflicts::check_free;
-use kickcache_daemon::plan::difference::difference;
-use kickcache_daemon::plan::plan_change::PlanChange;
-use kickcache_daemon::plan::removal::{Clients, DirtyFate};
-use kickcache_daemon::plan::room::RoomBounds;
-use kickcache_daemon::plan::volume_spec::VolumeSpec;
-use kickcache_daemon::serve::config::StatePlace;
-use kickcache_daemon::serve::error::ServeError;
-use kickcache_daemon::serve::server::{NamedSettings, ReadyPlaces, ReadyVolume};
-use kickcache_daemon::serve::succession::follow;
-use kickcache_daemon::whole_path::real_path;
+use crate::control::ControlError;
+use crate::control::wire::{DirtyVolume, Reloaded, Removed, ReplacementOrder, VolumeToAdd};
+use crate::plan::ServePlan;
+use crate::plan::cache_spec::{CacheService, CacheSpec, SkippedVolume};
+use crate::plan::conflicts::check_free;
+use crate::plan::difference::difference;
+use crate::plan::plan_change::PlanChange;
+use crate::plan::removal::{Clients, DirtyFate};
+use crate::plan::room::RoomBounds;
+use crate::plan::volume_spec::VolumeSpec;
+use crate::serve::config::StatePlace;
+use crate::serve::error::ServeError;
+use crate::serve::server::{NamedSettings, ReadyPlaces, ReadyVolume};
+use crate::serve::succession::follow;
+use crate::whole_path::real_path;
 use kickcache_units::counted;
 
-use crate::cli::cache_insertion;
-use crate::cli::control_error::control_error;
-use crate::cli::devices_in_file::{follow_taken_in, leave_unserved, replaced_in_file};
-use crate::cli::drain_and_leave_out::LeaveOutOperation;
-use crate::cli::drain_and_remove::RemoveOperation;
-use crate::cli::kept_state::{keep_activation, keep_added, know_grown, leave_alone};
-use crate::cli::operation_lock::{OperationGuard, Operations};
-use kickcache_daemon::config::plan_source::{PlanSource, PlanSourceError};
-use kickcache_daemon::start::missing_folders::MissingFolders;
-use kickcache_daemon::start::runtime_dir::make_runtime_dir;
-use kickcache_daemon::start::servers::{PlannedServer, StartResult};
-use kickcache_daemon::start::unserved_volumes::orphans;
+use crate::config::plan_source::{PlanSource, PlanSourceError};
+use crate::operations::control_error::control_error;
+use crate::operations::devices_in_file::{follow_taken_in, leave_unserved, replaced_in_file};
+use crate::operations::kept_state::{keep_activation, keep_added, know_grown, leave_alone};
+use crate::operations::leave_out::LeaveOutOperation;
+use crate::operations::operation_lock::{OperationGuard, Operations};
+use crate::operations::remove::RemoveOperation;
+use crate::operations::take_in;
+use crate::start::missing_folders::MissingFolders;
+use crate::start::runtime_dir::make_runtime_dir;
+use crate::start::servers::{PlannedServer, StartResult};
+use crate::start::unserved_volumes::orphans;
 
 /// The configuration at the start, and the lock that admits one change at a time.
-pub(super) struct Changes {
+pub struct Changes {
     source: PlanSource,
     /// The plan at the start; the present state is in [`StartResult`].
     plan: ServePlan,
@@ -43,23 +43,23 @@ pub(super) struct Changes {
 }
 
 /// A change has its turn while this lives.
-pub(super) struct Turn<'a> {
+pub struct Turn<'a> {
     changes: &'a Changes,
     _begun: OperationGuard<'a>,
 }
 
 impl Changes {
-    pub(super) fn new(source: PlanSource, plan: ServePlan) -> Changes {
+    pub fn new(source: PlanSource, plan: ServePlan) -> Changes {
         Changes { source, plan, under_way: Operations::default() }
     }
 
     /// As the daemon was started.
-    pub(super) fn plan(&self) -> &ServePlan {
+    pub fn plan(&self) -> &ServePlan {
         &self.plan
     }
 
     /// Says that the next start does not serve a volume that a command added, unless the file names it.
-    pub(super) fn hint_of_added(&self, name: &str) -> Option<String> {
+    pub fn hint_of_added(&self, name: &str) -> Option<String> {
         let Some(path) = self.source.path() else {
             return Some(format!(
                 "{name} is not served after a restart, unless the flags of the next start name it"
@@ -75,7 +75,7 @@ impl Changes {
     }
 
     /// Whether there is a file to read again.
-    pub(super) fn has_file(&self) -> bool {
+    pub fn has_file(&self) -> bool {
         self.source.is_file()
     }
 
@@ -83,12 +83,12 @@ impl Changes {
     ///
     /// # Errors
     /// That takes long.
-    pub(super) fn turn(&self, what: &str) -> Result<Turn<'_>, ControlError> {
+    pub fn turn(&self, what: &str) -> Result<Turn<'_>, ControlError> {
         Ok(Turn { changes: self, _begun: self.under_way.begin(what)? })
     }
 
     /// The volumes that are being removed; some requests for them are refused.
-    pub(super) fn under_way(&self) -> &Operations {
+    pub fn under_way(&self) -> &Operations {
         &self.under_way
     }
 
@@ -97,7 +97,7 @@ impl Changes {
     ///
     /// # Errors
     /// Something cannot be.
-    pub(super) fn compare(&self, started: &mut StartResult) -> Result<PlanComparison, ControlError> {
+    pub fn compare(&self, started: &mut StartResult) -> Result<PlanComparison, ControlError> {
         let mut wanted = self.source.read().map_err(|error| refusal(&error))?;
         let mut notes = Vec::new();
         for cache in &mut wanted.caches {
@@ -134,11 +134,11 @@ impl Changes {
 }
 
 /// The plan of a file, compared with the served volumes.
-pub(super) struct PlanComparison {
+pub struct PlanComparison {
     wanted: ServePlan,
     /// The volumes of the file, served or not.
     named: BTreeSet<String>,
-    pub(super) reloaded: Reloaded,
+    pub reloaded: Reloaded,
 }
 
 impl Turn<'_> {
@@ -146,7 +146,7 @@ impl Turn<'_> {
     ///
     /// # Errors
     /// The plan is refused, and the daemon is unchanged.
-    pub(super) fn reload(&self, started: &mut StartResult) -> Result<Reloaded, ControlError> {
+    pub fn reload(&self, started: &mut StartResult) -> Result<Reloaded, ControlError> {
         let PlanComparison { wanted, named, mut reloaded } = self.changes.compare(started)?;
         if !reloaded.changes.is_empty() {
             self.apply(started, &wanted, &mut reloaded)?;
@@ -192,7 +192,7 @@ impl Turn<'_> {
     ///
     /// # Errors
     /// The volume cannot be served, and the daemon is unchanged.
-    pub(super) fn add(&self, started: &mut StartResult, wanted: &VolumeToAdd) -> Result<(), ControlError> {
+    pub fn add(&self, started: &mut StartResult, wanted: &VolumeToAdd) -> Result<(), ControlError> {
         let wrong = |error: &dyn std::fmt::Display| ControlError::Wrong(error.to_string());
         let spec = wanted.spec().map_err(|error| wrong(&error))?;
         let mut plan = self.changes.served(started);
@@ -230,7 +230,7 @@ impl Turn<'_> {
     ///
     /// # Errors
     /// It stays.
-    pub(super) fn leave_out(
+    pub fn leave_out(
         &self,
         started: &mut StartResult,
         device: &Path,
@@ -246,7 +246,7 @@ impl Turn<'_> {
     ///
     /// # Errors
     /// It is not taken in.
-    pub(super) fn take_in(
+    pub fn take_in(
         &self,
         started: &mut StartResult,
         device: &Path,
@@ -254,14 +254,14 @@ impl Turn<'_> {
     ) -> Result<(), ControlError> {
         let state = StatePlace::named(self.changes.plan.state.as_deref());
         let mut served = started.servers.iter_mut().filter(|served| served.cache.device == device);
-        served.try_for_each(|served| cache_insertion::take_in(served, order, &state))
+        served.try_for_each(|served| take_in::take_in(served, order, &state))
     }
 
     /// Serves a volume no longer.
     ///
     /// # Errors
     /// It stays.
-    pub(super) fn remove(
+    pub fn remove(
         &self,
         started: &mut StartResult,
         removal: &RemoveOperation,
@@ -416,7 +416,7 @@ fn refusal(error: &PlanSourceError) -> ControlError {
 }
 
 /// Logs the result of a reload.
-pub(super) fn tell(reloaded: &Result<Reloaded, ControlError>) {
+pub fn tell(reloaded: &Result<Reloaded, ControlError>) {
     let changes = match reloaded {
         Ok(reloaded) => &reloaded.changes,
         Err(error) => {

@@ -3,23 +3,23 @@
 use std::thread;
 use std::time::Duration;
 
-use kickcache_daemon::control::ControlError;
-use kickcache_daemon::control::wire::Removed;
-use kickcache_daemon::driver::clock::WatchedTime;
-use kickcache_daemon::plan::removal::{Clients, DirtyFate, in_use};
-use kickcache_daemon::serve::error::ServeError;
+use crate::control::ControlError;
+use crate::control::wire::Removed;
+use crate::driver::clock::WatchedTime;
+use crate::plan::removal::{Clients, DirtyFate, in_use};
+use crate::serve::error::ServeError;
 use kickcache_engine::config::Mode;
 use kickcache_engine::units::BLOCK_SIZE;
 use kickcache_units::counted;
 
-use kickcache_daemon::start::servers::PlannedServer;
+use crate::start::servers::PlannedServer;
 
 /// How often it is looked at how far a drain is, and how long one may get nowhere.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 const STUCK_MAX: Duration = Duration::from_secs(30);
 
 /// A volume that is to go.
-pub(super) struct RemoveOperation {
+pub struct RemoveOperation {
     served: PlannedServer,
     volume: String,
     /// The mode to restore if the volume stays.
@@ -33,7 +33,7 @@ impl RemoveOperation {
     ///
     /// # Errors
     /// It has clients that are to be respected, or its server is stopping.
-    pub(super) fn check(
+    pub fn check(
         served: &PlannedServer,
         volume: &str,
         clients: Clients,
@@ -70,14 +70,14 @@ impl RemoveOperation {
     ///
     /// # Errors
     /// The server stops.
-    pub(super) fn forecast(&self) -> Result<Removed, ControlError> {
+    pub fn forecast(&self) -> Result<Removed, ControlError> {
         let dirty_bytes = self.left()?.blocks * BLOCK_SIZE;
         let lost_bytes = if self.dirty == DirtyFate::Abandoned { dirty_bytes } else { 0 };
         Ok(Removed { lost_bytes, dirty_bytes })
     }
 
     /// Which it is.
-    pub(super) fn volume(&self) -> &str {
+    pub fn volume(&self) -> &str {
         &self.volume
     }
 
@@ -86,7 +86,7 @@ impl RemoveOperation {
     ///
     /// # Errors
     /// It gets nowhere, or the server stops.
-    pub(super) fn drain(&self) -> Result<(), ControlError> {
+    pub fn drain(&self) -> Result<(), ControlError> {
         if self.dirty == DirtyFate::Abandoned {
             return Ok(());
         }
@@ -97,7 +97,7 @@ impl RemoveOperation {
     }
 
     /// The mode as it was before: the volume stays.
-    pub(super) fn restore_mode(&self) {
+    pub fn restore_mode(&self) {
         let (Some(mode), volume) = (self.mode, &self.volume) else { return };
         if let Err(error) = self.served.handle.set_mode(volume, mode) {
             tracing::warn!(
@@ -154,7 +154,7 @@ impl RemoveOperation {
     ///
     /// # Errors
     /// It stays.
-    pub(super) fn part(&self) -> Result<Removed, ControlError> {
+    pub fn part(&self) -> Result<Removed, ControlError> {
         self.check_obstacles()?;
         self.drain()?;
         let parted = self.served.handle.part_volume(&self.volume, self.clients, self.dirty);

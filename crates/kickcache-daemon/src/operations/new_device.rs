@@ -2,28 +2,26 @@
 
 use std::path::PathBuf;
 
-use kickcache_daemon::control::ControlError;
-use kickcache_daemon::control::wire::{ReplacementOrder, ReplacementStage, Replacing};
-use kickcache_daemon::driver::device::check_distinct;
-use kickcache_daemon::driver::rights::access;
-use kickcache_daemon::error_sentence::error_sentence;
-use kickcache_daemon::plan::ServePlan;
-use kickcache_daemon::plan::volume_spec::VolumeSpec;
-use kickcache_daemon::serve::cache_device::Overwrite;
-use kickcache_daemon::serve::config::StatePlace;
-use kickcache_daemon::serve::error::ServeError;
-use kickcache_daemon::serve::server::{
-    ServerStatus, SuccessorSpec, TakeoverBegun, TakeoverProgress, TakeoverStage,
-};
-use kickcache_daemon::whole_path::shown_path;
+use crate::control::ControlError;
+use crate::control::wire::{ReplacementOrder, ReplacementStage, Replacing};
+use crate::driver::device::check_distinct;
+use crate::driver::rights::access;
+use crate::error_sentence::error_sentence;
+use crate::plan::ServePlan;
+use crate::plan::volume_spec::VolumeSpec;
+use crate::serve::cache_device::Overwrite;
+use crate::serve::config::StatePlace;
+use crate::serve::error::ServeError;
+use crate::serve::server::{ServerStatus, SuccessorSpec, TakeoverBegun, TakeoverProgress, TakeoverStage};
+use crate::whole_path::shown_path;
 
-use crate::cli::cache_insertion::is_left_out;
-use crate::cli::control_error::control_error;
-use kickcache_daemon::offline::format_check::FormatCheck;
-use kickcache_daemon::start::servers::{PlannedServer, StartResult};
+use crate::offline::format_check::FormatCheck;
+use crate::operations::control_error::control_error;
+use crate::operations::take_in::is_left_out;
+use crate::start::servers::{PlannedServer, StartResult};
 
 /// A device that is to take over, or to be taken in.
-pub(super) struct NewDevice {
+pub struct NewDevice {
     spec: SuccessorSpec,
     state: StatePlace,
     uses: Vec<Use>,
@@ -37,7 +35,7 @@ struct Use {
 
 impl NewDevice {
     /// Of an order to a daemon that was started with a plan.
-    pub(super) fn new(
+    pub fn new(
         order: &ReplacementOrder,
         state: StatePlace,
         plan: &ServePlan,
@@ -74,7 +72,7 @@ impl NewDevice {
     ///
     /// # Errors
     /// The error names the use.
-    pub(super) fn check_unused(&self) -> Result<(), ServeError> {
+    pub fn check_unused(&self) -> Result<(), ServeError> {
         let path = &self.spec.path;
         let is_it =
             |found: &&Use| access::exists(path) && check_distinct([path.as_path(), &found.path]).is_err();
@@ -92,7 +90,7 @@ impl NewDevice {
     }
 
     /// The data that `--force` destroys, as a text.
-    pub(super) fn destroyed(&self) -> Option<String> {
+    pub fn destroyed(&self) -> Option<String> {
         let found = access::metadata(&self.spec.path).ok()?;
         if self.spec.overwrite == Overwrite::Refuse || found.is_file() && found.len() == 0 {
             return None;
@@ -112,7 +110,7 @@ impl NewDevice {
     ///
     /// # Errors
     /// It cannot.
-    pub(super) fn replace(
+    pub fn replace(
         self,
         served: &PlannedServer,
         device: String,
@@ -131,7 +129,7 @@ impl NewDevice {
 }
 
 /// The replacement that an earlier order with the same device began: a user repeats a command that was interrupted.
-pub(super) fn ordered_before(order: &ReplacementOrder, status: &ServerStatus) -> Option<Replacing> {
+pub fn ordered_before(order: &ReplacementOrder, status: &ServerStatus) -> Option<Replacing> {
     let (device, with) = (shown_path(&status.cache), shown_path(&order.with));
     let replacing = |bytes, stage| {
         Some(Replacing { device: device.clone(), with: with.clone(), bytes, stage, destroyed: None })
@@ -153,7 +151,7 @@ pub(super) fn ordered_before(order: &ReplacementOrder, status: &ServerStatus) ->
 
 #[cfg(test)]
 mod tests {
-    use kickcache_daemon::plan::cache_spec::SkippedVolume;
+    use crate::plan::cache_spec::SkippedVolume;
 
     use super::*;
 
@@ -165,7 +163,7 @@ mod tests {
         std::os::unix::fs::symlink(at("a"), at("link")).unwrap();
         let volume = format!("[[cache.volume]]\nname = \"a\"\norigin = \"{}\"\n", at("a").display());
         let text = format!("[[cache]]\ndevice = \"/dev/fast\"\n{volume}");
-        let plan = kickcache_daemon::config::parse(&at("t.toml"), &text).unwrap();
+        let plan = crate::config::parse(&at("t.toml"), &text).unwrap();
         let unserved = vec![SkippedVolume { name: "a".into(), why: "it was away".into() }];
         let started = StartResult { servers: Vec::new(), unserved, added: Default::default() };
         let device = |name: &str| {

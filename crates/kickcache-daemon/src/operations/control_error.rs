@@ -1,10 +1,10 @@
 //! A server's error, converted for the control socket.
 
-use kickcache_daemon::control::ControlError;
-use kickcache_daemon::serve::error::ServeError;
+use crate::control::ControlError;
+use crate::serve::error::ServeError;
 
 /// The reason of a server's refusal, as a reply to the client.
-pub(super) fn control_error(error: ServeError) -> ControlError {
+pub fn control_error(error: ServeError) -> ControlError {
     match error {
         ServeError::Stopped => ControlError::Stopped,
         error @ ServeError::StillRunning { .. } => ControlError::Running(error.to_string()),
@@ -13,6 +13,6 @@ pub(super) fn control_error(error: ServeError) -> ControlError {
 }
 
 /// No volume is served yet.
-pub(super) fn starting() -> ControlError {
+pub fn starting() -> ControlError {
     ControlError::Refused("the daemon is still starting; try again later".into())
 }

@@ -2,22 +2,22 @@
 
 use std::path::Path;
 
-use kickcache_daemon::control::ControlError;
-use kickcache_daemon::control::wire::ReplacementOrder;
-use kickcache_daemon::driver::rights::access;
-use kickcache_daemon::error_sentence::error_sentence;
-use kickcache_daemon::plan::cache_spec::CacheService;
-use kickcache_daemon::serve::cache_device::{CacheDevice, Overwrite};
-use kickcache_daemon::serve::config::StatePlace;
-use kickcache_daemon::serve::error::ServeError;
-use kickcache_daemon::serve::server::CacheInsertion;
+use crate::control::ControlError;
+use crate::control::wire::ReplacementOrder;
+use crate::driver::rights::access;
+use crate::error_sentence::error_sentence;
+use crate::plan::cache_spec::CacheService;
+use crate::serve::cache_device::{CacheDevice, Overwrite};
+use crate::serve::config::StatePlace;
+use crate::serve::error::ServeError;
+use crate::serve::server::CacheInsertion;
 
-use crate::cli::control_error::control_error;
-use kickcache_daemon::offline::format_check::FormatCheck;
-use kickcache_daemon::start::servers::PlannedServer;
+use crate::offline::format_check::FormatCheck;
+use crate::operations::control_error::control_error;
+use crate::start::servers::PlannedServer;
 
 /// Whether volumes of a cache device are served without it.
-pub(super) fn is_left_out(served: &PlannedServer) -> bool {
+pub fn is_left_out(served: &PlannedServer) -> bool {
     match served.cache.service {
         CacheService::LeftOut | CacheService::OutOfService => true,
         CacheService::InService | CacheService::WrittenBackOnly => false,
@@ -28,7 +28,7 @@ pub(super) fn is_left_out(served: &PlannedServer) -> bool {
 ///
 /// # Errors
 /// It cannot be taken in.
-pub(super) fn check(
+pub fn check(
     served: &PlannedServer,
     order: &ReplacementOrder,
     state: &StatePlace,
@@ -41,7 +41,7 @@ pub(super) fn check(
 ///
 /// # Errors
 /// It is not taken in, and the volumes are served as before.
-pub(super) fn take_in(
+pub fn take_in(
     served: &mut PlannedServer,
     order: &ReplacementOrder,
     state: &StatePlace,
@@ -72,7 +72,7 @@ pub(super) fn take_in(
 }
 
 /// Logs that a device is put into use, in the place of another one or of itself.
-pub(super) fn tell(with: &str, left_out: &str) {
+pub fn tell(with: &str, left_out: &str) {
     let what = match with == left_out {
         true => format!(
             "again, and empty; if the configuration names another device, name {with} there before the next start"
