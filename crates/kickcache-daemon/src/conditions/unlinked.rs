@@ -9,7 +9,7 @@ use crate::shell_command::{DaemonCommands, ShellCommand};
 ///
 /// # Errors
 /// Which file has them, and how they are kept.
-pub fn check_linked(report: &Report, commands: &DaemonCommands) -> Result<(), ControlError> {
+pub(crate) fn check_linked(report: &Report, commands: &DaemonCommands) -> Result<(), ControlError> {
     let is_dirty = |device: &str| {
         let caches = report.caches.iter().filter(|cache| cache.device == device);
         caches.map(CacheReport::not_clean_bytes).any(|bytes| bytes > 0)

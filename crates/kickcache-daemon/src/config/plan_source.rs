@@ -10,7 +10,7 @@ type Read = dyn Fn() -> anyhow::Result<ServePlan> + Send + Sync;
 
 /// Why the plan cannot be read again.
 #[derive(Debug, thiserror::Error)]
-pub enum PlanSourceError {
+pub(crate) enum PlanSourceError {
     /// There is no file.
     #[error(
         "the daemon was started with flags, and has no configuration file to read again; \
@@ -45,12 +45,12 @@ impl PlanSource {
     }
 
     /// The file, from the root.
-    pub fn path(&self) -> Option<&Path> {
+    pub(crate) fn path(&self) -> Option<&Path> {
         self.0.as_ref().map(|file| file.path.as_path())
     }
 
     /// Whether there is a file.
-    pub fn is_file(&self) -> bool {
+    pub(crate) fn is_file(&self) -> bool {
         self.0.is_some()
     }
 
@@ -58,7 +58,7 @@ impl PlanSource {
     ///
     /// # Errors
     /// There is no file, it cannot be read, or it is wrong.
-    pub fn read(&self) -> Result<ServePlan, PlanSourceError> {
+    pub(crate) fn read(&self) -> Result<ServePlan, PlanSourceError> {
         let file = self.0.as_ref().ok_or(PlanSourceError::Flags)?;
         (file.read)().map_err(|error| PlanSourceError::File(error_sentence(&*error)))
     }

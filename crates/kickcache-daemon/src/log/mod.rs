@@ -7,7 +7,7 @@
 mod entry;
 mod journal;
 mod line_format;
-pub mod outlet;
+pub(crate) mod outlet;
 
 #[cfg(test)]
 mod documented_events;
@@ -27,7 +27,7 @@ use crate::log::outlet::Outlet;
 ///
 /// # Errors
 /// If there can be no thread that writes it.
-pub fn start_log(plan: LogPlan) -> io::Result<Outlet> {
+pub(crate) fn start_log(plan: LogPlan) -> io::Result<Outlet> {
     let journal = Journal::of_stderr();
     let (format, outlet) = match (plan.format, journal) {
         (LogFormat::Json, _) => (LineFormat::Json, Outlet::to_stderr(LineFormat::Json)?),

@@ -22,7 +22,7 @@ const END_MAX: Duration = Duration::from_secs(1);
 
 /// Where lines are put; clones share one queue.
 #[derive(Clone)]
-pub struct Outlet {
+pub(crate) struct Outlet {
     shared: Arc<Shared>,
 }
 
@@ -64,12 +64,12 @@ impl Outlet {
     }
 
     /// Whether lines are sentences, among which others of this program fit.
-    pub fn is_text(&self) -> bool {
+    pub(crate) fn is_text(&self) -> bool {
         matches!(self.shared.format, LineFormat::Timed | LineFormat::Untimed)
     }
 
     /// Waits until all lines are written, for a bounded time; later lines are dropped.
-    pub fn end(&self) {
+    pub(crate) fn end(&self) {
         let mut queue = self.shared.lock();
         queue.ending = true;
         self.shared.changed.notify_all();
@@ -190,7 +190,7 @@ impl Write for RawStderr {
 }
 
 /// Treats each write as one line.
-pub struct LineWriter<'a>(&'a Shared);
+pub(crate) struct LineWriter<'a>(&'a Shared);
 
 impl Write for LineWriter<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {

@@ -32,7 +32,7 @@ pub fn with_notes(error: OfflineError, path: &Path, state: &StatePlace) -> anyho
 ///
 /// # Errors
 /// A sentence that names the volumes.
-pub fn refuse_dirty(path: &Path, state: &StatePlace) -> anyhow::Result<()> {
+pub(crate) fn refuse_dirty(path: &Path, state: &StatePlace) -> anyhow::Result<()> {
     let contents = match offline::read(path) {
         Ok(contents) => contents,
         Err(OfflineError::Foreign { .. } | OfflineError::Blank(_)) => {

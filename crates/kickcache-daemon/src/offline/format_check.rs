@@ -32,7 +32,7 @@ impl FormatCheck<'_> {
     ///
     /// # Errors
     /// It holds something, or cannot be one.
-    pub fn check(&self) -> anyhow::Result<u64> {
+    pub(crate) fn check(&self) -> anyhow::Result<u64> {
         self.check_contents()?;
         let incomplete = |old: &Superblock| noted_incomplete(self.state, old);
         let noted = DeviceRecords { state: self.state, incomplete: &incomplete };
@@ -64,7 +64,7 @@ impl FormatCheck<'_> {
     ///
     /// # Errors
     /// The error names the data, and the command that writes back its dirty blocks.
-    pub fn check_contents(&self) -> anyhow::Result<()> {
+    pub(crate) fn check_contents(&self) -> anyhow::Result<()> {
         if self.overwrite == Overwrite::Allow {
             return Ok(());
         }

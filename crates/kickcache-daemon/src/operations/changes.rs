@@ -35,7 +35,7 @@ use crate::start::servers::{PlannedServer, StartResult};
 use crate::start::unserved_volumes::orphans;
 
 /// The configuration at the start, and the lock that admits one change at a time.
-pub struct Changes {
+pub(crate) struct Changes {
     source: PlanSource,
     /// The plan at the start; the present state is in [`StartResult`].
     plan: ServePlan,
@@ -43,23 +43,23 @@ pub struct Changes {
 }
 
 /// A change has its turn while this lives.
-pub struct Turn<'a> {
+pub(crate) struct Turn<'a> {
     changes: &'a Changes,
     _begun: OperationGuard<'a>,
 }
 
 impl Changes {
-    pub fn new(source: PlanSource, plan: ServePlan) -> Changes {
+    pub(crate) fn new(source: PlanSource, plan: ServePlan) -> Changes {
         Changes { source, plan, under_way: Operations::default() }
     }
 
     /// As the daemon was started.
-    pub fn plan(&self) -> &ServePlan {
+    pub(crate) fn plan(&self) -> &ServePlan {
         &self.plan
     }
 
     /// Says that the next start does not serve a volume that a command added, unless the file names it.
-    pub fn hint_of_added(&self, name: &str) -> Option<String> {
+    pub(crate) fn hint_of_added(&self, name: &str) -> Option<String> {
         let Some(path) = self.source.path() else {
             return Some(format!(
                 "{name} is not served after a restart, unless the flags of the next start name it"
@@ -75,7 +75,7 @@ impl Changes {
     }
 
     /// Whether there is a file to read again.
-    pub fn has_file(&self) -> bool {
+    pub(crate) fn has_file(&self) -> bool {
         self.source.is_file()
     }
 
@@ -83,12 +83,12 @@ impl Changes {
     ///
     /// # Errors
     /// That takes long.
-    pub fn turn(&self, what: &str) -> Result<Turn<'_>, ControlError> {
+    pub(crate) fn turn(&self, what: &str) -> Result<Turn<'_>, ControlError> {
         Ok(Turn { changes: self, _begun: self.under_way.begin(what)? })
     }
 
     /// The volumes that are being removed; some requests for them are refused.
-    pub fn under_way(&self) -> &Operations {
+    pub(crate) fn under_way(&self) -> &Operations {
         &self.under_way
     }
 
@@ -97,7 +97,7 @@ impl Changes {
     ///
     /// # Errors
     /// Something cannot be.
-    pub fn compare(&self, started: &mut StartResult) -> Result<PlanComparison, ControlError> {
+    pub(crate) fn compare(&self, started: &mut StartResult) -> Result<PlanComparison, ControlError> {
         let mut wanted = self.source.read().map_err(|error| refusal(&error))?;
         let mut notes = Vec::new();
         for cache in &mut wanted.caches {
@@ -134,11 +134,11 @@ impl Changes {
 }
 
 /// The plan of a file, compared with the served volumes.
-pub struct PlanComparison {
+pub(crate) struct PlanComparison {
     wanted: ServePlan,
     /// The volumes of the file, served or not.
     named: BTreeSet<String>,
-    pub reloaded: Reloaded,
+    pub(crate) reloaded: Reloaded,
 }
 
 impl Turn<'_> {
@@ -146,7 +146,7 @@ impl Turn<'_> {
     ///
     /// # Errors
     /// The plan is refused, and the daemon is unchanged.
-    pub fn reload(&self, started: &mut StartResult) -> Result<Reloaded, ControlError> {
+    pub(crate) fn reload(&self, started: &mut StartResult) -> Result<Reloaded, ControlError> {
         let PlanComparison { wanted, named, mut reloaded } = self.changes.compare(started)?;
         if !reloaded.changes.is_empty() {
             self.apply(started, &wanted, &mut reloaded)?;
@@ -192,7 +192,7 @@ impl Turn<'_> {
     ///
     /// # Errors
     /// The volume cannot be served, and the daemon is unchanged.
-    pub fn add(&self, started: &mut StartResult, wanted: &VolumeToAdd) -> Result<(), ControlError> {
+    pub(crate) fn add(&self, started: &mut StartResult, wanted: &VolumeToAdd) -> Result<(), ControlError> {
         let wrong = |error: &dyn std::fmt::Display| ControlError::Wrong(error.to_string());
         let spec = wanted.spec().map_err(|error| wrong(&error))?;
         let mut plan = self.changes.served(started);
@@ -230,7 +230,7 @@ impl Turn<'_> {
     ///
     /// # Errors
     /// It stays.
-    pub fn leave_out(
+    pub(crate) fn leave_out(
         &self,
         started: &mut StartResult,
         device: &Path,
@@ -246,7 +246,7 @@ impl Turn<'_> {
     ///
     /// # Errors
     /// It is not taken in.
-    pub fn take_in(
+    pub(crate) fn take_in(
         &self,
         started: &mut StartResult,
         device: &Path,
@@ -261,7 +261,7 @@ impl Turn<'_> {
     ///
     /// # Errors
     /// It stays.
-    pub fn remove(
+    pub(crate) fn remove(
         &self,
         started: &mut StartResult,
         removal: &RemoveOperation,
@@ -416,7 +416,7 @@ fn refusal(error: &PlanSourceError) -> ControlError {
 }
 
 /// Logs the result of a reload.
-pub fn tell(reloaded: &Result<Reloaded, ControlError>) {
+pub(crate) fn tell(reloaded: &Result<Reloaded, ControlError>) {
     let changes = match reloaded {
         Ok(reloaded) => &reloaded.changes,
         Err(error) => {

@@ -9,7 +9,7 @@ use crate::whole_path::{real_path, whole_path};
 use crate::start::servers::StartResult;
 
 /// Says that a file names a cache device that another one took over from.
-pub fn replaced_in_file(named: &Path, followed: &Path) -> Option<String> {
+pub(crate) fn replaced_in_file(named: &Path, followed: &Path) -> Option<String> {
     let is_other = real_path(named) != real_path(followed);
     let (before, now) = (named.display(), followed.display());
     is_other
@@ -17,7 +17,7 @@ pub fn replaced_in_file(named: &Path, followed: &Path) -> Option<String> {
 }
 
 /// Replaces devices that were taken out of use by the devices put into use instead. Returns notes on this.
-pub fn follow_taken_in(wanted: &mut ServePlan, started: &StartResult) -> Vec<String> {
+pub(crate) fn follow_taken_in(wanted: &mut ServePlan, started: &StartResult) -> Vec<String> {
     let mut notes = Vec::new();
     for served in &started.servers {
         let was = |cache: &&mut CacheSpec| {
@@ -33,7 +33,7 @@ pub fn follow_taken_in(wanted: &mut ServePlan, started: &StartResult) -> Vec<Str
 
 /// Removes from the file's plan the cache devices that the start could not serve; the next start tries them
 /// again. Returns notes on this.
-pub fn leave_unserved(wanted: &mut ServePlan, served: &ServePlan, plan: &ServePlan) -> Vec<String> {
+pub(crate) fn leave_unserved(wanted: &mut ServePlan, served: &ServePlan, plan: &ServePlan) -> Vec<String> {
     let is_left =
         |cache: &CacheSpec| served.cache(&cache.device).is_none() && plan.cache(&cache.device).is_some();
     let left = wanted.caches.iter().filter(|cache| is_left(cache)).map(|cache| {

@@ -10,7 +10,7 @@ use crate::whole_path::whole_path;
 use crate::start::servers::StartResult;
 
 /// Takes out volumes that are about to go. Says so.
-pub fn leave_alone(leaving: &BTreeSet<String>, plans: [&mut ServePlan; 2]) -> Vec<String> {
+pub(crate) fn leave_alone(leaving: &BTreeSet<String>, plans: [&mut ServePlan; 2]) -> Vec<String> {
     for cache in plans.into_iter().flat_map(|plan| &mut plan.caches) {
         cache.volumes.retain(|volume| !leaving.contains(&volume.name));
     }
@@ -23,7 +23,7 @@ pub fn leave_alone(leaving: &BTreeSet<String>, plans: [&mut ServePlan; 2]) -> Ve
 }
 
 /// Compares the size in the file with the present size of the cache device, which may have grown.
-pub fn know_grown(served: &mut ServePlan, wanted: &ServePlan, started: &StartResult) {
+pub(crate) fn know_grown(served: &mut ServePlan, wanted: &ServePlan, started: &StartResult) {
     for (cache, server) in served.caches.iter_mut().zip(&started.servers) {
         let wanted = wanted.cache(&cache.device).and_then(|wanted| wanted.size);
         if wanted.is_some_and(|wanted| cache.size != Some(wanted)) {
@@ -33,7 +33,7 @@ pub fn know_grown(served: &mut ServePlan, wanted: &ServePlan, started: &StartRes
 }
 
 /// A volume that was handed its sockets has no others, as at its start.
-pub fn keep_activation(wanted: &mut ServePlan, served: &ServePlan) {
+pub(crate) fn keep_activation(wanted: &mut ServePlan, served: &ServePlan) {
     let volumes = served.caches.iter().flat_map(|cache| &cache.volumes);
     let is_handed = |volume: &&VolumeSpec| volume.frontends.nbd.nbd.as_ref().is_some_and(Vec::is_empty);
     for handed in volumes.filter(is_handed) {
@@ -45,7 +45,7 @@ pub fn keep_activation(wanted: &mut ServePlan, served: &ServePlan) {
 }
 
 /// Volumes that a command added stay, although no file knows them.
-pub fn keep_added(wanted: &mut ServePlan, started: &StartResult) -> Vec<String> {
+pub(crate) fn keep_added(wanted: &mut ServePlan, started: &StartResult) -> Vec<String> {
     let mut notes = Vec::new();
     for served in &started.servers {
         let Some(cache) = wanted.caches.iter_mut().find(|cache| is_same(cache, &served.cache)) else {

@@ -29,7 +29,7 @@ const REST_MAX: u64 = 64;
 const REST_AFTER: Duration = Duration::from_millis(300);
 
 /// A cache device that is to be left out.
-pub struct LeaveOutOperation {
+pub(crate) struct LeaveOutOperation {
     served: PlannedServer,
     fate: DirtyFate,
     /// Of its volumes, as they are before and after.
@@ -41,7 +41,7 @@ impl LeaveOutOperation {
     ///
     /// # Errors
     /// It cannot be left out.
-    pub fn check(served: &PlannedServer, fate: DirtyFate) -> Result<LeaveOutOperation, ControlError> {
+    pub(crate) fn check(served: &PlannedServer, fate: DirtyFate) -> Result<LeaveOutOperation, ControlError> {
         let mut served = served.clone();
         served.look_at_modes();
         served.handle.check_leaving_out(fate).map_err(control_error)?;
@@ -53,7 +53,7 @@ impl LeaveOutOperation {
     ///
     /// # Errors
     /// The server is stopping.
-    pub fn dirty(&self) -> Result<Vec<DirtyVolume>, ControlError> {
+    pub(crate) fn dirty(&self) -> Result<Vec<DirtyVolume>, ControlError> {
         let unclean = self.served.handle.check_leaving_out(DirtyFate::Abandoned);
         Ok(dirty_volumes(unclean.map_err(control_error)?))
     }
@@ -63,7 +63,7 @@ impl LeaveOutOperation {
     ///
     /// # Errors
     /// It gets nowhere, or the server stops.
-    pub fn drain(&self) -> Result<(), ControlError> {
+    pub(crate) fn drain(&self) -> Result<(), ControlError> {
         // The errors are counted before the devices are used, so that an immediate failure counts.
         let errors = self.left()?.errors;
         for named in &self.settings {
@@ -111,13 +111,13 @@ impl LeaveOutOperation {
     ///
     /// # Errors
     /// It stays.
-    pub fn leave_out(&self) -> Result<Vec<DirtyVolume>, ControlError> {
+    pub(crate) fn leave_out(&self) -> Result<Vec<DirtyVolume>, ControlError> {
         let lost = self.served.handle.leave_out(self.fate, &self.settings);
         Ok(dirty_volumes(lost.map_err(control_error)?))
     }
 
     /// The modes as they were before: the device stays.
-    pub fn restore_modes(&self) {
+    pub(crate) fn restore_modes(&self) {
         for NamedSettings { volume, settings, .. } in &self.settings {
             if let Err(error) = self.served.handle.set_mode(volume, settings.mode) {
                 tracing::warn!(
@@ -206,7 +206,7 @@ impl DeviceRemainder {
 }
 
 /// Logs that a cache device is not left out.
-pub fn tell_not_left_out(device: &str, error: &ControlError) {
+pub(crate) fn tell_not_left_out(device: &str, error: &ControlError) {
     tracing::error!(
         event = "cache_not_left_out",
         device,
@@ -215,7 +215,7 @@ pub fn tell_not_left_out(device: &str, error: &ControlError) {
 }
 
 /// Logs that a cache device is out of use, and its lost blocks.
-pub fn tell_left_out(device: &str, lost: &[DirtyVolume]) {
+pub(crate) fn tell_left_out(device: &str, lost: &[DirtyVolume]) {
     for DirtyVolume { volume, bytes } in lost {
         let lost = show_bytes(*bytes);
         tracing::error!(

@@ -7,12 +7,12 @@
 //!
 //! Start with `changes.rs`.
 
-pub mod changes;
+pub(crate) mod changes;
 pub mod control_error;
-pub mod devices_in_file;
-pub mod kept_state;
-pub mod leave_out;
-pub mod new_device;
-pub mod operation_lock;
-pub mod remove;
-pub mod take_in;
+pub(crate) mod devices_in_file;
+pub(crate) mod kept_state;
+pub(crate) mod leave_out;
+pub(crate) mod new_device;
+pub(crate) mod operation_lock;
+pub(crate) mod remove;
+pub(crate) mod take_in;

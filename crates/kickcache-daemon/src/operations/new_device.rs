@@ -21,7 +21,7 @@ use crate::operations::take_in::is_left_out;
 use crate::start::servers::{PlannedServer, StartResult};
 
 /// A device that is to take over, or to be taken in.
-pub struct NewDevice {
+pub(crate) struct NewDevice {
     spec: SuccessorSpec,
     state: StatePlace,
     uses: Vec<Use>,
@@ -35,7 +35,7 @@ struct Use {
 
 impl NewDevice {
     /// Of an order to a daemon that was started with a plan.
-    pub fn new(
+    pub(crate) fn new(
         order: &ReplacementOrder,
         state: StatePlace,
         plan: &ServePlan,
@@ -72,7 +72,7 @@ impl NewDevice {
     ///
     /// # Errors
     /// The error names the use.
-    pub fn check_unused(&self) -> Result<(), ServeError> {
+    pub(crate) fn check_unused(&self) -> Result<(), ServeError> {
         let path = &self.spec.path;
         let is_it =
             |found: &&Use| access::exists(path) && check_distinct([path.as_path(), &found.path]).is_err();
@@ -90,7 +90,7 @@ impl NewDevice {
     }
 
     /// The data that `--force` destroys, as a text.
-    pub fn destroyed(&self) -> Option<String> {
+    pub(crate) fn destroyed(&self) -> Option<String> {
         let found = access::metadata(&self.spec.path).ok()?;
         if self.spec.overwrite == Overwrite::Refuse || found.is_file() && found.len() == 0 {
             return None;
@@ -110,7 +110,7 @@ impl NewDevice {
     ///
     /// # Errors
     /// It cannot.
-    pub fn replace(
+    pub(crate) fn replace(
         self,
         served: &PlannedServer,
         device: String,
@@ -129,7 +129,7 @@ impl NewDevice {
 }
 
 /// The replacement that an earlier order with the same device began: a user repeats a command that was interrupted.
-pub fn ordered_before(order: &ReplacementOrder, status: &ServerStatus) -> Option<Replacing> {
+pub(crate) fn ordered_before(order: &ReplacementOrder, status: &ServerStatus) -> Option<Replacing> {
     let (device, with) = (shown_path(&status.cache), shown_path(&order.with));
     let replacing = |bytes, stage| {
         Some(Replacing { device: device.clone(), with: with.clone(), bytes, stage, destroyed: None })

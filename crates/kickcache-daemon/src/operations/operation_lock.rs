@@ -13,7 +13,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The change in progress, and the volumes that are being removed.
 #[derive(Default)]
-pub struct Operations {
+pub(crate) struct Operations {
     now: Mutex<Option<Change>>,
     ended: Condvar,
     leaving: Mutex<BTreeSet<String>>,
@@ -26,29 +26,29 @@ struct Change {
 }
 
 /// A change has its turn while this lives.
-pub struct OperationGuard<'a>(&'a Operations);
+pub(crate) struct OperationGuard<'a>(&'a Operations);
 
 /// A volume is about to go while this lives.
-pub struct RemovalGuard<'a> {
+pub(crate) struct RemovalGuard<'a> {
     under_way: &'a Operations,
     volume: String,
 }
 
 /// A cache device is about to be left out while this lives.
-pub struct LeaveOutGuard<'a> {
+pub(crate) struct LeaveOutGuard<'a> {
     under_way: &'a Operations,
     device: String,
 }
 
 impl Operations {
     /// Records that a cache device is about to be left out, and how many bytes are written back before.
-    pub fn leave_out(&self, device: &str, bytes: u64) -> LeaveOutGuard<'_> {
+    pub(crate) fn leave_out(&self, device: &str, bytes: u64) -> LeaveOutGuard<'_> {
         lock(&self.leaving_out).insert(device.into(), bytes);
         LeaveOutGuard { under_way: self, device: device.into() }
     }
 
     /// How many bytes were to be written back of a cache device that is about to be left out.
-    pub fn leaving_out(&self, device: &str) -> Option<u64> {
+    pub(crate) fn leaving_out(&self, device: &str) -> Option<u64> {
         lock(&self.leaving_out).get(device).copied()
     }
 
@@ -56,7 +56,7 @@ impl Operations {
     ///
     /// # Errors
     /// It is about to be left out.
-    pub fn check_device_stays(&self, device: String) -> Result<String, ControlError> {
+    pub(crate) fn check_device_stays(&self, device: String) -> Result<String, ControlError> {
         match self.leaving_out(&device) {
             Some(_) => Err(ControlError::Refused(format!(
                 "the cache device {device} is being taken out of use: its dirty blocks are written back \
@@ -71,7 +71,7 @@ impl Operations {
     ///
     /// # Errors
     /// It takes long.
-    pub fn begin(&self, what: &str) -> Result<OperationGuard<'_>, ControlError> {
+    pub(crate) fn begin(&self, what: &str) -> Result<OperationGuard<'_>, ControlError> {
         self.begin_within(what, PATIENCE)
     }
 
@@ -93,7 +93,7 @@ impl Operations {
     ///
     /// # Errors
     /// It is already.
-    pub fn leave(&self, volume: &str) -> Result<RemovalGuard<'_>, ControlError> {
+    pub(crate) fn leave(&self, volume: &str) -> Result<RemovalGuard<'_>, ControlError> {
         match lock(&self.leaving).insert(volume.into()) {
             true => Ok(RemovalGuard { under_way: self, volume: volume.into() }),
             false => Err(is_leaving(volume)),
@@ -104,7 +104,7 @@ impl Operations {
     ///
     /// # Errors
     /// One is already.
-    pub fn leave_all<'a>(
+    pub(crate) fn leave_all<'a>(
         &self,
         volumes: impl Iterator<Item = &'a str>,
     ) -> Result<Vec<RemovalGuard<'_>>, ControlError> {
@@ -115,7 +115,7 @@ impl Operations {
     ///
     /// # Errors
     /// It is about to go.
-    pub fn check_stays(&self, volume: &str) -> Result<(), ControlError> {
+    pub(crate) fn check_stays(&self, volume: &str) -> Result<(), ControlError> {
         match lock(&self.leaving).contains(volume) {
             true => Err(is_leaving(volume)),
             false => Ok(()),
@@ -123,7 +123,7 @@ impl Operations {
     }
 
     /// Volumes that are about to go.
-    pub fn leaving(&self) -> BTreeSet<String> {
+    pub(crate) fn leaving(&self) -> BTreeSet<String> {
         lock(&self.leaving).clone()
     }
 }

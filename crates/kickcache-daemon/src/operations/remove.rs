@@ -19,7 +19,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 const STUCK_MAX: Duration = Duration::from_secs(30);
 
 /// A volume that is to go.
-pub struct RemoveOperation {
+pub(crate) struct RemoveOperation {
     served: PlannedServer,
     volume: String,
     /// The mode to restore if the volume stays.
@@ -33,7 +33,7 @@ impl RemoveOperation {
     ///
     /// # Errors
     /// It has clients that are to be respected, or its server is stopping.
-    pub fn check(
+    pub(crate) fn check(
         served: &PlannedServer,
         volume: &str,
         clients: Clients,
@@ -70,14 +70,14 @@ impl RemoveOperation {
     ///
     /// # Errors
     /// The server stops.
-    pub fn forecast(&self) -> Result<Removed, ControlError> {
+    pub(crate) fn forecast(&self) -> Result<Removed, ControlError> {
         let dirty_bytes = self.left()?.blocks * BLOCK_SIZE;
         let lost_bytes = if self.dirty == DirtyFate::Abandoned { dirty_bytes } else { 0 };
         Ok(Removed { lost_bytes, dirty_bytes })
     }
 
     /// Which it is.
-    pub fn volume(&self) -> &str {
+    pub(crate) fn volume(&self) -> &str {
         &self.volume
     }
 
@@ -86,7 +86,7 @@ impl RemoveOperation {
     ///
     /// # Errors
     /// It gets nowhere, or the server stops.
-    pub fn drain(&self) -> Result<(), ControlError> {
+    pub(crate) fn drain(&self) -> Result<(), ControlError> {
         if self.dirty == DirtyFate::Abandoned {
             return Ok(());
         }
@@ -97,7 +97,7 @@ impl RemoveOperation {
     }
 
     /// The mode as it was before: the volume stays.
-    pub fn restore_mode(&self) {
+    pub(crate) fn restore_mode(&self) {
         let (Some(mode), volume) = (self.mode, &self.volume) else { return };
         if let Err(error) = self.served.handle.set_mode(volume, mode) {
             tracing::warn!(
@@ -154,7 +154,7 @@ impl RemoveOperation {
     ///
     /// # Errors
     /// It stays.
-    pub fn part(&self) -> Result<Removed, ControlError> {
+    pub(crate) fn part(&self) -> Result<Removed, ControlError> {
         self.check_obstacles()?;
         self.drain()?;
         let parted = self.served.handle.part_volume(&self.volume, self.clients, self.dirty);

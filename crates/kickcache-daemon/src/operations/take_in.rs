@@ -17,7 +17,7 @@ use crate::operations::control_error::control_error;
 use crate::start::servers::PlannedServer;
 
 /// Whether volumes of a cache device are served without it.
-pub fn is_left_out(served: &PlannedServer) -> bool {
+pub(crate) fn is_left_out(served: &PlannedServer) -> bool {
     match served.cache.service {
         CacheService::LeftOut | CacheService::OutOfService => true,
         CacheService::InService | CacheService::WrittenBackOnly => false,
@@ -28,7 +28,7 @@ pub fn is_left_out(served: &PlannedServer) -> bool {
 ///
 /// # Errors
 /// It cannot be taken in.
-pub fn check(
+pub(crate) fn check(
     served: &PlannedServer,
     order: &ReplacementOrder,
     state: &StatePlace,
@@ -41,7 +41,7 @@ pub fn check(
 ///
 /// # Errors
 /// It is not taken in, and the volumes are served as before.
-pub fn take_in(
+pub(crate) fn take_in(
     served: &mut PlannedServer,
     order: &ReplacementOrder,
     state: &StatePlace,
@@ -72,7 +72,7 @@ pub fn take_in(
 }
 
 /// Logs that a device is put into use, in the place of another one or of itself.
-pub fn tell(with: &str, left_out: &str) {
+pub(crate) fn tell(with: &str, left_out: &str) {
     let what = match with == left_out {
         true => format!(
             "again, and empty; if the configuration names another device, name {with} there before the next start"

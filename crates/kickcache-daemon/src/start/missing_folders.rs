@@ -6,10 +6,10 @@ use crate::plan::ServePlan;
 use crate::plan::default_paths::runtime_dir;
 
 /// Folders that were created for sockets: a start that fails removes them again.
-pub struct MissingFolders(Vec<PathBuf>);
+pub(crate) struct MissingFolders(Vec<PathBuf>);
 
 impl MissingFolders {
-    pub fn of(plan: &ServePlan) -> MissingFolders {
+    pub(crate) fn of(plan: &ServePlan) -> MissingFolders {
         let sockets = [Some(plan.control.as_path()), plan.status_socket.as_deref()];
         let folders = sockets.into_iter().flatten().filter_map(Path::parent).map(Path::to_path_buf);
         let folders = folders.chain([runtime_dir()]);
@@ -17,7 +17,7 @@ impl MissingFolders {
     }
 
     /// Others may have put something into them; these stay.
-    pub fn remove_again(&self) {
+    pub(crate) fn remove_again(&self) {
         for folder in &self.0 {
             let _ = std::fs::remove_dir(folder);
         }

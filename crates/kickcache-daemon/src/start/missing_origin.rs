@@ -11,13 +11,13 @@ use crate::shell_command::ShellCommand;
 use kickcache_units::show_bytes;
 
 /// Whether an origin cannot be opened because it does not exist.
-pub fn is_missing(error: &OpenError) -> bool {
+pub(crate) fn is_missing(error: &OpenError) -> bool {
     matches!(error, OpenError::Open { source, .. } if source.kind() == io::ErrorKind::NotFound)
 }
 
 /// The remedy for the missing origin of a volume, appended to the reason; it names the volume's dirty bytes
 /// on the cache device.
-pub fn what_to_do(cache: &CacheSpec, name: &str, state: &StatePlace) -> String {
+pub(crate) fn what_to_do(cache: &CacheSpec, name: &str, state: &StatePlace) -> String {
     let detach = ShellCommand::new("detach").path(&cache.device).word(name);
     let back = "put it back, or name its new place (--origin, with --origin-moved), then `kickcache reload`, or start again";
     let give_up = "or, if it is lost, stop the daemon and remove the volume";

@@ -10,16 +10,16 @@
 //!
 //! Start with `servers.rs`.
 
-pub mod missing_folders;
-pub mod missing_origin;
-pub mod no_cache_check;
-pub mod refusal;
-pub mod rehearsal;
-pub mod runtime_dir;
-pub mod servers;
-pub mod service_decision;
-pub mod shared_state;
-pub mod skipped_volumes;
-pub mod socket_activation;
-pub mod stale_cache_check;
-pub mod unserved_volumes;
+pub(crate) mod missing_folders;
+pub(crate) mod missing_origin;
+pub(crate) mod no_cache_check;
+pub(crate) mod refusal;
+pub(crate) mod rehearsal;
+pub(crate) mod runtime_dir;
+pub(crate) mod servers;
+pub(crate) mod service_decision;
+pub(crate) mod shared_state;
+pub(crate) mod skipped_volumes;
+pub(crate) mod socket_activation;
+pub(crate) mod stale_cache_check;
+pub(crate) mod unserved_volumes;

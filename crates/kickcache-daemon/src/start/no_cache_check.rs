@@ -26,7 +26,7 @@ use crate::start::skipped_volumes::leave_unserved;
 
 /// How a user gives up the data on another cache device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum LossAcceptance {
+pub(crate) enum LossAcceptance {
     /// With this one in its place.
     NewCache,
     /// Without any.
@@ -53,7 +53,11 @@ impl LossAcceptance {
 
 /// Takes a cache device out of use if the user requests it. Volumes with dirty blocks that would be lost are
 /// removed from the plan.
-pub fn leave_out(cache: &mut CacheSpec, state: &StatePlace, rehearsal: &Rehearsal<'_>) -> anyhow::Result<()> {
+pub(crate) fn leave_out(
+    cache: &mut CacheSpec,
+    state: &StatePlace,
+    rehearsal: &Rehearsal<'_>,
+) -> anyhow::Result<()> {
     match cache.service {
         CacheService::InService | CacheService::OutOfService | CacheService::WrittenBackOnly => return Ok(()),
         CacheService::LeftOut => {}
@@ -120,7 +124,12 @@ fn leave_volumes(
 
 /// Removes volumes from the plan if a cache device other than the chosen one may hold blocks that their
 /// origin lacks. If the user accepts the loss, it is logged.
-pub fn leave_missed(cache: &mut CacheSpec, state: &StatePlace, uuid: Option<&str>, go_on: LossAcceptance) {
+pub(crate) fn leave_missed(
+    cache: &mut CacheSpec,
+    state: &StatePlace,
+    uuid: Option<&str>,
+    go_on: LossAcceptance,
+) {
     let why = |volume: &VolumeSpec| {
         let why = missed_of(cache, volume, state, uuid, go_on)?;
         Some(SkippedVolume { name: volume.name.clone(), why })
@@ -233,7 +242,7 @@ fn note_left(cache: &CacheSpec, state: &StatePlace) -> anyhow::Result<RecordOutc
     Ok(RecordOutcome::Yes)
 }
 
-pub fn check_origin(volume: &VolumeSpec) -> anyhow::Result<()> {
+pub(crate) fn check_origin(volume: &VolumeSpec) -> anyhow::Result<()> {
     if let Some(path) = volume.origin.path() {
         BlockFile::open(path, volume.access, Emptiness::Refused)?;
     }

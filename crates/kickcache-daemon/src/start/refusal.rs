@@ -20,7 +20,7 @@ use crate::start::missing_origin;
 use crate::start::skipped_volumes::leave_unserved;
 
 /// The treatment of volumes that cannot be served, at a start with several volumes.
-pub struct Refusals<'a> {
+pub(crate) struct Refusals<'a> {
     state: &'a StatePlace,
     /// Of the whole plan, before anything was left.
     volume_count: usize,
@@ -41,13 +41,13 @@ enum Concern {
 
 impl<'a> Refusals<'a> {
     /// For a complete plan.
-    pub fn of(plan: &ServePlan, state: &'a StatePlace) -> Refusals<'a> {
+    pub(crate) fn of(plan: &ServePlan, state: &'a StatePlace) -> Refusals<'a> {
         let volume_count = plan.caches.iter().map(|cache| cache.volumes.len()).sum();
         Refusals { state, volume_count, cache_count: plan.caches.len(), silent: Vec::new() }
     }
 
     /// Whether a volume has neighbours at all.
-    pub fn has_neighbours(&self) -> bool {
+    pub(crate) fn has_neighbours(&self) -> bool {
         self.volume_count > 1
     }
 
@@ -55,7 +55,11 @@ impl<'a> Refusals<'a> {
     ///
     /// # Errors
     /// The first of `silent`, if it concerns the whole start.
-    pub fn leave_silent(&mut self, caches: &mut [CacheSpec], silent: Vec<OpenError>) -> anyhow::Result<()> {
+    pub(crate) fn leave_silent(
+        &mut self,
+        caches: &mut [CacheSpec],
+        silent: Vec<OpenError>,
+    ) -> anyhow::Result<()> {
         let path = |error: &OpenError| match error {
             OpenError::Silent { path, .. } => Some(path.clone()),
             _ => None,
@@ -80,7 +84,7 @@ impl<'a> Refusals<'a> {
     ///
     /// # Errors
     /// The same error, if it concerns the whole start.
-    pub fn leave(&self, cache: &mut CacheSpec, error: ServeError) -> anyhow::Result<()> {
+    pub(crate) fn leave(&self, cache: &mut CacheSpec, error: ServeError) -> anyhow::Result<()> {
         let left = match concern(&error) {
             Concern::Volume(mut unserved) if has(cache, &unserved.name) => {
                 if self.is_origin_missing(cache, &error) {
@@ -111,7 +115,7 @@ impl<'a> Refusals<'a> {
     ///
     /// # Errors
     /// The same error, if it concerns the whole start.
-    pub fn leave_all(&self, cache: &mut CacheSpec, error: Error) -> anyhow::Result<()> {
+    pub(crate) fn leave_all(&self, cache: &mut CacheSpec, error: Error) -> anyhow::Result<()> {
         let of_state = match error.downcast_ref::<OfflineError>() {
             Some(OfflineError::State(source)) => Some(source),
             Some(_) | None => error.downcast_ref::<StateError>(),

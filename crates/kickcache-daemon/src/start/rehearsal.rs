@@ -15,19 +15,19 @@ use crate::serve::stop_wish::StopWish;
 use crate::start::refusal::Refusals;
 
 /// The properties that all servers of a plan share.
-pub struct Common<'a> {
-    pub io_engine: IoEngine,
-    pub memory: &'a PayloadMemory,
-    pub exposure: Exposure,
-    pub tls: &'a TlsPlan,
-    pub state: &'a StatePlace,
-    pub control: &'a Path,
-    pub stop_wish: &'a StopWish,
+pub(crate) struct Common<'a> {
+    pub(crate) io_engine: IoEngine,
+    pub(crate) memory: &'a PayloadMemory,
+    pub(crate) exposure: Exposure,
+    pub(crate) tls: &'a TlsPlan,
+    pub(crate) state: &'a StatePlace,
+    pub(crate) control: &'a Path,
+    pub(crate) stop_wish: &'a StopWish,
 }
 
 impl Common<'_> {
     /// The server of a cache device.
-    pub fn config(&self, cache: &CacheSpec) -> ServerConfig {
+    pub(crate) fn config(&self, cache: &CacheSpec) -> ServerConfig {
         ServerConfig {
             io_engine: self.io_engine,
             memory: self.memory.clone(),
@@ -42,9 +42,9 @@ impl Common<'_> {
 }
 
 /// A start that is tried without changes; it skips whatever a real start would refuse.
-pub struct Rehearsal<'a> {
-    pub common: &'a Common<'a>,
-    pub refusals: &'a Refusals<'a>,
+pub(crate) struct Rehearsal<'a> {
+    pub(crate) common: &'a Common<'a>,
+    pub(crate) refusals: &'a Refusals<'a>,
 }
 
 impl Rehearsal<'_> {
@@ -52,7 +52,7 @@ impl Rehearsal<'_> {
     ///
     /// # Errors
     /// Errors that concern the whole start.
-    pub fn whole(&self, cache: &mut CacheSpec) -> anyhow::Result<()> {
+    pub(crate) fn whole(&self, cache: &mut CacheSpec) -> anyhow::Result<()> {
         match cache.service {
             CacheService::InService => self.leave(cache, rehearse),
             CacheService::LeftOut | CacheService::OutOfService | CacheService::WrittenBackOnly => Ok(()),
@@ -63,7 +63,7 @@ impl Rehearsal<'_> {
     ///
     /// # Errors
     /// Errors that concern the whole start.
-    pub fn volumes(&self, cache: &mut CacheSpec) -> anyhow::Result<()> {
+    pub(crate) fn volumes(&self, cache: &mut CacheSpec) -> anyhow::Result<()> {
         self.leave(cache, rehearse_volumes)
     }
 

@@ -9,7 +9,7 @@ use crate::plan::volume_spec::VolumeSpec;
 use anyhow::Context;
 
 /// Makes it, if a plan needs it.
-pub fn make_runtime_dir(plan: &ServePlan) -> anyhow::Result<()> {
+pub(crate) fn make_runtime_dir(plan: &ServePlan) -> anyhow::Result<()> {
     let dir = runtime_dir();
     let is_there = |path: &Path| path.parent() == Some(&dir);
     let mut volumes = plan.caches.iter().flat_map(|cache| &cache.volumes);

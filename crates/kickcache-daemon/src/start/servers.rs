@@ -39,24 +39,24 @@ use crate::start::socket_activation::ActivationSockets;
 
 /// A server and its part of the plan.
 #[derive(Clone)]
-pub struct PlannedServer {
-    pub handle: ServerHandle,
-    pub cache: CacheSpec,
+pub(crate) struct PlannedServer {
+    pub(crate) handle: ServerHandle,
+    pub(crate) cache: CacheSpec,
 }
 
 /// The result of a plan.
 #[derive(Clone)]
-pub struct StartResult {
-    pub servers: Vec<PlannedServer>,
+pub(crate) struct StartResult {
+    pub(crate) servers: Vec<PlannedServer>,
     /// Volumes of the plan that are not served.
-    pub unserved: Vec<SkippedVolume>,
+    pub(crate) unserved: Vec<SkippedVolume>,
     /// Volumes that a command added.
-    pub added: BTreeSet<String>,
+    pub(crate) added: BTreeSet<String>,
 }
 
 impl StartResult {
     /// The same with the present devices, of which some may have been replaced.
-    pub fn looked_at(mut self) -> StartResult {
+    pub(crate) fn looked_at(mut self) -> StartResult {
         for served in &mut self.servers {
             served.cache.device = served.handle.device();
         }
@@ -64,12 +64,15 @@ impl StartResult {
     }
 
     /// The server of a volume.
-    pub fn server_mut(&mut self, name: &str) -> Option<&mut PlannedServer> {
+    pub(crate) fn server_mut(&mut self, name: &str) -> Option<&mut PlannedServer> {
         self.servers.iter_mut().find(|served| served.cache.names().any(|known| known == name))
     }
 
     /// Volumes, each with its server.
-    pub fn behind<'a>(&'a self, names: &'a [String]) -> impl Iterator<Item = (&'a PlannedServer, &'a str)> {
+    pub(crate) fn behind<'a>(
+        &'a self,
+        names: &'a [String],
+    ) -> impl Iterator<Item = (&'a PlannedServer, &'a str)> {
         let serves = |served: &&PlannedServer, name: &str| served.cache.names().any(|known| known == name);
         names.iter().filter_map(move |name| {
             Some((self.servers.iter().find(|served| serves(served, name))?, name.as_str()))
@@ -78,7 +81,7 @@ impl StartResult {
 
     /// The index of the server of a cache device, named by any of its names, or by the device that it
     /// replaced.
-    pub fn position(&self, named: &Path) -> Option<usize> {
+    pub(crate) fn position(&self, named: &Path) -> Option<usize> {
         let is_at = |device: &Path, other: &Path| real_path(device) == real_path(other);
         let at = |path: &Path| self.servers.iter().position(|served| is_at(&served.cache.device, path));
         let instead = |path: &Path| {
@@ -94,7 +97,7 @@ impl StartResult {
     ///
     /// # Errors
     /// There is no such device, or there are several and none is named.
-    pub fn server_with(&self, device: Option<&str>) -> Result<PlannedServer, ControlError> {
+    pub(crate) fn server_with(&self, device: Option<&str>) -> Result<PlannedServer, ControlError> {
         let servers = &self.servers;
         let name = |served: &PlannedServer| shown_path(&served.cache.device);
         let found = match device {
@@ -115,12 +118,12 @@ impl StartResult {
     }
 
     /// Whether a volume of the plan could not be served.
-    pub fn is_unserved(&self, name: &str) -> bool {
+    pub(crate) fn is_unserved(&self, name: &str) -> bool {
         self.unserved.iter().any(|unserved| unserved.name == name)
     }
 
     /// A volume is served by the server of an index.
-    pub fn take_in(&mut self, index: usize, spec: VolumeSpec) {
+    pub(crate) fn take_in(&mut self, index: usize, spec: VolumeSpec) {
         self.unserved.retain(|unserved| unserved.name != spec.name);
         self.servers[index].cache.volumes.push(spec);
     }
@@ -128,7 +131,7 @@ impl StartResult {
 
 impl PlannedServer {
     /// Takes over the modes that commands have changed.
-    pub fn look_at_modes(&mut self) {
+    pub(crate) fn look_at_modes(&mut self) {
         // A server that has ended has no modes.
         let Ok(status) = self.handle.status() else { return };
         for volume in &mut self.cache.volumes {
@@ -140,7 +143,7 @@ impl PlannedServer {
     }
 
     /// The settings of its volumes; see [`PlannedServer::look_at_modes`].
-    pub fn settings(&self) -> Vec<NamedSettings> {
+    pub(crate) fn settings(&self) -> Vec<NamedSettings> {
         let named = |volume: &VolumeSpec| NamedSettings {
             volume: volume.name.clone(),
             settings: volume.settings(),
@@ -153,7 +156,7 @@ impl PlannedServer {
     ///
     /// # Errors
     /// It has no other.
-    pub fn check_others(&self, volume: &str) -> Result<(), ControlError> {
+    pub(crate) fn check_others(&self, volume: &str) -> Result<(), ControlError> {
         match self.cache.volumes.len() {
             1 => Err(ControlError::Refused(format!("volume {volume}: {}", only_volume(&self.cache.device)))),
             _ => Ok(()),
@@ -161,7 +164,7 @@ impl PlannedServer {
     }
 
     /// The size that the cache device has; its plan may have the size that it was made with.
-    pub fn size(&self) -> Option<Size> {
+    pub(crate) fn size(&self) -> Option<Size> {
         Some(Size::from_bytes(self.handle.status().ok()?.cache_size))
     }
 
@@ -169,7 +172,7 @@ impl PlannedServer {
     ///
     /// # Errors
     /// The error that ended it, unless it was stopped.
-    pub fn wait(&self, state: &StatePlace) -> anyhow::Result<Vec<LeftOnCache>> {
+    pub(crate) fn wait(&self, state: &StatePlace) -> anyhow::Result<Vec<LeftOnCache>> {
         let end = self.handle.join();
         let path = self.handle.device();
         let device = path.display();
@@ -192,7 +195,7 @@ impl PlannedServer {
 /// # Errors
 /// If an error concerns the whole plan, or no volume can be served; [`ServeError::Stopped`] if a stop was
 /// requested.
-pub fn start_servers(
+pub(crate) fn start_servers(
     mut plan: ServePlan,
     activated: ActivationSockets,
     stop_wish: &StopWish,
@@ -246,7 +249,7 @@ pub fn start_servers(
 }
 
 /// If a device was being replaced at the last stop, the copy starts again.
-pub fn go_on_replacing(servers: &[PlannedServer]) {
+pub(crate) fn go_on_replacing(servers: &[PlannedServer]) {
     for PlannedServer { handle, cache, .. } in servers {
         let Some(path) = cache.successor.clone() else { continue };
         let (handle, device) = (handle.clone(), cache.device.clone());

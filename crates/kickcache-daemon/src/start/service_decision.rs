@@ -25,7 +25,7 @@ use crate::start::stale_cache_check::drop_outdated;
 /// Stops using a cache device that is out of service, or that the user takes out of use. If the device is out
 /// of service, volumes with dirty blocks on it alone are removed from the plan, unless the user accepts their
 /// loss.
-pub fn decide_service(
+pub(crate) fn decide_service(
     cache: &mut CacheSpec,
     state: &StatePlace,
     rehearsal: &Rehearsal<'_>,

@@ -5,7 +5,7 @@ use crate::serve::config::StatePlace;
 use crate::whole_path::whole_path;
 
 /// Warns of a state directory that other users can write: its records decide which cache device is current, and which origin it has.
-pub fn tell_shared_state(state: &StatePlace) {
+pub(crate) fn tell_shared_state(state: &StatePlace) {
     let StatePlace::Directory(directory) = state else { return };
     let directory = whole_path(directory);
     if !directory.exists() {

@@ -5,7 +5,7 @@ use crate::plan::cache_spec::{CacheSpec, SkippedVolume};
 use anyhow::bail;
 
 /// Takes volumes from the plan.
-pub fn leave_unserved(cache: &mut CacheSpec, refused: Vec<SkippedVolume>) {
+pub(crate) fn leave_unserved(cache: &mut CacheSpec, refused: Vec<SkippedVolume>) {
     cache.volumes.retain(|served| refused.iter().all(|volume| volume.name != served.name));
     cache.unserved.extend(refused);
 }
@@ -14,7 +14,7 @@ pub fn leave_unserved(cache: &mut CacheSpec, refused: Vec<SkippedVolume>) {
 ///
 /// # Errors
 /// If no volume is left at all.
-pub fn tell_unserved(plan: &mut ServePlan) -> anyhow::Result<Vec<SkippedVolume>> {
+pub(crate) fn tell_unserved(plan: &mut ServePlan) -> anyhow::Result<Vec<SkippedVolume>> {
     let unserved: Vec<SkippedVolume> =
         plan.caches.iter_mut().flat_map(|cache| std::mem::take(&mut cache.unserved)).collect();
     plan.caches.retain(|cache| !cache.volumes.is_empty());
@@ -38,14 +38,14 @@ pub fn tell_unserved(plan: &mut ServePlan) -> anyhow::Result<Vec<SkippedVolume>>
 }
 
 /// Logs the blocks on the cache devices of volumes that no configuration has.
-pub fn tell_orphans(orphans: &[SkippedVolume]) {
+pub(crate) fn tell_orphans(orphans: &[SkippedVolume]) {
     for SkippedVolume { name, why } in orphans {
         tracing::warn!(event = "volume_not_served", volume = name, "volume {name} is not served: {why}");
     }
 }
 
 /// At the end, when the log of the start is long ago.
-pub fn tell_again(unserved: &[SkippedVolume]) {
+pub(crate) fn tell_again(unserved: &[SkippedVolume]) {
     for volume in unserved {
         tracing::warn!(
             event = "volume_not_served",

@@ -10,7 +10,7 @@ const VHOST_USER: &str = "vhost-user";
 
 /// The sockets of the volume.
 #[derive(Debug, Default)]
-pub struct ActivationSockets {
+pub(crate) struct ActivationSockets {
     guest: Option<InheritedSocket>,
     nbd: Vec<InheritedSocket>,
 }
@@ -20,7 +20,10 @@ impl ActivationSockets {
     ///
     /// # Errors
     /// If the purpose of a socket is unclear, or a virtual machine would get two sockets, one of them unused.
-    pub fn take(sockets: Vec<InheritedSocket>, plan: &mut ServePlan) -> anyhow::Result<ActivationSockets> {
+    pub(crate) fn take(
+        sockets: Vec<InheritedSocket>,
+        plan: &mut ServePlan,
+    ) -> anyhow::Result<ActivationSockets> {
         let count = sockets.len();
         let (mut guests, nbd): (Vec<_>, Vec<_>) =
             sockets.into_iter().partition(|socket| socket.name == VHOST_USER);
@@ -50,7 +53,7 @@ impl ActivationSockets {
     }
 
     /// As a server takes them.
-    pub fn into_inherited(self) -> InheritedSockets {
+    pub(crate) fn into_inherited(self) -> InheritedSockets {
         InheritedSockets {
             nbd: self.nbd.into_iter().map(|socket| socket.fd).collect(),
             vhost_user: self.guest.map(|socket| socket.fd),

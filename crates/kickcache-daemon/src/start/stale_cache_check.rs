@@ -23,7 +23,7 @@ use crate::start::skipped_volumes::leave_unserved;
 
 /// Drops stale blocks, durably. Volumes with stale dirty blocks are removed from the plan, unless the user
 /// accepts their loss.
-pub fn drop_outdated(
+pub(crate) fn drop_outdated(
     cache: &mut CacheSpec,
     state: &StatePlace,
     rehearsal: &Rehearsal<'_>,

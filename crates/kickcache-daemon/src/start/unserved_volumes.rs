@@ -12,7 +12,7 @@ use kickcache_units::show_bytes;
 use crate::start::servers::{PlannedServer, StartResult};
 
 /// They, as all servers know them.
-pub fn orphans(started: &StartResult) -> Vec<SkippedVolume> {
+pub(crate) fn orphans(started: &StartResult) -> Vec<SkippedVolume> {
     let told = |served: &PlannedServer| Some(told(started, served, &served.handle.status().ok()?.orphans));
     started.servers.iter().filter_map(told).flatten().collect()
 }
@@ -24,7 +24,7 @@ fn told(started: &StartResult, served: &PlannedServer, orphans: &[Orphan]) -> Ve
 }
 
 /// The same for a report, with the commands that serve each volume again and write its blocks back.
-pub fn orphan_reports(
+pub(crate) fn orphan_reports(
     started: &StartResult,
     served: &PlannedServer,
     orphans: &[Orphan],
@@ -61,7 +61,7 @@ fn why(served: &PlannedServer, orphan: &Orphan) -> String {
 ///
 /// # Errors
 /// The volume is not served; the error has the reason, if it is known.
-pub fn server_of(started: &StartResult, volume: &str) -> Result<PlannedServer, ControlError> {
+pub(crate) fn server_of(started: &StartResult, volume: &str) -> Result<PlannedServer, ControlError> {
     let StartResult { servers, unserved, .. } = started;
     let serves = |served: &PlannedServer| served.cache.names().any(|name| name == volume);
     if let Some(found) = servers.iter().find(|served| serves(served)) {

@@ -19,8 +19,8 @@ use kickcache_daemon::plan::metrics_address::MetricsAddress;
 use kickcache_daemon::serve::server::ServerHandle;
 use kickcache_daemon::shell_command::DaemonCommands;
 
-use crate::cli::cache_report::sample_report;
 use crate::demo::RunDisplay;
+use kickcache_daemon::daemon::cache_report::sample_report;
 use kickcache_daemon::operations::control_error::{control_error, starting};
 
 /// A free port of this host, for its own users.

@@ -280,7 +280,7 @@ impl ServeArgs {
             Some(config) => PlanSource::file(whole_path(&config), move || self.plan_again(&config)),
             None => PlanSource::FLAGS,
         };
-        Ok(super::daemon::run(plan, source, out)?)
+        Ok(kickcache_daemon::daemon::run(plan, source, out)?)
     }
 
     /// The checked plan of the present configuration file. Flags about origins and cache devices apply to the

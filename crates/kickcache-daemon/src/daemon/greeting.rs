@@ -3,24 +3,24 @@
 use std::io::Write;
 use std::path::Path;
 
-use kickcache_daemon::metrics::server::MetricsServer;
-use kickcache_daemon::plan::address::NbdAddress;
-use kickcache_daemon::plan::cache_spec::{CacheService, CacheSpec};
-use kickcache_daemon::plan::tls_plan::TlsWord;
-use kickcache_daemon::serve::config::StatePlace;
-use kickcache_daemon::serve::server::VolumeInfo;
+use crate::metrics::server::MetricsServer;
+use crate::plan::address::NbdAddress;
+use crate::plan::cache_spec::{CacheService, CacheSpec};
+use crate::plan::tls_plan::TlsWord;
+use crate::serve::config::StatePlace;
+use crate::serve::server::VolumeInfo;
 use kickcache_engine::units::BLOCK_SIZE;
 use kickcache_units::counted;
 
-use kickcache_daemon::start::servers::PlannedServer;
+use crate::start::servers::PlannedServer;
 
 /// The addresses to print.
-pub(super) struct Greeting<'a> {
-    pub(super) control: &'a Path,
-    pub(super) state: &'a StatePlace,
-    pub(super) metrics: Option<&'a MetricsServer>,
-    pub(super) servers: &'a [PlannedServer],
-    pub(super) tls: TlsWord,
+pub(crate) struct Greeting<'a> {
+    pub(crate) control: &'a Path,
+    pub(crate) state: &'a StatePlace,
+    pub(crate) metrics: Option<&'a MetricsServer>,
+    pub(crate) servers: &'a [PlannedServer],
+    pub(crate) tls: TlsWord,
 }
 
 /// The URI for NBD clients of an address.
@@ -32,7 +32,7 @@ fn shown(place: &str, tls: TlsWord) -> String {
 }
 
 /// Prints all addresses. A closed pipe does not stop the daemon.
-pub(super) fn greet(out: &mut dyn Write, &Greeting { control, state, metrics, servers, tls }: &Greeting<'_>) {
+pub(crate) fn greet(out: &mut dyn Write, &Greeting { control, state, metrics, servers, tls }: &Greeting<'_>) {
     let mut text = format!("kickcache {}\n", env!("CARGO_PKG_VERSION"));
     let volumes = servers.iter().flat_map(|served| served.cache.volumes.iter().map(move |it| (served, it)));
     for (served, volume) in volumes {

@@ -5,27 +5,27 @@ use std::collections::BTreeSet;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
+use crate::driver::device::AccessMode;
+use crate::driver::inherited_sockets::inherited_paths;
+use crate::driver::rights::account::Account;
+use crate::driver::rights::folders::{Purpose, give};
+use crate::driver::rights::grant::{Grant, Right};
+use crate::driver::rights::separation::{GrantSource, MonitorHandle, separate};
+use crate::driver::rights::trusted_path::check_file_of_root;
+use crate::plan::ServePlan;
+use crate::plan::default_paths::{SYSTEM_CONTROL, runtime_dir};
+use crate::state::StateFile;
+use crate::whole_path::whole_path;
 use anyhow::{Context, anyhow, bail};
-use kickcache_daemon::driver::device::AccessMode;
-use kickcache_daemon::driver::inherited_sockets::inherited_paths;
-use kickcache_daemon::driver::rights::account::Account;
-use kickcache_daemon::driver::rights::folders::{Purpose, give};
-use kickcache_daemon::driver::rights::grant::{Grant, Right};
-use kickcache_daemon::driver::rights::separation::{GrantSource, MonitorHandle, separate};
-use kickcache_daemon::driver::rights::trusted_path::check_file_of_root;
-use kickcache_daemon::plan::ServePlan;
-use kickcache_daemon::plan::default_paths::{SYSTEM_CONTROL, runtime_dir};
-use kickcache_daemon::state::StateFile;
-use kickcache_daemon::whole_path::whole_path;
 use rustix::fs::{Access, access};
 
-use kickcache_daemon::config::plan_source::PlanSource;
+use crate::config::plan_source::PlanSource;
 
 /// Changes to the user of a plan, if it names another one. The process must have a single thread.
 ///
 /// # Errors
 /// A sentence; the process must end then.
-pub(super) fn become_user(plan: &ServePlan, source: &PlanSource) -> anyhow::Result<Option<MonitorHandle>> {
+pub(crate) fn become_user(plan: &ServePlan, source: &PlanSource) -> anyhow::Result<Option<MonitorHandle>> {
     let Some(wanted) = &plan.user else { return Ok(None) };
     let account = Account::find(&wanted.user, wanted.group.as_deref()).map_err(|why| anyhow!(why))?;
     if account.is_own() {
@@ -79,7 +79,7 @@ pub(super) fn become_user(plan: &ServePlan, source: &PlanSource) -> anyhow::Resu
 }
 
 /// Logs the end of the monitor.
-pub(super) fn watch(separated: Option<MonitorHandle>) -> anyhow::Result<()> {
+pub(crate) fn watch(separated: Option<MonitorHandle>) -> anyhow::Result<()> {
     separated.map_or(Ok(()), MonitorHandle::watch).context("cannot start a thread that waits for the monitor")
 }
 

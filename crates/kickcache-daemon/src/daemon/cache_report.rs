@@ -2,19 +2,19 @@
 
 use std::time::Duration;
 
-use kickcache_daemon::control::activity::{Activity, RequestLatency};
-use kickcache_daemon::control::error_count::ErrorCount;
-use kickcache_daemon::control::last_error::LastError;
-use kickcache_daemon::control::lru_curve::LruCurve;
-use kickcache_daemon::control::replacing_report::{LeavingOutReport, ReplacingReport, ReplacingStep};
-use kickcache_daemon::control::report::{CacheFacts, CacheReport, RecordWord, Trouble, VolumeFacts};
-use kickcache_daemon::control::wear_report::WearReport;
-use kickcache_daemon::driver::errno::errno_name;
-use kickcache_daemon::driver::fault::Cause;
-use kickcache_daemon::latency::Latencies;
-use kickcache_daemon::plan::cache_spec::{CacheService, CacheSpec};
-use kickcache_daemon::serve::server::{self, Errors, FaultCount, ServerSample, ServerStatus, TakeoverStage};
-use kickcache_daemon::whole_path::whole_path;
+use crate::control::activity::{Activity, RequestLatency};
+use crate::control::error_count::ErrorCount;
+use crate::control::last_error::LastError;
+use crate::control::lru_curve::LruCurve;
+use crate::control::replacing_report::{LeavingOutReport, ReplacingReport, ReplacingStep};
+use crate::control::report::{CacheFacts, CacheReport, RecordWord, Trouble, VolumeFacts};
+use crate::control::wear_report::WearReport;
+use crate::driver::errno::errno_name;
+use crate::driver::fault::Cause;
+use crate::latency::Latencies;
+use crate::plan::cache_spec::{CacheService, CacheSpec};
+use crate::serve::server::{self, Errors, FaultCount, ServerSample, ServerStatus, TakeoverStage};
+use crate::whole_path::whole_path;
 use kickcache_engine::device::Device;
 use kickcache_engine::time;
 
@@ -30,7 +30,7 @@ pub(crate) fn with_leaving(report: CacheReport, bytes: Option<u64>) -> CacheRepo
 }
 
 /// The same for metrics.
-pub(crate) fn sample_report(sample: ServerSample, spec: &CacheSpec) -> CacheReport {
+pub fn sample_report(sample: ServerSample, spec: &CacheSpec) -> CacheReport {
     as_used(report_of(sample.status, spec, Some(seconds(sample.pause)), &sample.latencies), spec.service)
 }
 

@@ -2,64 +2,70 @@
 //!
 //! Over 500 lines because all requests to a daemon meet here, each in a few lines.
 
+pub mod cache_report;
+mod condition_book;
+mod exit;
+mod greeting;
+mod other_user;
+mod service_manager;
+mod status_report;
+
 use std::io::Write;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
+use crate::control::condition::Health;
+use crate::control::report::{Report, UnservedReport};
+use crate::control::server::ControlServer;
+use crate::control::{ChangeExtent, ControlError, ControlTarget, ReloadExtent, TitledRecording, wire};
+use crate::driver::inherited_sockets::inherited_sockets;
+use crate::driver::rights::separation::has_monitor_ended;
+use crate::metrics::scrape::{MetricsTarget, Scrape};
+use crate::metrics::server::MetricsServer;
+use crate::plan::ServePlan;
+use crate::plan::removal::{Clients, DirtyFate, UnlinkedFate};
+use crate::serve::config::StatePlace;
+use crate::serve::error::ServeError;
+use crate::serve::server::{Growth, RecordingBegun, ServerSample};
+use crate::serve::stop_wish::StopWish;
+use crate::signals::{self, Wish};
+use crate::whole_path::{shown_path, whole_path};
+use crate::words::ModeWord;
 use anyhow::Context;
-use kickcache_daemon::control::condition::Health;
-use kickcache_daemon::control::report::{Report, UnservedReport};
-use kickcache_daemon::control::server::ControlServer;
-use kickcache_daemon::control::{
-    ChangeExtent, ControlError, ControlTarget, ReloadExtent, TitledRecording, wire,
-};
-use kickcache_daemon::driver::inherited_sockets::inherited_sockets;
-use kickcache_daemon::driver::rights::separation::has_monitor_ended;
-use kickcache_daemon::metrics::scrape::{MetricsTarget, Scrape};
-use kickcache_daemon::metrics::server::MetricsServer;
-use kickcache_daemon::plan::ServePlan;
-use kickcache_daemon::plan::removal::{Clients, DirtyFate, UnlinkedFate};
-use kickcache_daemon::serve::config::StatePlace;
-use kickcache_daemon::serve::error::ServeError;
-use kickcache_daemon::serve::server::{Growth, RecordingBegun, ServerSample};
-use kickcache_daemon::serve::stop_wish::StopWish;
-use kickcache_daemon::signals::{self, Wish};
-use kickcache_daemon::whole_path::{shown_path, whole_path};
-use kickcache_daemon::words::ModeWord;
 use kickcache_units::counted;
 use tracing_subscriber::fmt::MakeWriter;
 
-use crate::cli::cache_report::{cache_report, sample_report, with_leaving};
-use crate::cli::condition_book::{ConditionBook, ConditionThread, Look};
-use crate::cli::daemon_exit::{end_of, worst};
-use crate::cli::greeting::{Greeting, greet};
-use crate::cli::other_user::{become_user, watch};
-use crate::cli::service_manager::{self, DevicePulse, Pulses, ServiceManager};
-use crate::cli::status_report::StatusParts;
-use kickcache_daemon::conditions::unlinked::check_linked;
-use kickcache_daemon::config::plan_source::PlanSource;
-use kickcache_daemon::log::outlet::Outlet;
-use kickcache_daemon::log::start_log;
-use kickcache_daemon::operations::changes::{self, Changes, Turn};
-use kickcache_daemon::operations::control_error::{control_error, starting};
-use kickcache_daemon::operations::leave_out::{LeaveOutOperation, tell_left_out, tell_not_left_out};
-use kickcache_daemon::operations::new_device::{NewDevice, ordered_before};
-use kickcache_daemon::operations::remove::RemoveOperation;
-use kickcache_daemon::operations::take_in::{self, is_left_out};
-use kickcache_daemon::start::missing_folders::MissingFolders;
-use kickcache_daemon::start::runtime_dir::make_runtime_dir;
-use kickcache_daemon::start::servers::{PlannedServer, StartResult, go_on_replacing, start_servers};
-use kickcache_daemon::start::skipped_volumes::{tell_again, tell_orphans};
-use kickcache_daemon::start::socket_activation::ActivationSockets;
-use kickcache_daemon::start::unserved_volumes::{orphans, server_of};
+use crate::conditions::unlinked::check_linked;
+use crate::config::plan_source::PlanSource;
+use crate::daemon::cache_report::{cache_report, sample_report, with_leaving};
+use crate::daemon::condition_book::{ConditionBook, ConditionThread, Look};
+use crate::daemon::exit::{end_of, worst};
+use crate::daemon::greeting::{Greeting, greet};
+use crate::daemon::other_user::{become_user, watch};
+use crate::daemon::service_manager::{DevicePulse, Pulses, ServiceManager};
+use crate::daemon::status_report::StatusParts;
+use crate::log::outlet::Outlet;
+use crate::log::start_log;
+use crate::operations::changes::{self, Changes, Turn};
+use crate::operations::control_error::{control_error, starting};
+use crate::operations::leave_out::{LeaveOutOperation, tell_left_out, tell_not_left_out};
+use crate::operations::new_device::{NewDevice, ordered_before};
+use crate::operations::remove::RemoveOperation;
+use crate::operations::take_in::{self, is_left_out};
+use crate::start::missing_folders::MissingFolders;
+use crate::start::runtime_dir::make_runtime_dir;
+use crate::start::servers::{PlannedServer, StartResult, go_on_replacing, start_servers};
+use crate::start::skipped_volumes::{tell_again, tell_orphans};
+use crate::start::socket_activation::ActivationSockets;
+use crate::start::unserved_volumes::{orphans, server_of};
 
 /// How long a request waits for a daemon that is starting.
 const START_MAX: Duration = Duration::from_secs(8);
 
 /// Serves a plan until it is stopped.
-pub(crate) fn run(plan: ServePlan, source: PlanSource, out: &mut dyn Write) -> anyhow::Result<()> {
+pub fn run(plan: ServePlan, source: PlanSource, out: &mut dyn Write) -> anyhow::Result<()> {
     let separated = become_user(&plan, &source)?;
     let log = start_log(plan.log).context("cannot start a thread for the log")?;
     let served = watch(separated).and_then(|()| serve(plan, source, out, &log));
@@ -388,7 +394,7 @@ enum Depth {
     Vitals,
     /// As [`ServerHandle::sample`], for metrics.
     ///
-    /// [`ServerHandle::sample`]: kickcache_daemon::serve::server::ServerHandle::sample
+    /// [`ServerHandle::sample`]: crate::serve::server::ServerHandle::sample
     Metrics,
 }
 
@@ -579,7 +585,7 @@ mod tests {
 
     fn changes() -> Changes {
         let text = "[[cache]]\ndevice = \"/dev/fast\"\n[[cache.volume]]\nname = \"a\"\norigin = \"/dev/a\"\n";
-        Changes::new(PlanSource::FLAGS, kickcache_daemon::config::parse(Path::new("t.toml"), text).unwrap())
+        Changes::new(PlanSource::FLAGS, crate::config::parse(Path::new("t.toml"), text).unwrap())
     }
 
     #[test]

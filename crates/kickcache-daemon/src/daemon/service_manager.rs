@@ -11,8 +11,8 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use std::{env, io};
 
-use kickcache_daemon::control::condition::Health;
-use kickcache_daemon::serve::server::{Pulse, ServerHealth};
+use crate::control::condition::Health;
+use crate::serve::server::{Pulse, ServerHealth};
 use kickcache_units::{counted, show_bytes};
 use sd_notify::NotifyState;
 
@@ -22,7 +22,7 @@ const SPAN: Duration = Duration::from_secs(5);
 const PATIENCE: Duration = Duration::from_millis(500);
 
 /// The source of the pulses of the event loops.
-pub(super) trait Pulses: Send + Sync + 'static {
+pub(crate) trait Pulses: Send + Sync + 'static {
     /// The health of the daemon at the last look.
     fn health(&self) -> Health;
 
@@ -31,23 +31,23 @@ pub(super) trait Pulses: Send + Sync + 'static {
 }
 
 /// The pulse of the server of a cache device.
-pub(super) struct DevicePulse {
-    pub(super) device: String,
-    pub(super) pulse: Pulse,
+pub(crate) struct DevicePulse {
+    pub(crate) device: String,
+    pub(crate) pulse: Pulse,
 }
 
 /// Says that the daemon starts.
-pub(super) fn tell_start() {
+pub(crate) fn tell_start() {
     tell(&[NotifyState::Status("starting")]);
 }
 
 /// Says that the daemon stops.
-pub(super) fn tell_stop() {
+pub(crate) fn tell_stop() {
     tell(&[NotifyState::Stopping, NotifyState::Status("stopping")]);
 }
 
 /// Says that the configuration is read again.
-pub(super) fn tell_reload() {
+pub(crate) fn tell_reload() {
     let told = [NotifyState::Reloading, NotifyState::Status("reading the configuration again")];
     match NotifyState::monotonic_usec_now() {
         Ok(now) => tell(&[told[0].clone(), now, told[1].clone()]),
@@ -56,12 +56,12 @@ pub(super) fn tell_reload() {
 }
 
 /// Says that all is served as it is now.
-pub(super) fn tell_reloaded() {
+pub(crate) fn tell_reloaded() {
     tell(&[NotifyState::Ready, NotifyState::Status("serving")]);
 }
 
 /// Sends status notifications until it is dropped.
-pub(super) struct ServiceManager {
+pub(crate) struct ServiceManager {
     ending: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -72,7 +72,7 @@ impl ServiceManager {
     ///
     /// # Errors
     /// If there can be no thread for it.
-    pub(super) fn tell_ready(target: Arc<dyn Pulses>) -> io::Result<ServiceManager> {
+    pub(crate) fn tell_ready(target: Arc<dyn Pulses>) -> io::Result<ServiceManager> {
         if env::var_os("NOTIFY_SOCKET").is_none() {
             return Ok(ServiceManager { ending: None, thread: None });
         }

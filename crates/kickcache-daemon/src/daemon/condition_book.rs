@@ -8,30 +8,30 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use kickcache_daemon::conditions::Surroundings;
-use kickcache_daemon::conditions::state_probe::StateProbe;
-use kickcache_daemon::conditions::watch::ConditionWatch;
-use kickcache_daemon::control::condition::Health;
-use kickcache_daemon::control::report::Report;
-use kickcache_daemon::plan::ServePlan;
-use kickcache_daemon::serve::config::StatePlace;
-use kickcache_daemon::shell_command::DaemonCommands;
-use kickcache_daemon::whole_path::whole_path;
+use crate::conditions::Surroundings;
+use crate::conditions::state_probe::StateProbe;
+use crate::conditions::watch::ConditionWatch;
+use crate::control::condition::Health;
+use crate::control::report::Report;
+use crate::plan::ServePlan;
+use crate::serve::config::StatePlace;
+use crate::shell_command::DaemonCommands;
+use crate::whole_path::whole_path;
 
 /// Time between two looks.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
 /// The conditions found so far.
-pub(super) struct ConditionBook {
+pub(crate) struct ConditionBook {
     watch: Mutex<ConditionWatch>,
     probe: Option<StateProbe>,
     /// The commands for this daemon.
-    pub(super) commands: DaemonCommands,
+    pub(crate) commands: DaemonCommands,
 }
 
 impl ConditionBook {
     /// For a plan with this state directory.
-    pub(super) fn new(plan: &ServePlan, state: Option<PathBuf>) -> ConditionBook {
+    pub(crate) fn new(plan: &ServePlan, state: Option<PathBuf>) -> ConditionBook {
         let place = state.clone().map_or(StatePlace::NotKept, StatePlace::Directory);
         ConditionBook {
             watch: Mutex::default(),
@@ -41,26 +41,26 @@ impl ConditionBook {
     }
 
     /// Completes a report; `silent` are the cache devices whose servers did not answer.
-    pub(super) fn complete(&self, report: &mut Report, silent: &[String]) {
+    pub(crate) fn complete(&self, report: &mut Report, silent: &[String]) {
         let failure = self.probe.as_ref().and_then(|probe| probe.poll(Instant::now()));
         let around = Surroundings { silent, state_failure: failure.as_deref(), commands: &self.commands };
         self.watch.lock().unwrap_or_else(PoisonError::into_inner).complete(report, &around);
     }
 
     /// The health at the last look.
-    pub(super) fn health(&self) -> Health {
+    pub(crate) fn health(&self) -> Health {
         self.watch.lock().unwrap_or_else(PoisonError::into_inner).health().clone()
     }
 }
 
 /// A daemon that can be looked at.
-pub(super) trait Look: Send + Sync + 'static {
+pub(crate) trait Look: Send + Sync + 'static {
     /// Finds the conditions; a daemon that starts or stops has none.
     fn look(&self);
 }
 
 /// Looks at a daemon at intervals, until dropped.
-pub(super) struct ConditionThread {
+pub(crate) struct ConditionThread {
     ending: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -70,7 +70,7 @@ impl ConditionThread {
     ///
     /// # Errors
     /// If there can be no thread for it.
-    pub(super) fn start(target: Arc<dyn Look>) -> io::Result<ConditionThread> {
+    pub(crate) fn start(target: Arc<dyn Look>) -> io::Result<ConditionThread> {
         let (ending, ended) = mpsc::channel();
         let follow = move || {
             target.look();
