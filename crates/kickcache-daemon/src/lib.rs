@@ -2,8 +2,10 @@
 //! that no daemon serves.
 //!
 //! Rooms:
+//! * [`daemon`]: a running daemon: its threads and sockets, the report, the service manager.
+//! * [`operations`]: changes of a running daemon; `start`: from a plan to servers.
 //! * [`plan`]: what to serve, and its checks; [`config`] reads it from a file; [`words`] are the names of modes and the like.
-//! * [`serve`]: the event loop with the engine, the front ends, the origins, and the checks before a volume is served.
+//! * [`serve`]: the event loop with the engine, the front ends, the origins, the devices and their records.
 //! * [`driver`]: devices, aligned memory, checksums, io_uring and its replacement; all `unsafe` of this
 //!   crate.
 //! * [`control`]: the control socket, its protocol and the report that `status` shows.
@@ -12,7 +14,8 @@
 //! * [`recording`]: requests of a volume on their way from the loop to `kickcache record`.
 //! * [`state`]: the state directory: records of origins and cache devices.
 //! * [`offline`]: tools for a cache device that no daemon serves: read, verify, drain, change.
-//! * [`shell_command`]: commands that messages recommend to the user.
+//! * `log`: the log: its lines, the queue, the journal.
+//! * [`shell_command`]: commands that messages recommend to the user; [`error_sentence`]: errors as sentences.
 //! * [`signals`], [`signature`], [`wakeup`], [`places`], [`path_text`], [`extents`], [`latency`]: helpers of several rooms.
 //!
 //! Invariants: one thread owns an engine, its devices and the sockets of its clients, so a hit takes no lock.

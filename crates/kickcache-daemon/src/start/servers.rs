@@ -332,7 +332,8 @@ fn check_origins(
     let mut remote = check_servers(caches, stop_wish);
     for (index, cache) in caches.iter_mut().enumerate() {
         for volume in cache.volumes.clone() {
-            let checked = remote.remove(&(index, volume.name.clone()));
+            let place = VolumePlace { cache: index, volume: volume.name.clone() };
+            let checked = remote.remove(&place);
             let checked = checked.unwrap_or_else(|| check_origin(&volume, stop_wish));
             checked.or_else(|error| refusals.leave(cache, error))?;
         }
@@ -340,12 +341,20 @@ fn check_origins(
     Ok(())
 }
 
-/// The checks of the remote origins, by cache device and name. They run in parallel, so that the times of
+/// A volume of a plan.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct VolumePlace {
+    /// The index of its cache device.
+    cache: usize,
+    volume: String,
+}
+
+/// The checks of the remote origins, by volume. They run in parallel, so that the times of
 /// unresponsive servers do not add up.
 fn check_servers(
     caches: &[CacheSpec],
     stop_wish: &StopWish,
-) -> BTreeMap<(usize, String), Result<(), ServeError>> {
+) -> BTreeMap<VolumePlace, Result<(), ServeError>> {
     thread::scope(|scope| {
         let mut checks = Vec::new();
         for (index, cache) in caches.iter().enumerate() {
@@ -353,11 +362,12 @@ fn check_servers(
             for volume in cache.volumes.iter().filter(has_server) {
                 let check = thread::Builder::new().spawn_scoped(scope, || check_origin(volume, stop_wish));
                 // Without a thread it is checked with the others.
-                checks.extend(check.ok().map(|check| ((index, volume.name.clone()), check)));
+                let place = VolumePlace { cache: index, volume: volume.name.clone() };
+                checks.extend(check.ok().map(|check| (place, check)));
             }
         }
         // A check that panicked counts as failed.
-        checks.into_iter().filter_map(|(key, check)| Some((key, check.join().ok()?))).collect()
+        checks.into_iter().filter_map(|(place, check)| Some((place, check.join().ok()?))).collect()
     })
 }
 
