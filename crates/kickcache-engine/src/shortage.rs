@@ -1,7 +1,7 @@
 //! Delays of client writes: while room for dirty blocks is short, and at the end of a drain.
 //!
 //! Invariants:
-//! * W-1: the delay of a write is fixed at its arrival, and bounded. A failed or silent origin delays no write.
+//! * T-3: the delay of a write is fixed at its arrival, and bounded. A failed or silent origin delays no write.
 
 use crate::cache::slots::SlotState;
 use crate::config::{Mode, RESERVED_SEGMENTS};

@@ -1,9 +1,9 @@
 //! Samples the accesses of a volume and keeps the data for its curve.
 //!
 //! Invariants:
-//! * S-1: the sample holds all accessed blocks with a hash below the threshold, at most as many as it has
+//! * H-1: the sample holds all accessed blocks with a hash below the threshold, at most as many as it has
 //!   room for.
-//! * S-2: an access of a sampled block counts as often as the sample is smaller than all blocks, at that time.
+//! * H-2: an access of a sampled block counts as often as the sample is smaller than all blocks, at that time.
 
 use crate::curve::HitRatioCurve;
 use crate::hash;

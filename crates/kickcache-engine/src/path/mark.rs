@@ -1,9 +1,9 @@
 //! Marks a cache device that was put out of service, so that no restart treats it as in service.
 //!
 //! Invariants:
-//! * M-1: if a write, discard or write-zeroes bypasses a cache device out of service without a trace in its log, it is
+//! * D-1: if a write, discard or write-zeroes bypasses a cache device out of service without a trace in its log, it is
 //!   submitted to the origin only when the record is durable: in both service marks, or on the host.
-//! * M-2: a volume is declared complete only after a flush of its origin that began, out of service, when none of its
+//! * D-2: a volume is declared complete only after a flush of its origin that began, out of service, when none of its
 //!   blocks was dirty any more.
 
 use alloc::vec::Vec;
@@ -149,7 +149,7 @@ impl State {
     }
 
     /// A flush of a volume's origin succeeded, and the volume has no dirty block. If this was so when the flush began,
-    /// the origin is complete (M-2); otherwise the next flush will prove it.
+    /// the origin is complete (D-2); otherwise the next flush will prove it.
     pub(crate) fn review_complete(&mut self, volume: VolumeId, covered: Covered) {
         if !self.marking.incomplete.is_some_and(|set| set.contains(volume)) {
             return;

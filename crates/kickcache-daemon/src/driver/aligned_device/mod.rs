@@ -1,9 +1,9 @@
 //! A queued device with a minimum block above a sector, as a device that takes any sectors.
 //!
 //! Invariants:
-//! * W-1: one partial write of a block is in flight at a time, in the order of submission: it reads the block, replaces its own bytes
+//! * one partial write of a block is in flight at a time, in the order of submission: it reads the block, replaces its own bytes
 //!   and writes the block. The bytes of earlier writes of neighbours are kept.
-//! * W-2: whole blocks are submitted at once. A partial write of such a block would overlap, and overlapping accesses to an origin are
+//! * whole blocks are submitted at once. A partial write of such a block would overlap, and overlapping accesses to an origin are
 //!   never in flight together (I-6).
 //! * A request ends once, when all of its parts have.
 
@@ -119,7 +119,7 @@ impl AlignedDevice {
         self.inner.submit(now, token, request);
     }
 
-    /// Submits the first partial write of a block if none is in flight (W-1).
+    /// Submits the first partial write of a block if none is in flight.
     fn start_first(&mut self, now: Instant, extent: ByteExtent) {
         let block = self.block.widened(extent);
         let Some(first) = self.partial.iter_mut().find(|write| block.contains(write.extent)) else { return };

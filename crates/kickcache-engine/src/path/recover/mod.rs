@@ -3,6 +3,9 @@
 //! First a flush: data of a dead process in volatile memory of the machine becomes durable before any structure depends
 //! on it. Then the whole journal is read, then one summary per segment (or the segment itself if there is none), then
 //! the records apply. For each block the highest sequence number decides.
+//!
+//! Invariants:
+//! * I-7: after recovery a block reads as its last flushed value or a later one.
 
 mod erase;
 mod load;

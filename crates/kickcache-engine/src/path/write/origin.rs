@@ -230,7 +230,7 @@ fn on_one(state: &mut State, slot: RequestSlot, result: Result<(), DeviceError>)
                 some.for_each(|block| found.flush.witnesses.add_durable(block));
             }
             if is_out {
-                // Only a flush proves that the origin is complete (M-2).
+                // Only a flush proves that the origin is complete (D-2).
                 found.flush.on_write(now);
             }
         }

@@ -1,9 +1,9 @@
 //! A client's TLS: turns received bytes into plaintext, and pending output into bytes for the socket.
 //!
 //! Invariants:
-//! - T-1: no plaintext stays here: the caller has it when [`TlsStream::receive`] returns. At most the
+//! - C-1: no plaintext stays here: the caller has it when [`TlsStream::receive`] returns. At most the
 //!   beginning of a record or of a handshake message stays.
-//! - T-2: more is encrypted only when the kernel has accepted the earlier bytes, so that a client which does
+//! - C-2: more is encrypted only when the kernel has accepted the earlier bytes, so that a client which does
 //!   not read holds [`BATCH`] bytes at most.
 
 use std::io::IoSlice;
@@ -180,7 +180,7 @@ impl TlsStream {
 
     /// Encrypts the beginning of the output; returns the number of bytes.
     pub(crate) fn encrypt(&mut self, mut plain: &mut [IoSlice<'_>]) -> usize {
-        debug_assert!(!self.connection.is_handshaking() && self.outgoing.is_empty(), "T-2");
+        debug_assert!(!self.connection.is_handshaking() && self.outgoing.is_empty(), "C-2");
         let incoming = &mut self.incoming[..self.held];
         let UnbufferedStatus { discard, state } = self.connection.process_tls_records(incoming);
         debug_assert!(discard == 0, "all complete records were decoded");
