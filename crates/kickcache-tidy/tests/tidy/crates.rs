@@ -9,7 +9,8 @@ use crate::workspace::{expect_nothing, root};
 const ENGINE_DEPENDENCIES: [&str; 3] = ["crc-fast", "hashbrown", "thiserror"];
 
 /// The crates, and those below them that each may need: arrows run down only.
-const CRATES: [(&str, &[&str]); 12] = [
+const CRATES: [(&str, &[&str]); 13] = [
+    ("kickcache-tidy", &[]),
     ("kickcache-engine", &[]),
     ("kickcache-units", &[]),
     ("kickcache-curve", &[]),

@@ -48,8 +48,8 @@ const WORDS: [(&str, Where, &str); 37] = [
 const WORD_EXCEPTIONS: [(&str, &str, &str); 14] = [
     ("crates/kickcache-engine/src/", "chunk", "a checkpoint is written in chunks"),
     ("crates/kickcache-faultsim/src/", "chunk", "a checkpoint is written in chunks"),
-    ("crates/kickcache-engine/tests/tidy/words.rs", "", "this file"),
-    ("crates/kickcache-engine/tests/tidy/glossary.rs", "", "the examples of its tests"),
+    ("crates/kickcache-tidy/tests/tidy/words.rs", "", "this file"),
+    ("crates/kickcache-tidy/tests/tidy/glossary.rs", "", "the examples of its tests"),
     ("crates/kickcache-engine/src/cache/", "cache line", "the processor's"),
     ("docs/reference/format.md", "chunk", "a checkpoint is written in chunks"),
     ("docs/reference/configuration.md", "write", "the spellings that are accepted"),

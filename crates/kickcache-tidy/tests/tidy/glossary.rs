@@ -18,7 +18,7 @@ const NOT_HERE: &str = "`not here:`";
 /// Exceptions: the beginning of the path, the word, the reason.
 const EXCEPTIONS: [(&str, &str, &str); 3] = [
     (GLOSSARY, "", "lists the words"),
-    ("crates/kickcache-engine/tests/tidy/", "", "the house rules name the words"),
+    ("crates/kickcache-tidy/tests/tidy/", "", "the house rules name the words"),
     ("crates/kickcache-model/src/device_model/", "destage", "of the memory inside a disk drive"),
 ];
 
