@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use crate::module_graph::{Arrows, arrows, root_files};
+use crate::code::module_graph::{Arrows, arrows, root_files};
 use crate::source::{Source, source};
 use crate::workspace::{expect_nothing, sources};
 
-/// The files that need one another, directly or through others: each set once, in order.
-fn circles(arrows: &Arrows) -> Vec<BTreeSet<&str>> {
+/// The files that need one another, directly or through others: each set once, in order. Or the folders.
+pub(crate) fn circles(arrows: &Arrows) -> Vec<BTreeSet<&str>> {
     let reached: Vec<(&str, BTreeSet<&str>)> =
         arrows.keys().map(|file| (file.as_str(), reachable(arrows, file))).collect();
     let mut found: Vec<BTreeSet<&str>> = Vec::new();

@@ -1,10 +1,10 @@
 //! No `bool` parameters: the call does not show the meaning of `true`. An enum does.
 
+use crate::code::tokens::{Token, product_tokens};
 use crate::source::{Source, source};
-use crate::tokens::{Token, product_tokens};
 use crate::workspace::expect_none;
 
-/// Traits of other crates, whose signatures cannot be changed here.
+/// Traits of other crates: their signatures cannot be changed here.
 const FOREIGN_TRAITS: [&str; 1] = ["Visitor"];
 
 /// The functions that take a `bool`, each with the parameter.

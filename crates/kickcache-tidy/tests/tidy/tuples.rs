@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::code::tokens::{Token, product_tokens};
 use crate::source::{Source, source};
-use crate::tokens::{Token, product_tokens};
 use crate::workspace::{expect_nothing, sources};
 
 /// Tuples that are left, by crate: the numbers only go down.

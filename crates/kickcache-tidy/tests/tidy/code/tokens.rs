@@ -88,7 +88,7 @@ fn after_item(mut tokens: &[Token]) -> &[Token] {
     &[]
 }
 
-/// The tokens after the brackets with which the tokens begin.
+/// The tokens after the brackets at their start.
 fn after_brackets(tokens: &[Token]) -> &[Token] {
     let mut depth = 0;
     let end = tokens.iter().position(|token| {

@@ -1,8 +1,8 @@
-//! The dependencies between the files of a crate: which file uses names of which other file.
+//! The dependencies between the files of a crate, by the names that a file uses.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::paths::{Import, NamedPath, Paths, Reach};
+use crate::code::paths::{Import, NamedPath, Paths, Reach};
 use crate::source::Source;
 
 /// A module by its names from the root of the crate.

@@ -1,6 +1,6 @@
 //! The paths that a file names: in `use`, in `pub use`, and in the code itself.
 
-use crate::tokens::{Token, product_tokens};
+use crate::code::tokens::{Token, product_tokens};
 
 /// A path with `::`, and its place.
 #[derive(Clone, PartialEq, Eq, Debug)]
