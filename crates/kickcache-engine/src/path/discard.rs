@@ -260,7 +260,11 @@ mod tests {
         assert_eq!(scene.not_clean(), (0, 1));
         scene.fail("origin discard", DeviceError::Io);
         scene.begin(Operation::Discard, 0, 4096);
-        assert_eq!(scene.take_reply(), None, "the flush in flight may have begun before the block was stored");
+        assert_eq!(
+            scene.take_reply(),
+            None,
+            "the flush in flight may have begun before the block was stored"
+        );
         assert_eq!(scene.end_held_first_and_hold("origin flush"), ["origin flush"]);
         assert_eq!(scene.take_reply(), None);
         scene.end_held();
