@@ -12,6 +12,7 @@ mod of_cache;
 mod of_daemon;
 mod of_volume;
 pub mod state_probe;
+pub mod unlinked;
 mod volume_history;
 pub mod watch;
 

@@ -1,5 +1,7 @@
 //! The configuration file: TOML with the names of the flags, for daemons with several volumes.
 
+pub mod plan_source;
+
 use std::fmt::{self, Formatter};
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};

@@ -11,6 +11,8 @@ pub mod drain;
 pub mod dump;
 pub mod earlier_volumes;
 pub mod error;
+pub mod foreign_device;
+pub mod format_check;
 pub mod give_up;
 mod metadata;
 mod offline_device;

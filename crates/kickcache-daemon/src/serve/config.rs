@@ -1,7 +1,7 @@
 //! What to serve, where, and within which limits.
 
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use kickcache_engine::config::EngineSettings;
@@ -14,7 +14,7 @@ use crate::plan::cache_spec::CacheSpec;
 use crate::plan::memory_limit::MemoryLimit;
 use crate::plan::tls_plan::TlsPlan;
 use crate::serve::stop_wish::StopWish;
-use crate::state::StateStore;
+use crate::state::{StateStore, default_directory};
 
 /// The parameters of a server's start.
 pub struct ServerConfig {
@@ -88,6 +88,14 @@ pub enum StatePlace {
 }
 
 impl StatePlace {
+    /// The named directory, or the default one.
+    pub fn named(directory: Option<&Path>) -> StatePlace {
+        match directory.map(Path::to_path_buf).or_else(default_directory) {
+            Some(directory) => StatePlace::Directory(directory),
+            None => StatePlace::Missing,
+        }
+    }
+
     /// The store of the directory, if there is one.
     pub fn store(&self) -> Option<StateStore> {
         match self {

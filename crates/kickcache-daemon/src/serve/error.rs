@@ -155,6 +155,11 @@ impl ServeError {
         }
     }
 
+    /// Whether the server ended by a stop that did not complete its work.
+    pub fn is_incomplete_stop(&self) -> bool {
+        matches!(self, ServeError::GivenUp { .. } | ServeError::LeftBehind { .. })
+    }
+
     /// The same of a device that is no cache device yet: no start can go on without it.
     pub(crate) fn of_successor(self) -> ServeError {
         match self {

@@ -13,10 +13,10 @@ use kickcache_units::{are, counted, show_bytes};
 use crate::bar::bar;
 use crate::cli::device_state::{UnusedReason, bypassed_json, older_copy_json, print_needless, standing_json};
 use crate::cli::exit::{Exit, Failure};
-use crate::cli::foreign_device::with_notes;
 use crate::cli::options::StateOption;
 use crate::cli::table::{Align, Cell, Colour, Table, Tone};
 use crate::user_text::Printer;
+use kickcache_daemon::offline::foreign_device::with_notes;
 
 /// How far it is.
 const BAR: &str = "checking {bar:30} {percent:>3} %  {bytes}/{total_bytes}  {bytes_per_sec}";

@@ -19,9 +19,9 @@ use kickcache_daemon::plan::metrics_address::MetricsAddress;
 use kickcache_daemon::serve::server::ServerHandle;
 use kickcache_daemon::shell_command::DaemonCommands;
 
-use crate::cli::cache_report::sample_report;
-use crate::cli::control_error::{control_error, starting};
 use crate::demo::RunDisplay;
+use kickcache_daemon::daemon::cache_report::sample_report;
+use kickcache_daemon::operations::control_error::{control_error, starting};
 
 /// A free port of this host, for its own users.
 const ADDRESS: &str = "tcp:127.0.0.1:0";

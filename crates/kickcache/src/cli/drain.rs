@@ -18,11 +18,11 @@ use kickcache_units::{counted, show_bytes};
 
 use crate::bar::bar;
 use crate::cli::exit::{Exit, Failure};
-use crate::cli::foreign_device::with_notes;
 use crate::cli::options::{ControlOption, StateOption};
-use crate::cli::unlinked::unlinked_origin;
 use crate::closed_output::OutputWatch;
 use crate::notice::notice;
+use kickcache_daemon::conditions::unlinked::unlinked_origin;
+use kickcache_daemon::offline::foreign_device::with_notes;
 
 /// How far it is.
 const BAR: &str = "draining {bar:30} {percent:>3} %  {bytes}/{total_bytes}  {bytes_per_sec}";

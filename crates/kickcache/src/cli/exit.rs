@@ -7,10 +7,9 @@ use std::time::Duration;
 
 use kickcache_daemon::config::ConfigError;
 use kickcache_daemon::control::client::ClientError;
-use kickcache_daemon::own_user::own_user;
+use kickcache_daemon::error_sentence::error_sentence;
 use kickcache_daemon::plan::PlanError;
 use kickcache_daemon::serve::error::ServeError;
-use rustix::io::Errno;
 
 use crate::bench::WrongArguments;
 use crate::interrupt::Interrupted;
@@ -81,27 +80,6 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// An error and its causes as one sentence; a cause that it already names is not repeated. A refusal of the
-/// system names the user that lacks the right.
-pub(crate) fn sentence(error: &(dyn std::error::Error + 'static)) -> String {
-    let causes = anyhow::Chain::new(error).map(ToString::to_string);
-    let text = causes.fold(String::new(), |text, cause| match text.as_str() {
-        "" => cause,
-        said if said.contains(&cause) => text,
-        said => format!("{said}: {cause}"),
-    });
-    with_user(text, &own_user())
-}
-
-/// Many errors are texts already at this point; the system's text is the same in all.
-fn with_user(text: String, user: &str) -> String {
-    let denied = Errno::ACCESS.to_string();
-    if !text.contains(&denied) || text.contains(user) {
-        return text;
-    }
-    format!("{text}; {user} has no right to it: grant it, in the folders above too, or use another user")
-}
-
 /// The reason of a failed command, and its exit code.
 #[derive(Debug)]
 pub(crate) struct Failure {
@@ -117,7 +95,7 @@ impl Failure {
 
     /// The error and its causes as one sentence; a cause that it already names is not repeated.
     pub(crate) fn sentence(&self) -> String {
-        sentence(self.error.as_ref())
+        error_sentence(self.error.as_ref())
     }
 
     /// Whether standard output was closed by its reader, as `head` does.
@@ -130,7 +108,7 @@ impl Failure {
 impl From<anyhow::Error> for Failure {
     fn from(error: anyhow::Error) -> Failure {
         let exit = match error.downcast_ref::<ServeError>() {
-            Some(ServeError::GivenUp { .. } | ServeError::LeftBehind { .. }) => Exit::StoppedShort,
+            Some(error) if error.is_incomplete_stop() => Exit::StoppedShort,
             None if error.is::<Interrupted>() => Exit::Interrupted,
             None if error.is::<WrongArguments>() => Exit::Usage,
             Some(_) | None => Exit::Failed,
@@ -213,23 +191,6 @@ mod tests {
         for error in [ClientError::Late("/c".into()), ClientError::Running("it grows".into())] {
             assert_eq!(Failure::from(error).exit.code(), 10);
         }
-    }
-
-    #[test]
-    fn a_lack_of_rights_names_the_user_and_the_remedy() {
-        let denied = io::Error::from(Errno::ACCESS);
-        let text = format!("the trace /srv/t cannot be read: {denied}");
-        let told = with_user(text.clone(), "user eve (1000)");
-        assert_eq!(
-            told,
-            format!(
-                "{text}; user eve (1000) has no right to it: grant it, in the folders above too, or use another user"
-            )
-        );
-        assert_eq!(with_user(told.clone(), "user eve (1000)"), told, "once is enough");
-        assert_eq!(with_user("no space left".into(), "user eve (1000)"), "no space left");
-        let chain: anyhow::Result<()> = Err(denied).context("cannot write c");
-        assert!(Failure::from(chain.unwrap_err()).sentence().contains(&own_user()));
     }
 
     #[test]

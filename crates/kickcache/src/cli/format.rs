@@ -7,8 +7,8 @@ use kickcache_daemon::serve::cache_device::Overwrite;
 use kickcache_units::{Size, show_bytes};
 
 use crate::cli::exit::Failure;
-use crate::cli::format_check::FormatCheck;
 use crate::cli::options::{StateOption, parse_cache_size};
+use kickcache_daemon::offline::format_check::FormatCheck;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -16,10 +16,10 @@ use serde::Serialize;
 
 use crate::cli::device_state::{UnusedReason, bypassed_json, older_copy_json, print_needless, standing_json};
 use crate::cli::exit::Failure;
-use crate::cli::foreign_device::with_notes;
 use crate::cli::options::StateOption;
 use crate::cli::table::{Align, Cell, Colour, Table, Tone};
 use crate::user_text::Printer;
+use kickcache_daemon::offline::foreign_device::with_notes;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -8,7 +8,6 @@ use kickcache_daemon::control::client::Client;
 use kickcache_daemon::plan::default_paths::{SYSTEM_CONTROL, default_control};
 use kickcache_daemon::plan::span;
 use kickcache_daemon::serve::config::StatePlace;
-use kickcache_daemon::state::default_directory;
 use kickcache_engine::units::BLOCK_SIZE;
 use kickcache_model::trace_file::Format;
 use kickcache_units::{Size, SizeError};
@@ -55,15 +54,7 @@ pub(crate) struct StateOption {
 
 impl StateOption {
     pub(crate) fn place(&self) -> StatePlace {
-        state_place(self.state.as_deref())
-    }
-}
-
-/// The state directory that is meant.
-pub(crate) fn state_place(named: Option<&Path>) -> StatePlace {
-    match named.map(Path::to_path_buf).or_else(default_directory) {
-        Some(directory) => StatePlace::Directory(directory),
-        None => StatePlace::Missing,
+        StatePlace::named(self.state.as_deref())
     }
 }
 

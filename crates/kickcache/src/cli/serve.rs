@@ -34,7 +34,7 @@ use kickcache_units::Size;
 use crate::cli::exit::Failure;
 use crate::cli::limit_flags::LimitFlags;
 use crate::cli::options::{ControlOption, StateOption, parse_cache_size};
-use crate::cli::plan_source::PlanSource;
+use kickcache_daemon::config::plan_source::PlanSource;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -276,17 +276,16 @@ impl ServeArgs {
             self.state.state = default_directory();
             plan.state.clone_from(&self.state.state);
         }
-        let source = match &self.config {
-            Some(config) => PlanSource::file(whole_path(config), move || self.plan_again()),
+        let source = match self.config.clone() {
+            Some(config) => PlanSource::file(whole_path(&config), move || self.plan_again(&config)),
             None => PlanSource::FLAGS,
         };
-        Ok(super::daemon::run(plan, source, out)?)
+        Ok(kickcache_daemon::daemon::run(plan, source, out)?)
     }
 
     /// The checked plan of the present configuration file. Flags about origins and cache devices apply to the
     /// start only, except the one for an origin that cannot be flushed.
-    fn plan_again(&self) -> Result<ServePlan, Failure> {
-        let Some(config) = &self.config else { return self.plan() };
+    fn plan_again(&self, config: &Path) -> anyhow::Result<ServePlan> {
         let mut plan = kickcache_daemon::config::read(config)?;
         self.override_file(&mut plan);
         for volume in plan.caches.iter_mut().flat_map(|cache| &mut cache.volumes) {

@@ -1,0 +1,34 @@
+//! Files that were removed while they are served: their data end with the daemon.
+
+use crate::control::ControlError;
+use crate::control::condition::{Condition, ConditionKind};
+use crate::control::report::{CacheReport, Report};
+use crate::shell_command::{DaemonCommands, ShellCommand};
+
+/// Refuses a stop that would lose data: those of an origin, or dirty blocks.
+///
+/// # Errors
+/// Which file has them, and how they are kept.
+pub(crate) fn check_linked(report: &Report, commands: &DaemonCommands) -> Result<(), ControlError> {
+    let is_dirty = |device: &str| {
+        let caches = report.caches.iter().filter(|cache| cache.device == device);
+        caches.map(CacheReport::not_clean_bytes).any(|bytes| bytes > 0)
+    };
+    let is_lost = |condition: &&Condition| {
+        condition.kind == ConditionKind::FileUnlinked && condition.device.as_deref().is_none_or(is_dirty)
+    };
+    let Some(condition) = report.conditions.iter().find(is_lost) else { return Ok(()) };
+    let stop = commands.to_daemon(ShellCommand::new("stop").word("--lose-unlinked"));
+    Err(ControlError::Refused(format!(
+        "the daemon does not stop: {} To stop it and lose these data, run `{stop}`",
+        condition.sentence()
+    )))
+}
+
+/// The sentence about the origin of a volume, if its file was removed.
+pub fn unlinked_origin(report: &Report, volume: &str) -> Option<String> {
+    let is_meant = |condition: &&Condition| {
+        condition.kind == ConditionKind::FileUnlinked && condition.volume.as_deref() == Some(volume)
+    };
+    report.conditions.iter().find(is_meant).map(Condition::sentence)
+}

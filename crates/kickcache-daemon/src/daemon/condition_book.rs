@@ -1,0 +1,93 @@
+//! The conditions of a running daemon: found whenever it is looked at, and every few seconds for the log and the service
+//! manager.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use crate::conditions::Surroundings;
+use crate::conditions::state_probe::StateProbe;
+use crate::conditions::watch::ConditionWatch;
+use crate::control::condition::Health;
+use crate::control::report::Report;
+use crate::plan::ServePlan;
+use crate::serve::config::StatePlace;
+use crate::shell_command::DaemonCommands;
+use crate::whole_path::whole_path;
+
+/// Time between two looks.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
+
+/// The conditions found so far.
+pub(crate) struct ConditionBook {
+    watch: Mutex<ConditionWatch>,
+    probe: Option<StateProbe>,
+    /// The commands for this daemon.
+    pub(crate) commands: DaemonCommands,
+}
+
+impl ConditionBook {
+    /// For a plan with this state directory.
+    pub(crate) fn new(plan: &ServePlan, state: Option<PathBuf>) -> ConditionBook {
+        let place = state.clone().map_or(StatePlace::NotKept, StatePlace::Directory);
+        ConditionBook {
+            watch: Mutex::default(),
+            probe: state.map(StateProbe::new),
+            commands: DaemonCommands { control: Some(whole_path(&plan.control)), state: place },
+        }
+    }
+
+    /// Completes a report; `silent` are the cache devices whose servers did not answer.
+    pub(crate) fn complete(&self, report: &mut Report, silent: &[String]) {
+        let failure = self.probe.as_ref().and_then(|probe| probe.poll(Instant::now()));
+        let around = Surroundings { silent, state_failure: failure.as_deref(), commands: &self.commands };
+        self.watch.lock().unwrap_or_else(PoisonError::into_inner).complete(report, &around);
+    }
+
+    /// The health at the last look.
+    pub(crate) fn health(&self) -> Health {
+        self.watch.lock().unwrap_or_else(PoisonError::into_inner).health().clone()
+    }
+}
+
+/// A daemon that can be looked at.
+pub(crate) trait Look: Send + Sync + 'static {
+    /// Finds the conditions; a daemon that starts or stops has none.
+    fn look(&self);
+}
+
+/// Looks at a daemon at intervals, until dropped.
+pub(crate) struct ConditionThread {
+    ending: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl ConditionThread {
+    /// Begins.
+    ///
+    /// # Errors
+    /// If there can be no thread for it.
+    pub(crate) fn start(target: Arc<dyn Look>) -> io::Result<ConditionThread> {
+        let (ending, ended) = mpsc::channel();
+        let follow = move || {
+            target.look();
+            while ended.recv_timeout(LOOK_EVERY) == Err(RecvTimeoutError::Timeout) {
+                target.look();
+            }
+        };
+        let thread = thread::Builder::new().name("conditions".into()).spawn(follow)?;
+        Ok(ConditionThread { ending: Some(ending), thread: Some(thread) })
+    }
+}
+
+impl Drop for ConditionThread {
+    fn drop(&mut self) {
+        self.ending = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}

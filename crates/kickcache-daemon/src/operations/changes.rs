@@ -1,0 +1,437 @@
+//! Changes to the served volumes of a running daemon: a change is validated first, then applied; if it is
+//! refused, the daemon is unchanged.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use crate::control::ControlError;
+use crate::control::wire::{DirtyVolume, Reloaded, Removed, ReplacementOrder, VolumeToAdd};
+use crate::plan::ServePlan;
+use crate::plan::cache_spec::{CacheService, CacheSpec, SkippedVolume};
+use crate::plan::conflicts::check_free;
+use crate::plan::difference::difference;
+use crate::plan::plan_change::PlanChange;
+use crate::plan::removal::{Clients, DirtyFate};
+use crate::plan::room::RoomBounds;
+use crate::plan::volume_spec::VolumeSpec;
+use crate::serve::config::StatePlace;
+use crate::serve::error::ServeError;
+use crate::serve::server::{NamedSettings, ReadyPlaces, ReadyVolume};
+use crate::serve::succession::follow;
+use crate::whole_path::real_path;
+use kickcache_units::counted;
+
+use crate::config::plan_source::{PlanSource, PlanSourceError};
+use crate::operations::control_error::control_error;
+use crate::operations::devices_in_file::{follow_taken_in, leave_unserved, replaced_in_file};
+use crate::operations::kept_state::{keep_activation, keep_added, know_grown, leave_alone};
+use crate::operations::leave_out::LeaveOutOperation;
+use crate::operations::operation_lock::{OperationGuard, Operations};
+use crate::operations::remove::RemoveOperation;
+use crate::operations::take_in;
+use crate::start::missing_folders::MissingFolders;
+use crate::start::runtime_dir::make_runtime_dir;
+use crate::start::servers::{PlannedServer, StartResult};
+use crate::start::unserved_volumes::orphans;
+
+/// The configuration at the start, and the lock that admits one change at a time.
+pub(crate) struct Changes {
+    source: PlanSource,
+    /// The plan at the start; the present state is in [`StartResult`].
+    plan: ServePlan,
+    under_way: Operations,
+}
+
+/// A change has its turn while this lives.
+pub(crate) struct Turn<'a> {
+    changes: &'a Changes,
+    _begun: OperationGuard<'a>,
+}
+
+impl Changes {
+    pub(crate) fn new(source: PlanSource, plan: ServePlan) -> Changes {
+        Changes { source, plan, under_way: Operations::default() }
+    }
+
+    /// As the daemon was started.
+    pub(crate) fn plan(&self) -> &ServePlan {
+        &self.plan
+    }
+
+    /// Says that the next start does not serve a volume that a command added, unless the file names it.
+    pub(crate) fn hint_of_added(&self, name: &str) -> Option<String> {
+        let Some(path) = self.source.path() else {
+            return Some(format!(
+                "{name} is not served after a restart, unless the flags of the next start name it"
+            ));
+        };
+        let is_named =
+            |plan: ServePlan| plan.caches.iter().any(|cache| cache.names().any(|known| known == name));
+        if self.source.read().is_ok_and(is_named) {
+            return None;
+        }
+        let file = path.display();
+        Some(format!("{name} is not in {file}: the next start serves it only if it is added there"))
+    }
+
+    /// Whether there is a file to read again.
+    pub(crate) fn has_file(&self) -> bool {
+        self.source.is_file()
+    }
+
+    /// Waits until no other change is in progress, with a time limit.
+    ///
+    /// # Errors
+    /// That takes long.
+    pub(crate) fn turn(&self, what: &str) -> Result<Turn<'_>, ControlError> {
+        Ok(Turn { changes: self, _begun: self.under_way.begin(what)? })
+    }
+
+    /// The volumes that are being removed; some requests for them are refused.
+    pub(crate) fn under_way(&self) -> &Operations {
+        &self.under_way
+    }
+
+    /// The present plan of the configuration file and its difference to the served volumes; volumes that are
+    /// being removed are skipped.
+    ///
+    /// # Errors
+    /// Something cannot be.
+    pub(crate) fn compare(&self, started: &mut StartResult) -> Result<PlanComparison, ControlError> {
+        let mut wanted = self.source.read().map_err(|error| refusal(&error))?;
+        let mut notes = Vec::new();
+        for cache in &mut wanted.caches {
+            let followed = follow(&cache.device).device;
+            notes.extend(replaced_in_file(&cache.device, &followed));
+            cache.device = followed;
+            let meant = real_path(&cache.device);
+            let mut known = started.servers.iter().map(|served| &served.cache.device);
+            if let Some(known) = known.find(|known| real_path(known) == meant) {
+                cache.device.clone_from(known);
+            }
+        }
+        notes.extend(follow_taken_in(&mut wanted, started));
+        started.servers.iter_mut().for_each(PlannedServer::look_at_modes);
+        let mut served = self.served(started);
+        let named = wanted.caches.iter().flat_map(CacheSpec::names).map(str::to_owned).collect();
+        notes.extend(leave_unserved(&mut wanted, &served, &self.plan));
+        keep_activation(&mut wanted, &served);
+        know_grown(&mut served, &wanted, started);
+        notes.extend(keep_added(&mut wanted, started));
+        notes.extend(leave_alone(&self.under_way.leaving(), [&mut served, &mut wanted]));
+        notes
+            .extend(orphans(started).into_iter().map(|SkippedVolume { name, why }| format!("{name}: {why}")));
+        let changes =
+            difference(&served, &wanted).map_err(|error| ControlError::Refused(error.to_string()))?;
+        Ok(PlanComparison { wanted, named, reloaded: Reloaded { changes, notes } })
+    }
+
+    /// The plan of the volumes served at present.
+    fn served(&self, started: &StartResult) -> ServePlan {
+        let caches = started.servers.iter().map(|served| served.cache.clone()).collect();
+        ServePlan { caches, ..self.plan.clone() }
+    }
+}
+
+/// The plan of a file, compared with the served volumes.
+pub(crate) struct PlanComparison {
+    wanted: ServePlan,
+    /// The volumes of the file, served or not.
+    named: BTreeSet<String>,
+    pub(crate) reloaded: Reloaded,
+}
+
+impl Turn<'_> {
+    /// Applies the present configuration file. `started` then has the served volumes.
+    ///
+    /// # Errors
+    /// The plan is refused, and the daemon is unchanged.
+    pub(crate) fn reload(&self, started: &mut StartResult) -> Result<Reloaded, ControlError> {
+        let PlanComparison { wanted, named, mut reloaded } = self.changes.compare(started)?;
+        if !reloaded.changes.is_empty() {
+            self.apply(started, &wanted, &mut reloaded)?;
+        }
+        started.unserved.retain(|unserved| named.contains(&unserved.name));
+        Ok(reloaded)
+    }
+
+    /// Opens and checks all new devices and sockets before the first change.
+    fn apply(
+        &self,
+        started: &mut StartResult,
+        wanted: &ServePlan,
+        reloaded: &mut Reloaded,
+    ) -> Result<(), ControlError> {
+        let known =
+            started.servers.iter().filter_map(|served| Some((served, wanted.cache(&served.cache.device)?)));
+        for (served, cache) in known.filter(|(served, cache)| has_other_rooms(&served.cache, cache)) {
+            served.handle.check_rooms(&cache.volumes).map_err(control_error)?;
+        }
+        make_runtime_dir(wanted).map_err(|error| ControlError::Refused(format!("{error:#}")))?;
+        let gone = removed(&reloaded.changes);
+        let gone = started.behind(&gone).map(|(served, name)| {
+            RemoveOperation::check(served, name, Clients::Respected, DirtyFate::WrittenBack)
+        });
+        let gone: Vec<RemoveOperation> = gone.collect::<Result<_, _>>()?;
+        let ready = prepare(started, wanted, reloaded)?;
+        let drained = gone.iter().try_for_each(RemoveOperation::drain);
+        let parted = drained.and_then(|()| gone.iter().try_for_each(|gone| part(started, gone).map(drop)));
+        if parted.is_err() {
+            gone.iter().for_each(RemoveOperation::restore_mode);
+        }
+        parted?;
+        join(started, ready)?;
+        started
+            .servers
+            .iter_mut()
+            .try_for_each(|served| change_settings(served, wanted))
+            .map_err(control_error)
+    }
+
+    /// Serves one more volume.
+    ///
+    /// # Errors
+    /// The volume cannot be served, and the daemon is unchanged.
+    pub(crate) fn add(&self, started: &mut StartResult, wanted: &VolumeToAdd) -> Result<(), ControlError> {
+        let wrong = |error: &dyn std::fmt::Display| ControlError::Wrong(error.to_string());
+        let spec = wanted.spec().map_err(|error| wrong(&error))?;
+        let mut plan = self.changes.served(started);
+        let known: Vec<String> = plan.caches.iter().map(|cache| cache.device.display().to_string()).collect();
+        let index = started.position(&wanted.cache).ok_or_else(|| {
+            let (cache, known) = (wanted.cache.display(), known.join(", "));
+            ControlError::Refused(format!("the cache device {cache} is not served here; there is {known}"))
+        })?;
+        // A repeated command, as after a lost reply.
+        if plan.caches[index].volumes.contains(&spec) {
+            return Ok(());
+        }
+        check_free(&plan, &spec).map_err(|taken| ControlError::Refused(taken.to_string()))?;
+        plan.caches[index].volumes.push(spec.clone());
+        plan.check().map_err(|error| wrong(&error))?;
+        let served = &mut started.servers[index];
+        if spec.room_min.is_some() || spec.room_max.is_some() {
+            served.handle.check_rooms(&plan.caches[index].volumes).map_err(control_error)?;
+        }
+        let folders = MissingFolders::of(&plan);
+        make_runtime_dir(&plan).map_err(|error| ControlError::Refused(format!("{error:#}")))?;
+        let ready = served.handle.prepare_volume(&spec).map_err(control_error);
+        if wanted.dry_run {
+            let checked = ready.map(drop);
+            folders.remove_again();
+            return checked;
+        }
+        served.handle.join_volume(ready?).map_err(control_error)?;
+        started.take_in(index, spec.clone());
+        started.added.insert(spec.name);
+        Ok(())
+    }
+
+    /// Serves the volumes of a cache device without it; returns the lost blocks.
+    ///
+    /// # Errors
+    /// It stays.
+    pub(crate) fn leave_out(
+        &self,
+        started: &mut StartResult,
+        device: &Path,
+        leaving_out: &LeaveOutOperation,
+    ) -> Result<Vec<DirtyVolume>, ControlError> {
+        let lost = leaving_out.leave_out()?;
+        let left = started.servers.iter_mut().filter(|served| served.cache.device == device);
+        left.for_each(|served| served.cache.service = CacheService::LeftOut);
+        Ok(lost)
+    }
+
+    /// Takes a cache device in where volumes are served without one.
+    ///
+    /// # Errors
+    /// It is not taken in.
+    pub(crate) fn take_in(
+        &self,
+        started: &mut StartResult,
+        device: &Path,
+        order: &ReplacementOrder,
+    ) -> Result<(), ControlError> {
+        let state = StatePlace::named(self.changes.plan.state.as_deref());
+        let mut served = started.servers.iter_mut().filter(|served| served.cache.device == device);
+        served.try_for_each(|served| take_in::take_in(served, order, &state))
+    }
+
+    /// Serves a volume no longer.
+    ///
+    /// # Errors
+    /// It stays.
+    pub(crate) fn remove(
+        &self,
+        started: &mut StartResult,
+        removal: &RemoveOperation,
+    ) -> Result<Removed, ControlError> {
+        let removed = part(started, removal)?;
+        started.added.remove(removal.volume());
+        Ok(removed)
+    }
+}
+
+/// Lets go of a volume.
+fn part(started: &mut StartResult, removal: &RemoveOperation) -> Result<Removed, ControlError> {
+    let volume = removal.volume();
+    let gone = || ControlError::Refused(format!("volume {volume}: it is not served any more"));
+    let served = started.server_mut(volume).ok_or_else(gone)?;
+    served.check_others(volume)?;
+    let removed = removal.part()?;
+    served.cache.volumes.retain(|spec| spec.name != volume);
+    Ok(removed)
+}
+
+fn removed(changes: &[PlanChange]) -> Vec<String> {
+    let name = |change: &PlanChange| match change {
+        PlanChange::VolumeRemoved { volume, .. } => Some(volume.clone()),
+        PlanChange::VolumeAdded { .. }
+        | PlanChange::CacheSetting { .. }
+        | PlanChange::Setting { .. }
+        | PlanChange::PlaceAdded { .. }
+        | PlanChange::PlaceRemoved { .. } => None,
+    };
+    changes.iter().filter_map(name).collect()
+}
+
+/// Opened volumes for a server that does not use them yet.
+struct Ready {
+    /// Of the server.
+    index: usize,
+    volumes: Vec<(VolumeSpec, ReadyVolume)>,
+    places: Vec<(VolumeSpec, ReadyPlaces)>,
+}
+
+/// Opens volumes and places that are new.
+fn prepare(
+    started: &StartResult,
+    wanted: &ServePlan,
+    reloaded: &mut Reloaded,
+) -> Result<Vec<Ready>, ControlError> {
+    let mut all = Vec::new();
+    for (index, served) in started.servers.iter().enumerate() {
+        let Some(cache) = wanted.cache(&served.cache.device) else { continue };
+        let mut ready = Ready { index, volumes: Vec::new(), places: Vec::new() };
+        for volume in &cache.volumes {
+            let known = served.cache.volumes.iter().find(|known| known.name == volume.name);
+            match known {
+                Some(known) if !has_same_places(known, volume) => {
+                    let places = served.handle.prepare_places(known, volume).map_err(control_error)?;
+                    ready.places.push((volume.clone(), places));
+                }
+                Some(_) => {}
+                None => match served.handle.prepare_volume(volume) {
+                    Ok(open) => ready.volumes.push((volume.clone(), open)),
+                    Err(error) if started.is_unserved(&volume.name) => {
+                        let name = &volume.name;
+                        reloaded.changes.retain(|change| change.volume() != Some(name));
+                        reloaded.notes.push(format!("{name}: it is still not served: {error}"));
+                    }
+                    Err(error @ ServeError::Stopped) => return Err(control_error(error)),
+                    Err(error) => {
+                        return Err(ControlError::Refused(format!(
+                            "{error}. A start with this file may fail, too: remove {} from the file until then",
+                            volume.name
+                        )));
+                    }
+                },
+            }
+        }
+        all.push(ready);
+    }
+    Ok(all)
+}
+
+fn has_other_rooms(known: &CacheSpec, wanted: &CacheSpec) -> bool {
+    let rooms = |cache: &CacheSpec| {
+        let rooms = cache.volumes.iter().map(|volume| (volume.name.clone(), volume.room()));
+        rooms.filter(|(_, room)| *room != RoomBounds::default()).collect::<BTreeMap<_, _>>()
+    };
+    rooms(known) != rooms(wanted)
+}
+
+fn has_same_places(known: &VolumeSpec, wanted: &VolumeSpec) -> bool {
+    let (known, wanted) = (known.served_by(), wanted.served_by());
+    let have_same_device = known.has_host_device() == wanted.has_host_device();
+    known.nbd == wanted.nbd && known.vhost_user == wanted.vhost_user && have_same_device
+}
+
+/// Hands the opened volumes to their servers.
+fn join(started: &mut StartResult, ready: Vec<Ready>) -> Result<(), ControlError> {
+    for Ready { index, volumes, places } in ready {
+        for (spec, open) in volumes {
+            started.servers[index].handle.join_volume(open).map_err(control_error)?;
+            started.take_in(index, spec);
+        }
+        for (wanted, open) in places {
+            let served = &mut started.servers[index];
+            served.handle.change_places(open).map_err(control_error)?;
+            let volumes = served.cache.volumes.iter_mut();
+            volumes.filter(|volume| volume.name == wanted.name).for_each(|volume| {
+                volume.frontends = wanted.frontends.clone();
+            });
+        }
+    }
+    Ok(())
+}
+
+/// The write budget of a server, and modes and policies of its volumes, all at once.
+fn change_settings(served: &mut PlannedServer, wanted: &ServePlan) -> Result<(), ServeError> {
+    let find =
+        |name: &str| wanted.caches.iter().flat_map(|cache| &cache.volumes).find(|volume| volume.name == name);
+    let changed = served.cache.volumes.iter().filter_map(|volume| {
+        let wanted = find(&volume.name)?;
+        let settings = wanted.settings();
+        let client_cap = wanted.client_cap();
+        let is_other = settings != volume.settings() || client_cap != volume.client_cap();
+        is_other.then(|| NamedSettings { volume: volume.name.clone(), settings, client_cap })
+    });
+    let changed: Vec<NamedSettings> = changed.collect();
+    if let Some(cache) = wanted.cache(&served.cache.device) {
+        if served.cache.write_budget != cache.write_budget {
+            served.handle.set_write_budget(cache.write_budget)?;
+        }
+        served.cache.write_budget = cache.write_budget;
+        served.cache.endurance = cache.endurance;
+    }
+    if changed.is_empty() {
+        return Ok(());
+    }
+    served.handle.change_settings(changed)?;
+    for volume in &mut served.cache.volumes {
+        if let Some(wanted) = find(&volume.name) {
+            volume.take_settings(wanted);
+        }
+    }
+    Ok(())
+}
+
+/// The reason why the plan cannot be read again, as a reply to the client.
+fn refusal(error: &PlanSourceError) -> ControlError {
+    match error {
+        PlanSourceError::File(_) => ControlError::Wrong(error.to_string()),
+        PlanSourceError::Flags => ControlError::Refused(error.to_string()),
+    }
+}
+
+/// Logs the result of a reload.
+pub(crate) fn tell(reloaded: &Result<Reloaded, ControlError>) {
+    let changes = match reloaded {
+        Ok(reloaded) => &reloaded.changes,
+        Err(error) => {
+            return tracing::error!(
+                event = "reload_refused",
+                "a reload applies the present configuration file, which is refused; the daemon is unchanged: {error}"
+            );
+        }
+    };
+    for change in changes {
+        tracing::info!(event = "plan_changed", "{change}");
+    }
+    let made = match changes.len() as u64 {
+        0 => "no difference".to_owned(),
+        count => format!("{} made", counted(count, "change")),
+    };
+    tracing::info!(event = "reloaded", "the configuration file was read again: {made}");
+}

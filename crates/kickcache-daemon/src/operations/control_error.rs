@@ -1,0 +1,18 @@
+//! A server's error, converted for the control socket.
+
+use crate::control::ControlError;
+use crate::serve::error::ServeError;
+
+/// The reason of a server's refusal, as a reply to the client.
+pub fn control_error(error: ServeError) -> ControlError {
+    match error {
+        ServeError::Stopped => ControlError::Stopped,
+        error @ ServeError::StillRunning { .. } => ControlError::Running(error.to_string()),
+        error => ControlError::Refused(error.to_string()),
+    }
+}
+
+/// No volume is served yet.
+pub fn starting() -> ControlError {
+    ControlError::Refused("the daemon is still starting; try again later".into())
+}

@@ -1,0 +1,67 @@
+//! The state of a running daemon that its configuration file does not have: a comparison of both must not report it as a difference.
+
+use std::collections::BTreeSet;
+
+use crate::plan::ServePlan;
+use crate::plan::cache_spec::CacheSpec;
+use crate::plan::volume_spec::VolumeSpec;
+use crate::whole_path::whole_path;
+
+use crate::start::servers::StartResult;
+
+/// Takes out volumes that are about to go. Says so.
+pub(crate) fn leave_alone(leaving: &BTreeSet<String>, plans: [&mut ServePlan; 2]) -> Vec<String> {
+    for cache in plans.into_iter().flat_map(|plan| &mut plan.caches) {
+        cache.volumes.retain(|volume| !leaving.contains(&volume.name));
+    }
+    let note = |name: &String| {
+        format!(
+            "{name}: it is being removed, or its cache device is being taken out of use; its entry in the file is ignored"
+        )
+    };
+    leaving.iter().map(note).collect()
+}
+
+/// Compares the size in the file with the present size of the cache device, which may have grown.
+pub(crate) fn know_grown(served: &mut ServePlan, wanted: &ServePlan, started: &StartResult) {
+    for (cache, server) in served.caches.iter_mut().zip(&started.servers) {
+        let wanted = wanted.cache(&cache.device).and_then(|wanted| wanted.size);
+        if wanted.is_some_and(|wanted| cache.size != Some(wanted)) {
+            cache.size = server.size().or(cache.size);
+        }
+    }
+}
+
+/// A volume that was handed its sockets has no others, as at its start.
+pub(crate) fn keep_activation(wanted: &mut ServePlan, served: &ServePlan) {
+    let volumes = served.caches.iter().flat_map(|cache| &cache.volumes);
+    let is_handed = |volume: &&VolumeSpec| volume.frontends.nbd.nbd.as_ref().is_some_and(Vec::is_empty);
+    for handed in volumes.filter(is_handed) {
+        let same = wanted.caches.iter_mut().flat_map(|cache| &mut cache.volumes);
+        same.filter(|volume| volume.name == handed.name).for_each(|volume| {
+            volume.frontends.nbd.nbd.get_or_insert_default();
+        });
+    }
+}
+
+/// Volumes that a command added stay, although no file knows them.
+pub(crate) fn keep_added(wanted: &mut ServePlan, started: &StartResult) -> Vec<String> {
+    let mut notes = Vec::new();
+    for served in &started.servers {
+        let Some(cache) = wanted.caches.iter_mut().find(|cache| is_same(cache, &served.cache)) else {
+            continue;
+        };
+        let is_added = |volume: &&VolumeSpec| started.added.contains(&volume.name);
+        for volume in served.cache.volumes.iter().filter(is_added) {
+            if cache.names().all(|name| name != volume.name) {
+                notes.push(format!("{}: added by a command, not in the file; it stays", volume.name));
+                cache.volumes.push(volume.clone());
+            }
+        }
+    }
+    notes
+}
+
+fn is_same(cache: &CacheSpec, other: &CacheSpec) -> bool {
+    whole_path(&cache.device) == whole_path(&other.device)
+}

@@ -1,0 +1,96 @@
+//! Puts a cache device into use while volumes are served without one.
+
+use std::path::Path;
+
+use crate::control::ControlError;
+use crate::control::wire::ReplacementOrder;
+use crate::driver::rights::access;
+use crate::error_sentence::error_sentence;
+use crate::plan::cache_spec::CacheService;
+use crate::serve::cache_device::{CacheDevice, Overwrite};
+use crate::serve::config::StatePlace;
+use crate::serve::error::ServeError;
+use crate::serve::server::CacheInsertion;
+
+use crate::offline::format_check::FormatCheck;
+use crate::operations::control_error::control_error;
+use crate::start::servers::PlannedServer;
+
+/// Whether volumes of a cache device are served without it.
+pub(crate) fn is_left_out(served: &PlannedServer) -> bool {
+    match served.cache.service {
+        CacheService::LeftOut | CacheService::OutOfService => true,
+        CacheService::InService | CacheService::WrittenBackOnly => false,
+    }
+}
+
+/// Checks a device that is to be put into use, without changing it.
+///
+/// # Errors
+/// It cannot be taken in.
+pub(crate) fn check(
+    served: &PlannedServer,
+    order: &ReplacementOrder,
+    state: &StatePlace,
+) -> Result<(), ControlError> {
+    let size = formatting(order, state).check().map_err(|error| refused(&order.with, &error))?;
+    served.handle.check_taking_in(&order.with, size, &served.cache.volumes).map_err(control_error)
+}
+
+/// Takes it in.
+///
+/// # Errors
+/// It is not taken in, and the volumes are served as before.
+pub(crate) fn take_in(
+    served: &mut PlannedServer,
+    order: &ReplacementOrder,
+    state: &StatePlace,
+) -> Result<(), ControlError> {
+    check(served, order, state)?;
+    served.look_at_modes();
+    let freed_segments = served.cache.freed_segments();
+    let settings = served.settings();
+    let taken_in = CacheInsertion { volumes: &served.cache.volumes, settings: &settings, freed_segments };
+    let is_new = !access::exists(&order.with);
+    let format = || -> Result<CacheDevice, ServeError> {
+        let what = |error: anyhow::Error| error_sentence(&*error);
+        formatting(order, state)
+            .format()
+            .map_err(|error| ServeError::Cache { path: order.with.clone(), what: what(error) })
+    };
+    let taken_in = served.handle.take_in(&taken_in, format);
+    if taken_in.is_err() && is_new {
+        // The new file is not needed.
+        drop(access::remove_made(&order.with));
+    }
+    taken_in.map_err(control_error)?;
+    let former = std::mem::replace(&mut served.cache.device, order.with.clone());
+    served.cache.former.push(former);
+    served.cache.service = CacheService::InService;
+    served.cache.size = None;
+    Ok(())
+}
+
+/// Logs that a device is put into use, in the place of another one or of itself.
+pub(crate) fn tell(with: &str, left_out: &str) {
+    let what = match with == left_out {
+        true => format!(
+            "again, and empty; if the configuration names another device, name {with} there before the next start"
+        ),
+        false => format!(
+            "now, and empty; {left_out} stays left out: name {with} in the configuration before the next start"
+        ),
+    };
+    tracing::info!(event = "cache_inserted", device = with, "{with} is the cache device {what}");
+}
+
+fn formatting<'a>(order: &'a ReplacementOrder, state: &'a StatePlace) -> FormatCheck<'a> {
+    let overwrite = if order.force { Overwrite::Allow } else { Overwrite::Refuse };
+    FormatCheck { path: &order.with, size: order.size_bytes, overwrite, state }
+}
+
+fn refused(path: &Path, error: &anyhow::Error) -> ControlError {
+    let what = error_sentence(&**error);
+    let path = path.display().to_string();
+    ControlError::Refused(if what.contains(&path) { what } else { format!("{path}: {what}") })
+}
