@@ -136,7 +136,7 @@ impl CacheDevice {
         self.newest_gone
     }
 
-    /// A batch failed. A checkpoint with earlier chunks takes these again.
+    /// A batch failed. Chunks that a checkpoint has snapped and not written are snapped again.
     pub(crate) fn note_failed_batch(&mut self) {
         self.counters.errors += 1;
         self.failed_batches += 1;

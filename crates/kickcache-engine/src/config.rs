@@ -58,12 +58,12 @@ const _: () = assert!(FILL_WINDOW_MAX.is_multiple_of(FILL_WINDOW_MIN));
 /// The time at which a volume's write is acknowledged, and the blocks that are cached.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Mode {
-    /// Writes go to the log and to the origin before they are acknowledged.
+    /// Writes are acknowledged when the origin has completed them; most writes enter the log before that.
     #[default]
     WriteThrough,
-    /// Writes are acknowledged from the log and copied to the origin later.
+    /// Most writes are acknowledged from the log and copied to the origin later.
     WriteBack,
-    /// Writes go to the origin only; reads are cached.
+    /// Writes go to the origin; only those over blocks that the log must keep enter the log too. Reads are cached.
     WriteAround,
     /// No new blocks are cached; cached blocks are still served.
     Bypass,
@@ -77,7 +77,7 @@ pub enum Admission {
     Pressure,
     /// All misses, always.
     Always,
-    /// Only blocks that were requested before: halves the writes to the cache device.
+    /// Only blocks that were requested before, which saves writes to the cache device.
     SecondTouch,
 }
 
@@ -242,7 +242,7 @@ pub struct EngineSettings {
     pub fill_linger: Duration,
     /// How long blocks may wait for the origin's flush that makes them clean.
     pub origin_flush_after: Duration,
-    /// Whether a log with a rotten part is accepted.
+    /// Whether recovery accepts a log with a rotten or unreadable part.
     pub rotted_log: RottedLog,
     /// Whether the cache device is in service.
     pub service: Service,
@@ -250,9 +250,10 @@ pub struct EngineSettings {
     pub origin_offload: OriginOffload,
     /// Whether emptied segments are discarded.
     pub freed_segments: FreedSegments,
-    /// Bytes that may be written to the cache device in a day; client writes do not count.
+    /// Bytes that may be written to the cache device in a day. All writes count, but client writes in write-back mode
+    /// may exceed the limit.
     pub write_budget: Option<NonZeroU64>,
-    /// Steps that searches for the cached blocks of long extents take in a turn: 4,096 are some 20 microseconds.
+    /// Steps of a slice of the searches for the cached blocks of long extents: 4,096 steps take some 20 microseconds.
     pub search_steps: u32,
 }
 

@@ -29,7 +29,8 @@ pub enum Device {
     Cache,
     /// The origin of a volume.
     Origin(VolumeId),
-    /// The device that is to take over from the cache device, while there is one; the engine does not know it ([`crate::mirror`]).
+    /// The device that is to take over from the cache device, while there is one. The engine itself submits no
+    /// operation to it ([`crate::mirror`]).
     Successor,
 }
 
@@ -190,7 +191,8 @@ pub enum DeviceOperation {
 }
 
 impl DeviceOperation {
-    /// The device of the operation, if there is one. The host's record counts for the cache device.
+    /// The device of the operation, if there is one. A [`DeviceOperation::NoteOutOfService`] counts as an operation of
+    /// the cache device.
     pub fn device(&self) -> Option<Device> {
         match self {
             DeviceOperation::Read { device, .. }

@@ -39,9 +39,9 @@ pub(crate) struct Journal {
     next: u64,
     /// Number of the oldest block that recovery would need.
     tail: u64,
-    /// Later lives write no blocks with a lower number than this.
+    /// Later lives of the engine write no blocks with a lower number than this.
     kept_end: u64,
-    /// Ends of later blocks of records, which were not known to be durable.
+    /// Ends of later blocks of records, which were not known to be durable when they were written.
     records_ends: Vec<u64>,
 }
 
@@ -135,7 +135,7 @@ impl Journal {
         JournalWrite { number, offset, bytes: block.encode() }
     }
 
-    /// Skips numbers of blocks until it is full.
+    /// Skips numbers of blocks until the journal has no space.
     #[cfg(test)]
     pub(crate) fn fill(&mut self) {
         while self.has_room() {

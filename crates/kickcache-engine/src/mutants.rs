@@ -48,7 +48,7 @@ mod planted {
         DurableWritebackVolatile,
         /// A flush of the origin covers writes that ended after its submission.
         WrittenDuringFlushIsClean,
-        /// A failed flush of the origin counts as one that went well.
+        /// A failed flush of the origin counts as a successful one.
         OriginFlushErrorIgnored,
         /// A segment is opened again while a read of it is in flight.
         ReuseUnderReader,
@@ -264,7 +264,7 @@ mod planted {
         DiscardJoinsFill,
         /// Merged writes that the origin refused are not repeated one by one.
         RefusedTogether,
-        /// Writes past the log do not wait for the newest removal record.
+        /// Writes that bypass the log do not wait for the newest *gone* record.
         GoneNotCounted,
         /// A write replaces a block in memory while writeback reads it.
         SweptAbsorbed,

@@ -145,7 +145,7 @@ impl Order {
         DurableRange { first: self.first, last }
     }
 
-    /// The same for journal blocks.
+    /// The durable journal blocks of this life, for later recoveries (O-2).
     pub(crate) fn durable_blocks(&self) -> DurableBlocks {
         DurableBlocks { first: self.first_block, end: self.journal_blocks.durable_end() }
     }
@@ -181,7 +181,7 @@ impl Order {
         self.submitted
     }
 
-    /// Whether a flush succeeded that was submitted later.
+    /// Whether a flush that was submitted after this count succeeded.
     pub(crate) fn has_flushed_since(&self, count: FlushCount) -> bool {
         self.flushed > count
     }

@@ -58,7 +58,8 @@ pub struct VolumeCounters {
     pub origin_flushes: u64,
     /// Errors that origin submissions returned.
     pub origin_errors: u64,
-    /// Clean blocks with a wrong checksum, read from the origin instead.
+    /// Clean or unflushed blocks that the cache device returned with a wrong checksum or could not read, and that were
+    /// read from the origin instead.
     pub healed_blocks: u64,
     /// Dirty blocks that were found damaged.
     pub damaged_blocks: u64,
@@ -73,7 +74,7 @@ pub struct CacheCounters {
     pub reads: u64,
     /// Bytes of these reads.
     pub read_bytes: u64,
-    /// Write submissions: batches, journal blocks and summaries.
+    /// Write submissions: batches, journal blocks, summaries and service marks.
     pub writes: u64,
     /// Bytes of these writes.
     pub write_bytes: u64,
@@ -83,7 +84,7 @@ pub struct CacheCounters {
     pub flushes: u64,
     /// Blocks that reclaim copied to a head of the log.
     pub reinserted_blocks: u64,
-    /// Bytes that the cache device was requested to discard.
+    /// Bytes that the cache device has discarded.
     pub discarded_bytes: u64,
     /// Clean blocks that reclaim dropped.
     pub demoted_blocks: u64,
@@ -95,7 +96,7 @@ pub struct CacheCounters {
     pub kept_segments: u64,
     /// Checkpoints completed.
     pub checkpoints: u64,
-    /// Journal records written.
+    /// Records that were added to the journal.
     pub journal_records: u64,
     /// Errors that cache device submissions returned.
     pub errors: u64,
@@ -155,7 +156,7 @@ pub enum CacheHealth {
     /// In service.
     #[default]
     Good,
-    /// Put out of service after errors: every request uses the origin.
+    /// Put out of service after errors or by order: only its dirty and unflushed blocks are still served.
     OutOfService,
 }
 
@@ -174,7 +175,7 @@ pub enum Record {
     Failed,
 }
 
-/// Blocks that are not cached at present, because the writes to the cache device have exceeded its budget for them.
+/// Blocks that are not cached at present, because the write budget of the cache device is running out.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub enum GivenUp {
     /// None: all are cached.
@@ -234,7 +235,7 @@ pub struct Status {
     pub segments: u64,
     /// Segments free for use.
     pub free_segments: u64,
-    /// Segments that are not used any more, because the device failed there; their blocks stay.
+    /// Segments that receive no new blocks, because the device failed there; their live blocks stay in use.
     pub retired_segments: u64,
     /// Blocks that all segments can hold.
     pub capacity_blocks: u64,

@@ -50,7 +50,8 @@ pub enum SegmentUsage {
     Free,
     /// It holds blocks, or will.
     InUse,
-    /// A write to it failed; it is not used again.
+    /// It receives no new blocks, because its opening or a write failed, or a block in it is damaged; its live blocks
+    /// stay.
     Retired,
 }
 
@@ -61,7 +62,7 @@ pub enum Demotion {
     Done,
     /// It is not cached.
     Absent,
-    /// It is dirty and stays.
+    /// It is dirty or unflushed, and stays.
     Dirty,
     /// The journal has no space for the record yet: let the engine work, then try again.
     Wait,

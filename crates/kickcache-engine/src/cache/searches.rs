@@ -34,9 +34,10 @@ pub(super) struct VolumeSearches {
     /// The current segment, and the next block in it.
     pub(super) segment: u32,
     pub(super) offset: u32,
-    /// The search has seen no block of the volume in that segment so far, from its first block on.
+    /// The search has examined the current segment from its first slot on without a block of the volume, and no block
+    /// of the volume was placed meanwhile.
     pub(super) is_unused: bool,
-    /// Blocks that were put into the extents since their searches began.
+    /// Blocks of the extents that were inserted or moved since their searches began.
     pub(super) late: Vec<BlockKey>,
     pub(super) ended: Vec<RequestSlot>,
 }

@@ -57,7 +57,7 @@ impl SlotState {
         }
     }
 
-    /// Whether losing this copy would lose an acknowledged write, or a copy that the origin has not flushed.
+    /// Whether this may be the only durable copy: the block is dirty, or the origin has not flushed it.
     pub(crate) const fn is_not_clean(self) -> bool {
         matches!(self, SlotState::Unflushed | SlotState::Dirty)
     }
@@ -68,7 +68,7 @@ impl SlotState {
 pub(crate) enum SlotFlag {
     /// It was read ahead, and no client has requested it.
     ReadAhead,
-    /// A sweep of writeback includes it, or a write through the log stores it on the origin itself.
+    /// A sweep of writeback includes it, or a write through the log is about to store it on the origin.
     InSweep,
     /// Its writeback is in flight.
     InWriteback,

@@ -9,11 +9,11 @@ use crate::format::durable_range::DurableRange;
 use crate::queue::Queue;
 use crate::units::{BLOCK_BYTES, BlockKey, Checksum, Generation, SegmentIndex, Sequence};
 
-/// The bytes that it starts with.
+/// The bytes that a batch header starts with.
 pub const BATCH_MAGIC: [u8; 8] = *b"KICKBTCH";
 const ENTRIES_AT: usize = 64;
 const ENTRY_BYTES: usize = 12;
-/// After the entries.
+/// Byte offset of the declaration of durable batches, after the entries.
 const DURABLE_AT: usize = 4080;
 const DIRTY: u8 = 1;
 const VOID: u8 = 2;

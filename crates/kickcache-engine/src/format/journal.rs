@@ -11,7 +11,7 @@ use crate::format::geometry::Geometry;
 use crate::queue::Queue;
 use crate::units::{BLOCK_BYTES, BlockKey, Generation, SegmentIndex, Sequence, VolumeId};
 
-/// The bytes that it starts with.
+/// The bytes that a journal block starts with.
 pub const JOURNAL_MAGIC: [u8; 8] = *b"KICKJRNL";
 const DURABLE_AT: usize = 48;
 const BODY_AT: usize = 64;
@@ -21,7 +21,7 @@ const SEGMENT_HEAD_BYTES: usize = 8;
 const KIND_RECORDS: u8 = 1;
 const KIND_CHUNK: u8 = 2;
 
-/// Records that a journal block holds.
+/// The most records that a journal block holds.
 pub const RECORD_COUNT_MAX: usize = (BLOCK_BYTES - BODY_AT) / RECORD_BYTES;
 
 /// The content of a record. It applies to all structures with a lower sequence number than its own.
@@ -63,7 +63,7 @@ pub enum SegmentKind {
     Free,
     /// It may hold batches of its generation.
     InUse,
-    /// Never to be used again.
+    /// It receives no new blocks; its live blocks stay in use.
     Retired,
 }
 
@@ -79,9 +79,9 @@ pub struct SegmentImage {
     /// The number of its blocks, from the first on, that were written and durable when the chunk was written: each live
     /// block among these has an entry. 0 if this is unknown, as before 2026-11-25.
     pub written: u32,
-    /// One bit a block, lowest bit first.
+    /// One bit a block, lowest bit first: whether the block lives.
     pub live: Vec<u8>,
-    /// One bit a block.
+    /// One bit a block, lowest bit first: whether the block must be kept, if it lives.
     pub kept: Vec<u8>,
 }
 
@@ -194,8 +194,8 @@ impl SegmentImage {
         (0..self.written).find(is_lost)
     }
 
-    /// Whether a batch with live blocks was durable, also if `written` is unknown: at the time of the chunk all unused
-    /// places count as live, and a header does not.
+    /// Whether a batch with live blocks was durable, also if `written` is unknown. The first place counts as live until
+    /// it has the header of a batch, because unused places count as live.
     pub fn has_batches(&self) -> bool {
         self.kind != SegmentKind::Free && !self.is_live(0) && self.live.iter().any(|bits| *bits != 0)
     }
@@ -229,7 +229,7 @@ impl SegmentImage {
     }
 }
 
-/// Blocks from `begun` to `ring`, both included, as far as 32 bits go.
+/// The number of blocks from `begun` to `ring`, both included; 0 if it does not fit into 32 bits.
 fn blocks_since(begun: u64, ring: u64) -> u32 {
     u32::try_from(ring.saturating_sub(begun).saturating_add(1)).unwrap_or(0)
 }

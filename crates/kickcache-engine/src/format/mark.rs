@@ -15,7 +15,7 @@ pub const MARK_OFFSETS: [u64; 2] =
     [SUPERBLOCK_OFFSETS[0] + SUPERBLOCK_SIZE as u64, SUPERBLOCK_OFFSETS[1] + SUPERBLOCK_SIZE as u64];
 /// Bytes of a mark.
 pub const MARK_BYTES: usize = BLOCK_BYTES;
-/// The bytes that it starts with.
+/// The bytes that a mark starts with.
 pub const MARK_MAGIC: [u8; 8] = *b"KICKMARK";
 
 const IN_SERVICE: u8 = 1;

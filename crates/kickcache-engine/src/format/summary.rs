@@ -11,11 +11,11 @@ use crate::format::geometry::Geometry;
 use crate::queue::Queue;
 use crate::units::{BLOCK_BYTES, BlockKey, Checksum, Generation, SegmentIndex, Sequence};
 
-/// The bytes that it starts with.
+/// The bytes that a summary starts with.
 pub const SUMMARY_MAGIC: [u8; 8] = *b"KICKSUMM";
 const BLOCKS_AT: usize = 53;
 const ENTRIES_AT: usize = 64;
-/// At the end of the last block.
+/// Bytes of the declaration of durable batches at the end of the last block.
 const DURABLE_BYTES: usize = 16;
 const DATA: u8 = 1;
 const DIRTY: u8 = 2;

@@ -112,7 +112,7 @@ impl Superblock {
         }
     }
 
-    /// The same, also for a device that must not be served.
+    /// Like [`Superblock::decode`], but also returns the superblock of a device that must not be served.
     ///
     /// # Errors
     /// As [`Superblock::decode`], except for a device that was replaced or an incomplete successor.
@@ -384,7 +384,7 @@ fn decode_body(bytes: &[u8], mut reader: Reader<'_>, version: u32) -> Option<Sup
     let mut grown = Reader::bare(bytes.get(GROWN_AT..)?);
     let (formatted_size, unopened) = match version {
         FORMAT_VERSION_GROWN => (grown.take_u64()?, Generation::new(grown.take_u32()?)),
-        // Zeroes if it has not grown.
+        // A replaced device that has not grown has zeroes here.
         FORMAT_VERSION_REPLACED => match (grown.take_u64()?, Generation::new(grown.take_u32()?)) {
             (0, unopened) => (device_size, unopened),
             (formatted_size, unopened) => (formatted_size, unopened),

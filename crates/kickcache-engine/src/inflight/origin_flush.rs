@@ -61,7 +61,7 @@ pub(crate) struct OriginFlush {
     flushing: Vec<BlockCopy>,
     /// When the oldest write since the last flush ended, or the oldest block began to gather.
     since: Option<Instant>,
-    /// Since the last submission of a flush, and the work that the flush in flight covers.
+    /// Writes since the last submission of a flush; `flushing_work` is the work that the flush in flight covers.
     given: UnflushedWrites,
     flushing_work: u64,
     /// Work of volatile writebacks in flight.
@@ -72,7 +72,7 @@ pub(crate) struct OriginFlush {
     wanted: bool,
     /// The flush in flight covers writes that were acknowledged to clients.
     covers_clients: bool,
-    /// A flush that covered such writes failed, and no client received the error.
+    /// A flush that covered acknowledged writes failed, and no client received the error.
     unreported: bool,
     covered: Covered,
     /// Tasks that wait until blocks are clean, or dirty again.
@@ -104,8 +104,8 @@ impl OriginFlush {
         self.since.get_or_insert(now);
     }
 
-    /// The durability of a writeback of this many bytes: volatile within the limit, and only the last ones before a flush for `part`
-    /// bytes. `room` is an upper bound of the limit.
+    /// The durability of a writeback of this many bytes. Volatile are only the last writebacks before the flush that
+    /// follows `part` bytes, and only within the limit. `room` is an upper bound of the limit.
     pub(crate) fn choose_durability(&self, bytes: u64, room: u64, part: u64) -> Durability {
         let room = self.budget.allowed().min(room);
         let work = work_of(1, bytes);
@@ -118,12 +118,12 @@ impl OriginFlush {
         self.given.volatile + self.flushing_work + self.volatile_in_flight
     }
 
-    /// Bytes of writeback for a flush.
+    /// Bytes of writeback before a flush: none until the limit is accurate.
     fn flush_part(&self, part: u64) -> u64 {
         if self.budget.is_accurate() { part } else { 0 }
     }
 
-    /// Whether a flush is due as soon as the limit is reached.
+    /// Whether a flush is worth its time if the limit is reached: enough was written back, and the flush will be short.
     pub(crate) fn is_worthwhile(&self, part: u64) -> bool {
         self.given.volatile > 0 && self.is_short() && self.given.bytes >= self.flush_part(part)
     }
@@ -254,7 +254,7 @@ impl OriginFlush {
         self.covered
     }
 
-    /// The flush ended well; gives who waited and what became clean.
+    /// The flush succeeded. Returns the requests that waited for it, and the blocks that are clean now.
     pub(crate) fn end(&mut self, now: Instant) -> EndedFlush {
         self.budget.on_flushed(self.flushing_work, now.since(self.begun));
         self.finish()
@@ -291,7 +291,7 @@ impl OriginFlush {
         self.witnesses.forget_unflushed();
         let mut blocks = core::mem::take(&mut self.gathering);
         if !self.written {
-            // A flush has no data to make durable.
+            // No write has ended since the last flush: no flush is due.
             self.since = None;
         }
         if !mutant!(FlushOutlivesRestart) {

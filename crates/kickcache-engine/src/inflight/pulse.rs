@@ -37,7 +37,7 @@ impl PulseId {
     }
 }
 
-/// More than there can be: a power of two.
+/// More entries than devices: a power of two, so that an index needs no bounds check.
 const PULSES: usize = 32;
 const _: () = assert!(VOLUME_COUNT_MAX + 2 <= PULSES);
 

@@ -3,8 +3,8 @@
 //! First the engine makes space in the journal for the larger checkpoints, and the tables grow, step by step, so that
 //! requests do not wait. Then the host makes the new superblock durable, in both copies. Only then does the engine use
 //! a new segment (G-1): if the superblock did not include the segment, the next recovery would lose its blocks. A crash
-//! before leaves the old state. A crash after leaves segments without records in the journal; older structures in these
-//! have generations up to the one in the superblock, and do not count.
+//! before the superblock is durable leaves the old state. A crash after that leaves new segments without records in the
+//! journal; older structures in these have generations up to the one in the superblock, and do not count.
 
 use alloc::format;
 use alloc::string::ToString;
@@ -55,7 +55,7 @@ pub(crate) fn is_due(state: &State) -> bool {
     })
 }
 
-/// The next step.
+/// Takes the next step of a growth, if one is in progress.
 pub(crate) fn go_on(state: &mut State) {
     let Some(Growth { geometry, stage, .. }) = state.growth else { return };
     let next = match stage {

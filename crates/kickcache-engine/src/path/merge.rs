@@ -39,7 +39,8 @@ fn read_rest(state: &mut State, slot: RequestSlot, key: BlockKey, page: PageInde
         let is_origin_current = state.cache.slots().state(*location) == SlotState::Clean
             || state.requests.is_on_its_way(&state.cache, key.volume(), *location);
         let is_left = state.device.is_out_of_service() && is_origin_current;
-        // Otherwise the bytes of a refused write could reach the origin after reads returned the earlier ones.
+        // If the rest came from a write that the origin refuses, the refused bytes could reach the origin after reads
+        // returned the earlier bytes.
         !is_left && !state.may_vanish(key, *location)
     };
     match found.filter(is_usable) {

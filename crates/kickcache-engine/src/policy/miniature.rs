@@ -1,7 +1,8 @@
 //! A miniature of the cache: a simulation with a sample of the blocks and the same share of the cache's room.
 //!
-//! Source: Waldspurger et al., *Cache Modeling and Optimization using Miniature Simulations*, ATC 2017. It keeps
-//! single blocks, as S3-FIFO does, without segments. All of its memory is allocated at the start.
+//! Source: Waldspurger et al., *Cache Modeling and Optimization using Miniature Simulations*, ATC 2017. It keeps single
+//! blocks, as S3-FIFO does, and treats runs of a queue's blocks as segments. All of its memory is allocated at the
+//! start.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -41,7 +42,7 @@ pub(crate) enum Intake {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum LookupResult {
     Nothing,
-    /// A block that was requested before fewer other blocks than there is room for.
+    /// A block that was last requested less than one capacity of requests ago.
     Soon,
     /// A block with an older last request.
     Late,

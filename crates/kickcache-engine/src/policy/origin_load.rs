@@ -8,7 +8,7 @@ use crate::units::ByteExtent;
 const NEAR: u64 = 1 << 20;
 /// Nanoseconds after which the latency of a random read is no longer valid.
 const FORGET: u64 = 60_000_000_000;
-/// Nanoseconds without requests to a failed origin.
+/// Nanoseconds after an error during which an origin serves no hits.
 const AVOID: u64 = 10_000_000_000;
 /// Nanoseconds with more than one read in flight that make a measurement: longer than the bursts that limits let pass.
 const WINDOW: u64 = 200_000_000;

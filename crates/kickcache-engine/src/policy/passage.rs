@@ -90,10 +90,10 @@ impl Piece {
     }
 }
 
-/// A stream that bypassed a part of an extent.
+/// A stream with a part in an extent, admitted or not.
 #[derive(Clone, Copy, Debug)]
 struct Pass {
-    /// The time of the bypass, in extents.
+    /// The time of the stream, in extents of the clock.
     at: u32,
     /// Blocks from the extent's start to the place of the stream.
     end: u8,
@@ -114,7 +114,7 @@ impl Pass {
     }
 }
 
-/// An extent that streams bypassed: the last stream, and the one before it.
+/// An extent with parts of streams: the last stream, and the previous stream.
 #[derive(Clone, Copy, Debug)]
 struct Extent {
     /// From the hash; 0 means none.
@@ -183,7 +183,7 @@ impl Passage {
         (self.sets.len() * size_of::<[Extent; WAYS]>()) as u64
     }
 
-    /// Blocks are admitted, or could be.
+    /// Advances the clock by blocks that are admitted, or could be.
     pub(crate) fn on_time(&mut self, piece: Piece) {
         self.clock += piece.blocks;
     }
@@ -204,7 +204,7 @@ impl Passage {
         way
     }
 
-    /// Blocks were read that are not cached.
+    /// Blocks of a read miss, or of a client's write of a long stream.
     pub(crate) fn on_missed(&mut self, piece: Piece) {
         self.on_time(piece);
         if !self.has_streams {
@@ -218,7 +218,7 @@ impl Passage {
         }
     }
 
-    /// A block was read from the cache for the first time.
+    /// A cached block was read for the first time, or overwritten.
     #[inline]
     pub(crate) fn on_hit(&mut self, key: BlockKey) {
         if self.has_streams {
@@ -232,7 +232,7 @@ impl Passage {
         self.come_back(part, |pass| pass.way == Way::Enter);
     }
 
-    /// A part of an extent is read again: the stream that bypassed it last earns from that, if it may.
+    /// A part of an extent is used again: of its last two streams, the newest that may earn from it does.
     fn come_back(&mut self, part: Piece, may_earn: impl Fn(&Pass) -> bool) {
         let Some(extent) = self.find(part.hash()) else { return };
         let passes = [&mut extent.last, &mut extent.before].into_iter().filter(|pass| may_earn(pass));
@@ -248,7 +248,7 @@ impl Passage {
         *account = (*account + hits).min(self.credit_max);
     }
 
-    /// A stream has bypassed a part of an extent.
+    /// Records that a part of a stream entered the cache or bypassed it.
     fn note(&mut self, part: Piece, way: Way) {
         self.has_streams = true;
         let now = self.now();

@@ -11,7 +11,7 @@ const RESERVED_PART: u64 = 2;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Quota {
     total: u64,
-    /// The shared part in use by each volume, without its private part.
+    /// The reserve of each volume, without its private part.
     reserve: u64,
     own: Reserves,
     volumes: VolumeSet,

@@ -28,7 +28,8 @@ const COPIES_SHARE: u64 = 4;
 /// A segment of main with a smaller share of hot blocks than this, older than all of probation, is reclaimed first, in
 /// percent.
 const STALE_PERCENT: u32 = 10;
-/// Only while there are at most this many misses per hit: during a scan all of main looks unused.
+/// Stale segments are reclaimed first only while there are at most this many misses per hit: during a scan all of main
+/// looks unused.
 const MISSES_FOR_A_HIT: u64 = 2;
 /// Requested blocks after which earlier counts are halved: the capacity divided by this.
 const ASKED_SHARE: u64 = 4;
@@ -193,7 +194,7 @@ impl Retention {
         self.departed.remember(key.hash());
     }
 
-    /// Ghost memory counts while main is held.
+    /// Ghost memory counts misses while main is frozen.
     fn note_content(&mut self) {
         self.departed.change(if self.hold.is_on() { Content::PrintsAndCounts } else { Content::Prints });
     }

@@ -8,15 +8,15 @@ use alloc::collections::VecDeque;
 
 use crate::units::BlockKey;
 
-/// Misses that are remembered: this many at most, and the cache's capacity in blocks divided by the other.
+/// Misses that are remembered: the cache's capacity in blocks divided by [`MISSES_SHARE`], but at most this many.
 const MISSES: u64 = 256;
 const MISSES_SHARE: u64 = 128;
 const MISSES_MIN: u64 = 32;
 /// Returns that are judged together.
 const RETURNS: usize = 32;
-/// They are within this many misses if the freeze is useless.
+/// The freeze is useless if the last [`RETURNS`] returns are within this many misses, and hits are few.
 const WITHIN: u32 = 512;
-/// And there are more returned blocks than this for each hit.
+/// Hits are few if they are fewer than the returned blocks divided by this.
 const BLOCKS_FOR_A_HIT: u32 = 4;
 
 /// A miss while main is frozen.
@@ -26,8 +26,8 @@ pub(crate) enum Returned {
     No,
     /// The block was requested recently.
     Yes,
-    /// The block was requested recently, and others show that the freeze is useless; this many of these were first
-    /// requests.
+    /// The block was requested recently, and the last returns show that the freeze is useless; of the misses since the
+    /// first of these returns, `first` were first requests.
     InVain { first: usize },
 }
 

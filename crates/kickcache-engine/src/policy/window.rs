@@ -27,7 +27,8 @@ const WHOLE: u64 = 512 << 10;
 const PATIENCE_SHARE: u64 = 32;
 /// Misses after which an opening window doubles.
 const OPENING_MISSES: u32 = 4;
-/// A volume misses suddenly if it misses more than this many times as often as before, and more than this, in 1/1024.
+/// A volume misses suddenly if its share of misses exceeds this multiple of the usual share by more than this, in
+/// 1/1024.
 const SUDDEN_FACTOR: u64 = 2;
 const SUDDEN_LEAST: u64 = 51;
 /// The misses of a volume are of known blocks if this share of them is, in 1/1024; of other blocks if suddenly at most
@@ -59,9 +60,9 @@ pub(crate) struct MissFacts {
 /// Whether a missed block was requested before.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Recall {
-    /// It was.
+    /// It was requested before.
     Known,
-    /// Not as far as is known.
+    /// It was not requested before, as far as is known.
     First,
 }
 
@@ -146,8 +147,8 @@ impl FillWindow {
         self.first += 1;
     }
 
-    /// A read-ahead block was dropped or overwritten without a hit; its segment was begun at `written`, and the cache
-    /// has room for `capacity` blocks.
+    /// A read-ahead block was dropped or overwritten without a hit; `written` is the newest batch of its segment, and
+    /// the cache has room for `capacity` blocks.
     pub(crate) fn on_useless(&mut self, written: Sequence, capacity: u64) {
         if written < self.opened {
             return;
@@ -192,7 +193,7 @@ impl FillWindow {
         None
     }
 
-    /// Records a miss that is not filled, because main is frozen.
+    /// Records the place and the time of a miss, filled or not.
     pub(crate) fn observe(&mut self, extent: ByteExtent, recall: Recall, now: Instant) {
         if extent.length >= WHOLE {
             return;

@@ -12,7 +12,7 @@ const KEPT_PERCENT_MAX: u32 = 75;
 #[derive(Clone, Copy)]
 pub(super) struct ReservedBlocks {
     reserves: Option<Reserves>,
-    /// A volume with stale blocks that displace the blocks it requests now: its minimum does not keep these.
+    /// A volume with stale blocks that displace the blocks it requests now: its minimum does not keep the stale blocks.
     stale: Option<VolumeId>,
 }
 

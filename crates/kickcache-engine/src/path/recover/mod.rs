@@ -211,7 +211,7 @@ fn digest_journal(state: &mut State) {
     let recovery = state.recovering();
     recovery.digest_journal(&geometry);
     if recovery.journal.unreadable.len() as u64 == geometry.journal_blocks() {
-        // More than a single block is bad.
+        // All blocks of the journal are unreadable: the device has failed, not a single block.
         recovery.failed = Some(Error::Recovery { what: Part::Journal.to_string() });
         return;
     }
@@ -375,7 +375,7 @@ fn on_first(state: &mut State, segment: SegmentIndex, bytes: &[u8]) {
     }
 }
 
-/// Ends recovery if a part of the log is lost that listed blocks.
+/// Fails recovery if a part of the log that listed blocks is lost, unless a log with a rotten part is accepted.
 fn refuse_rotted(state: &mut State) {
     let geometry = *state.cache.geometry();
     let is_refused = state.settings.rotted_log == RottedLog::Refused;

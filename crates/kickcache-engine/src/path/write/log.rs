@@ -92,7 +92,7 @@ fn append_blocks(state: &mut State, slot: RequestSlot) -> bool {
     let (extent, done) = (writing.extent, writing.written.len());
     state.fills.invalidate(volume, extent);
     if done == 0 {
-        // Which head each block goes to shows only when it is looked up, once.
+        // The queue of each block is known only after its look-up, so the blocks are kept together in both.
         let count = u32::try_from(blocks_of(extent).len()).expect("requests have at most 32 MiB");
         for queue in Queue::ALL {
             state.device.log.keep_together(queue, count.min(BATCH_BLOCKS_MAX));
@@ -330,7 +330,7 @@ mod tests {
         assert_eq!(standing(&scene), IfRefused::Forgotten, "the origin has it");
     }
 
-    /// The log loses the batch, and the older copies are the blocks again until the origin has the write.
+    /// The log loses the batch, and the older copies are current again until the origin has the write.
     #[test]
     fn a_write_through_a_failing_log_leaves_no_older_copy() {
         let mut scene = Scene::new(Mode::WriteBack);

@@ -5,8 +5,8 @@
 //!   restore an older copy of a block; a write around the log only after the *gone* records of its cached blocks are
 //!   durable.
 //! * A dirty block stays in the log until the origin has the superseding write durably, and then becomes *gone*,
-//!   durably, before the client receives the reply: after a power cut a read returns one of the two, and never the
-//!   earlier data of the origin.
+//!   durably, before the client receives the reply: after a power cut a read returns the dirty block or the superseding
+//!   write, and never the earlier data of the origin.
 //! * I-2: a write is acknowledged only after its batch landed, or the origin completed it.
 
 mod finish;

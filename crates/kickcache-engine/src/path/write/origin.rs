@@ -94,7 +94,8 @@ fn forget_all(state: &mut State, slot: RequestSlot, extent: ByteExtent) {
     }
 }
 
-/// The origin executes the write; whole blocks, as the merged ones are.
+/// The cache device is out of service: the origin executes the write, in whole blocks, because partial ones were
+/// completed.
 pub(super) fn go_through(state: &mut State, slot: RequestSlot) {
     let pending = state.requests.get_mut(slot);
     let volume = pending.volume;

@@ -134,7 +134,7 @@ fn write(state: &mut State, slot: WritebackSlot) {
     let (offset, pieces) = (extent.start, Pieces::Many(page_pieces(&writeback.pages)));
     let asked = writeback.durability;
     let durability = if state.device.is_out_of_service() {
-        // Nobody knows whether the copy can be read a second time.
+        // The copy in the log may be unreadable the next time.
         state.volumes.get(volume).durability_without_copy(asked)
     } else {
         asked

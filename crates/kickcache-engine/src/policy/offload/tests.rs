@@ -18,12 +18,12 @@ enum Device {
     Parallel(u64),
 }
 
-/// What was served in ten seconds.
+/// The requests that were served in ten seconds.
 #[derive(Debug)]
 struct Outcome {
     cache: u64,
     origin: u64,
-    /// Of misses that came in between, at the same pace as reads that the cache device served, those turned away.
+    /// Misses that were turned away; a miss follows each read that the cache device served.
     turned_away: u64,
     offload: Offload,
 }
@@ -156,7 +156,7 @@ fn an_origin_slower_than_the_slowest_hits_is_not_used() {
 
 #[test]
 fn an_origin_with_few_iops_serves_only_misses() {
-    // It would add a third to what the cache device serves.
+    // The origin would add a third to the requests that the cache device serves.
     let outcome = Scene::new(Device::Cap(1_100), Device::Cap(3_300)).run();
     assert!(outcome.origin < 200, "{outcome:?}");
     assert_eq!(outcome.turned_away, 0);

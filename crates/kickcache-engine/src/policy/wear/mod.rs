@@ -33,7 +33,7 @@ const STRICT_SHARE: i64 = 32;
 const WANTED_SHARE: u64 = 32;
 /// Halves of its share that a slot may write: the shares that others do not use are used sooner.
 const HURRY: u128 = 3;
-/// Parts are told in this many.
+/// The denominator of all shares.
 const WHOLE: u64 = 1024;
 const RANKS: usize = 5;
 const DEPTH_MAX: u64 = RANKS as u64 * WHOLE;
@@ -66,7 +66,7 @@ pub(crate) struct Wear {
     budget: Option<NonZeroU64>,
     /// The last day, a ring.
     slots: [WearSlot; SLOTS],
-    /// Bytes written in it.
+    /// Bytes written in the last day.
     day: u64,
     /// The current slot, and the first slot with a count.
     number: u64,
@@ -276,7 +276,7 @@ impl Wear {
         }
     }
 
-    /// The part of the slot's bytes that has become credit.
+    /// Turns the slot's bytes up to `due` into credit, less the bytes that are credit already.
     fn give(&mut self, due: u64) {
         self.credit = self.credit.saturating_add_unsigned(due.saturating_sub(self.given));
         self.given = due.max(self.given);
@@ -289,7 +289,8 @@ impl Wear {
         u64::try_from(u128::from(self.rate) * passed / u128::from(SLOT)).expect("at most the rate")
     }
 
-    /// Credit is no more than what is left of the day's budget, and the debt is at most that of the strictest level.
+    /// Limits the credit to a share of the budget and to the rest of the day's budget, and the debt to that of the
+    /// strictest level.
     fn bound_credit(&mut self) {
         let Some(budget) = self.bytes() else { return };
         let most = (budget / CREDIT_SHARE).min(budget.saturating_sub_unsigned(self.day));
@@ -320,7 +321,7 @@ impl Wear {
         self.rate = u64::try_from(rate * HURRY / 2).unwrap_or(u64::MAX);
     }
 
-    /// The demand of a slot of the last day.
+    /// The mean demand of the slots of the last day.
     fn mean_wanted(&self) -> u64 {
         let known = (self.number - self.first).min(SLOTS as u64);
         self.slots.iter().map(|slot| slot.wanted).sum::<u64>() / known.max(1)
