@@ -316,7 +316,7 @@ fn store(image: &mut [Block], write: &Pending, start: usize, length: usize) {
     copy((&write.data.blocks, write.data.skip + start), (image, index(write.offset) + start), length);
 }
 
-/// A prefix, a suffix, or any units of the write.
+/// Stores a prefix, a suffix, or any units of the write.
 fn tear(image: &mut [Block], write: &Pending, unit: usize, random: &mut Random) {
     let units = write.data.length / unit;
     let (shape, cut) = (random.below(3), random.index(units + 1));

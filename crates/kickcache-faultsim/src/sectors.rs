@@ -14,12 +14,12 @@ use crate::device::SimulatedDevice;
 use crate::rot::{blocks_of, headers_of, sometimes_recent};
 use crate::superblock::superblock;
 
-/// Blocks of data at a time, at most.
+/// The most blocks of data that are made unreadable at a time.
 const BLOCKS_MAX: u64 = 4;
 /// The newest data is in segments without a summary, which recovery reads: half of the time, only this many of the
 /// newest blocks may be chosen.
 const RECENT: usize = 32;
-/// The same for headers and blocks of the journal.
+/// The same for summaries, headers and blocks of the journal.
 const RECENT_LOG: usize = 4;
 
 /// The part that is made unreadable.

@@ -51,7 +51,7 @@ impl DroppedBlocks {
         }
     }
 
-    /// Whether an extent has such a block.
+    /// Whether an extent contains a dropped block with a record that is not durable.
     pub(super) fn overlaps(&self, volume: VolumeId, extent: ByteExtent) -> bool {
         let on_way: BTreeSet<&BlockKey> = self.written.values().flatten().collect();
         let blocks = extent.start / BLOCK_SIZE..extent.end().div_ceil(BLOCK_SIZE);

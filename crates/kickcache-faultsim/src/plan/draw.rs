@@ -80,9 +80,9 @@ impl Plan {
 /// Turns a plan into one with a special aim.
 type Draw = fn(&mut Plan, &mut Random);
 
-/// Rare features, which three plans of four may have, one after the other: of this many plans, those with these
-/// numbers. All entries test the same number, so that some features occur together and others never do; the last plan
-/// of four stays as it was drawn.
+/// Rare features, applied in this order to three plans of four. Of an entry's first number of plans, those with one of
+/// its second numbers have the feature. All entries test the same number, so that some features occur together and
+/// others never do; the last plan of four stays as it was drawn.
 const RARE: [(u64, &[u64], Draw); 24] = [
     (30, &[7], focus::unreadable),
     (30, &[8, 9], focus::unreadable_between_lives),
@@ -145,7 +145,7 @@ const FOCUSED_PERMILLE: u64 = 200;
 fn draw_rare(plan: &mut Plan, kind: PlanKind, random: &Random) {
     let mut rest = random.clone();
     rest.next_u64();
-    // A separate generator: its values do not depend on which of the rare plans were drawn.
+    // A separate generator, with values that do not depend on the features drawn before.
     let mut aside = Random::new(random.clone().next_u64());
     let rare: &[_] = if aside.chance(750) { &RARE } else { &[] };
     for (of, numbers, draw) in rare {

@@ -16,7 +16,7 @@ pub struct Rates {
     pub write: u64,
     /// Flushes.
     pub flush: u64,
-    /// Anything takes half a minute.
+    /// Submissions of any kind that take half a minute.
     pub hang: u64,
     /// Flushes that report success without doing anything.
     pub lie: u64,
@@ -53,13 +53,13 @@ pub enum Trouble {
     Refuses,
     /// Writes and flushes succeed, reads fail.
     Unreadable,
-    /// As [`Trouble::Refuses`], because the device is full.
+    /// Reads and flushes succeed, writes fail because the device is full.
     Full,
     /// Operations do not complete before the trouble ends.
     Silent,
 }
 
-/// Trouble that lasts for minutes, or for the rest of a life.
+/// Trouble that lasts for seconds to minutes, or for the rest of a life.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LongTrouble {
     /// Lives with such trouble, in 1/1000.
@@ -182,7 +182,7 @@ impl Faults {
             && *self == Faults { bad_spot_permille: self.bad_spot_permille, ..Faults::default() }
     }
 
-    /// Whether a device may hold or return other bytes than it reported.
+    /// Whether a device may lose or change bytes without reporting an error.
     pub fn may_deceive(&self) -> bool {
         let lies = self.cache.lie + self.origin.lie + self.rot_permille > 0;
         lies || self.cache.forgets || self.origin.forgets || self.damage != Damage::default()

@@ -177,7 +177,8 @@ fn fail_origin_flushes(plan: &mut Plan, random: &mut Random) {
     (plan.ends.power_cut, plan.ends.kill, plan.ends.kill_then_cut, plan.ends.verify) = (900, 0, 0, 1_000);
 }
 
-/// The same for writes that only the origin has: the client that flushes gets the error, whichever client wrote.
+/// A failed flush of an origin drops writes that only the origin has: the client that flushes gets the error, whichever
+/// client wrote.
 fn fail_flushes_past_the_log(plan: &mut Plan, random: &mut Random) {
     for volume in &mut plan.volumes {
         volume.mode = if random.chance(500) { Mode::WriteAround } else { Mode::Bypass };
@@ -264,7 +265,7 @@ fn write_behind_demotions(plan: &mut Plan, random: &mut Random) {
 }
 
 /// Blocks with their only copy on the cache device cannot be read for the rest of a life, while reclaim must move other
-/// dirty blocks through the log. No request may wait for that.
+/// dirty blocks through the log. No request may wait for long meanwhile.
 pub(super) fn unreadable(plan: &mut Plan, random: &mut Random) {
     if random.chance(500) {
         keep_dirty(plan);
@@ -346,8 +347,8 @@ pub(super) fn rot_between_lives(plan: &mut Plan, random: &mut Random) {
     }
 }
 
-/// The same for the newest data only, where recovery reads each block: lives are short, so that no summary covers the
-/// data, and flushes make it durable.
+/// Rot of the newest data only, where recovery reads each block: lives are short, so that no summary covers the data,
+/// and flushes make it durable.
 pub(super) fn rot_newest_data(plan: &mut Plan, random: &mut Random) {
     rot_between_lives(plan, random);
     (plan.faults.rot_permille, plan.faults.rotting) = (1_000, Rotting::Data);

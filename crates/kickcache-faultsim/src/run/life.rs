@@ -20,14 +20,14 @@ use crate::sectors::may_hide_log;
 use crate::subject::Subject;
 use crate::workload::Ask;
 
-/// The same for dirty data that may be damaged.
+/// Longest simulated time of a drain if some of the dirty data may be damaged.
 const PATIENCE_EXCUSED: Duration = Duration::from_millis(5_000);
 
 /// Crashes during a kind of submission, in 1/1000.
 const AIMED_PERMILLE: u64 = 900;
 /// A submission reaches the device and is durable within about this many events.
 const AIMED_EVENTS: u64 = 24;
-/// The same for all data that recovery found.
+/// All data that recovery found is read and durable within about this many events.
 const VERIFY_EVENTS: u64 = 60;
 /// About this many steps has the replacement of a small device.
 const REPLACEMENT_STEPS: u64 = 48;
@@ -254,7 +254,7 @@ impl Simulation {
         self.crash(host, crash)
     }
 
-    /// The crash happens soon after a submission of the kind that it waits for, or at the end of the work.
+    /// The crash happens soon after a submission of the kind that the plan aims at, or at the end of the work.
     fn work_and_crash_aiming<E: Subject>(
         &mut self,
         mut host: Host<E>,

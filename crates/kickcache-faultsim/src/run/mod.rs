@@ -298,7 +298,7 @@ impl Simulation {
         )
     }
 
-    /// The next event.
+    /// Processes the next event or timeout.
     fn step<E: Subject>(&mut self, host: &mut Host<E>) -> Result<(), String> {
         let timeout = host.engine.poll_timeout();
         let event = self.queue.next();

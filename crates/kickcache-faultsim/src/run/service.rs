@@ -15,7 +15,7 @@ use crate::subject::Subject;
 
 /// Lives after which the device is formatted, in 1/1000.
 const FORMAT_PERMILLE: u64 = 250;
-/// The same where most lives abandon the cache device: only a life with a cache can.
+/// The same in runs in which most lives abandon the cache device: only a life with a cache device can abandon it.
 const FORMAT_ABANDONED_PERMILLE: u64 = 900;
 /// Volumes that write their older blocks back, in 1/1000; the other volumes lose these blocks.
 const ACCEPT_OLDER_PERMILLE: u64 = 400;
@@ -83,7 +83,7 @@ impl Simulation {
         let settings = self.volumes[usize::from(volume.get())];
         let mut host = self.open_in_spite::<E>(settings)?;
         if host.engine.phase() != Phase::Running {
-            // The content is uncertain.
+            // The log could not be read back, so that the content of the volume is uncertain.
             self.oracle.distrust(volume);
             self.kill_host(host);
             return self.note_resolved::<E>(volume);
