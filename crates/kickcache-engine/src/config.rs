@@ -1,4 +1,4 @@
-//! Every limit and every setting, with its default.
+//! Limits of the engine that several modules or its users need, and all settings with their defaults.
 
 use core::num::NonZeroU64;
 
@@ -17,7 +17,7 @@ pub const VOLUME_NAME_MAX: usize = 63;
 pub const REQUEST_BYTES_MAX: u64 = 32 << 20;
 /// Largest batch, in data blocks: as many as one header block can describe.
 pub const BATCH_BLOCKS_MAX: u32 = 256;
-/// Batches of one write head that may be in flight.
+/// Batches of one write head that may be in flight, unless a waiter needs all batches to be durable.
 pub const BATCHES_IN_FLIGHT_MAX: usize = 4;
 /// Largest fill window in bytes.
 pub const FILL_WINDOW_MAX: u64 = 1 << 20;
@@ -25,15 +25,16 @@ pub const FILL_WINDOW_MAX: u64 = 1 << 20;
 pub const FILL_WINDOW_MIN: u64 = BLOCK_SIZE;
 /// Origin reads and writes of one volume in flight.
 pub const ORIGIN_DEPTH_MAX: usize = 128;
-/// Writebacks of one volume in flight.
+/// Writebacks of one volume in flight; more of them, and shorter ones, if the cache device is slow.
 pub const WRITEBACK_DEPTH_MAX: usize = 8;
-/// Pause of a writeback after an error of the origin, or of a read from the cache device.
+/// Pause of writeback after an error of the origin, after a failed flush of the cache device, or if the list of
+/// unreadable blocks is full.
 pub(crate) const WRITEBACK_BACKOFF: Duration = Duration::from_millis(1_000);
 /// Time over which a volume's unused writeback cap accumulates; the sum may be used at once.
 pub(crate) const WRITEBACK_BURST: Duration = Duration::from_millis(100);
 /// *Clean* records wait this long for more of them, after the last flush of an origin that caused such records.
 pub(crate) const RECORDS_AFTER: Duration = Duration::from_millis(5_000);
-/// Blocks that one writeback sweep sorts by LBA.
+/// About the most blocks that one writeback sweep sorts by LBA.
 pub const SWEEP_BLOCKS_MAX: usize = 16_384;
 /// Blocks written to an origin and waiting for its flush before the flush is forced.
 pub const UNFLUSHED_BLOCKS_MAX: usize = 8_192;
@@ -75,7 +76,7 @@ pub enum Admission {
     /// All misses; but under pressure, and where new blocks earn next to no hits, only blocks that were requested before.
     #[default]
     Pressure,
-    /// All misses, always.
+    /// All misses, also under pressure; the write budget and the bypass of streams still apply.
     Always,
     /// Only blocks that were requested before, which saves writes to the cache device.
     SecondTouch,
@@ -89,7 +90,7 @@ pub const STREAM_BYTES: u64 = 4 << 20;
 pub enum SequentialCutoff {
     /// None: streams are cached too.
     Off,
-    /// Those longer than this, in bytes.
+    /// Streams longer than this, in bytes.
     Above(u64),
     /// Streams longer than this, in bytes, if they earn fewer hits than the blocks that they displace.
     Auto(u64),
@@ -104,7 +105,7 @@ impl Default for SequentialCutoff {
 /// The fate of writes that an origin acknowledged and has not flushed.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum OriginKind {
-    /// They are lost only with this machine.
+    /// Such writes are lost only if this machine fails.
     #[default]
     Local,
     /// A remote server, which may lose them and restart while this machine continues;
@@ -161,7 +162,8 @@ pub struct VolumeSettings {
     pub dirty_limit: u16,
     /// Without foreground requests for this long, dirty data is drained.
     pub idle_after: Duration,
-    /// The most that writeback may send to the origin in a second, unless it is urgent.
+    /// The most that writeback may send to the origin in a second, unless it is urgent or the high dirty mark is
+    /// reached.
     pub writeback_cap: RateCap,
     /// Cache space that other volumes do not use; at most its maximum.
     pub room_min: Option<Room>,
@@ -193,10 +195,10 @@ impl VolumeSettings {
 /// The reaction of recovery if a part of the log that lists blocks has rotted, or is unreadable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum RottedLog {
-    /// It fails: blocks could return to an earlier state.
+    /// Recovery fails: blocks could return to an earlier state.
     #[default]
     Refused,
-    /// It continues with the rest of the log. For tools.
+    /// Recovery continues with the rest of the log. For tools.
     Accepted,
 }
 
@@ -207,7 +209,8 @@ pub enum Service {
     #[default]
     In,
     /// It is out of service, and the opener has the record of that already: no record is made. Only the dirty blocks of
-    /// its log are served, and written back, each alone: adjacent blocks may be older than the origin's.
+    /// its log are served and written back, without the clean blocks between them, which may be older than the
+    /// origin's.
     Out,
 }
 
@@ -229,7 +232,7 @@ pub enum FreedSegments {
     /// None.
     #[default]
     Kept,
-    /// It is discarded, so that the device has less data to preserve.
+    /// The segment is discarded, so that the device has less data to preserve.
     Discarded,
 }
 

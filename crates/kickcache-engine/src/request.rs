@@ -52,7 +52,7 @@ pub enum Operation {
     WriteZeroes {
         /// May the origin punch a hole?
         unmap: Unmap,
-        /// As for a write.
+        /// Whether the zeroes must survive a power cut before the request is acknowledged.
         durability: Durability,
     },
     /// Fill the extent into the cache; no payload (NBD's CACHE).

@@ -71,8 +71,8 @@ impl State {
         used(volume) * limit / self.log_allowance(volume, &used)
     }
 
-    /// The same without headers, which are freed when reclaim moves the few blocks that are left between them: the
-    /// amount that is to be written back.
+    /// [`State::dirty_share`] without headers: the amount that is to be written back. The headers are freed when
+    /// reclaim moves the few blocks that are left between them.
     pub(crate) fn dirty_data_share(&self, volume: VolumeId) -> u64 {
         let limit = u64::from(self.volumes.get(volume).settings.dirty_limit);
         self.cache.volume(volume).not_clean() * limit / self.log_allowance(volume, self.cache.log_use())
@@ -121,7 +121,7 @@ impl State {
         has_asked && self.reserves().is_some_and(|reserves| self.is_reserved(&reserves, volume))
     }
 
-    /// Whether writes through the log that wait for the origin have used up the small excess that they may have.
+    /// Whether a volume has used up its allowance in the log and the small excess for writes through the log.
     pub(crate) fn is_log_overdrawn(&self, volume: VolumeId) -> bool {
         let capacity = self.cache.geometry().capacity_blocks();
         let count = u64::from(self.volumes.known().bits().count_ones()).max(1);

@@ -200,7 +200,7 @@ pub struct Wear {
     pub day_bytes: u64,
     /// The counted part of that day.
     pub counted: Duration,
-    /// The savings for the budget.
+    /// The writes that are given up because of the budget.
     pub given_up: GivenUp,
 }
 

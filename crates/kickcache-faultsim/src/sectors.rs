@@ -19,7 +19,7 @@ const BLOCKS_MAX: u64 = 4;
 /// The newest data is in segments without a summary, which recovery reads: half of the time, only this many of the
 /// newest blocks may be chosen.
 const RECENT: usize = 32;
-/// The same for summaries, headers and blocks of the journal.
+/// Half of the time, only this many of the newest summaries, headers or blocks of the journal may be chosen.
 const RECENT_LOG: usize = 4;
 
 /// The part that is made unreadable.

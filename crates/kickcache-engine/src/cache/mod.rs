@@ -186,7 +186,7 @@ impl Cache {
         self.segments.add_header(segment);
     }
 
-    /// This many blocks of a segment hold no data.
+    /// Sets the number of blocks of a segment that hold no data: headers, and blocks that were never written.
     pub(crate) fn set_headers(&mut self, segment: SegmentIndex, headers: u32) {
         self.segments.set_headers(segment, headers);
     }

@@ -20,7 +20,7 @@ pub(super) struct BlockSearch {
 pub(super) struct SegmentSearch {
     pub(super) id: RequestSlot,
     pub(super) blocks: Range<u64>,
-    /// Segments until it ends.
+    /// Segments that the search has still to examine.
     pub(super) left: u32,
 }
 
@@ -149,7 +149,7 @@ impl Searches {
         }
     }
 
-    /// There are this many segments more.
+    /// The cache has grown by this many segments, which the searches in progress examine as well.
     pub(super) fn on_growth(&mut self, more: u32) {
         let searches = self.0.iter_mut().flat_map(|found| &mut found.by_segment);
         searches.for_each(|search| search.left += more);

@@ -253,7 +253,7 @@ impl Segments {
         }
     }
 
-    /// This many blocks of a segment have headers, or were never written.
+    /// Sets the number of blocks of a segment that have headers or were never written.
     pub(crate) fn set_headers(&mut self, segment: SegmentIndex, headers: u32) {
         let found = &mut self.segments[segment.get() as usize];
         if found.not_clean > 0 {

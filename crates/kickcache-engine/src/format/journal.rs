@@ -90,9 +90,9 @@ pub struct SegmentImage {
 pub struct Chunk {
     /// The sequence number at which the checkpoint began; also its id.
     pub start: Sequence,
-    /// Which part.
+    /// The number of the part, from 0 on.
     pub number: u32,
-    /// Of how many.
+    /// The number of parts of the checkpoint.
     pub count: u32,
     /// Number of the journal block at which the checkpoint began; earlier blocks are not needed any more. `None` if
     /// this is unknown, as before 2026-11-24.

@@ -25,7 +25,7 @@ const DIRTY: u8 = 2;
 pub struct SummaryEntry {
     /// Which block.
     pub key: BlockKey,
-    /// As in its batch header.
+    /// Whether the block must be kept until the journal records it as clean, as in its batch header.
     pub dirty: bool,
     /// CRC32C of the data.
     pub checksum: Checksum,

@@ -31,7 +31,7 @@ impl PulseId {
         }
     }
 
-    /// Its place in the table, without a bounds check, because each hit uses it twice.
+    /// The place of the device in the table, without a bounds check, because each hit uses the table twice.
     const fn index(self) -> usize {
         self.0 as usize % PULSES
     }

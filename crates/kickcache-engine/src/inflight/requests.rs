@@ -73,7 +73,7 @@ impl Pending {
         }
     }
 
-    /// Its result.
+    /// The result of the request for its client.
     pub(crate) fn result(&self) -> Result<(), Errno> {
         match (self.error, self.origin_part) {
             (Some(errno), _) => Err(errno),

@@ -6,13 +6,13 @@ use crate::ids::RequestSlot;
 use crate::time::{Duration, Instant};
 use crate::units::{ByteExtent, VolumeId};
 
-/// Time between two slices of work.
+/// Time from the start of a slice of work to the start of the next one.
 const REST: Duration = Duration::from_micros(30);
 
 /// The treatment of the blocks that a search finds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Treatment {
-    /// They are dropped.
+    /// All of them are dropped.
     Forget,
     /// Clean blocks are dropped.
     ForgetClean,

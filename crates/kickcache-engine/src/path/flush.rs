@@ -123,8 +123,8 @@ pub(crate) fn on_origin_flush(state: &mut State, volume: VolumeId, result: Resul
     if result.is_err() {
         state.requests.let_go(volume);
         let found = state.volumes.get_mut(volume);
-        // Otherwise the blocks would be written and flushed again as fast as the origin refuses, and so would flushes
-        // that reclaim requests.
+        // Without a pause, the blocks would be written and flushed again as fast as the origin refuses, and the flushes
+        // that reclaim requests would be repeated as fast.
         found.rest_after_origin_error(now);
     }
     let is_flushed = result.is_ok() || mutant!(OriginFlushErrorIgnored);

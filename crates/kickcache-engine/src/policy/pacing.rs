@@ -23,7 +23,8 @@ use crate::time::{Duration, Instant};
 
 /// Foreground accesses between two writebacks at the low mark.
 const TURN_LOW: u64 = 64;
-/// The same if reclaim waits for writeback and all segments are ready, and during a drain.
+/// Foreground accesses between two writebacks if reclaim waits for writeback and all segments are ready, and during a
+/// drain.
 const TURN_RECLAIM: u64 = 16;
 const TURN_DRAIN: u64 = 4;
 /// Work of a cache device that is behind, for clients, between two writebacks at the low mark, in times the work of a writeback.

@@ -16,7 +16,8 @@ use crate::units::BlockKey;
 
 /// A segment with at most this share of live blocks is cleaned first, in percent.
 const DEAD_FIRST_PERCENT: u32 = 50;
-/// The same while copies are few: dead copies use room that other blocks need.
+/// While copies are few, a segment with at most this share of live blocks is cleaned first, in percent: dead copies use
+/// room that other blocks need.
 const DEAD_FIRST_PERCENT_MAX: u32 = 70;
 /// Copies are few below this share of the admitted blocks, in percent: less than two blocks are written per admitted
 /// block.

@@ -8,7 +8,7 @@ use crate::queue::Queue;
 pub(crate) const PROMOTION_HITS: u8 = 2;
 /// Segments of a queue that one search looks at.
 pub(crate) const SEARCH_MAX: usize = 16;
-/// The same while main is frozen.
+/// Segments of main that one search looks at while main is frozen.
 pub(crate) const HOLD_SEARCH_MAX: usize = 4;
 /// The most that is copied from a segment in its turn, in percent; the rest is dropped, used or not.
 pub(crate) const CARRIED_PERCENT: u32 = 50;

@@ -86,7 +86,7 @@ pub(crate) struct FillWindow {
     /// Blocks that were requested for the first time since the last look.
     first: usize,
     opening: bool,
-    /// It opens as soon as this is shown to pay.
+    /// The window opens as soon as read-ahead is shown to pay.
     wants_to_open: bool,
     /// It opens only after a proof: it is new, or was narrowed because misses lay too far apart.
     is_closed: bool,

@@ -22,7 +22,7 @@ pub(crate) struct Import {
 /// The visibility of an import.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Reach {
-    /// Its own module.
+    /// Only its own module.
     Private,
     /// Other modules as well: it is exported again.
     Exported,

@@ -40,7 +40,7 @@ pub struct Oracle {
 pub struct FirstContent {
     /// Bytes of the volume.
     pub size: u64,
-    /// Of each 64 KiB, whether it holds data.
+    /// For each 64 KiB of the volume, whether it holds data.
     pub filled: Vec<bool>,
 }
 

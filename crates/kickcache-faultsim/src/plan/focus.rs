@@ -98,8 +98,8 @@ pub(super) fn trouble_a_neighbour(plan: &mut Plan, random: &mut Random) {
     plan.faults =
         Faults { long: Some(LongTrouble { permille: 900, is_cache: false, trouble }), ..Faults::default() };
     plan.wait_max = Some(Duration::from_millis(1_000));
-    // As in a daemon: blocks that reclaim moves gather. If each had a batch of its own, they would take twice the
-    // space.
+    // As in a daemon, blocks that reclaim moves gather in batches: with a batch for each block, they would take twice
+    // the space.
     plan.settings.fill_linger = plan.settings.fill_linger.max(Duration::from_millis(20));
     plan.cache_size = 8 << 20;
     plan.clients = plan.clients.max(8);
@@ -457,8 +457,8 @@ pub(super) fn leave_out_cache(plan: &mut Plan, random: &mut Random) {
     (plan.faults, plan.growth) = (Faults::default(), None);
     plan.cache_size = 8 << 20;
     plan.absent_permille = 0;
-    // As in a daemon: if reclaim moved single blocks, each in a batch of two, it might never end, and leave-out waits
-    // until the engine is idle.
+    // As in a daemon, blocks that reclaim moves gather in batches: with a batch for each block, reclaim might never
+    // end, and leave-out waits until the engine is idle.
     plan.settings.fill_linger = plan.settings.fill_linger.max(Duration::from_millis(20));
     plan.leaving_permille = random.within(300, 1_000);
     go_round(plan, random);

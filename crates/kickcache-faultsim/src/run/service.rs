@@ -15,7 +15,8 @@ use crate::subject::Subject;
 
 /// Lives after which the device is formatted, in 1/1000.
 const FORMAT_PERMILLE: u64 = 250;
-/// The same in runs in which most lives abandon the cache device: only a life with a cache device can abandon it.
+/// Lives after which the device is formatted, in 1/1000, in runs in which most lives abandon the cache device: only a
+/// life with a cache device can abandon it.
 const FORMAT_ABANDONED_PERMILLE: u64 = 900;
 /// Volumes that write their older blocks back, in 1/1000; the other volumes lose these blocks.
 const ACCEPT_OLDER_PERMILLE: u64 = 400;

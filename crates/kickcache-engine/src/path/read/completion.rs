@@ -78,7 +78,7 @@ pub(crate) fn on_hit_part(
 enum CacheFault {
     /// The device returned an error.
     Unreadable,
-    /// It returned other bytes than the written ones.
+    /// The device returned other bytes than the written ones.
     OtherBytes,
 }
 

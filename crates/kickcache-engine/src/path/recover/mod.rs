@@ -309,7 +309,8 @@ fn on_scan(state: &mut State, segment: SegmentIndex, bytes: &[u8], unreadable: &
         segment,
         generation,
         queue: batches.last().map_or(image.queue, |header| header.queue),
-        // It keeps the declarations of durable structures, once its headers are not read any more.
+        // The summary keeps the newest declaration of the headers, because with a summary the headers are not read any
+        // more.
         durable: batches.last().map_or(Durable::NOTHING, |header| header.durable),
         entries: vec![None; geometry.batch_blocks() as usize],
     };

@@ -14,7 +14,7 @@ const SECOND: u64 = 1_000_000_000;
 enum Device {
     /// A request every this many microseconds, one behind the other.
     Cap(u64),
-    /// This many microseconds, all at once.
+    /// Each request takes this many microseconds, and all run at once.
     Parallel(u64),
 }
 

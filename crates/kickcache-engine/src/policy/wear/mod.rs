@@ -78,9 +78,9 @@ pub(crate) struct Wear {
     /// The bytes that the current slot may write, and the part that has become credit.
     rate: u64,
     given: u64,
-    /// Of each rank, how near its next block is to its turn.
+    /// For each rank, the sum of the admitted shares: at [`WHOLE`] a request is admitted, and the sum is reduced.
     turns: [u64; RANKS],
-    /// Blocks that were not admitted.
+    /// Blocks that were not admitted because of the budget.
     refused: u64,
 }
 
