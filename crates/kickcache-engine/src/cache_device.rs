@@ -19,7 +19,7 @@ use crate::request::Durability;
 use crate::stats::{CacheCounters, CacheHealth};
 use crate::units::Sequence;
 
-/// The cache device as it is written.
+/// The cache device: its log, its journal, and the order in which both become durable.
 #[derive(Debug)]
 pub(crate) struct CacheDevice {
     pub(crate) uuid: [u8; 16],

@@ -64,9 +64,10 @@ pub enum Mode {
     WriteThrough,
     /// Most writes are acknowledged from the log and copied to the origin later.
     WriteBack,
-    /// Writes go to the origin; only those over blocks that the log must keep enter the log too. Reads are cached.
+    /// Writes go to the origin; a write enters the log before that only if it is not aligned to sectors, or if
+    /// the log must keep blocks of its extent. Reads are cached.
     WriteAround,
-    /// No new blocks are cached; cached blocks are still served.
+    /// Writes as in write-around; misses are not cached, and cached blocks are still served.
     Bypass,
 }
 
@@ -117,7 +118,7 @@ pub enum OriginKind {
 /// A part of the cache device, for a volume.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Room {
-    /// In 1/1024 of its capacity.
+    /// In 1/1024 of the capacity of the cache device.
     Share(u16),
     /// In blocks.
     Blocks(u64),
@@ -146,7 +147,7 @@ pub struct VolumeSettings {
     pub volume: VolumeId,
     /// Write mode.
     pub mode: Mode,
-    /// The kind of its origin.
+    /// The kind of the volume's origin.
     pub origin: OriginKind,
     /// Which misses are promoted.
     pub admission: Admission,
@@ -165,7 +166,7 @@ pub struct VolumeSettings {
     /// The most that writeback may send to the origin in a second, unless it is urgent or the high dirty mark is
     /// reached.
     pub writeback_cap: RateCap,
-    /// Cache space that other volumes do not use; at most its maximum.
+    /// Cache space that other volumes do not use; at most this volume's maximum.
     pub room_min: Option<Room>,
     /// Cache space limit; blocks that are not clean do not count.
     pub room_max: Option<Room>,
@@ -205,7 +206,7 @@ pub enum RottedLog {
 /// Whether a cache device is in service.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Service {
-    /// It is in service.
+    /// The cache device is in service.
     #[default]
     In,
     /// It is out of service, and the opener has the record of that already: no record is made. Only the dirty blocks of

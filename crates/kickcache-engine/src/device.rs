@@ -41,7 +41,7 @@ pub enum Memory {
     Request {
         /// The request.
         id: RequestId,
-        /// Byte offset in its payload.
+        /// Byte offset in the request's payload.
         offset: u32,
     },
     /// A page of the engine's pool, from its byte `offset` on. Longer pieces run on into the pages that follow.
@@ -56,9 +56,9 @@ pub enum Memory {
 /// One stretch of memory of a submission.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Piece {
-    /// Where it starts.
+    /// Where the stretch starts.
     pub memory: Memory,
-    /// Its length in bytes.
+    /// The length of the stretch in bytes.
     pub length: u32,
 }
 
@@ -104,18 +104,18 @@ pub enum DeviceOperation {
     Read {
         /// From which device.
         device: Device,
-        /// Byte offset on it.
+        /// Byte offset on the device.
         offset: u64,
         /// Into which memory.
         pieces: Pieces,
-        /// Checksums wanted?
+        /// Whether the engine needs checksums of the bytes.
         checksums: Checksums,
     },
     /// Writes the pieces.
     Write {
         /// To which device.
         device: Device,
-        /// Byte offset on it.
+        /// Byte offset on the device.
         offset: u64,
         /// From which memory.
         pieces: Pieces,
@@ -156,7 +156,7 @@ pub enum DeviceOperation {
         device: Device,
         /// Where.
         extent: ByteExtent,
-        /// May it punch a hole?
+        /// Whether the device may punch a hole.
         unmap: Unmap,
         /// Durable: as if followed by a flush.
         durability: Durability,
@@ -244,6 +244,6 @@ pub struct Data<'a> {
 pub struct Completion<'a> {
     /// Which submission.
     pub id: SubmissionId,
-    /// How it ended.
+    /// How the operation ended.
     pub result: Result<Data<'a>, DeviceError>,
 }

@@ -25,7 +25,7 @@ pub(crate) struct JournalWrite {
 /// A block of records for the journal.
 pub(crate) struct RecordsWrite {
     pub(crate) write: JournalWrite,
-    /// The numbers of its records.
+    /// The sequence numbers of the block's records.
     pub(crate) sequences: Vec<Sequence>,
 }
 

@@ -74,7 +74,7 @@ pub(crate) struct Order {
     waiting: Vec<(Need, DurableWaiter)>,
     /// The newest number that the flush in flight covers, and its waiters.
     flushing: Option<(Sequence, Vec<DurableWaiter>)>,
-    /// Flushes that were submitted.
+    /// The count of the flushes that were submitted.
     submitted: FlushCount,
     /// The newest flush without an error.
     flushed: FlushCount,

@@ -100,7 +100,7 @@ pub enum Errno {
 pub struct Reply {
     /// Which request.
     pub id: RequestId,
-    /// How it ended; for a read, success means that the request's memory holds the data.
+    /// How the request ended; for a read, success means that the request's memory holds the data.
     pub result: Result<(), Errno>,
     /// For a read, the device that had the data.
     pub read_from: ReadFrom,

@@ -20,7 +20,7 @@ pub(crate) struct Scene {
     /// The volume of the requests.
     pub(crate) volume: VolumeId,
     failing: Option<Failing>,
-    /// The beginning of the lines of operations that do not end for now.
+    /// Operations with a line that begins like this are held: they do not end until the test releases them.
     holding: Option<&'static str>,
     held: Vec<Submission>,
 }

@@ -19,7 +19,7 @@ use crate::units::{BLOCK_SIZE, BlockKey, ByteExtent, VolumeId};
 
 /// An origin is silent if no request has completed for this long.
 const SILENT_MIN: Duration = Duration::from_millis(500);
-/// The longest delay of a write, and during a drain.
+/// The longest delay of a write: without a drain, and during one.
 const WAIT_MAX: Duration = Duration::from_millis(10);
 const WAIT_MAX_DRAINING: Duration = Duration::from_millis(100);
 /// The least shortage during a drain: client writes are slower than writeback.

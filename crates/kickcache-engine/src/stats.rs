@@ -107,9 +107,9 @@ pub struct CacheCounters {
 pub struct VolumeStatus {
     /// Which volume.
     pub volume: VolumeId,
-    /// Its mode.
+    /// The mode of the volume.
     pub mode: Mode,
-    /// Its settings, the mode among them.
+    /// The settings of the volume, the mode among them.
     pub settings: VolumeSettings,
     /// Bytes of the origin.
     pub size: u64,
@@ -123,7 +123,7 @@ pub struct VolumeStatus {
     pub damaged_blocks: u64,
     /// Blocks that the origin has but has not flushed.
     pub unflushed_blocks: u64,
-    /// It is being drained: blocks are left to write back, or the records that they are clean are not durable yet.
+    /// The volume is being drained: blocks are left to write back, or *clean* records are not durable yet.
     pub is_draining: bool,
     /// Until when reads are not promoted; a time in the past if there is no pause.
     pub paused_until: Instant,
@@ -140,7 +140,7 @@ pub struct VolumeStatus {
 /// The progress of the growth of a cache device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum GrowthPhase {
-    /// It does not grow, or has grown.
+    /// The cache device does not grow, or has grown.
     None,
     /// The journal makes room for larger checkpoints, and the tables grow.
     Preparing,
@@ -178,16 +178,16 @@ pub enum Record {
 /// Blocks that are not cached at present, because the write budget of the cache device is running out.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub enum GivenUp {
-    /// None: all are cached.
+    /// No blocks: the write budget keeps no block out.
     #[default]
     Nothing,
     /// Misses read less than their fill window.
     ReadAhead,
     /// Of blocks without an earlier request, only a part is cached, or none.
     UnknownBlocks,
-    /// Also some other blocks are not cached.
+    /// Of blocks with an earlier request, too, only a part is cached.
     KnownBlocks,
-    /// Only blocks that must be cached are.
+    /// Only blocks that must be cached are cached.
     Everything,
 }
 
@@ -229,7 +229,7 @@ pub struct WearSlot {
 pub struct Status {
     /// The cache device.
     pub health: CacheHealth,
-    /// The place of the record that it is out of service, if it is.
+    /// If the cache device is out of service, the place of the record of this.
     pub record: Option<Record>,
     /// Segments in all.
     pub segments: u64,

@@ -180,7 +180,7 @@ impl Block {
         Block::Stamp(Stamp::new(volume, block, version))
     }
 
-    /// The block that these bytes are.
+    /// The block with these bytes.
     pub fn from_bytes(bytes: &Bytes) -> Block {
         Block::symbol(bytes).unwrap_or_else(|| Block::Bytes(shared(bytes)))
     }

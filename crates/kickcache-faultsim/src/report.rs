@@ -176,7 +176,7 @@ impl Summary {
 pub struct Failure {
     /// The seed.
     pub seed: u64,
-    /// Which plans were drawn from it.
+    /// Which kind of plans was drawn from the seed.
     pub plans: PlanKind,
     /// A description of the error.
     pub what: String,

@@ -22,7 +22,7 @@ pub struct Series {
     pub first: u64,
     /// The number of seeds.
     pub count: u64,
-    /// No run begins after this.
+    /// No run begins after this time.
     pub deadline: Option<Instant>,
     /// Runs at a time.
     pub threads: usize,

@@ -21,7 +21,7 @@ pub struct Ask {
 }
 
 impl Ask {
-    /// Whether it leaves the content of its volume as it is.
+    /// Whether the request leaves the content of its volume as it is.
     pub fn changes_nothing(&self) -> bool {
         matches!(self.operation, Operation::Read | Operation::Promote | Operation::Flush)
     }

@@ -18,19 +18,19 @@ const NONE: u32 = u32::MAX;
 /// A segment's life.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum SegmentState {
-    /// Its content does not count; its next opening is not recorded.
+    /// The segment's content does not count; its next opening is not recorded.
     Free,
-    /// The record of its opening is being written.
+    /// The record of the segment's opening is being written.
     Opening,
-    /// Its opening is durable; a head of the log may use it.
+    /// The segment's opening is durable; a head of the log may use it.
     Ready,
-    /// A head of the log fills it.
+    /// A head of the log fills the segment.
     Open,
-    /// It receives no more batches, and its summary is not written yet.
+    /// The segment receives no more batches, and its summary is not written yet.
     Sealing,
-    /// It receives no more batches, and the write of its summary has ended.
+    /// The segment receives no more batches, and the write of its summary has ended.
     Sealed,
-    /// Reclaim empties it.
+    /// Reclaim empties the segment.
     Reclaiming,
     /// It could not be opened, a write to it failed, a damaged block is in it, or its generation is too high: it
     /// receives no new blocks; its live blocks stay in use.
@@ -64,9 +64,9 @@ pub(crate) struct Segment {
     pub(crate) not_clean: u32,
     /// Blocks with headers, and blocks that were never written.
     headers: u32,
-    /// Operations that refer to it: reads in flight, and copies that must stay until newer ones have landed.
+    /// References to the segment: reads in flight, and copies that must stay until newer copies have landed.
     pub(crate) pins: u32,
-    /// The newest batch in it.
+    /// The sequence number of the newest batch in the segment.
     pub(crate) last_sequence: Sequence,
     /// Hits since the segment became a candidate of a shift of the working set; `None` if it is no candidate.
     pub(crate) used_since: Option<u32>,

@@ -33,7 +33,7 @@ pub const JOURNAL_SIZE_MAX: u64 = 64 << 20;
 pub struct Geometry {
     /// Bytes of the device that are used.
     pub device_size: u64,
-    /// Bytes that it had when it was formatted.
+    /// Bytes that the device had when it was formatted.
     pub formatted_size: u64,
     /// Bytes of a segment.
     pub segment_size: u64,

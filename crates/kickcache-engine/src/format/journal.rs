@@ -50,7 +50,7 @@ impl Fact {
 /// A fact and its place in the global order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Record {
-    /// Its place in the global order.
+    /// The place of the fact in the global order.
     pub sequence: Sequence,
     /// The fact.
     pub fact: Fact,
@@ -59,11 +59,11 @@ pub struct Record {
 /// How a checkpoint found a segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SegmentKind {
-    /// Its content does not count.
+    /// The segment's content does not count.
     Free,
-    /// It may hold batches of its generation.
+    /// The segment may hold batches of its generation.
     InUse,
-    /// It receives no new blocks; its live blocks stay in use.
+    /// The segment receives no new blocks; its live blocks stay in use.
     Retired,
 }
 
@@ -72,9 +72,9 @@ pub enum SegmentKind {
 pub struct SegmentImage {
     /// How often the segment was opened.
     pub generation: Generation,
-    /// Its use.
+    /// The use of the segment.
     pub kind: SegmentKind,
-    /// The queue that it belonged to.
+    /// The queue that the segment belonged to.
     pub queue: Queue,
     /// The number of its blocks, from the first on, that were written and durable when the chunk was written: each live
     /// block among these has an entry. 0 if this is unknown, as before 2026-11-25.
@@ -113,7 +113,7 @@ pub enum JournalBody {
 /// A block of the journal.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct JournalBlock {
-    /// The cache that it belongs to.
+    /// The cache that the block belongs to.
     pub uuid: [u8; 16],
     /// Counts journal blocks for ever; the place of the block is this number modulo the ring's size.
     pub ring: u64,

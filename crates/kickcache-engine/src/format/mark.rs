@@ -24,9 +24,9 @@ const OUT_OF_SERVICE: u8 = 2;
 /// Whether a cache device is in service.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ServiceMark {
-    /// It is in service.
+    /// The cache device is in service.
     InService,
-    /// It is out of service, for ever.
+    /// The cache device is out of service for ever.
     OutOfService {
         /// Volumes that may have dirty blocks on this device only. The origins of all other volumes are complete.
         incomplete: VolumeSet,

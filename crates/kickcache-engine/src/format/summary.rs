@@ -29,29 +29,29 @@ pub struct SummaryEntry {
     pub dirty: bool,
     /// CRC32C of the data.
     pub checksum: Checksum,
-    /// The sequence number of its batch.
+    /// The sequence number of the block's batch.
     pub sequence: Sequence,
 }
 
 /// The content of a segment, block by block; `None` for headers, void entries and blocks never written.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Summary {
-    /// The cache that it belongs to.
+    /// The cache that the summary belongs to.
     pub uuid: [u8; 16],
-    /// The segment that it ends.
+    /// The segment that the summary ends.
     pub segment: SegmentIndex,
     /// The segment's generation.
     pub generation: Generation,
     /// The queue that the segment belonged to.
     pub queue: Queue,
-    /// The structures that were durable when it was written.
+    /// The structures that were durable when the summary was written.
     pub durable: Durable,
     /// Block by block from the segment's first.
     pub entries: Vec<Option<SummaryEntry>>,
 }
 
 impl Summary {
-    /// Whether there is data in a block of the segment.
+    /// Whether a block of the segment has data.
     pub fn has_entry(&self, place: u32) -> bool {
         self.entries.get(place as usize).is_some_and(Option::is_some)
     }

@@ -28,9 +28,9 @@ impl BlockSet {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct FillWaiter {
     pub(crate) request: RequestSlot,
-    /// Bytes of the volume that it requested.
+    /// Bytes of the volume that the waiter requested.
     pub(crate) extent: ByteExtent,
-    /// Whether the bytes go into its memory (a read) or only into the cache (a promote).
+    /// Whether the bytes go into the request's memory (a read) or only into the cache (a promote).
     pub(crate) wants_data: bool,
 }
 

@@ -22,16 +22,16 @@ pub(crate) struct JournalSpan {
     pub(crate) next: u64,
     /// An unreadable block of the ring that may contain records or chunks that recovery needs.
     pub(crate) hidden: Option<u64>,
-    /// Numbers of missing blocks between needed ones.
+    /// Numbers of missing blocks between needed blocks.
     missing: Vec<Range<u64>>,
 }
 
 /// A part of a checkpoint.
 #[derive(Debug)]
 struct FoundChunk {
-    /// Number of its block.
+    /// Number of the journal block with this chunk.
     block: u64,
-    /// Number of the block at which its checkpoint began.
+    /// Number of the journal block at which the checkpoint began.
     begun: Option<u64>,
     /// Chunks of the checkpoint.
     count: u32,
@@ -57,7 +57,7 @@ pub(crate) struct FoundRecord {
 pub(crate) struct JournalDigest {
     /// The segments according to the newest complete checkpoint and the records.
     pub(crate) images: Vec<Option<SegmentImage>>,
-    /// The part of its blocks that is needed.
+    /// The part of the journal that is needed.
     pub(crate) span: JournalSpan,
 }
 

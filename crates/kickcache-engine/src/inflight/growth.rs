@@ -6,7 +6,7 @@ use crate::units::Generation;
 /// A growth of the cache device in progress.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Growth {
-    /// The layout that it is to have.
+    /// The layout that the cache device is to have.
     pub(crate) geometry: Geometry,
     /// See [`Superblock::unopened`].
     ///

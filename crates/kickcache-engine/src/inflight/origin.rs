@@ -26,7 +26,7 @@ pub(crate) enum OriginAccess {
 /// The requester of an access: a client, or writeback.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Priority {
-    /// A client waits for it.
+    /// A client waits for the access.
     Foreground,
     /// Writeback.
     Background,
@@ -44,17 +44,17 @@ pub(crate) struct AccessRequest {
 struct Entry {
     ticket: Ticket,
     request: AccessRequest,
-    /// Earlier entries that it must wait for.
+    /// Earlier entries that this entry must wait for.
     blockers: u32,
     /// The submission of the entry; `None` until it is ready, and while it is in flight.
     prepared: Option<Prepared>,
     in_flight: bool,
-    /// It is not combined with other writes.
+    /// The entry is not combined with other writes.
     is_apart: bool,
 }
 
 impl Entry {
-    /// Whether it is a ready write that may be combined with other writes.
+    /// Whether the entry is a ready client's write that may be combined with other writes.
     fn goes_with_others(&self) -> bool {
         !self.is_apart && self.prepared.as_ref().is_some_and(Prepared::is_client_write)
     }

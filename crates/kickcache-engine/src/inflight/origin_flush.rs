@@ -29,9 +29,9 @@ pub(crate) enum Covered {
 /// The result of a flush that ended.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct EndedFlush {
-    /// The flush requests that it completes.
+    /// The flush requests that this flush completes.
     pub(crate) waiters: Vec<RequestSlot>,
-    /// The blocks that it covered: clean, or to be written again.
+    /// The blocks that this flush covered: clean now, or after a failure to be written again.
     pub(crate) blocks: Vec<BlockCopy>,
 }
 
@@ -51,7 +51,8 @@ struct UnflushedWrites {
 pub(crate) struct OriginFlush {
     /// A write to the origin was acknowledged to a client since the last flush was submitted.
     acknowledged: bool,
-    /// Any write to the origin has ended since the last flush was submitted.
+    /// A write that is not durable has ended since the last flush was submitted, or another event made a flush
+    /// necessary.
     written: bool,
     in_flight: Option<Vec<RequestSlot>>,
     waiting: Vec<RequestSlot>,
@@ -98,7 +99,7 @@ impl OriginFlush {
         self.on_write(now);
     }
 
-    /// The origin ended a write.
+    /// The origin ended a write that needs a flush, or another event made a flush necessary.
     pub(crate) fn on_write(&mut self, now: Instant) {
         self.written = true;
         self.since.get_or_insert(now);

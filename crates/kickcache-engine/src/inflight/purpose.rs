@@ -53,7 +53,7 @@ impl Prepared {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct HitRun {
     pub(crate) first: BlockKey,
-    /// The location of the first one.
+    /// The location of the first block.
     pub(crate) location: Location,
     pub(crate) count: u32,
 }
@@ -86,7 +86,7 @@ pub(crate) struct OriginRead {
 pub(crate) enum WritebackPart {
     /// The block of this number of a writeback.
     Block { writeback: WritebackSlot, number: u32 },
-    /// A block between two of these, which is read and not used.
+    /// A block between two blocks of writebacks, which is read and not used.
     Between(PageIndex),
 }
 

@@ -65,8 +65,8 @@ impl Pending {
         self.error.get_or_insert(errno);
     }
 
-    /// The origin completed a part of the request that its next flush makes durable. A part that it may have dropped
-    /// before stays in that state.
+    /// The origin completed a part of the request that its next flush makes durable. If the origin may have dropped an
+    /// earlier part of the request, the request stays in that state.
     pub(crate) fn note_volatile(&mut self) {
         if self.origin_part == OriginPart::None || mutant!(LetGoTakenBack) {
             self.origin_part = OriginPart::Volatile;

@@ -33,7 +33,7 @@ pub(crate) struct Stretch {
     pub(crate) extent: ByteExtent,
     /// Zeroes for unreadable blocks.
     pub(crate) bytes: Vec<u8>,
-    /// Its unreadable blocks.
+    /// The unreadable blocks.
     pub(crate) unreadable: BTreeSet<u32>,
     /// The next block to read.
     next: u32,

@@ -12,9 +12,9 @@ const REST: Duration = Duration::from_micros(30);
 /// The treatment of the blocks that a search finds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Treatment {
-    /// All of them are dropped.
+    /// All found blocks are dropped.
     Forget,
-    /// Clean blocks are dropped.
+    /// Found blocks that are clean are dropped.
     ForgetClean,
     /// Unflushed blocks become dirty again.
     MakeDirty,

@@ -89,8 +89,8 @@ impl Requests {
 
     /// The origin executed a write of a block that later writes have stored in the log again, or a client reads the
     /// block in the log. If the origin refuses the later writes, their data stays in the log, as over any unflushed
-    /// block, so that reads need not wait for them. Exception: a read that waits after them would return the earlier
-    /// data.
+    /// block, so that reads need not wait for them. Exception: if a read waits behind them at the origin, their data
+    /// does not stay, because this read would return the earlier data.
     pub(crate) fn keep_if_refused(&mut self, key: BlockKey, is_read_behind: impl Fn(Ticket) -> bool) {
         for pending in self.iter_mut() {
             let Stage::Write(writing) = &mut pending.stage else { continue };

@@ -12,7 +12,7 @@ pub(crate) const PAUSE: Duration = Duration::from_millis(1_000);
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Failing {
     pub(crate) since: Instant,
-    /// When its superblock is read next.
+    /// When the superblock of the device is read next.
     pub(crate) probe_at: Instant,
 }
 

@@ -97,9 +97,9 @@ pub(crate) enum Depth {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Appended {
     pub(crate) location: Location,
-    /// A segment that the head opened for it.
+    /// A segment that the head opened for the appended block.
     pub(crate) opened: Option<SegmentIndex>,
-    /// The segment in which a batch began for it.
+    /// The segment in which a batch began for the appended block.
     pub(crate) header: Option<SegmentIndex>,
     /// Whether the waiter waits for one more batch than before.
     pub(crate) joined: bool,
@@ -108,9 +108,9 @@ pub(crate) struct Appended {
 /// The gathering batch of a head.
 struct GatheringBatch {
     slot: BatchSlot,
-    /// A segment that the head opened for it.
+    /// A segment that the head opened for the batch.
     opened: Option<SegmentIndex>,
-    /// Whether it began just now.
+    /// Whether this append began the batch.
     is_new: bool,
 }
 

@@ -7,7 +7,7 @@ use crate::device::{DeviceError, SubmissionId};
 pub enum Ending {
     /// The operation has no counterpart on another device: its end is passed to the engine unchanged.
     Passed,
-    /// The other device has still to complete it.
+    /// The other device has still to complete the submission.
     Awaited,
     /// A submission of the engine has ended on all of its devices, with this result.
     Ended(SubmissionId, Result<(), DeviceError>),

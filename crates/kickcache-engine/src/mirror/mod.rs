@@ -58,7 +58,7 @@ enum Stage {
 #[derive(Clone, Copy, Debug)]
 struct Part {
     extent: ByteExtent,
-    /// The host has begun to copy it.
+    /// The host has begun to copy the part.
     is_begun: bool,
 }
 
@@ -66,7 +66,7 @@ struct Part {
 #[derive(Debug)]
 pub struct Mirror {
     stage: Stage,
-    /// All bytes before this have been copied, or are written by the host.
+    /// All bytes before this offset have been copied, or are written by the host.
     copied: u64,
     extent: ByteExtent,
     part: Option<Part>,

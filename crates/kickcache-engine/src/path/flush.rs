@@ -411,7 +411,7 @@ mod tests {
         }
     }
 
-    /// A part of the block may be at the origin, and be read.
+    /// The origin may have stored a part of the block although it refused the writeback.
     #[test]
     fn a_refused_writeback_needs_a_flush_of_the_origin() {
         let mut scene = Scene::new(Mode::WriteBack);

@@ -145,7 +145,7 @@ mod tests {
         assert_eq!(status.segments, u64::from(superblock.geometry.segment_count));
         assert!(status.free_segments > before.free_segments + before.segments / 2);
         assert_eq!(scene.engine.growth(), GrowthPhase::None);
-        // More than the device could hold before.
+        // These blocks are more than the device could hold before its growth.
         blocks(200..5_000).for_each(|at| scene.write(at, 4096).0.unwrap());
         scene.engine.check();
         assert_eq!(blocks(0..5_000).find(|at| !scene.is_cached(*at)), None);

@@ -137,9 +137,9 @@ impl State {
         self.agenda.push_back(Task::Mark);
     }
 
-    /// No block of a volume is dirty. If the record declares the volume incomplete, a flush of its origin proves the
-    /// contrary. The flush is needed even if the origin was not written since: the dirty blocks may have been writes
-    /// that failed.
+    /// No block of a volume is dirty. If the record declares the volume incomplete, a flush of its origin is requested,
+    /// which proves that the origin is complete. The flush is needed even if the origin was not written since: the
+    /// dirty blocks may have been writes that failed.
     pub(crate) fn prove_complete(&mut self, volume: VolumeId) {
         let is_incomplete = self.marking.incomplete.is_some_and(|set| set.contains(volume));
         if is_incomplete && let Some(found) = self.volumes.find_mut(volume) {

@@ -26,9 +26,9 @@ const LEARNING: u64 = 32;
 /// The answer for one miss.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Verdict {
-    /// Promote it.
+    /// Promote the block.
     Promote,
-    /// Serve it from the origin only, and record the request in ghost memory.
+    /// Serve the block from the origin only, and record the request in ghost memory.
     Remember,
 }
 
@@ -44,9 +44,9 @@ pub(crate) enum Pressure {
 /// A block that leaves probation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Newcomer {
-    /// It was hit in probation.
+    /// The block was hit in probation.
     pub(crate) was_used: bool,
-    /// When its segment was written.
+    /// When the block's segment was written.
     pub(crate) written: Sequence,
 }
 
@@ -57,7 +57,7 @@ pub(crate) struct Gate {
     is_strict: bool,
     /// Newcomers that left, or blocks that were turned away, since the last judgement.
     judged: u64,
-    /// Blocks among them that were used, or requested again soon.
+    /// Judged blocks that were used, or requested again soon.
     used: u64,
     /// Requested blocks up to the last judgement.
     asked: RequestedBlocks,

@@ -62,10 +62,9 @@ pub(crate) struct Hold {
     holding: Miniature,
     /// The largest lead of the holding miniature in hits, in the units of the margin.
     lead_max: i64,
-    /// Its present lead, in the same units.
+    /// The present lead of the holding miniature, in the same units.
     lead: i64,
-    /// Its present lead in the same units, of the hits of the usual miniature counting only those on soon reused
-    /// blocks.
+    /// The present lead in the same units, if only hits on soon reused blocks count for the usual miniature.
     soon_lead: i64,
     is_on: bool,
     /// Main was frozen, and the frozen blocks have not proved useless since.
@@ -247,7 +246,7 @@ impl Hold {
         self.room += blocks;
     }
 
-    /// There is room for this many blocks without dropping any.
+    /// The cache has room for this many blocks without dropping any block.
     pub(crate) fn on_unused(&mut self, blocks: u64) {
         self.room = self.room.max(blocks);
     }

@@ -34,7 +34,7 @@ pub(crate) struct Load {
     area: u64,
     work: u64,
     ended: u32,
-    /// Work for others that ended in the same time.
+    /// Work of writeback that ended in the same measurement.
     others: u64,
     /// Work that ended in the measurements before.
     total: u64,
@@ -79,7 +79,7 @@ impl Load {
         }
     }
 
-    /// A request of others of this many bytes ended: a wait for it does not make the device slow.
+    /// A read of this many bytes for writeback ended: requests that waited for it do not make the device look slow.
     pub(crate) fn end_other(&mut self, bytes: u64) {
         if self.requests > 0 {
             self.others += work_of(1, bytes);

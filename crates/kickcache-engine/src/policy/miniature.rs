@@ -31,7 +31,7 @@ const NONE: u16 = u16::MAX;
 /// The treatment of a block that is not in the miniature.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Intake {
-    /// Admits it.
+    /// The block is admitted.
     All,
     /// Once full, admits blocks that were read often, in place of blocks that were not used for long, and all written
     /// blocks.
@@ -142,10 +142,10 @@ pub(crate) struct Miniature {
     uses: Vec<Uses>,
     /// Requested blocks.
     clock: u64,
-    /// The first of each chain.
+    /// The first entry of each chain.
     chains: Vec<u16>,
     free: List,
-    /// It was full once.
+    /// The miniature was full once.
     is_full: bool,
     probation: List,
     main: List,
@@ -204,7 +204,7 @@ impl Miniature {
         self.entries.len() as u64
     }
 
-    /// Whether it was ever full since it was empty.
+    /// Whether the miniature was ever full since it was empty.
     pub(crate) const fn is_full(&self) -> bool {
         self.is_full
     }

@@ -4,7 +4,7 @@ use crate::policy::load::Load;
 use crate::time::{Duration, Instant};
 use crate::units::ByteExtent;
 
-/// A read that begins at most this many bytes from the end of the last one is not random, and neither is a long one.
+/// A read that begins at most this many bytes from the end of the last read is not random, nor is a long read.
 const NEAR: u64 = 1 << 20;
 /// Nanoseconds after which the latency of a random read is no longer valid.
 const FORGET: u64 = 60_000_000_000;
@@ -131,7 +131,7 @@ impl OriginLoad {
         self.load.backlog() + self.writebacks.backlog()
     }
 
-    /// Whether it is idle.
+    /// Whether the origin is idle.
     pub(crate) fn is_idle(&self) -> bool {
         self.load.is_idle() && self.writebacks.is_idle()
     }
@@ -182,7 +182,7 @@ impl OriginLoad {
         self.avoid_until = now.plus(Duration::from_nanos(AVOID));
     }
 
-    /// Whether it failed recently.
+    /// Whether the origin failed recently.
     pub(crate) fn is_avoided(&self, now: Instant) -> bool {
         now < self.avoid_until
     }

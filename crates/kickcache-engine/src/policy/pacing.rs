@@ -36,7 +36,7 @@ const REST_MAX: u64 = 1_000_000_000;
 /// Work of the cache device for the clients of a volume.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct CacheWork {
-    /// Clients wait for it.
+    /// Clients wait for the cache device.
     pub(crate) is_behind: bool,
     /// Work that ended so far.
     pub(crate) done: u64,

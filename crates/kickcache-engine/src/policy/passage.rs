@@ -34,9 +34,9 @@ const CREDIT_TIMES: i64 = 4;
 /// The treatment of a part of a long stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Way {
-    /// It is treated as any other request.
+    /// The part is treated as any other request.
     Enter,
-    /// It bypasses the cache.
+    /// The part bypasses the cache.
     PassBy,
 }
 
@@ -64,7 +64,7 @@ impl Piece {
         Piece { volume, how, first: BlockIndex::containing(whole.start), blocks: whole.length / BLOCK_SIZE }
     }
 
-    /// Its parts within one extent each.
+    /// The parts of this piece, each within one extent.
     fn extents(self) -> impl Iterator<Item = Piece> {
         let (start, end) = (self.first.get(), self.first.get() + self.blocks);
         (start / EXTENT_BLOCKS..end.div_ceil(EXTENT_BLOCKS)).map(move |extent| {
@@ -74,17 +74,17 @@ impl Piece {
         })
     }
 
-    /// The hash of its extent.
+    /// The hash of the extent with the first block of this piece.
     fn hash(self) -> u64 {
         BlockKey::new(self.volume, BlockIndex::new(self.first.get() / EXTENT_BLOCKS)).hash()
     }
 
-    /// The start within its extent.
+    /// The start of this piece in its extent, in blocks.
     fn start(self) -> u8 {
         u8::try_from(self.first.get() % EXTENT_BLOCKS).expect("below 256")
     }
 
-    /// The end within its extent; the last block of an extent does not count.
+    /// The end of this piece in its extent, in blocks; the last block of an extent does not count.
     fn end(self) -> u8 {
         u8::try_from((u64::from(self.start()) + self.blocks).min(EXTENT_BLOCKS - 1)).expect("below 256")
     }

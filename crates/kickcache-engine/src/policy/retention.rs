@@ -38,22 +38,22 @@ const ASKED_SHARE: u64 = 4;
 /// What to do with a live block of a segment that is reclaimed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Judgement {
-    /// Drop it.
+    /// Drop the block.
     Demote,
-    /// Copy it to the head of a queue, with these hits left.
+    /// Copy the block to the head of a queue, with these hits left.
     Reinsert(Queue, u8),
 }
 
 /// Why a segment is emptied.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Reason {
-    /// Its turn: blocks with enough hits are copied, up to a share of the segment.
+    /// It is the segment's turn: blocks with enough hits are copied, up to a share of the segment.
     Turn,
-    /// Most of it is dead: live blocks are copied.
+    /// Most of the segment is dead: live blocks are copied.
     Dead,
-    /// Its blocks are stale: only blocks that must stay are copied.
+    /// The segment's blocks are stale: only blocks that must stay are copied.
     Stale,
-    /// Clients wait, and no other segment gives them room: as for stale blocks.
+    /// Clients wait, and no other segment gives them room: only blocks that must stay are copied.
     Room,
 }
 
@@ -62,7 +62,7 @@ pub(crate) enum Reason {
 pub(crate) enum Verdict {
     /// Give every hot block a hit less and move the segment to the head of the queue.
     Keep,
-    /// Empty it.
+    /// Empty the segment.
     Reclaim,
 }
 
@@ -78,7 +78,7 @@ pub(crate) struct Work {
 struct Copies {
     /// All work up to the last time that the past was halved.
     until: Work,
-    /// The share of this work that counts.
+    /// The share of the work up to `until` that still counts.
     past: Work,
     are_many: bool,
 }
@@ -103,7 +103,7 @@ impl Copies {
 struct Use {
     /// All requests up to the last time that the past was halved.
     until: RequestedBlocks,
-    /// The share of these requests that counts.
+    /// The share of the requests up to `until` that still counts.
     past: RequestedBlocks,
     is_good: bool,
 }

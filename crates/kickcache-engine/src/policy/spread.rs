@@ -60,7 +60,7 @@ pub(crate) struct Scale {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Pace {
     last_miss: Instant,
-    /// Misses so far.
+    /// Misses that were counted so far.
     count: u64,
     nanos: u64,
     /// In 1/1024.
@@ -188,7 +188,7 @@ impl Spread {
         }
     }
 
-    /// Whether the extent with this hash was met before; it is from now on.
+    /// Whether the extent with this hash was met before; from now on it counts as met.
     fn meet(&mut self, hash: u32) -> bool {
         let print = u16::try_from(hash >> 16).expect("16 bits").max(1);
         let first = usize::try_from(hash).expect("32 bits");

@@ -12,7 +12,7 @@ pub(crate) const SEARCH_MAX: usize = 16;
 pub(crate) const HOLD_SEARCH_MAX: usize = 4;
 /// The most that is copied from a segment in its turn, in percent; the rest is dropped, used or not.
 pub(crate) const CARRIED_PERCENT: u32 = 50;
-/// A segment of main with more than this share of hot blocks stays in place, in percent.
+/// A segment of main with more than this share of hot blocks is not emptied in its turn, in percent.
 const KEEP_PERCENT: u64 = 60;
 /// A frozen main is walked once per this many capacities of requests: blocks without a use since then are cold.
 pub(crate) const HOLD_ROUND: u64 = 5;

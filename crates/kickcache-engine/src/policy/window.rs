@@ -40,9 +40,9 @@ const START: u64 = 64 << 10;
 /// The facts about a missed block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct MissFacts {
-    /// It is in ghost memory.
+    /// The block is in ghost memory.
     pub(crate) is_known: bool,
-    /// A window twice as wide would have filled it before.
+    /// A window twice as wide would have filled the block before.
     pub(crate) is_near: bool,
     /// A block further away is cached as well: neighbours may be cached by chance.
     pub(crate) is_crowded: bool,
@@ -60,9 +60,9 @@ pub(crate) struct MissFacts {
 /// Whether a missed block was requested before.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Recall {
-    /// It was requested before.
+    /// The block was requested before.
     Known,
-    /// It was not requested before, as far as is known.
+    /// The block was not requested before, as far as is known.
     First,
 }
 
@@ -88,15 +88,15 @@ pub(crate) struct FillWindow {
     opening: bool,
     /// The window opens as soon as read-ahead is shown to pay.
     wants_to_open: bool,
-    /// It opens only after a proof: it is new, or was narrowed because misses lay too far apart.
+    /// The window opens only after a proof: it is new, or was narrowed because misses lay too far apart.
     is_closed: bool,
     /// Read-ahead was useless: misses near each other do not open it again.
     is_barred: bool,
-    /// It opens once more when stale blocks begin to be dropped.
+    /// The window opens once more when stale blocks begin to be dropped.
     wants_room: bool,
     /// The newest sequence numbers at the last look, and at the one before: a change may begin between the two.
     looked: [Sequence; 2],
-    /// Blocks written before this do not count as useless.
+    /// Blocks with a lower sequence number do not count as useless.
     opened: Sequence,
 }
 

@@ -15,11 +15,11 @@ pub const NEVER: Tick = u64::MAX;
 /// A write of a client, of data or zeroes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WriteRecord {
-    /// Its volume.
+    /// The volume of the request.
     pub volume: VolumeId,
-    /// When it was issued.
+    /// When the request was issued.
     pub issued: Tick,
-    /// When it was acknowledged; [`NEVER`] if it was not, or failed.
+    /// When the request was acknowledged; [`NEVER`] if it was not, or failed.
     pub acknowledged: Tick,
     /// Acknowledged as durable.
     pub durable: bool,

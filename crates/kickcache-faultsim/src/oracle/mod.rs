@@ -47,9 +47,9 @@ pub struct FirstContent {
 /// A write that has begun.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StartedWrite {
-    /// The version that it stores.
+    /// The version that the write stores.
     pub version: Version,
-    /// When it began.
+    /// When the write began.
     pub issued: Tick,
 }
 

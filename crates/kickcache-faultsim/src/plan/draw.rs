@@ -44,7 +44,8 @@ impl Plan {
             long_pause_permille: swarm(random, 1, 10),
             absent_permille: swarm(random, 200, 600),
             requests,
-            // A damaged block of a segment without a summary looks like a torn one to recovery.
+            // With damage, the run has one life: to the next recovery, a damaged block of a segment without a summary
+            // would look like a torn one.
             lives: if faults.damage == Damage::default() { lives } else { 1 },
             weights: draw_weights(random),
             shape: draw_shape(random),
@@ -80,9 +81,9 @@ impl Plan {
 /// Turns a plan into one with a special aim.
 type Draw = fn(&mut Plan, &mut Random);
 
-/// Rare features, applied in this order to three plans of four. Of an entry's first number of plans, those with one of
-/// its second numbers have the feature. All entries test the same number, so that some features occur together and
-/// others never do; the last plan of four stays as it was drawn.
+/// Rare features, applied in this order to three plans of four. An entry is (`of`, `numbers`, `draw`): a plan
+/// has the feature if its random number below `of` is among `numbers`. All entries test the same number, so
+/// that some features occur together and others never do; the last plan of four stays as it was drawn.
 const RARE: [(u64, &[u64], Draw); 24] = [
     (30, &[7], focus::unreadable),
     (30, &[8, 9], focus::unreadable_between_lives),

@@ -27,9 +27,9 @@ pub struct Rates {
 /// Error rates of the two devices of a replacement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SealedRates {
-    /// Of the old device.
+    /// The error rates of the old device.
     pub old: Rates,
-    /// Of the new device.
+    /// The error rates of the new device.
     pub new: Rates,
 }
 
@@ -64,7 +64,7 @@ pub enum Trouble {
 pub struct LongTrouble {
     /// Lives with such trouble, in 1/1000.
     pub permille: u64,
-    /// Whether the cache device has it, or an origin.
+    /// Whether the cache device has the trouble, or an origin.
     pub is_cache: bool,
     /// The kind of trouble.
     pub trouble: Trouble,
@@ -80,7 +80,7 @@ pub enum Rotting {
     Journal,
     /// All of the journal.
     WholeJournal,
-    /// The newest data: the log is readable and lists the blocks that have rotted.
+    /// Blocks of the newest data: the log stays readable and lists these blocks.
     Data,
     /// Whole segments, which are zeroed, also after a stop.
     Segments,

@@ -215,7 +215,7 @@ fn carry_what_waits_for_a_flush(plan: &mut Plan, random: &mut Random) {
     plan.faults = Faults::default();
     plan.cache_size = 8 << 20;
     plan.absent_permille = 0;
-    // A flush may take long, with blocks behind it that reclaim cannot wait for.
+    // A flush may take so long that reclaim cannot wait for the blocks that it makes clean.
     plan.origin_latency = Latency {
         base: Duration::from_micros(20),
         mean: Duration::from_micros(random.within(2_000, 6_000)),
@@ -439,7 +439,8 @@ pub(super) fn replace_cache(plan: &mut Plan, random: &mut Random) {
     plan.cache_size = 8 << 20;
     let step_max = [1_000, 20_000, 300_000][random.index(3)];
     if step_max > 20_000 {
-        // A partial write waits while its block is read and written, and other writes wait for it.
+        // With such long steps, requests may wait longer than the usual limit: a partial write waits for the read and
+        // the write of its block, and other writes wait for the partial write.
         plan.wait_max = None;
     }
     plan.replacement = Some(Replacement {

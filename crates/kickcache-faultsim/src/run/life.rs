@@ -29,7 +29,7 @@ const AIMED_PERMILLE: u64 = 900;
 const AIMED_EVENTS: u64 = 24;
 /// All data that recovery found is read and durable within about this many events.
 const VERIFY_EVENTS: u64 = 60;
-/// About this many steps has the replacement of a small device.
+/// The replacement of a small device has about this many steps.
 const REPLACEMENT_STEPS: u64 = 48;
 
 impl Simulation {
@@ -80,7 +80,7 @@ impl Simulation {
         self.end_life(host, end)
     }
 
-    /// Which volumes are served in the next life; one at least.
+    /// Chooses the volumes that are served in the next life, one at least.
     fn draw_served(&mut self) {
         let keep = self.clients[0].volume();
         for number in 0..self.served.len() {

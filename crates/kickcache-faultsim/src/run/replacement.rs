@@ -220,7 +220,7 @@ impl Simulation {
                 if !is_out && !host.takeover_errors().has_successor_failed() {
                     return Err("a successor without an error is abandoned".to_owned());
                 }
-                // Writes of a part that were in flight stay as they are.
+                // The successor still completes the writes of a part that are in flight.
                 if let Some(successor) = &mut self.devices.successor {
                     successor.complete_all();
                 }

@@ -184,7 +184,7 @@ fn a_new_unwritten_cache_device_is_not_missed() {
     }
 }
 
-/// This applies to each journal block that a newer block declares durable.
+/// Each missing journal block that a newer block declares durable is enough for a refusal.
 #[test]
 fn a_block_of_the_journal_that_is_missing_is_refused() {
     let stage = long_life();

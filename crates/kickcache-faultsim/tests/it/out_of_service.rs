@@ -45,7 +45,7 @@ fn a_device_out_of_service_never_returns_to_service() {
     let until = stage.now().plus(Duration::from_millis(20));
     let outage = Outage { device: Device::Cache, trouble: Trouble::Refuses, from: stage.now(), until };
     stage.set_faults(Faults::default(), vec![outage]);
-    // The device accepts writes again long before the last of its errors stops counting.
+    // The device accepts writes again long before its last error stops counting.
     for version in 3..60 {
         stage.write(blocks(0, 8), version).unwrap();
         stage.pass(1);

@@ -555,7 +555,8 @@ fn a_corrupt_clean_block_after_a_kill_is_healed() {
     assert_eq!(stage.status().volumes[0].counters.healed_blocks, 1);
 }
 
-/// The write failed, and the block was written elsewhere: the damaged copy in the first place is unused.
+/// If the write of a block fails, the block is written to another place, and its damaged copy in the first place is not
+/// used.
 #[test]
 fn a_failed_write_is_not_reported_as_corruption() {
     for seed in 0..40 {

@@ -103,7 +103,7 @@ fn unreadable_records_are_refused_where_needed() {
     let first = geometry.journal().start / BLOCK_SIZE;
     let found = stage.places(is_journal);
     assert!(found.len() > 1 && found[0] == first, "{found:?}");
-    // The block after the newest may be a newer one.
+    // If the block after the newest one is unreadable, it may contain newer records: recovery refuses it as well.
     for place in [found[0], *found.last().unwrap(), found.last().unwrap() + 1] {
         stage.devices.cache.make_unreadable(place);
         let error = refused(&mut stage);
@@ -119,7 +119,7 @@ fn unreadable_records_are_refused_where_needed() {
     assert_eq!(stage.read_all(100), vec![2; 100]);
     stage.stop();
     stage.kill();
-    // The last checkpoint contains the effect of all records before it.
+    // The last checkpoint contains the effect of all earlier records, so an unreadable one does no harm.
     stage.devices.cache.make_unreadable(first);
     assert_eq!(stage.open(), Phase::Running);
     assert_eq!(stage.read_all(100), vec![2; 100]);

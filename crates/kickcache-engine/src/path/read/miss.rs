@@ -25,7 +25,7 @@ use crate::task::Task;
 use crate::units::{BLOCK_SIZE, BlockIndex, BlockKey, ByteExtent, VolumeId};
 
 const FILL_BLOCKS_MAX: u64 = FILL_WINDOW_MAX / BLOCK_SIZE;
-/// A distance in fill windows: if a block so far from a missed block is cached, the two are independent.
+/// Distance in fill windows at which two blocks are cached independently of each other.
 const FAR: u64 = 16;
 const _: () = assert!(RUN_MAX as u64 == FILL_BLOCKS_MAX);
 

@@ -162,8 +162,8 @@ fn open_free(state: &mut State) {
     }
 }
 
-/// Empties a segment: blocks that stay are moved to the head of a queue, the others are dropped; returns the number of
-/// these.
+/// Empties a segment: blocks that stay are moved to the head of a queue, the others are dropped; returns the
+/// number of dropped blocks.
 fn empty(state: &mut State, segment: SegmentIndex, reason: Reason) -> u64 {
     let queue = state.cache.segments().get(segment).queue;
     state.cache.unlink(segment, SegmentState::Reclaiming);

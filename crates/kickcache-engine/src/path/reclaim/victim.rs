@@ -158,7 +158,7 @@ fn used_of(state: &State, volume: VolumeId) -> Option<RequestedBlocks> {
     state.volumes.find(volume).map(Volume::used)
 }
 
-/// Whether most of a segment belongs to a volume.
+/// Whether at least half of the live blocks of a segment belong to a volume.
 fn belongs_to(state: &State, segment: SegmentIndex, volume: VolumeId) -> bool {
     let is_own = |location: &Location| state.cache.slots().key(*location).volume() == volume;
     let own = state.cache.live_in(segment).filter(is_own).count();

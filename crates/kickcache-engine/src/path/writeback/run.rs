@@ -35,7 +35,7 @@ pub(super) struct StartedWritebacks {
 struct Wanted {
     /// Blocks that are adjacent in the log, in LBA order.
     stretch: Vec<BlockCopy>,
-    /// The number of other blocks with pages for them, and how many of these may be alone in the log.
+    /// Pages for other blocks, and how many of these blocks may be apart from the block before them in the log.
     others: usize,
     alone: usize,
 }

@@ -23,7 +23,7 @@ enum Device {
 struct Outcome {
     cache: u64,
     origin: u64,
-    /// Misses that were turned away; a miss follows each read that the cache device served.
+    /// Reads before which a miss would have been turned away.
     turned_away: u64,
     offload: Offload,
 }

@@ -2,12 +2,12 @@
 //!
 //! * The bytes of the last day are counted in slots, together with the bytes that would have been written without a
 //!   budget. The share of a slot is proportional to the demand at the same time a day before, and is the largest with
-//!   which no day that ends within the next one exceeds the budget. A slot may write half as much again, at the
-//!   expense of later slots.
+//!   which no period of one day that ends within the next 24 hours exceeds the budget. A slot may write half as much
+//!   again, at the expense of later slots.
 //! * The share of a slot becomes credit gradually, and each write reduces the credit. Credit never exceeds the rest of
 //!   the budget for the last day. While there is enough, no write is given up. As the credit runs out, read-ahead is
-//!   given up, then unknown blocks, then blocks in ghost memory, the oldest first. Of each rank a share passes, and it
-//!   shrinks to none before the next rank is reduced.
+//!   given up, then unknown blocks, then blocks in ghost memory, the oldest first. Of each kind of block a share
+//!   passes, which shrinks to none before the next kind is reduced.
 //! * The initial credit is a share of a day's budget, so that an empty cache fills.
 //! * Client writes do not wait, but reduce the credit.
 //! * Bytes written before a restart count, if the caller stores them ([`Wear::history`], [`Wear::remember`]).
@@ -31,7 +31,7 @@ const CREDIT_SHARE: i64 = 4;
 const STRICT_SHARE: i64 = 32;
 /// Each slot counts as if it demanded at least this share of the mean.
 const WANTED_SHARE: u64 = 32;
-/// Halves of its share that a slot may write: the shares that others do not use are used sooner.
+/// A slot may write this many halves of its share: a budget that other slots do not use is used sooner.
 const HURRY: u128 = 3;
 /// The denominator of all shares.
 const WHOLE: u64 = 1024;

@@ -21,7 +21,7 @@ struct Entry {
     zero: bool,
     first_end: Tick,
     last_start: Tick,
-    /// When it failed: a later read without it proves that it had no effect.
+    /// When the write failed: a later read without its value proves that it had no effect.
     failed: Tick,
 }
 
@@ -48,7 +48,7 @@ impl Entry {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Loose {
     in_flight: u32,
-    /// When the last one ended.
+    /// When the last discard ended.
     ended: Tick,
 }
 
@@ -83,18 +83,18 @@ pub struct CompletedRead {
     pub version: Version,
     /// When the read started.
     pub start: Tick,
-    /// When it ended.
+    /// When the read ended.
     pub end: Tick,
 }
 
 /// Why a value may not be seen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Wrong {
-    /// It is not among the values that may be seen.
+    /// The value is not among the values that may be seen.
     Unknown,
-    /// An older value was seen after it.
+    /// An older value was seen after the returned one.
     SeenOlder,
-    /// A newer value had replaced it.
+    /// A newer value had replaced the returned one.
     Replaced(Version),
     /// A newer value was written after the discard.
     Rewritten(Version),
