@@ -230,7 +230,7 @@ pub enum OriginOffload {
 /// The treatment of an emptied segment of the cache device before it is written again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum FreedSegments {
-    /// None.
+    /// No treatment: the device preserves the segment's old data.
     #[default]
     Kept,
     /// The segment is discarded, so that the device has less data to preserve.

@@ -12,7 +12,7 @@ const FIRST_COUNT: u32 = 8;
 const SCALE: u64 = 1 << 20;
 /// Levels of requests in flight, each twice as many as the one before.
 const LEVELS: usize = 12;
-/// A device serves more with more requests in flight if its pace differs by more than this many percent.
+/// More requests in flight make a device faster if, with fewer, work takes longer by more than this many percent.
 const MORE: u64 = 20;
 
 /// The cost of this many requests of this many bytes in all.

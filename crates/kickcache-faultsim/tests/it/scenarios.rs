@@ -145,7 +145,8 @@ fn a_superblock_of_two_generations_is_either_of_them() {
         let mut new = old.clone();
         new.add_volume("late", 4 << 20, "another").unwrap();
         new.epoch += 1;
-        // Nothing is written; the first copy is being written; it is durable; the second copy is being written too.
+        // With 0 to 3 steps: nothing is written; the first copy is being written; the first copy is durable; the second
+        // copy is being written too.
         let steps = seed % 4;
         for (copy, offset) in (0..).zip(SUPERBLOCK_OFFSETS).take(usize::try_from(steps.div_ceil(2)).unwrap())
         {

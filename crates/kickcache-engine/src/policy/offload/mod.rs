@@ -108,8 +108,8 @@ impl Offload {
         }
     }
 
-    /// Nanoseconds that a small read occupies the cache device if writeback has many in flight; with few in
-    /// flight, as clients may have, the duration of one read.
+    /// Nanoseconds that a small read occupies the cache device: measured with the reads of writeback, and with those of
+    /// clients before any reads of writeback.
     fn writeback_read(&self) -> u64 {
         let known = if self.writeback_reads.is_unknown() { &self.cache } else { &self.writeback_reads };
         known.each(SMALL)
