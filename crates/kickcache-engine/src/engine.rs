@@ -315,7 +315,8 @@ impl Engine {
         let state = &mut self.state;
         match waiter {
             DurableWaiter::Flush(slot) => state.end_pending_with(slot, Err(Errno::Io)),
-            // Without a record, a restart could undo the origin's part (M-1).
+            // A write around the log waits for the record that the cache device is out of service: otherwise a restart
+            // could undo the write (M-1).
             DurableWaiter::Around(slot) => state.wait_marked(slot),
             DurableWaiter::Emptied { segments, .. } | DurableWaiter::Opening(segments) => {
                 reclaim::open::on_not_opened(state, &segments);

@@ -204,7 +204,7 @@ mod tests {
         let grown = geometry.with_size(size_max(&geometry));
         let mut journal = Journal::new([1; 16], geometry, 0, 0);
         journal.fill();
-        // Crashes in a row may each leave a checkpoint that was not finished.
+        // There is still space for two checkpoints, because crashes in a row may each leave an unfinished one.
         assert!(journal.used() + 2 * u64::from(chunk_count(&geometry)) <= geometry.journal_blocks());
         assert!(journal.used() + u64::from(chunk_count(&grown)) > geometry.journal_blocks(), "J-1");
     }

@@ -43,7 +43,7 @@ impl Engine {
     pub fn has_ended(&self, volume: VolumeId) -> bool {
         let state = &self.state;
         let found = state.volumes.get(volume);
-        // A writeback has a place in the queue of the origin.
+        // While a writeback is in flight, the origin's queue is not empty.
         state.requests.count_for(volume) == 0 && found.queue.is_empty() && !found.flush.is_in_flight()
     }
 

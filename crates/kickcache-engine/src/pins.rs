@@ -65,7 +65,7 @@ impl State {
         self.cache.revive(key, older);
         self.cache.enter_sweep(older);
         if self.requests.written_through(&self.cache, self.cache.copy_at(key, older)).is_none() {
-            // The write that stored it has ended, and would not remove it from the sweep.
+            // The write that stored the copy has ended, so that it would not remove the copy from the sweep later.
             self.cache.leave_sweep(older);
         }
         let segment = self.cache.segment_of(older);

@@ -218,7 +218,7 @@ impl Index {
             self.larger.insert(slots.key(location).hash(), location);
         }
         self.done = bucket + 1;
-        // The lowest upper half of a hash with a later home.
+        // Entries whose upper half of the hash is below this have moved.
         self.moved = ((self.done as u64) << 32).div_ceil(self.table.buckets.len() as u64);
     }
 }

@@ -158,7 +158,7 @@ mod tests {
     fn a_fill_covers_its_blocks_until_they_change() {
         let mut fills = fills();
         assert_eq!(covered(&fills), [8, 9, 10, 11]);
-        // A byte of block 9 and the first byte of block 10.
+        // The last byte of block 9 and the first byte of block 10.
         fills.invalidate(VOLUME, ByteExtent { start: 10 * BLOCK_SIZE - 1, length: 2 });
         assert_eq!(covered(&fills), [8, 11]);
         assert!(fills.covering(VOLUME, BlockIndex::new(9)).is_none());

@@ -188,7 +188,7 @@ pub(crate) fn on_written(state: &mut State, block: u64, result: Result<(), Devic
         state.take_out_of_service();
     }
     if state.device.is_out_of_service() {
-        // A later flush cannot make the checkpoint complete.
+        // Out of service, no later flush can complete the checkpoint.
         state.device.checkpoint = None;
         return;
     }

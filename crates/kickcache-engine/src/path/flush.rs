@@ -77,7 +77,8 @@ fn submit_due_of(state: &mut State, volume: VolumeId) {
     let is_old = due_at(state, volume).is_some_and(|at| now >= at);
     let is_full = found.flush.gathered() >= state.unflushed_max();
     let found = state.volumes.get_mut(volume);
-    // Clients write during the drain: a later flush would take longer.
+    // If clients write during the drain, a flush does not wait for the end of the drain: a later flush would take
+    // longer.
     let is_in_the_way = found.drain_end.has_begun()
         && (counts.unflushed >= 2 * counts.dirty || counts.unflushed > 0 && found.flush.is_at_limit());
     if is_old || is_full || found.draining && (is_drained || is_in_the_way) {

@@ -224,7 +224,7 @@ mod tests {
         let mut scene = Scene::new(Mode::WriteThrough);
         scene.hold("origin write");
         scene.begin(Operation::Write(Durability::Volatile), 8192, 4096);
-        // The read returns the earlier data if the origin refuses the write.
+        // After this refusal, the rest of the block must not come from a write that the origin may refuse.
         scene.engine.state.volumes.get_mut(VolumeId::new(0)).refused_at = Some(scene.now);
         let seen = scene.begin(partial, 8192 + 512, 1024);
         assert!(!seen.iter().any(|line| line.starts_with("cache")), "{seen:?}");

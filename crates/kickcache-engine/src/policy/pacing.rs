@@ -145,7 +145,7 @@ impl Pacing {
         let Start { foreground_total, cache_done, now, bytes, reads } = start;
         (self.turn, self.cache_done, self.started) = (foreground_total, cache_done, now);
         self.cache_work = work_of(reads, bytes);
-        // Urgent work is not charged to later work.
+        // A writeback beyond the cap is urgent, and does not delay later writebacks.
         if self.used.ready_at(WRITEBACK_BURST) <= now {
             self.used.take(now, cap, bytes);
         }
@@ -322,7 +322,7 @@ mod tests {
         assert_eq!(pacing.choose(&view, 8), WritebackPace::Run(1), "the first");
         let start = Start { bytes: 64 * BLOCK_SIZE, reads: 64, ..Start::default() };
         pacing.on_start(start, &RateCap { bytes: None, requests: None });
-        // Half of the way to the high mark: 1 + 63 / 2 times.
+        // Half of the way to the high mark, the turn is 1 + 63 / 2 times the work of a writeback.
         let turn = 32 * work_of(64, 64 * BLOCK_SIZE);
         assert_eq!(pacing.choose(&View { cache: at(turn - 1), ..view }, 8), WritebackPace::GiveWay);
         assert_eq!(pacing.choose(&View { cache: at(turn), ..view }, 8), WritebackPace::Run(1));

@@ -33,7 +33,7 @@ impl Quota {
     pub(crate) fn allowance(&self, volume: VolumeId, used: impl Fn(VolumeId) -> u64) -> u64 {
         let reserve = |volume| self.reserve + self.own.of(volume);
         let others = self.volumes.iter().filter(|other| *other != volume);
-        // Each other volume has its reserve, or more of the shared part.
+        // Each other volume counts with its reserve, or with its use if that is larger.
         let taken: u64 = others.map(|other| used(other).max(reserve(other))).sum();
         self.total.saturating_sub(taken).max(reserve(volume))
     }

@@ -86,7 +86,7 @@ struct Copies {
 impl Copies {
     /// Updates with the totals so far.
     fn observe(&mut self, all: Work, capacity: u64) {
-        // The counters of a removed volume are removed with it.
+        // The totals may shrink, because the counters of a removed volume are removed with it.
         let new = all.admitted.saturating_sub(self.until.admitted);
         let copied = self.past.copied + all.copied.saturating_sub(self.until.copied);
         let admitted = self.past.admitted + new;
@@ -114,7 +114,7 @@ impl Use {
         let new = all.since(self.until);
         let RequestedBlocks { hits, misses } = self.past.plus(new);
         self.is_good = hits * tuned!(StaleMisses, MISSES_FOR_A_HIT) >= misses;
-        // The counters of a removed volume are removed with it.
+        // The totals may shrink, because the counters of a removed volume are removed with it.
         if new.hits + new.misses > capacity / ASKED_SHARE || all.hits < self.until.hits {
             *self = Use { until: all, past: RequestedBlocks { hits: hits / 2, misses: misses / 2 }, ..*self };
         }

@@ -87,7 +87,7 @@ impl Returns {
         let Some(oldest) = oldest else { return Returned::Yes };
         let misses = self.misses.wrapping_sub(oldest.misses);
         let returned = self.blocks.wrapping_sub(oldest.blocks);
-        // The hits of a removed volume are removed with it.
+        // The hits may shrink, because the hits of a removed volume are removed with it.
         let is_hit = hits.wrapping_sub(oldest.hits) >= returned / BLOCKS_FOR_A_HIT;
         if misses > WITHIN || is_hit {
             return Returned::Yes;

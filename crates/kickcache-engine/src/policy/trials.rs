@@ -126,7 +126,7 @@ impl Trials {
         self.seen = now;
         if rested > GAP {
             self.is_proven &= rested <= FORGET;
-            // The requests after the last backlog were part of no trial.
+            // Only requests up to the last backlog count as part of the trial.
             self.spend(requests);
             (self.is_trial, self.usual) = (false, None);
             return Some(EndedSpan { now, served, rate: None });
@@ -172,9 +172,9 @@ impl Trials {
             return;
         }
         self.spans += 1;
-        // Caps let more pass at first, from unused allowance.
+        // A trial needs two similar spans before it: at first, caps let more requests pass, from unused allowance.
         let is_steady = self.usual.replace(rate).is_some_and(|before| before.is_like(&rate));
-        // With the origin there may be twice as many.
+        // With the origin, twice as many requests may be served in a span.
         let needed = (2 * rate.served.requests).clamp(1, SAVED_MAX);
         let is_due = !self.is_proven || self.spans >= SPANS;
         self.is_trial = trial == TrialRule::Allowed && is_steady && is_due && self.saved(requests) >= needed;

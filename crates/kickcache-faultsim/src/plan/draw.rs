@@ -213,7 +213,7 @@ fn draw_settings(random: &mut Random) -> EngineSettings {
         origin_offload: OriginOffload::Proven,
         freed_segments: FreedSegments::Kept,
         write_budget: None,
-        // Without a draw of its own.
+        // The choice uses no draw of its own, so that later draws stay the same.
         search_steps: pick(&mut random.clone(), &[16, 64, 256, 4_096]),
     }
 }

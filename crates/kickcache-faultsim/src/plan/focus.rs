@@ -186,7 +186,7 @@ fn fail_flushes_past_the_log(plan: &mut Plan, random: &mut Random) {
     (plan.mode_changes, plan.drains, plan.absent_permille) = (false, false, 0);
     plan.faults = Faults::default();
     (plan.faults.origin.flush, plan.faults.origin.forgets) = (random.within(1_000, 5_000), true);
-    // The engine flushes by itself.
+    // The engine flushes an origin soon after a write, even without a client's flush.
     plan.settings.origin_flush_after = Duration::from_millis(random.within(1, 10));
     (plan.weights.read, plan.weights.promote) = (0, 0);
     (plan.weights.write, plan.weights.flush, plan.weights.durable_permille) = (100, random.within(2, 20), 0);

@@ -43,7 +43,7 @@ impl Simulation {
             return Ok(Service::In);
         }
         self.note(|| "the cache device is out of service and left out".to_owned());
-        // The mark that was read may not be durable yet.
+        // The host makes a record as well, because the mark that was read may not be durable yet.
         self.devices.noted = self.out_of_service::<E>()?;
         let mut blank = SimulatedDevice::new(self.plan.cache_size);
         E::format(&mut blank, [9; 16], &self.plan.origin_sizes)?;

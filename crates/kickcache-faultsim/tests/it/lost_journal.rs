@@ -63,7 +63,7 @@ fn a_lost_journal_is_refused_after_kill_and_stop() {
     stopped.stop();
     stopped.kill();
     let opened = "its journal, which does not say that segment 0 was opened";
-    // The superblock records a stop.
+    // After a stop, the superblock records that there was a journal.
     for (mut stage, part) in [(killed, opened), (stopped, "its journal, of which nothing is left,")] {
         let all: Vec<u64> = journal(&stage).into_iter().map(|(_, place)| place).collect();
         assert!(all.len() > 1, "{all:?}");

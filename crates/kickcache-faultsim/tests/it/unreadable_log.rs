@@ -128,7 +128,7 @@ fn unreadable_records_are_refused_where_needed() {
 /// If a device can read no block, recovery does not try each of its blocks.
 #[test]
 fn a_mostly_unreadable_device_is_refused_soon() {
-    // The journal has 64 blocks, or 655.
+    // With these sizes, the journal has 64 or 655 blocks.
     for size in [8 << 20, 256 << 20] {
         let mut plan = dirty_plan(71);
         plan.cache_size = size;

@@ -33,7 +33,7 @@ pub(crate) fn on_hit(
         }
         let is_dirty = state.cache.slots().state(place) == SlotState::Dirty;
         if read.is_none() && count > 1 && is_dirty && state.cache.is_current(key, place) {
-            // One unreadable block of many is no error of the others.
+            // One unreadable block may have failed the read of many blocks: each dirty block is read alone.
             hit::submit_run(state, slot, key, place, 1);
         } else {
             heal(

@@ -221,11 +221,12 @@ pub(super) fn read_origin(state: &mut State, slot: RequestSlot, part: ByteExtent
     let volume = pending.volume;
     let pages = state.pool.take_for(volume, count, BufferQuota::All).or_else(|| match &mut pending.stage {
         Stage::Cursor(Cursor { next, .. }) => {
-            // An earlier fill used the pages: a promote tries this part again.
+            // If an earlier fill uses the pages, a promote tries this part again.
             *next = part.start.min(*next);
             None
         }
-        // A part of a block that was damaged on the cache device: no request begins without pages for its ends.
+        // A read of a part of a block that is damaged on the cache device must end: it may exceed the share of its
+        // volume.
         Stage::Simple | Stage::Write(_) => {
             let pages = state.pool.take_over(volume, count);
             if pages.is_none() {

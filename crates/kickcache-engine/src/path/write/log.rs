@@ -92,7 +92,7 @@ fn append_blocks(state: &mut State, slot: RequestSlot) -> bool {
     let (extent, done) = (writing.extent, writing.written.len());
     state.fills.invalidate(volume, extent);
     if done == 0 {
-        // The queue of each block is known only after its look-up, so the blocks are kept together in both.
+        // The queue of each block is known only after its look-up, so the blocks are kept together in both queues.
         let count = u32::try_from(blocks_of(extent).len()).expect("requests have at most 32 MiB");
         for queue in Queue::ALL {
             state.device.log.keep_together(queue, count.min(BATCH_BLOCKS_MAX));
@@ -207,7 +207,7 @@ pub(super) fn on_logged(state: &mut State, slot: RequestSlot, Logging { route, t
     match taken {
         LoggedPart::All => origin::submit(state, slot),
         LoggedPart::Part => {
-            // Reads of the origin in flight return older data.
+            // Fills in flight may read the origin before this write: their data is not cached.
             state.fills.invalidate(volume, extent);
             state.wait_marked(slot);
         }

@@ -39,7 +39,7 @@ pub(super) fn go_around_dirty(state: &mut State, slot: RequestSlot) {
 /// The clean blocks of the extent are dropped.
 pub(super) fn on_clean_forgotten(state: &mut State, slot: RequestSlot) {
     match state.requests.get_mut(slot).writing().source {
-        // The route was chosen because the dirty blocks are durable.
+        // Writes with data have this route only if the dirty blocks are already durable.
         WriteData::Payload => state.wait_gone(DurableWaiter::Around(slot)),
         WriteData::Zeroes => make_log_durable(state, slot),
     }
@@ -101,7 +101,7 @@ pub(super) fn go_through(state: &mut State, slot: RequestSlot) {
     let volume = pending.volume;
     let extent = pending.writing().extent.widened_to_blocks();
     state.fills.invalidate(volume, extent);
-    // Dirty blocks are dropped when the origin has the write; until then writeback must not store them there.
+    // Dirty blocks are dropped when the origin has the write; until then writeback must not store them on the origin.
     lock::lock_replaced(state, slot);
     let ticket = state.volumes.get_mut(volume).enqueue(extent, OriginAccess::Write);
     let phase = WritePhase::AtOrigin(OriginTurn { route: Route::Through, ticket });

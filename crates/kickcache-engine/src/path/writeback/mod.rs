@@ -157,7 +157,7 @@ mod tests {
 
     #[test]
     fn adjacent_blocks_in_a_slow_cache_are_one_read() {
-        // Each block follows a header of its own.
+        // Each block is in a batch of its own: there is a header between two blocks.
         let writes = |scene: &mut Scene| {
             [20, 700, 400].into_iter().for_each(|block| scene.write(block * 4096, 4096).0.unwrap());
         };
