@@ -146,7 +146,7 @@ mod planted {
         FlushSkipsOrigin,
         /// A block that waits for the origin's flush is clean once reclaim has moved it.
         CarriedUnflushedIsClean,
-        /// Writes bypass a cache device out of service before that is recorded.
+        /// Writes bypass a cache device before the record that it is out of service exists.
         OutOfServiceUnmarked,
         /// An unreadable block is tried again at once, and without a limit.
         UnreadableTriedAtOnce,

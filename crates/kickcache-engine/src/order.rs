@@ -51,7 +51,7 @@ pub(crate) enum DurableWaiter {
 pub(crate) enum Need {
     /// Any flush submitted from now on: the data that the waiter needs has landed.
     NextFlush,
-    /// A flush submitted when all numbers up to this one have landed.
+    /// A flush that is submitted when all batches and records up to this number have landed.
     Through(Sequence),
 }
 

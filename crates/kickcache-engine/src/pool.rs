@@ -25,7 +25,7 @@ pub(crate) const PARTIAL_PAGES: usize = 2;
 /// origin.
 const NOBODY: u8 = u8::MAX;
 
-/// The free pages, and the volumes of the others.
+/// The free pages, and the volume of each page in use.
 #[derive(Debug)]
 pub(crate) struct Pool {
     free: Vec<PageIndex>,

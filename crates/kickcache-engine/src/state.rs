@@ -176,7 +176,8 @@ impl State {
         for waiter in self.device.order.give_up() {
             self.agenda.push_back(Task::NotDurable(waiter));
         }
-        // Records that are not written must not prevent landed data from becoming durable: writeback waits for that.
+        // Records that are not written must not prevent landed data from becoming durable, because writeback waits for
+        // durable data.
         self.device.journal.give_up().into_iter().for_each(|record| self.device.order.land(record.sequence));
         self.agenda.push_back(Task::Append);
         self.wake_stalled();

@@ -48,11 +48,11 @@ pub struct VolumeCounters {
     pub drains: u64,
     /// Origin reads (submissions).
     pub origin_reads: u64,
-    /// Bytes of these reads.
+    /// Bytes of the reads from the origin.
     pub origin_read_bytes: u64,
     /// Origin writes (submissions).
     pub origin_writes: u64,
-    /// Bytes of these writes.
+    /// Bytes of the writes to the origin.
     pub origin_write_bytes: u64,
     /// Origin flushes.
     pub origin_flushes: u64,
@@ -72,11 +72,11 @@ pub struct VolumeCounters {
 pub struct CacheCounters {
     /// Read submissions.
     pub reads: u64,
-    /// Bytes of these reads.
+    /// Bytes of the reads from the cache device.
     pub read_bytes: u64,
     /// Write submissions: batches, journal blocks, summaries and service marks.
     pub writes: u64,
-    /// Bytes of these writes.
+    /// Bytes of the writes to the cache device.
     pub write_bytes: u64,
     /// Batches among the writes.
     pub batches: u64,

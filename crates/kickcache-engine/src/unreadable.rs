@@ -150,7 +150,7 @@ impl State {
         true
     }
 
-    /// The medium has failed there: the remaining blocks of the segment stay, and it receives no new ones.
+    /// The medium has failed in this segment: its remaining blocks stay, and it receives no new blocks.
     fn set_aside(&mut self, location: Location) {
         let segment = self.cache.segment_of(location);
         if self.cache.segments().get(segment).state == SegmentState::Sealed {

@@ -58,14 +58,14 @@ pub(crate) struct Volume {
     pub(crate) is_forgotten: bool,
     /// Reclaim waits for dirty data to be written back.
     pub(crate) writeback_wanted: bool,
-    /// Writeback pauses until then, after an error of the origin or of the cache device.
+    /// Writeback pauses until this time, after an error of the origin or of the cache device.
     pub(crate) backoff_until: Instant,
-    /// The origin is flushed only on request until then, after an error of the origin.
+    /// Until this time, after an error of the origin, the origin is flushed only on request.
     pub(crate) flush_backoff_until: Instant,
     /// When blocks that were not written back at the last check are checked again: this happens even if events keep
     /// arriving until then.
     pub(crate) look_again_at: Instant,
-    /// Reads are not promoted until then.
+    /// Reads are not promoted until this time.
     pub(crate) paused_until: Instant,
     /// When the origin refused a write of a client last.
     pub(crate) refused_at: Option<Instant>,

@@ -25,7 +25,7 @@ const RECENT_LOG: usize = 4;
 /// The part that is made unreadable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unreadable {
-    /// None: the device has no such block.
+    /// No block is unreadable, because the device has no such block.
     Nothing,
     /// This many blocks of data.
     Data(u64),

@@ -105,7 +105,7 @@ pub(crate) enum WritePhase {
     Arrived,
     /// Partial blocks are completed.
     Merging {
-        /// The route after that.
+        /// The route after the partial blocks are complete.
         route: Route,
     },
     /// The blocks of the write join the log, or wait for their batches to land.

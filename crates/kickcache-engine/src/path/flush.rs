@@ -92,7 +92,7 @@ fn submit_due_of(state: &mut State, volume: VolumeId) {
 }
 
 /// The time of a flush without a request: early after many writes or on an idle volume. In service, a busy volume is
-/// not flushed if no block waits for that, or if many writes bypassed the log.
+/// not flushed if no block waits for the flush, or if many writes bypassed the log.
 pub(crate) fn due_at(state: &State, volume: VolumeId) -> Option<Instant> {
     let after = state.settings.origin_flush_after;
     let found = state.volumes.get(volume);

@@ -126,7 +126,7 @@ pub(crate) fn on_cached(
     }
 }
 
-/// The origin has the block, but only its flush makes that certain: the entry stays until then.
+/// The origin has the block, but may lose it before its next flush: the entry stays until the flush.
 fn heal_unflushed(state: &mut State, slot: RequestSlot, key: BlockKey, page: PageIndex) {
     let found = state.volumes.get_mut(key.volume());
     if found.may_forget() {

@@ -2,7 +2,7 @@
 
 use crate::time::Instant;
 
-/// The fixed cost of a request, in bytes: a device has a cap on both.
+/// The fixed cost of a request, in bytes: a device has a cap on requests and a cap on bytes.
 const OVERHEAD: u64 = 48 << 10;
 /// Busy nanoseconds of a measurement: caps let the allowance of a time slice pass at once. [`FIRST_COUNT`] requests are
 /// enough for the first measurement.

@@ -172,7 +172,7 @@ impl OriginLoad {
         is_known.then_some(self.random_read)
     }
 
-    /// Nanoseconds of a small read of an origin at its limit, if it was seen there recently.
+    /// Nanoseconds of a small read of an origin at its limit, if the origin was at its limit recently.
     pub(crate) fn small_read(&self, now: Instant) -> Option<u64> {
         let Limit { small, small_at, .. } = self.limit;
         (small > 0 && now.since(small_at).as_nanos() < FORGET_LIMIT).then_some(small)

@@ -108,7 +108,7 @@ pub struct Faults {
     pub origin: Rates,
     /// Of the successor of the cache device during the copy.
     pub successor: Rates,
-    /// Of both devices of a replacement after sealing.
+    /// The error rates of both devices of a replacement after sealing.
     pub sealed: SealedRates,
     /// Whether the journal and the marks of the cache device are spared.
     pub spares_journal: bool,

@@ -194,7 +194,7 @@ fn fail_flushes_past_the_log(plan: &mut Plan, random: &mut Random) {
     (plan.shape.sector_permille, plan.shape.unaligned_permille, plan.shape.sequential_permille) = (0, 0, 0);
     (plan.requests, plan.lives) = (random.within(20, 200), random.within(3, 8));
     if random.chance(500) {
-        // Zeroes of some blocks and of a part of one are written one after the other, with flushes in between.
+        // Clients write zeroes to whole blocks and to parts of blocks, with flushes in between.
         (plan.weights.zeroes, plan.weights.flush, plan.shape.sector_permille) = (100, 50, 900);
         (plan.clients, plan.pause) = (16, Duration::from_micros(0));
         (plan.shape.hot_permille, plan.origin_latency.base) =
@@ -204,7 +204,7 @@ fn fail_flushes_past_the_log(plan: &mut Plan, random: &mut Random) {
     (plan.ends.power_cut, plan.ends.kill, plan.ends.kill_then_cut, plan.ends.verify) = (900, 0, 0, 1_000);
 }
 
-/// Reclaim moves blocks through the whole log that are written to the origin and unflushed there.
+/// Through the whole log, reclaim moves blocks that were written to the origin, and that the origin has not flushed.
 fn carry_what_waits_for_a_flush(plan: &mut Plan, random: &mut Random) {
     keep_dirty(plan);
     for volume in &mut plan.volumes {
@@ -265,7 +265,7 @@ fn write_behind_demotions(plan: &mut Plan, random: &mut Random) {
 }
 
 /// Blocks with their only copy on the cache device cannot be read for the rest of a life, while reclaim must move other
-/// dirty blocks through the log. No request may wait for long meanwhile.
+/// dirty blocks through the log. While a block is unreadable, no request may wait for long.
 pub(super) fn unreadable(plan: &mut Plan, random: &mut Random) {
     if random.chance(500) {
         keep_dirty(plan);

@@ -160,8 +160,8 @@ impl Simulation {
         Ok(host.engine.phase())
     }
 
-    /// Compares the clean blocks of the log with the origin. A difference would otherwise appear only after the clean
-    /// block is demoted.
+    /// Compares the clean blocks of the log with the origin. Without this comparison, a difference would appear only
+    /// after the clean block is demoted.
     pub(super) fn compare_clean<E: Subject>(&self, host: &Host<E>) -> Result<(), String> {
         for (volume, block, checksum) in host.engine.clean_blocks() {
             let number = usize::from(volume.get());

@@ -113,7 +113,7 @@ fn unreadable_records_are_refused_where_needed() {
         stage.devices = unreadable;
         stage.devices.cache.mend();
     }
-    // The blocks after that were never written.
+    // Two blocks after the newest one, no block was ever written.
     stage.devices.cache.make_unreadable(found.last().unwrap() + 2);
     assert_eq!(stage.open(), Phase::Running);
     assert_eq!(stage.read_all(100), vec![2; 100]);

@@ -151,7 +151,7 @@ fn go_on(state: &mut State) {
     }
 }
 
-/// Reads the segments; if a log with a rotten part is accepted, their first blocks before that.
+/// Reads the segments; if a log with a rotten part is accepted, reads the first blocks of the segments before.
 fn read_on(state: &mut State) {
     let is_accepted = state.settings.rotted_log == RottedLog::Accepted;
     let is_first = state.recovering().next_segment == 0;

@@ -24,7 +24,7 @@ use crate::units::{BLOCK_SIZE, BlockKey, Checksum, Location};
 /// CRC32C of 4096 zero bytes.
 const ZERO_BLOCK_CHECKSUM: Checksum = Checksum::new(0x98f9_4189);
 
-/// Blocks of a long write that are looked up in parallel: one after the other, each costs a wait for memory.
+/// Blocks of a long write that are looked up in parallel: each look-up alone would wait for memory.
 const WARMED_MAX: usize = 32;
 
 /// Whether a power cut could restore an older copy of a block.

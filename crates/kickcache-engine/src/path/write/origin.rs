@@ -52,7 +52,8 @@ fn make_log_durable(state: &mut State, slot: RequestSlot) {
     state.agenda.push_back(Task::Barrier(DurableWaiter::Around(slot)));
 }
 
-/// Whether the dirty blocks are durable: the blocks of a batch that failed meanwhile are in another one.
+/// Whether the dirty blocks are durable: if a batch failed since, its blocks are in another batch, which may not be
+/// durable.
 fn is_log_durable(state: &mut State, slot: RequestSlot, turn: OriginTurn) -> bool {
     let failed_batches = state.device.failed_batches();
     let is_out = state.device.is_out_of_service();

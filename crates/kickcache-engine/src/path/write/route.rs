@@ -205,7 +205,7 @@ impl State {
         }
     }
 
-    /// Requests a flush of the origin if many blocks of a volume at its dirty limit wait only for that.
+    /// Requests a flush of the origin if many blocks of a volume at its dirty limit wait only for this flush.
     fn hurry_flush(&mut self, slot: RequestSlot) {
         let volume = self.requests.get(slot).volume;
         let blocks = *self.cache.volume(volume);

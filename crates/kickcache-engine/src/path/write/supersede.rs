@@ -1,8 +1,8 @@
 //! A long write to the origin that supersedes dirty blocks in the log.
 //!
 //! The dirty blocks stay, durable, until the origin has the write durably, and writeback does not store them there
-//! meanwhile. Clean blocks are dropped durably before that: otherwise a power cut could leave them older than the
-//! origin. No block of the extent becomes clean in between.
+//! meanwhile. Clean blocks are dropped durably before the origin gets the write: otherwise a power cut could leave them
+//! older than the origin. No block of the extent becomes clean while the write is in progress.
 
 use crate::ids::{RequestSlot, Ticket};
 use crate::inflight::searching::Treatment;

@@ -12,7 +12,7 @@ const SECOND: u64 = 1_000_000_000;
 /// How long a device takes.
 #[derive(Clone, Copy)]
 enum Device {
-    /// A request every this many microseconds, one behind the other.
+    /// One request at a time, of this many microseconds.
     Cap(u64),
     /// Each request takes this many microseconds, and all run at once.
     Parallel(u64),
