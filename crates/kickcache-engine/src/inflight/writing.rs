@@ -61,9 +61,9 @@ pub(crate) struct Written {
 /// The fate of a block in the log if the origin refuses its write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum IfRefused {
-    /// The block stays: before the write, the log had a dirty copy of it.
+    /// The block stays: before the write, the log had a dirty copy of this block.
     StaysDirty,
-    /// The block stays: the log had an unflushed copy of it before, or a client has read the new copy.
+    /// The block stays: the log had an unflushed copy before the write, or a client has read the new copy.
     StaysUnflushed,
     /// The block is dropped, durably, before the client receives the error.
     Forgotten,

@@ -44,7 +44,7 @@ pub(super) fn draw(plan: &mut Plan, random: &mut Random) {
     }
 }
 
-/// The origins have stored all blocks, and have flushed few of them.
+/// The origins have stored all blocks, and have flushed few blocks.
 fn write_back_early(plan: &mut Plan, random: &mut Random) {
     for volume in &mut plan.volumes {
         (volume.dirty_low, volume.dirty_high, volume.dirty_limit) = (1, 2, 900);
