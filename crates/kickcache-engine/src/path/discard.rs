@@ -47,7 +47,8 @@ pub(crate) fn go_on(state: &mut State, slot: RequestSlot) {
     }
     let is_unmarked = state.device.is_out_of_service() && !state.marking.is_recorded();
     if is_unmarked && !mutant!(OutOfServiceUnmarked) {
-        // A restart must not restore blocks that are dropped now.
+        // The discard waits for the record that the cache device is out of service: without it, a restart could restore
+        // the blocks that the discard drops.
         state.requests.add_pending(slot);
         state.wait_marked(slot);
         return;
@@ -62,7 +63,7 @@ pub(crate) fn go_on(state: &mut State, slot: RequestSlot) {
     state.search(slot, whole, Treatment::Forget);
 }
 
-/// The cache holds no block of the extent: the origin discards it when that is durable.
+/// The cache holds no block of the extent: the origin discards the extent when this is durable.
 pub(crate) fn on_searched(state: &mut State, slot: RequestSlot) {
     let volume = state.requests.get(slot).volume;
     state.waiters.unlock(slot);
@@ -98,7 +99,7 @@ pub(crate) fn on_origin(state: &mut State, slot: RequestSlot, result: Result<(),
     let now = state.now;
     let found = state.volumes.get_mut(volume);
     match (result, found.settings.origin) {
-        // It was durable when it ended.
+        // A discard of a remote origin was durable when it ended: the request's flush need not cover it.
         (Ok(()), OriginKind::Remote) => found.flush.on_write(now),
         (Ok(()), OriginKind::Local) if mutant!(LocalDiscardDurable) => found.flush.on_write(now),
         (Ok(()), OriginKind::Local) | (Err(_), _) => {
