@@ -1,7 +1,7 @@
 //! A signal, a closed terminal or a closed pipe: a measurement stops in order and cleans up; a child command
 //! is ended with all processes that it started.
 //!
-//! A second signal has no effect: some senders (`timeout`) send each twice, and files would be left behind.
+//! A second signal does not cut the cleanup short: some senders (`timeout`) send each twice, and files would be left behind.
 
 use std::fmt;
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -16,7 +16,7 @@ use signal_hook::iterator::{Handle, Signals};
 
 use crate::closed_output::OutputWatch;
 
-/// How often a signal is looked for.
+/// Time between two checks for a signal.
 pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// Time for a command without cleanup to end in order before its process is ended.
@@ -31,7 +31,7 @@ pub(crate) struct Interrupt {
     _output: OutputWatch,
     handle: Handle,
     listener: Option<JoinHandle<()>>,
-    /// The message about it.
+    /// The message of [`Interrupted`].
     sentence: &'static str,
 }
 
@@ -72,7 +72,7 @@ impl Shared {
         let signal = u8::try_from(signal).expect("signals are small");
         state.signal.get_or_insert(signal);
         self.came.notify_all();
-        // It may have ended on its own.
+        // The group may have ended on its own.
         let _ = state.group.map(|group| kill_process_group(group, Signal::TERM));
     }
 
@@ -145,7 +145,7 @@ impl Interrupt {
         self.wait_watching(work, || ())?
     }
 
-    /// The same, with a periodic check of the progress; returns the result of the task, however it ended.
+    /// Runs a task as [`Interrupt::wait_for`] does, calls `look` at intervals, and returns the task's result as it is.
     ///
     /// # Errors
     /// [`Interrupted`].

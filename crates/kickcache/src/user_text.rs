@@ -27,7 +27,7 @@ pub trait Printer: Write {
 pub struct Escaped(String);
 
 impl Escaped {
-    /// A part of the text.
+    /// Applies a function that selects a part of the text.
     pub(crate) fn map(&self, choose: impl FnOnce(&str) -> String) -> Escaped {
         Escaped(choose(&self.0))
     }
@@ -66,7 +66,7 @@ impl UserText<Vec<u8>> {
 }
 
 impl<W: Write> UserText<W> {
-    /// Text for a sink.
+    /// Writes escaped text to a sink.
     pub(crate) fn new(sink: W) -> UserText<W> {
         UserText { sink, partial: Vec::with_capacity(CHARACTER_BYTES_MAX) }
     }

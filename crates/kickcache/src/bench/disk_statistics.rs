@@ -49,7 +49,7 @@ impl DiskWatch {
         Some(DiskWatch { file, first, last: first, last_at: Duration::ZERO, busy, written })
     }
 
-    /// Looks again if it is time.
+    /// Reads the counters again if the last look was [`LOOK_EVERY`] ago.
     pub(super) fn go_on(&mut self, elapsed: Duration) {
         if elapsed >= self.last_at + LOOK_EVERY {
             self.note(elapsed);

@@ -11,7 +11,7 @@ use crate::bench::spec::TargetSpec;
 pub(crate) enum Job {
     /// The job of a file.
     File(PathBuf),
-    /// That of the articles, to scale.
+    /// The job of the articles, to scale.
     Article(ArticleJob),
 }
 
@@ -52,9 +52,9 @@ pub(crate) struct Options {
     pub(crate) noise_floor: NoiseFloor,
     /// The part of the processors above which other programs void a round.
     pub(crate) busy_limit: f64,
-    /// Bytes of stale data.
+    /// Bytes of stale data; `None` for as many as the job has.
     pub(crate) stale_bytes: Option<u64>,
-    /// Seed of the first round; each later one has the next.
+    /// Seed of the first round; each later round has the next number.
     pub(crate) seed: u64,
     /// Whether devices that hold data may be written to.
     pub(crate) data: Data,

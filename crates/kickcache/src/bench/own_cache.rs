@@ -29,9 +29,11 @@ pub(super) const VOLUME: &str = "bench";
 const ORIGIN_EVERY: Duration = Duration::from_secs(1);
 /// How long its origin may be away before the bench ends.
 const AWAY_MAX: Duration = Duration::from_secs(30);
-/// How long its server may take to stop; the same once its origin was away for long, and once the bench is interrupted.
+/// How long the server may take to stop.
 const STOP_MAX: Duration = Duration::from_secs(30);
+/// The same once the origin was away for [`AWAY_MAX`].
 const STOP_MAX_AWAY: Duration = Duration::from_secs(3);
+/// The same once the bench is interrupted.
 const STOP_MAX_INTERRUPTED: Duration = Duration::from_millis(500);
 
 /// The cache and, while it is up, its server.
@@ -44,16 +46,16 @@ pub(super) struct OwnCache {
     is_made: bool,
     overwrite: Overwrite,
     server: Option<ServerHandle>,
-    /// Ends every wait for it.
+    /// Ends the waits for the server.
     interrupt: Arc<Interrupt>,
     /// When its origin was last looked at.
     looked_at: Cell<Instant>,
-    /// Whether it was away for long.
+    /// Whether the origin was away for [`AWAY_MAX`].
     is_away: Cell<bool>,
 }
 
 impl OwnCache {
-    /// A cache that is not up; its socket is in a directory.
+    /// A cache that is not served yet; its socket will be in `directory`.
     pub(super) fn new(
         spec: &CacheTarget,
         directory: &Path,
@@ -120,7 +122,7 @@ impl OwnCache {
         Ok(())
     }
 
-    /// Stops serving. A server that waits for an origin that is away is left behind: it ends with this process.
+    /// Stops serving. A server that does not stop in time is left behind: it ends with this process.
     ///
     /// # Errors
     /// The error that ended the server, or that it does not stop.
@@ -192,14 +194,14 @@ impl OwnCache {
     /// As [`OwnCache::stop`].
     pub(super) fn down(&mut self) -> anyhow::Result<()> {
         let stopped = self.stop();
-        // An existing file of another program is kept.
+        // Only a file that the bench made is removed.
         if std::mem::take(&mut self.is_made) {
             let _ = std::fs::remove_file(&self.spec.cache);
         }
         stopped
     }
 
-    /// Where it is served.
+    /// The URI of the volume's export.
     ///
     /// # Errors
     /// If the path of the socket makes no URI.

@@ -141,7 +141,7 @@ impl BenchResult {
         self.rounds.iter().filter(|round| round.standing == RoundValidity::Counts)
     }
 
-    /// A run of a target in each of its phases, in their order; the first that there is.
+    /// The first run of a target in each of its phases, in the order of the runs.
     pub(crate) fn measured(&self, target: &str) -> Vec<&BenchRun> {
         let mut found: Vec<&BenchRun> = Vec::new();
         for run in self.rounds.iter().flat_map(|round| &round.runs) {

@@ -20,7 +20,7 @@ use crate::fio::child::{Fio, Watch};
 use crate::fio::report;
 use crate::timeline::Timeline;
 
-/// How much longer than its runtime fio may take; a job of unknown length has no limit.
+/// How much longer than twice its runtime fio may take; a job of unknown length has no limit.
 const GRACE: Duration = Duration::from_secs(120);
 
 /// The prefix of fio's logs, in its working directory: the full path may contain characters with a meaning in
@@ -98,7 +98,7 @@ impl Runner<'_> {
             }
             watch(elapsed)
         })?;
-        // fio ends in order when a terminal interrupts all of us.
+        // Ctrl-C on a terminal reaches fio as well, which then ends without an error.
         watch(self.job.length.unwrap_or_default())?;
         let others = busy.others();
         let log = |job| self.directory.join(format!("{LOG}_iops.{job}.log"));

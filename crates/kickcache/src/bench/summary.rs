@@ -17,7 +17,7 @@ pub(crate) struct Summary {
     pub(crate) rounds: usize,
     /// Rounds that other programs voided.
     pub(crate) discarded: usize,
-    /// The largest share of the processors that other programs used in a valid run.
+    /// The largest share of the processors that other programs used in a run of a discarded round.
     pub(crate) others_most: f64,
     /// The same in rounds that count.
     pub(crate) others_counted: f64,

@@ -25,7 +25,7 @@ pub(super) struct Target {
     pub(super) cache: Option<String>,
     /// The device behind the cache, or the device itself.
     pub(super) origin: String,
-    /// Files created for it; they are removed after their user.
+    /// Files created for the target; the drop of this field, after that of `kind`, removes them.
     #[expect(dead_code, reason = "it is there to be dropped")]
     pub(super) made: Vec<ScratchFile>,
     /// Whether it is a file with holes, or its origin is.
@@ -53,14 +53,14 @@ pub(super) struct ProgramTarget {
     pub(super) state: ProgramState,
     /// The checks before a job that writes.
     pub(super) check: WriteCheck,
-    /// Whether that was looked at.
+    /// Whether the check has been done.
     pub(super) is_checked: bool,
 }
 
 /// Whether an executable's target is up.
 pub(super) enum ProgramState {
     Down,
-    /// It is there; of a file system, by a directory of the bench's own.
+    /// The target is up; on a file system it is a directory of the bench's own.
     Up(Place, Option<TempDir>),
 }
 
@@ -78,13 +78,13 @@ impl ProgramTarget {
             let text = format!("the target of `{} path`", self.program.path.display());
             self.check.check(place, &text)?;
         }
-        // To look at it was to read it, by its cache.
+        // The check read the target through its cache, which is no longer empty.
         if self.check.looks_at_data() { self.put_up() } else { Ok(()) }
     }
 
     fn put_up(&mut self) -> anyhow::Result<()> {
         self.down()?;
-        // Down it must go from now on, even if it is only half up.
+        // If `up` fails half-way, `down` must still be run.
         self.state = ProgramState::Up(Place::Disk(PathBuf::new()), None);
         self.program.up()?;
         self.state = match Place::find(&self.program.place()?)? {

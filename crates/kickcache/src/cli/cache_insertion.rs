@@ -37,7 +37,7 @@ pub(super) fn check(
     served.handle.check_taking_in(&order.with, size, &served.cache.volumes).map_err(control_error)
 }
 
-/// Takes it in.
+/// Puts a device into use, in the place of the one that is left out.
 ///
 /// # Errors
 /// It is not taken in, and the volumes are served as before.

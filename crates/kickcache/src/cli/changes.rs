@@ -54,7 +54,7 @@ impl Changes {
         Changes { source, plan, under_way: Operations::default() }
     }
 
-    /// As the daemon was started.
+    /// The plan that the daemon was started with.
     pub(super) fn plan(&self) -> &ServePlan {
         &self.plan
     }
@@ -83,7 +83,7 @@ impl Changes {
     /// Waits until no other change is in progress, with a time limit.
     ///
     /// # Errors
-    /// That takes long.
+    /// The change in progress takes too long.
     pub(super) fn turn(&self, what: &str) -> Result<Turn<'_>, ControlError> {
         Ok(Turn { changes: self, _begun: self.under_way.begin(what)? })
     }
@@ -97,7 +97,7 @@ impl Changes {
     /// being removed are skipped.
     ///
     /// # Errors
-    /// Something cannot be.
+    /// The file cannot be used, or the daemon cannot apply a difference while it runs.
     pub(super) fn compare(&self, started: &mut StartResult) -> Result<PlanComparison, ControlError> {
         let mut wanted = self.source.read().map_err(|failure| refusal(&failure))?;
         let mut notes = Vec::new();
@@ -146,7 +146,7 @@ impl Turn<'_> {
     /// Applies the present configuration file. `started` then has the served volumes.
     ///
     /// # Errors
-    /// The plan is refused, and the daemon is unchanged.
+    /// If the plan is refused, the daemon is unchanged; if a step fails after all checks, the steps before it stay.
     pub(super) fn reload(&self, started: &mut StartResult) -> Result<Reloaded, ControlError> {
         let PlanComparison { wanted, named, mut reloaded } = self.changes.compare(started)?;
         if !reloaded.changes.is_empty() {
@@ -230,7 +230,7 @@ impl Turn<'_> {
     /// Serves the volumes of a cache device without it; returns the lost blocks.
     ///
     /// # Errors
-    /// It stays.
+    /// The device stays in use.
     pub(super) fn leave_out(
         &self,
         started: &mut StartResult,
@@ -258,10 +258,10 @@ impl Turn<'_> {
         served.try_for_each(|served| cache_insertion::take_in(served, order, &state))
     }
 
-    /// Serves a volume no longer.
+    /// Stops serving a volume.
     ///
     /// # Errors
-    /// It stays.
+    /// The volume stays.
     pub(super) fn remove(
         &self,
         started: &mut StartResult,
@@ -273,7 +273,7 @@ impl Turn<'_> {
     }
 }
 
-/// Lets go of a volume.
+/// Removes a volume from its server and from the plan.
 fn part(started: &mut StartResult, removal: &RemoveOperation) -> Result<Removed, ControlError> {
     let volume = removal.volume();
     let gone = || ControlError::Refused(format!("volume {volume}: it is not served any more"));
@@ -298,7 +298,7 @@ fn removed(changes: &[PlanChange]) -> Vec<String> {
 
 /// Opened volumes for a server that does not use them yet.
 struct Ready {
-    /// Of the server.
+    /// Index of the server.
     index: usize,
     volumes: Vec<(VolumeSpec, ReadyVolume)>,
     places: Vec<(VolumeSpec, ReadyPlaces)>,
@@ -377,7 +377,7 @@ fn join(started: &mut StartResult, ready: Vec<Ready>) -> Result<(), ControlError
     Ok(())
 }
 
-/// The write budget of a server, and modes and policies of its volumes, all at once.
+/// Changes the write budget of a server, then the settings of its volumes in one step.
 fn change_settings(served: &mut PlannedServer, wanted: &ServePlan) -> Result<(), ServeError> {
     let find =
         |name: &str| wanted.caches.iter().flat_map(|cache| &cache.volumes).find(|volume| volume.name == name);

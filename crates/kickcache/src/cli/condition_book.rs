@@ -1,4 +1,4 @@
-//! The conditions of a running daemon: found whenever it is looked at, and every few seconds for the log and the service
+//! The conditions of a running daemon: found for each report, and every few seconds for the log and the service
 //! manager.
 
 use std::io;
@@ -66,7 +66,7 @@ pub(super) struct ConditionThread {
 }
 
 impl ConditionThread {
-    /// Begins.
+    /// Starts the thread.
     ///
     /// # Errors
     /// If there can be no thread for it.

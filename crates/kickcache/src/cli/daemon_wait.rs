@@ -28,7 +28,7 @@ impl DaemonWait {
         Ok(DaemonWait { interrupt })
     }
 
-    /// Asks the daemon, and looks again and again until it has answered, however long that takes.
+    /// Sends a request to the daemon, and calls `look` at intervals until the reply arrives, without a time limit.
     ///
     /// # Errors
     /// The error of the answer, or a signal interrupts the wait.

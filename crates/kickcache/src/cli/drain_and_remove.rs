@@ -14,8 +14,9 @@ use kickcache_units::counted;
 
 use crate::cli::start::PlannedServer;
 
-/// How often it is looked at how far a drain is, and how long one may get nowhere.
+/// Time between two looks at a drain.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// How long a drain may make no progress.
 const STUCK_MAX: Duration = Duration::from_secs(30);
 
 /// A volume that is to go.
@@ -32,7 +33,7 @@ impl RemoveOperation {
     /// Checks for present obstacles before the operation starts.
     ///
     /// # Errors
-    /// It has clients that are to be respected, or its server is stopping.
+    /// The volume has clients that are to be respected, the file of its origin was removed, or its server is stopping.
     pub(super) fn check(
         served: &PlannedServer,
         volume: &str,
@@ -76,7 +77,7 @@ impl RemoveOperation {
         Ok(Removed { lost_bytes, dirty_bytes })
     }
 
-    /// Which it is.
+    /// The name of the volume.
     pub(super) fn volume(&self) -> &str {
         &self.volume
     }
@@ -85,7 +86,7 @@ impl RemoveOperation {
     /// writes go around the cache, as a write in flight in write-through counts as dirty.
     ///
     /// # Errors
-    /// It gets nowhere, or the server stops.
+    /// The drain makes no progress, or the server stops.
     pub(super) fn drain(&self) -> Result<(), ControlError> {
         if self.dirty == DirtyFate::Abandoned {
             return Ok(());
@@ -96,7 +97,7 @@ impl RemoveOperation {
         self.drain_until_clean()
     }
 
-    /// The mode as it was before: the volume stays.
+    /// Restores the mode, as the volume stays.
     pub(super) fn restore_mode(&self) {
         let (Some(mode), volume) = (self.mode, &self.volume) else { return };
         if let Err(error) = self.served.handle.set_mode(volume, mode) {
@@ -153,7 +154,7 @@ impl RemoveOperation {
     /// Removes the volume.
     ///
     /// # Errors
-    /// It stays.
+    /// The volume stays.
     pub(super) fn part(&self) -> Result<Removed, ControlError> {
         self.check_obstacles()?;
         self.drain()?;
@@ -186,7 +187,7 @@ fn stuck(volume: &str, left: &VolumeRemainder, errors_before: u64) -> ControlErr
 
 /// The remaining work of the drain.
 struct VolumeRemainder {
-    /// That the origin lacks, or has not flushed.
+    /// Blocks that the origin lacks, or has not flushed.
     blocks: u64,
     /// Errors of its devices so far.
     errors: u64,

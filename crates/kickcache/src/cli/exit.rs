@@ -33,7 +33,7 @@ pub(crate) enum Exit {
     Repairable,
     /// Dirty blocks of a cache device are damaged.
     Lost,
-    /// The journal of a cache device is damaged.
+    /// A part of the log of a cache device is damaged or missing.
     Suspect,
     /// A cache device is out of service, an older copy, or was bypassed.
     OutOfService,
@@ -45,7 +45,7 @@ pub(crate) enum Exit {
     StillRunning,
     /// The verdict of `judge` for `git bisect run`.
     Judged(u8),
-    /// A measurement was interrupted, and its results so far are printed.
+    /// A command was interrupted; a measurement prints its results so far.
     Interrupted,
 }
 
@@ -93,7 +93,7 @@ pub(crate) fn sentence(error: &(dyn std::error::Error + 'static)) -> String {
     with_user(text, &own_user())
 }
 
-/// Many errors are texts already at this point; the system's text is the same in all.
+/// Finds the refusal by the system's text, as many errors are only texts at this point.
 fn with_user(text: String, user: &str) -> String {
     let denied = Errno::ACCESS.to_string();
     if !text.contains(&denied) || text.contains(user) {
@@ -139,7 +139,7 @@ impl From<anyhow::Error> for Failure {
     }
 }
 
-/// Writes to standard output; other errors have a context of their own.
+/// An I/O error without a context of its own comes from a write to standard output.
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Failure {
         let error = anyhow::Error::from(error).context("standard output cannot be written");

@@ -13,8 +13,8 @@ use kickcache_daemon::serve::missed_device::drain_from;
 use kickcache_daemon::shell_command::ShellCommand;
 use kickcache_units::show_bytes;
 
-/// An error of a tool with a remedy for a damaged log. If the path has no cache device any more, it adds the
-/// recorded one.
+/// An error of a tool with a remedy for a damaged log. If the path has no cache device any more, the message
+/// names the recorded one.
 pub(super) fn with_notes(error: OfflineError, path: &Path, state: &StatePlace) -> anyhow::Error {
     if let OfflineError::Content { source, .. } = &error
         && let Some(next) = damaged_log(source, path, state)

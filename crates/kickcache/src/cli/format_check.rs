@@ -20,7 +20,7 @@ use crate::cli::foreign_device::refuse_dirty;
 #[derive(Clone, Copy)]
 pub(super) struct FormatCheck<'a> {
     pub(super) path: &'a Path,
-    /// Of a new file.
+    /// Bytes of a new file.
     pub(super) size: Option<u64>,
     /// Whether the present contents may be lost.
     pub(super) overwrite: Overwrite,
@@ -31,7 +31,7 @@ impl FormatCheck<'_> {
     /// Checks for obstacles without changing the device. Returns the size that the cache device would have.
     ///
     /// # Errors
-    /// It holds something, or cannot be one.
+    /// The path holds data that may be needed, or cannot become a cache device.
     pub(super) fn check(&self) -> anyhow::Result<u64> {
         self.check_contents()?;
         let incomplete = |old: &Superblock| noted_incomplete(self.state, old);
@@ -39,10 +39,10 @@ impl FormatCheck<'_> {
         Ok(CacheDevice::check_format(self.path, self.size, self.overwrite, noted)?)
     }
 
-    /// Makes it one.
+    /// Makes it a cache device.
     ///
     /// # Errors
-    /// It holds something, or cannot be one.
+    /// As [`FormatCheck::check`], or the write fails.
     pub(super) fn format(&self) -> anyhow::Result<CacheDevice> {
         self.check_contents()?;
         let is_copy = older_copy_at(self.path, self.state).is_some();

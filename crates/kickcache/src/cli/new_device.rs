@@ -108,10 +108,10 @@ impl NewDevice {
             .unwrap_or_else(|| text.to_owned())
     }
 
-    /// Has it take over from a cache device that is called `device`, or looks whether it could.
+    /// Starts its takeover from the cache device that is called `device`; for a dry run it only checks.
     ///
     /// # Errors
-    /// It cannot.
+    /// The device cannot take over.
     pub(super) fn replace(
         self,
         served: &PlannedServer,

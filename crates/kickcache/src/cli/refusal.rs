@@ -22,7 +22,7 @@ use crate::cli::skipped_volumes::leave_unserved;
 /// The treatment of volumes that cannot be served, at a start with several volumes.
 pub(super) struct Refusals<'a> {
     state: &'a StatePlace,
-    /// Of the whole plan, before anything was left.
+    /// Of the whole plan, before a volume was left out.
     volume_count: usize,
     cache_count: usize,
     /// Devices that do not answer, and are not touched.
@@ -111,7 +111,7 @@ impl<'a> Refusals<'a> {
         is_missing && self.touch(&cache.device) == Touch::Allowed
     }
 
-    /// Leaves all volumes of a cache device that cannot be used.
+    /// Leaves out all volumes of a cache device that cannot be used.
     ///
     /// # Errors
     /// The same error, if it concerns the whole start.
@@ -190,7 +190,7 @@ fn concern(error: &ServeError) -> Concern {
         | ServeError::Address { .. }
         | ServeError::Tls(_)
         | ServeError::System { .. }
-        // So is a state directory that is full or read-only.
+        // A state directory that is full or read-only concerns all volumes.
         | ServeError::Unnoted { .. }
         | ServeError::GivenUp { .. }
         | ServeError::LeftBehind { .. }

@@ -26,7 +26,7 @@ pub(super) struct Common<'a> {
 }
 
 impl Common<'_> {
-    /// The server of a cache device.
+    /// The settings of the server of a cache device.
     pub(super) fn config(&self, cache: &CacheSpec) -> ServerConfig {
         ServerConfig {
             io_engine: self.io_engine,

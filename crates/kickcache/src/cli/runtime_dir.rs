@@ -8,7 +8,7 @@ use kickcache_daemon::plan::ServePlan;
 use kickcache_daemon::plan::default_paths::runtime_dir;
 use kickcache_daemon::plan::volume_spec::VolumeSpec;
 
-/// Makes it, if a plan needs it.
+/// Makes the folder, if a socket of the plan is in it.
 pub(super) fn make_runtime_dir(plan: &ServePlan) -> anyhow::Result<()> {
     let dir = runtime_dir();
     let is_there = |path: &Path| path.parent() == Some(&dir);

@@ -38,7 +38,7 @@ pub(crate) struct Fault {
     effect: Effect,
     /// `None` for anywhere.
     extent: Option<ByteExtent>,
-    /// Operations that it lets pass first.
+    /// Matching operations that pass before the fault takes effect.
     after: u64,
     /// Operations that it still meets; `None` for all.
     times: Option<u64>,

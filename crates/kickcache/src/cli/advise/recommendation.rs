@@ -7,7 +7,7 @@ use crate::cli::advise::knee::{DOUBLING_GAIN_MIN, Knee, knee};
 use crate::cli::advise::need::Need;
 use crate::cli::advise::price::Prices;
 
-/// The part of the highest speed that is nearly as fast.
+/// A candidate with this part of the highest speed counts as nearly as fast.
 const NEARLY: f64 = 0.85;
 
 /// A p99 that is higher by this factor is explained.
@@ -34,7 +34,7 @@ pub(crate) struct Recommendation {
 }
 
 /// The cheapest candidate that meets the requirements; without requirements, the smallest cache that a larger one improves
-/// little, unless no cache pays, or the fast device costs less.
+/// little, unless no cache pays, or the fast device costs no more and is as fast.
 pub(crate) fn recommend(candidates: &[Candidate], needs: &[Need], prices: &Prices) -> Recommendation {
     if needs.is_empty() {
         return without_needs(candidates, prices);
@@ -178,7 +178,7 @@ fn rising_p99(candidates: &[Candidate]) -> Option<String> {
     ))
 }
 
-/// The cost of a candidate: money, or otherwise fast storage.
+/// The cost of a candidate: money, or bytes of fast storage if its cost is unknown.
 fn rank(candidate: &Candidate) -> f64 {
     candidate.cost.unwrap_or(match candidate.layout {
         Layout::Origin => 0.0,

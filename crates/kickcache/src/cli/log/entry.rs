@@ -75,7 +75,7 @@ pub(super) fn timestamp() -> String {
     text
 }
 
-/// A value that ends where its line ends.
+/// A value on one line, cut at [`MESSAGE_BYTES_MAX`].
 fn one_line(text: &str) -> String {
     let end = text.floor_char_boundary(MESSAGE_BYTES_MAX);
     text[..end].replace('\n', " ")

@@ -1,4 +1,4 @@
-//! The journal of systemd, where standard error leads there: its socket takes fields, which a line of text has not.
+//! The journal of systemd, if standard error leads to it: its socket takes fields, which a line of text does not have.
 
 use std::io::{self, Write};
 use std::os::fd::AsFd;
@@ -12,7 +12,7 @@ const SOCKET: &str = "/run/systemd/journal/socket";
 pub(super) enum Journal {
     /// No journal.
     Absent,
-    /// The journal, if its socket cannot be reached.
+    /// The journal, whose socket cannot be reached: it gets lines of text.
     Text,
     /// The journal.
     Socket(JournalSocket),
@@ -55,7 +55,7 @@ impl Write for JournalSocket {
             Ok(count) => Ok(count),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => Err(error),
             Err(_) => {
-                // journald was started again.
+                // journald may have been restarted.
                 self.socket = connected(&self.path)?;
                 self.socket.send(entry)
             }

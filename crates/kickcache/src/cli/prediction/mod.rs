@@ -52,7 +52,7 @@ impl Predictions {
         Ok(Predictions { load, planned })
     }
 
-    /// Adds to a result the predictions of each of its targets in each of its phases.
+    /// Adds to a result the predictions of each planned target in each of its measured phases.
     ///
     /// # Errors
     /// A sentence, if a cache cannot be simulated in its size.

@@ -38,7 +38,7 @@ pub(crate) struct RecordingFiles {
 }
 
 impl RecordingFiles {
-    /// Refuses names that something has already.
+    /// Refuses a recording if a file with one of its names exists.
     pub(crate) fn refuse_existing(path: &Path, bounds: Bounds) -> Result<(), Failure> {
         let is_there = |name: &PathBuf| name.symlink_metadata().is_ok();
         match (0..bounds.file_count).map(|age| name(path, age)).find(is_there) {
@@ -86,7 +86,7 @@ impl RecordingFiles {
         self.bytes
     }
 
-    /// From now on its disk is full.
+    /// From now on writes fail as on a full disk.
     #[cfg(test)]
     pub(crate) fn fill_disk(&mut self) {
         self.file = OpenOptions::new().write(true).open("/dev/full").expect("Linux has it");
@@ -101,7 +101,7 @@ impl RecordingFiles {
     /// Appends to the newest file; a partial write is cut off again.
     fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
         if let Err(error) = self.file.write_all(bytes) {
-            // A torn block at the end would be read as such, if this fails too.
+            // If this fails too, a reader detects the torn block at the end.
             let _ = self.file.set_len(self.file_bytes);
             return Err(error);
         }
@@ -111,7 +111,7 @@ impl RecordingFiles {
     }
 
     fn rotate(&mut self) -> Result<(), End> {
-        // Younger ones are of this recording.
+        // Files of a lower age are of this recording.
         let oldest = name(&self.path, self.header.part + 1);
         if self.header.part + 1 < self.bounds.file_count && oldest.symlink_metadata().is_ok() {
             return Err(End::Failed(taken(&oldest)));

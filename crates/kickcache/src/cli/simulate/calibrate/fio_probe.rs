@@ -24,7 +24,7 @@ pub(super) struct FioProbe<'a> {
     pub(super) place: &'a Place,
     /// For the files of fio.
     pub(super) directory: &'a Path,
-    /// Ends it.
+    /// Its signal ends fio.
     pub(super) interrupt: &'a Interrupt,
 }
 

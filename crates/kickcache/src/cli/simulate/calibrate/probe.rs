@@ -8,7 +8,7 @@ pub(super) const LATE: f64 = 5.0;
 /// The parameters of one run of fio.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Probe {
-    /// It in a few words.
+    /// The probe in a few words.
     pub(super) name: &'static str,
     /// fio's name of the pattern.
     pub(super) pattern: &'static str,

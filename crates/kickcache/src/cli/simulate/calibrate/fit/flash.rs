@@ -124,7 +124,7 @@ fn without_pauses(measured: &Runs, ssd: &SsdParameters) -> Runs {
     let unpaused = |run: &ProbeResult, probe: &Probe| ProbeResult {
         iops: run.iops / working,
         bytes_per_second: run.bytes_per_second / working,
-        // The continuation of a normal distribution's logarithm beyond one in ten.
+        // The p99 of a log-normal distribution with this p50 and p90.
         p99: if late_by_pauses(run, probe.depth, ssd) > LATE_IN_P99 {
             run.p99.min(run.p50 * (run.p90 / run.p50).powf(1.815))
         } else {
@@ -140,7 +140,7 @@ fn without_pauses(measured: &Runs, ssd: &SsdParameters) -> Runs {
     }
 }
 
-/// The part of the accesses of a run that are late since all of the disk paused, as often as it does.
+/// The part of the accesses of a run that are late because the whole disk pauses.
 fn late_by_pauses(run: &ProbeResult, depth: u32, ssd: &SsdParameters) -> f64 {
     let bound = (LATE - 1.0) * run.p50;
     if ssd.pause_every <= 0.0 || ssd.pause_max <= bound {
