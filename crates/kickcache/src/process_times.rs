@@ -64,7 +64,7 @@ pub(crate) fn tree_ticks(processes: &BTreeMap<u32, Process>, roots: &BTreeSet<u3
     processes.iter().filter(|(pid, _)| is_below(**pid)).map(|(_, process)| process.ticks).sum()
 }
 
-/// Ticks of programs that are neither below the given processes nor threads of the kernel, since the system was started.
+/// Ticks since the system was started: of all processors, and of the given processes, their descendants and the kernel's threads.
 pub(crate) fn look(own: &BTreeSet<u32>) -> Option<Look> {
     let processors = ProcessorTicks::parse(&fs::read_to_string("/proc/stat").ok()?)?;
     let processes = processes();

@@ -74,7 +74,7 @@ impl<'a> Timeline<'a> {
         Ok(())
     }
 
-    /// Fills in the server's counts over the whole run; a server without a cache has no counts.
+    /// Fills in the server's counts over the whole run.
     pub(crate) fn finish(mut self, duration: Duration, run: &mut RunResult) -> anyhow::Result<()> {
         self.note(duration.max(self.last_at))?;
         let (old, new) = (&self.first, &self.last);

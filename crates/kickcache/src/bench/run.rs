@@ -39,7 +39,7 @@ impl Runner<'_> {
     /// Makes the files of a directory before anything is measured.
     ///
     /// # Errors
-    /// If fio fails, or the watch wants it to end.
+    /// If fio fails, or the watch returns an error.
     pub(super) fn lay_out(&self, place: &Place, seed: u64, watch: Watch<'_>) -> anyhow::Result<()> {
         let Place::Directory(_) = place else { return Ok(()) };
         let place = place.by_plain_name(self.directory)?;
@@ -74,7 +74,7 @@ impl Runner<'_> {
     /// Runs the job.
     ///
     /// # Errors
-    /// If fio fails or makes no sense, or the watch wants it to end.
+    /// If fio fails, its output is invalid, or the watch returns an error.
     pub(super) fn measure(
         &self,
         target: &Target,

@@ -4,7 +4,7 @@ use anyhow::bail;
 use kickcache_daemon::plan::ServePlan;
 use kickcache_daemon::plan::cache_spec::{CacheSpec, SkippedVolume};
 
-/// Takes volumes from the plan.
+/// Moves volumes of a cache device to its list of volumes that are not served.
 pub(super) fn leave_unserved(cache: &mut CacheSpec, refused: Vec<SkippedVolume>) {
     cache.volumes.retain(|served| refused.iter().all(|volume| volume.name != served.name));
     cache.unserved.extend(refused);
@@ -44,7 +44,7 @@ pub(super) fn tell_orphans(orphans: &[SkippedVolume]) {
     }
 }
 
-/// At the end, when the log of the start is long ago.
+/// Logs the unserved volumes once more when the daemon ends, long after the log of the start.
 pub(super) fn tell_again(unserved: &[SkippedVolume]) {
     for volume in unserved {
         tracing::warn!(

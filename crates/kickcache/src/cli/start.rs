@@ -56,7 +56,7 @@ pub(super) struct StartResult {
 }
 
 impl StartResult {
-    /// The same with the present devices, of which some may have been replaced.
+    /// The servers with their present cache devices: a device may have been replaced since the start.
     pub(super) fn looked_at(mut self) -> StartResult {
         for served in &mut self.servers {
             served.cache.device = served.handle.device();
@@ -123,7 +123,7 @@ impl StartResult {
         self.unserved.iter().any(|unserved| unserved.name == name)
     }
 
-    /// A volume is served by the server of an index.
+    /// Records that a volume is served by the server with an index.
     pub(super) fn take_in(&mut self, index: usize, spec: VolumeSpec) {
         self.unserved.retain(|unserved| unserved.name != spec.name);
         self.servers[index].cache.volumes.push(spec);
@@ -153,10 +153,10 @@ impl PlannedServer {
         self.cache.volumes.iter().map(named).collect()
     }
 
-    /// Refuses to go on without its only volume.
+    /// Refuses the removal of the only volume of a server.
     ///
     /// # Errors
-    /// It has no other.
+    /// The server has no other volume.
     pub(super) fn check_others(&self, volume: &str) -> Result<(), ControlError> {
         match self.cache.volumes.len() {
             1 => Err(ControlError::Refused(format!("volume {volume}: {}", only_volume(&self.cache.device)))),
@@ -275,7 +275,7 @@ fn start_all(
     common: &Common<'_>,
     refusals: &Refusals<'_>,
 ) -> anyhow::Result<Vec<PlannedServer>> {
-    // They are for the only volume of a plan.
+    // Activated sockets are for the only volume of a plan, so the first server gets them.
     let sockets = iter::once(activated).chain(iter::repeat_with(ActivationSockets::default));
     let started: Vec<anyhow::Result<Option<PlannedServer>>> = thread::scope(|scope| {
         let start = |(cache, sockets)| {
@@ -353,16 +353,16 @@ fn check_servers(
             let has_server = |volume: &&VolumeSpec| volume.origin.has_server();
             for volume in cache.volumes.iter().filter(has_server) {
                 let check = thread::Builder::new().spawn_scoped(scope, || check_origin(volume, stop_wish));
-                // Without a thread it is checked with the others.
+                // Without a thread the caller checks the origin.
                 checks.extend(check.ok().map(|check| ((index, volume.name.clone()), check)));
             }
         }
-        // A check that panicked counts as failed.
+        // The caller repeats a check that panicked.
         checks.into_iter().filter_map(|(key, check)| Some((key, check.join().ok()?))).collect()
     })
 }
 
-/// Starts the server of a cache device; none if all of its volumes are left.
+/// Starts the server of a cache device; `None` if all of its volumes are left out.
 fn start_server(
     cache: &mut CacheSpec,
     mut activated: ActivationSockets,

@@ -66,7 +66,7 @@ impl Cell {
         Cell { text: printable_line(text.as_ref()).into(), tone }
     }
 
-    /// The same, meant otherwise.
+    /// The cell with another tone.
     pub(crate) fn with_tone(self, tone: Tone) -> Cell {
         Cell { tone, ..self }
     }
@@ -76,7 +76,7 @@ impl Cell {
     }
 }
 
-/// Which columns a table can do without where there is no room: the highest go first, these never.
+/// The rank of a column that is never dropped. Where room is missing, the columns of the highest rank are dropped first.
 pub(crate) const KEEP: u8 = 0;
 /// Between two columns.
 const GAP: &str = "  ";

@@ -11,7 +11,7 @@ use kickcache_units::show_bytes;
 
 use crate::cli::start::{PlannedServer, StartResult};
 
-/// They, as all servers know them.
+/// The unserved volumes that the servers have found on their cache devices.
 pub(super) fn orphans(started: &StartResult) -> Vec<SkippedVolume> {
     let told = |served: &PlannedServer| Some(told(started, served, &served.handle.status().ok()?.orphans));
     started.servers.iter().filter_map(told).flatten().collect()
@@ -23,7 +23,7 @@ fn told(started: &StartResult, served: &PlannedServer, orphans: &[Orphan]) -> Ve
     unknown.map(|orphan| SkippedVolume { name: orphan.name.clone(), why: why(served, orphan) }).collect()
 }
 
-/// The same for a report, with the commands that serve each volume again and write its blocks back.
+/// These volumes for a report, with the commands that serve each volume again and write its blocks back.
 pub(super) fn orphan_reports(
     started: &StartResult,
     served: &PlannedServer,

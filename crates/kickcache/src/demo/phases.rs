@@ -60,7 +60,7 @@ pub(crate) struct PhaseFigures {
     pub(crate) result: PhaseResult,
     /// As a report shows it.
     pub(crate) run: RunResult,
-    /// It still runs.
+    /// The server of the run, which still runs.
     pub(crate) server: ServerHandle,
 }
 

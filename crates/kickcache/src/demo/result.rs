@@ -18,7 +18,7 @@ pub struct DemoResult {
     pub settings: Settings,
     /// The runs, in their order.
     pub phases: Vec<PhaseResult>,
-    /// The same as other commands store them, with histograms and series.
+    /// The runs as other commands store them, with histograms and series.
     #[serde(default)]
     pub runs: Vec<RunResult>,
 }
@@ -133,9 +133,9 @@ pub struct Latency {
 pub struct CacheFigures {
     /// Blocks that were found in the cache.
     pub hit_blocks: u64,
-    /// Blocks that were not.
+    /// Blocks that were not found in the cache.
     pub miss_blocks: u64,
-    /// The part of the first in both, to four places.
+    /// The share of the hits in all of these blocks, to four places.
     pub hit_ratio: f64,
     /// Blocks that were promoted.
     pub promoted_blocks: u64,

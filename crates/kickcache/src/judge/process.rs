@@ -150,8 +150,8 @@ fn cpu_of_children() -> Duration {
         .map_or(Duration::ZERO, |usage| micros(usage.user_time()) + micros(usage.system_time()))
 }
 
-/// Distinguishes failures. A shell reports by 126 or 127 that its child cannot be started, and by 128 and
-/// more that it died.
+/// Distinguishes failures. A shell reports by 126 or 127 that its child cannot be started, and by 129 to 192
+/// that its child died by a signal.
 fn check(status: ExitStatus, complaint: &str) -> Result<(), RunFailure> {
     let said = if complaint.is_empty() { String::new() } else { format!(": {complaint}") };
     let died =

@@ -30,7 +30,7 @@ impl Progress {
         Progress { bar: std::io::stderr().is_terminal().then(make) }
     }
 
-    /// A round ended.
+    /// Shows a round that has ended.
     pub fn say(&self, round: usize, text: String) {
         match &self.bar {
             Some(bar) => {

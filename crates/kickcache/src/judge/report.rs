@@ -32,7 +32,7 @@ pub struct Report {
     metric: String,
     worse: MetricDirection,
     worse_than: f64,
-    /// New to good, in the middle of the rounds; with a stored result it is to that one.
+    /// The median ratio of the new command to the known-good one, or to the stored result.
     ratio: Option<f64>,
     /// Lower end of the ratio, with 99 % confidence; `None` if it is unknown.
     ratio_low: Option<f64>,

@@ -33,7 +33,7 @@ impl Column {
         Column { name, values: Values::Text(values.into_iter().collect()) }
     }
 
-    /// Counts and bytes; some may be missing. One above the largest signed number of 64 bits becomes that.
+    /// Counts and bytes; some may be missing. A value above the largest signed number of 64 bits becomes that number.
     pub(crate) fn count(name: &'static str, values: impl IntoIterator<Item = Option<u64>>) -> Column {
         let signed = |value: Option<u64>| value.map(|count| i64::try_from(count).unwrap_or(i64::MAX));
         Column { name, values: Values::Count(values.into_iter().map(signed).collect()) }

@@ -16,9 +16,9 @@ pub(crate) struct Task<T> {
     pub(crate) name: String,
     /// About how much work it is, in any unit that all share.
     pub(crate) weight: u64,
-    /// Its length in virtual nanoseconds.
+    /// Its length in the unit of the callback, mostly virtual nanoseconds.
     pub(crate) nanos: u64,
-    /// Runs the task; calls back with the elapsed virtual nanoseconds.
+    /// Runs the task; calls back with its progress, up to `nanos`.
     #[expect(clippy::type_complexity, reason = "a closure with a callback")]
     pub(crate) work: Box<dyn FnOnce(&mut dyn FnMut(u64)) -> T + Send>,
 }

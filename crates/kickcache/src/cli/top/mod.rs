@@ -1,7 +1,7 @@
 //! `kickcache top`: the volumes of a daemon in a terminal, moving.
 //!
-//! * `board`: the shown state, and its selected part; `volume_line`: a volume of that part.
-//! * `view`: the layout; `keys`: the meaning of keys; `asking`: the source of the reports.
+//! * `board`: the shown state, and the selected volume; `volume_line`: the line of a volume.
+//! * `view`: the layout; `keys`: the meaning of keys; `poller`: the source of the reports.
 
 mod board;
 mod keys;

@@ -8,7 +8,7 @@ use crate::demo::result::{Figures, Phase, PhaseResult};
 
 /// Length of an interval of the series.
 pub(crate) const INTERVAL: Duration = Duration::from_millis(100);
-/// The longest latency that is counted exactly, in nanoseconds.
+/// Longer latencies are counted as this one, in nanoseconds.
 const LATENCY_MAX: u64 = 60_000_000_000;
 /// Digits of a latency that are kept.
 const DIGITS: u8 = 3;
