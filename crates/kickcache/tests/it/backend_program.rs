@@ -91,7 +91,7 @@ fn a_guest_may_connect_to_a_socket_of_systemd() {
     let mut arguments: Vec<OsString> = vec!["-l".into(), socket.clone().into()];
     arguments.extend(["-E", "KICKCACHE_STATE", "--fdname=vhost-user", KICKCACHE].map(Into::into));
     arguments.extend(spec.arguments());
-    // It starts the daemon when a client connects.
+    // systemd-socket-activate starts the daemon when a client connects.
     let daemon = Daemon::start(guarded("systemd-socket-activate", arguments), spec, &[]);
     works(&mut Guest::connect(&socket, 1, 0));
     daemon.stop();

@@ -19,7 +19,7 @@ use crate::{faulty_disks, need_kickcache};
 
 const EIO: u32 = 5;
 const ORIGIN_BYTES: u64 = 64 * MIB;
-/// Dirty blocks, over most of the cache, and the unreadable one.
+/// Dirty blocks, in about half of the cache, and the unreadable one.
 const DIRTY: u64 = 4_000;
 const BAD: u64 = 2_000;
 
@@ -42,7 +42,7 @@ fn write(client: &mut Client, block: u64, version: u64) {
     assert_eq!(client.call(request, &content(block, version)).unwrap().errno, 0, "block {block}");
 }
 
-/// Dirty blocks, over most of the cache; the origin takes no writes.
+/// Dirty blocks, in about half of the cache; the origin takes no writes.
 fn dirty(scratch: &Scratch, disks: &FaultyDisks) -> Daemon {
     let mut spec = disks.spec(scratch, "write-back");
     spec.cache_size = "32M";

@@ -21,7 +21,7 @@ use crate::nbd_server::Server;
 use crate::scratch::{MIB, Scratch};
 use crate::{need_kickcache, need_tools};
 
-/// None of the commands would end within days.
+/// How long a command may take to end after its event; without one it would run for days.
 const LIMIT: Duration = Duration::from_secs(120);
 const INTERRUPTED: i32 = 130;
 
@@ -292,7 +292,7 @@ fn a_judgement_and_its_command_end_with_the_reader() {
     let begun = |end| scratch.path(&format!("begun-{end:?}"));
     for end in ENDS {
         let begun: PathBuf = begun(end);
-        // Deaf to SIGTERM.
+        // The judged command ignores SIGTERM.
         let command = format!("trap '' TERM; touch '{}'; sleep 86400 & wait; wait", begun.display());
         let arguments =
             words(&["judge", "--metric", "time", "--against", &command, "--", "sh", "-c", &command]);

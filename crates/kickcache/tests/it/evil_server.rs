@@ -16,7 +16,7 @@ use crate::scratch::Scratch;
 pub(crate) const POISON: u64 = 8 << 20;
 /// A start reads at this byte to check the origin, if the block is cached.
 pub(crate) const SAMPLED: u64 = 256 << 10;
-/// How long it lives after such a read: other requests are answered meanwhile.
+/// How long the server lives after a read of [`POISON`]: other requests are answered meanwhile.
 const DIES_AFTER: Duration = Duration::from_millis(50);
 
 const OPTION_GO: u32 = 7;

@@ -433,7 +433,7 @@ fn a_volume_is_removed_with_its_lost_origins_requests() {
     daemon.stop();
 }
 
-/// At a random moment while one volume is added and removed and another volume is written to.
+/// The kill is at a random moment while one volume is added and removed and another volume is written to.
 #[test]
 fn a_kill_during_membership_changes_is_lossless() {
     need_kickcache!();

@@ -130,7 +130,7 @@ fn many_greedy_clients_stay_within_the_memory_limit() {
     let mut daemon = start(&scratch, group.as_ref());
     let mut other = connect(&scratch, "other");
     for (command, sent) in [(READ, 0), (WRITE, 200 << 10)] {
-        // Client 128 of the address.
+        // The last client that the address accepts.
         let mut known = connect(&scratch, "greedy");
         let mut clients = greedy_but_one(&scratch, command, sent);
         while memory(&daemon)["waiting_requests"].as_u64().unwrap() < 100 {

@@ -252,7 +252,7 @@ fn a_device_without_a_mark_is_identified_by_its_record() {
     let daemon = spec.start();
     let mut client = daemon.connect();
     client.write(0, &[1; 4096]);
-    // Without it, the block may still be on record as dirty when the device fails.
+    // Without the drain, the block may still be on record as dirty when the device fails.
     daemon.drain();
     disks.tell("fault cache write eio");
     (1..64).for_each(|block| client.write(block * 131_072, &[1; 4096]));

@@ -36,7 +36,7 @@ const DISKS: [NewDisk; 5] = [
     ("next", CACHE_BYTES + 4 * MIB),
     ("state-disk", VOLUME_BYTES),
 ];
-/// Of superblocks, and of records: clients write between the steps of a change.
+/// Delays of superblock writes and of record flushes, so that clients write between the steps of a change.
 const DELAYS: [&str; 5] = [
     "fault state-disk flush delay=10",
     "fault cache write delay=10 0+4096",
@@ -56,7 +56,7 @@ struct Change {
     volumes: &'static [&'static str],
     /// Cache devices that the configuration may name after it.
     names: &'static [&'static str],
-    /// Records of the first cache device from before the change.
+    /// Whether the first cache device in its state before the change may still be served.
     older_copy: OlderCopy,
 }
 
@@ -273,7 +273,7 @@ impl Recorded {
             let state = self.replay(cut);
             let daemon = match self.start(change.volumes, first, &state) {
                 Ok(daemon) => daemon,
-                // It was not made ready yet.
+                // The other device was not yet prepared at the cut.
                 Err(log) if *first != "cache" && log.contains("serve the volume with that device") => {
                     continue;
                 }
@@ -299,7 +299,7 @@ impl Recorded {
         Ok(())
     }
 
-    /// The cache device knows all volumes by name: else others get their numbers, and their blocks.
+    /// The cache device must record all volumes by name; otherwise other volumes would get their numbers, and their blocks.
     fn check_names_of_volumes(&self, change: &Change) {
         self.replay(Cut { until: self.to, loss: Loss::All });
         let named = change.names.last().unwrap();
@@ -314,7 +314,7 @@ impl Recorded {
 
     /// A daemon on other cache devices serves all data, or refuses and names a remedy.
     fn check_others(&self, change: &Change, cut: Cut, place: impl Fn()) -> Result<(), String> {
-        // Also each alone: a refusal of one is a refusal of all.
+        // Each volume is also started alone: a refusal of one volume refuses a start of all.
         let alone = change.volumes.chunks(1).filter(|_| change.volumes.len() > 1);
         for volumes in alone.chain([change.volumes]) {
             for name in change.names {

@@ -193,8 +193,8 @@ impl Guest {
         self.front.as_mut().unwrap().set_vring_enable(queue.into(), on).unwrap();
     }
 
-    /// Cuts the memory short after the payload, or at its start. This process must not access the removed memory, or it
-    /// would be killed.
+    /// Cuts the memory short where the payload begins, or at its start. This process must not access the removed memory,
+    /// or it would be killed.
     pub(crate) fn cut_memory(&mut self, cut: Cut) {
         let left = match cut {
             Cut::Payload => DATA,
