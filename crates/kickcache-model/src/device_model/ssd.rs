@@ -59,9 +59,9 @@ pub struct SsdParameters {
     pub mixing: f64,
     /// Accesses of 1,000 that take longer than the log-normal distribution gives.
     pub tail_permille: u64,
-    /// How much longer, if they are reads, or if it is left out for writes.
+    /// How much longer these reads take, and these writes if `write_tail_time` is missing.
     pub tail_time: f64,
-    /// How much longer if they are writes.
+    /// How much longer these writes take.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub write_tail_time: Option<f64>,
     /// Mean time between two pauses of all of the disk; 0 if it makes none.

@@ -24,7 +24,7 @@ const THETA: f64 = 0.9;
 /// A read or a write of some blocks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Touch {
-    /// Which of both.
+    /// Whether it is a read or a write.
     pub kind: Kind,
     /// The first block.
     pub block: u64,
@@ -104,7 +104,7 @@ impl Load {
         Load::made(name, (0..length * passes).map(|number| number % length))
     }
 
-    /// The same, with every other read a skewed one of as many blocks as `others` gives.
+    /// The reads of [`Load::repeat`], mixed at random with about as many skewed reads of `others` other blocks.
     pub fn mixed(name: &str, length: u64, others: u64, passes: u64) -> Load {
         let mut zipf = Zipf::new(others, THETA, 1);
         let mut random = Random::new(2);

@@ -32,7 +32,7 @@ pub(super) struct Leaves {
     blocks_per_leaf: u64,
     node_bytes: u64,
     journal_bytes: u64,
-    /// The next leaf that has been dirty for too long, not later than it is so.
+    /// The time at which the next leaf has been dirty for too long, or an earlier one.
     due: Option<Instant>,
 }
 

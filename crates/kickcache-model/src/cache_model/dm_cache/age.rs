@@ -30,7 +30,7 @@ pub enum BusyAccesses {
 pub enum CleansForRoom {
     /// While less than a quarter of the cache is clean.
     BelowQuarter,
-    /// Whenever there is one.
+    /// Independent of the number of clean blocks.
     Always,
 }
 

@@ -195,7 +195,7 @@ impl Levels {
     }
 }
 
-/// The same for each, the remainder to the first.
+/// Gives each level the same target, and the first levels one more until the remainder is used up.
 fn share_out(targets: &mut [u32], count: u32) {
     let levels = u32::try_from(targets.len()).expect("at most 64");
     for (number, target) in (0..).zip(targets) {

@@ -192,7 +192,7 @@ impl Hotspots {
         }
     }
 
-    /// Once a second.
+    /// Ends a period of the hotspot queue, once a second.
     fn end_period(&mut self, surplus_to: End) {
         self.jump = match self.confidence() {
             Confidence::Poor => 4,
