@@ -23,7 +23,7 @@ pub struct HitRatioCurve {
 pub struct CurvePoint {
     /// Blocks of the cache.
     pub blocks: u64,
-    /// The part of the accesses that it hits.
+    /// The part of the accesses that the cache hits.
     pub hit_ratio: f64,
     /// In 95 of 100 cases the exact ratio differs by at most this much.
     pub error: f64,

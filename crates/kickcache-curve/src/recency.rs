@@ -18,7 +18,7 @@ pub(crate) struct Recency {
 }
 
 impl Recency {
-    /// Room for this many things.
+    /// An order with room for this many things.
     pub(crate) fn new(things: u32) -> Recency {
         let words = (things * SLOTS_PER_THING).div_ceil(WORD) as usize;
         Recency { taken: vec![0; words], tree: vec![0; words], next: 0, count: 0 }
@@ -28,7 +28,7 @@ impl Recency {
         self.taken.capacity() * size_of::<u64>() + self.tree.capacity() * size_of::<u32>()
     }
 
-    /// Whether no slot is left: all things need their rank as a slot ([`Recency::renumber`]).
+    /// Whether no slot is left: then each thing needs its rank as its new slot ([`Recency::renumber`]).
     pub(crate) fn is_full(&self) -> bool {
         self.next as usize == self.taken.len() * WORD as usize
     }

@@ -1,5 +1,5 @@
-//! The effect of half and one and a half of each constant of the policies, as a Markdown table, and the value
-//! of each that the other traces would choose.
+//! The effect of 50 % and 150 % of each constant of the policies, as a Markdown table, and the value of each constant that
+//! the other traces would choose.
 //!
 //!     policy_constants [--scale N] [--only NAME] TRACE...
 
@@ -21,7 +21,7 @@ use kickcache_model::untimed::Scale;
 
 /// Shares of the blocks that a trace accesses, in percent.
 const SIZES: [u64; 5] = [1, 5, 10, 20, 50];
-/// Blocks of the cache in front of loads that are made.
+/// Blocks of the cache for generated loads.
 const MADE_CACHE_BLOCKS: u64 = 8_192;
 /// The tried values of a constant, in percent of the present value.
 const TRIED: [usize; 2] = [50, 150];
@@ -71,7 +71,7 @@ struct Study {
 /// The results of one value.
 struct ValueResults {
     effects: Vec<Effect>,
-    /// Of loops, the part of the best set's hits, in percent: the mean.
+    /// The mean over the loops of the hits, in percent of the best set's hits.
     loops: f64,
 }
 

@@ -68,7 +68,7 @@ pub fn answer(runs: &[RunResult]) -> Vec<String> {
     answer::sentences(&repeated_runs::fold(runs))
 }
 
-/// The same for the head of a page, which refers to the table for the rest.
+/// As [`answer`], for the head of a page: the first sentences, and a reference to the table for the rest.
 pub fn headline(runs: &[RunResult]) -> Vec<String> {
     answer::shortened(&repeated_runs::fold(runs))
 }
@@ -78,11 +78,11 @@ pub fn headline(runs: &[RunResult]) -> Vec<String> {
 pub struct Group {
     /// The common property of the runs.
     pub title: String,
-    /// More about them, in a sentence.
+    /// More about the runs, in a sentence.
     pub note: String,
-    /// Which of the collection's runs.
+    /// The indexes of the group's runs in the collection.
     pub runs: Vec<usize>,
-    /// Which column of an overview the first of them is: it has that column's colour, and the others the next ones.
+    /// The column of an overview whose colour the group's first run has; the other runs have the colours of the next columns.
     pub first: usize,
 }
 
@@ -99,7 +99,7 @@ pub struct Collection<'a> {
     pub overviews: &'a [Overview],
     /// The runs that share charts.
     pub groups: &'a [Group],
-    /// All runs, each once; repetitions as in a [`Report`]. Without any there are only the overviews.
+    /// All runs, each once; repetitions as in a [`Report`]. Without runs, the page has only the overviews.
     pub runs: &'a [RunResult],
 }
 

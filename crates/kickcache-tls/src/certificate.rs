@@ -12,7 +12,7 @@ pub(crate) struct Certificate {
 }
 
 impl Certificate {
-    /// `None` if it is damaged.
+    /// Parses a certificate; `None` if it is damaged.
     pub(crate) fn of(der: &[u8]) -> Option<Certificate> {
         let mut signed = Elements(Elements(der).expect(SEQUENCE)?);
         let mut fields = Elements(signed.expect(SEQUENCE)?);

@@ -38,7 +38,7 @@ pub(super) enum WriteCache {
 }
 
 impl WriteCache {
-    /// As the configuration space has it: 0 is off.
+    /// The switch for a byte of the configuration space: 0 is off.
     pub(super) const fn from_byte(byte: u8) -> WriteCache {
         if byte == 0 { WriteCache::Off } else { WriteCache::On }
     }

@@ -88,11 +88,11 @@ pub enum Figure {
         /// The required rate.
         asked: f64,
     },
-    /// One for each job.
+    /// A rate for each job.
     ByJob(Vec<f64>),
     /// A part, in percent.
     Percent(f64),
-    /// How often one is the other.
+    /// The ratio of two figures.
     Ratio(f64),
     /// A share of the reads, from 0 to 1; charts show the rest, of a million.
     PartOfReads(f64),

@@ -33,7 +33,7 @@ impl ZipfReads {
         ZipfReads { shapes: (0..jobs).map(shape).collect(), places, start, file_bytes, left: count }
     }
 
-    /// This many reads more.
+    /// Adds this many reads.
     pub fn go_on(&mut self, count: u64) {
         self.left += count;
     }
@@ -94,7 +94,7 @@ pub struct Sweep {
 }
 
 impl Sweep {
-    /// From its beginning.
+    /// A sweep from the beginning of the stretch.
     pub fn new(shape: SweepShape) -> Sweep {
         let job = |job: usize| JobShape { name: format!("job {}", job + 1), depth: shape.depth };
         Sweep { shape, shapes: (0..shape.jobs).map(job).collect(), done: 0 }

@@ -47,7 +47,7 @@ pub struct Outcomes(Vec<Simulated>);
 /// Which run.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum RunOf {
-    /// That of a scene.
+    /// A run of a scene.
     Scene(Scene),
     /// A run of a cloud cache.
     Cloud {
@@ -129,7 +129,7 @@ impl Outcomes {
 }
 
 impl Simulation {
-    /// Which run its run of an index is.
+    /// Identifies the run with an index.
     fn run_of(&self, index: usize) -> Option<RunOf> {
         match *self {
             Simulation::Disks { scene, .. } => Some(RunOf::Scene(scene)),

@@ -19,7 +19,7 @@ use crate::zipf::Zipf;
 
 const DATA_BLOCKS: u64 = (1 << 30) / BLOCK_SIZE;
 const THETA: f64 = 1.2;
-/// Reads that teach, and as many that count.
+/// Reads of the warm-up, and as many that count.
 pub const READS: u64 = 10_000_000;
 /// Time between two reads.
 const STEP: Duration = Duration::from_micros(20);
@@ -60,7 +60,7 @@ pub struct Steady {
 }
 
 impl SteadyRow {
-    /// Runs it, with this many reads that teach and as many that count.
+    /// Runs the row, with this many reads of warm-up and as many that count.
     ///
     /// # Errors
     /// If the engine refuses the sizes.

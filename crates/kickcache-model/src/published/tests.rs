@@ -50,7 +50,7 @@ fn small_run(file_bytes: u64, seconds: u64) -> RunResult {
     run(course, &mut load, &mut cache, &mut devices, &mut |_| ())
 }
 
-/// Reads a stretch from its beginning to its end, and again; gives when that is over.
+/// Reads a stretch from its beginning to its end, and again; returns the time of the end.
 fn read_twice(cache: &mut Kickcache, start: u64, bytes: u64) -> Instant {
     let (kind, order, block_bytes) = (Kind::Read, Order::Sequential, 1 << 20);
     let shape = SweepShape { kind, order, block_bytes, start, bytes, jobs: 1, depth: 1 };

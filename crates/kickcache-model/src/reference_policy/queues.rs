@@ -11,7 +11,7 @@ pub(crate) struct Queues<const COUNT: usize> {
 }
 
 impl<const COUNT: usize> Queues<COUNT> {
-    /// Empty ones.
+    /// Empty queues.
     pub(crate) fn new() -> Queues<COUNT> {
         Queues { clock: 0, places: HashMap::new(), queues: std::array::from_fn(|_| BTreeMap::new()) }
     }

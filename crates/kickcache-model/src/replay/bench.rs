@@ -38,9 +38,9 @@ pub struct Course {
 /// continue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Stalls {
-    /// Mean time between two; zero if there are none.
+    /// Mean time between two stalls; zero if there are none.
     pub every: Duration,
-    /// The longest.
+    /// The longest stall.
     pub longest: Duration,
 }
 
@@ -181,7 +181,7 @@ struct Due {
     at: Instant,
     /// Since the start of the run.
     now: Instant,
-    /// When the cache model wanted to be called, before this point.
+    /// The time that the cache model requested for its next call, before the events at this point.
     timeout: Option<Instant>,
 }
 

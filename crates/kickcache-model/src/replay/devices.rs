@@ -82,10 +82,10 @@ impl Devices {
         }
     }
 
-    /// Hands an operation to a device; `poll` returns its token when the operation has ended.
+    /// Submits an operation to a device; `poll` returns its token when the operation has ended.
     ///
     /// # Panics
-    /// If there is no cache device and it is meant.
+    /// If `place` is the cache device, and there is none.
     pub fn submit(&mut self, now: Instant, place: Place, request: ModelRequest) {
         let at = Instant::ZERO.plus(now.since(self.start));
         let device = self.get(place);
@@ -98,7 +98,7 @@ impl Devices {
         device.next = device.model.next_event();
     }
 
-    /// The same, of an errand.
+    /// Submits an errand.
     pub(crate) fn send(&mut self, now: Instant, to: Errand, token: u32) {
         let (place, operation, extent) = to;
         let (offset, length) = (extent.start, extent.length);

@@ -25,7 +25,7 @@ impl<T> Slots<T> {
         u32::try_from(self.things.len() - 1).expect("few are in flight")
     }
 
-    /// Gives the thing of a number back.
+    /// Removes and returns the value of a number.
     ///
     /// # Panics
     /// If there is none.

@@ -51,7 +51,7 @@ pub struct RunResult {
     pub jobs: Vec<JobResult>,
     /// Blocks that were found in the cache, over time; empty without a cache.
     pub hit_blocks: Series,
-    /// Blocks that were not.
+    /// Blocks that were not found in the cache, over time.
     pub miss_blocks: Series,
     /// The counters of the cache device.
     pub cache_device: Option<DeviceResult>,

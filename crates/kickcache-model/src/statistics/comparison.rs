@@ -70,7 +70,7 @@ struct Estimate {
 }
 
 impl Estimate {
-    /// `None` of no number; the error of one is unknown, and infinite.
+    /// The estimate; `None` without numbers. The error of a single number is infinite.
     fn of(numbers: &[f64]) -> Option<Estimate> {
         let count = f64::from(u32::try_from(numbers.len()).ok().filter(|count| *count > 0)?);
         let mean = numbers.iter().sum::<f64>() / count;
@@ -139,7 +139,7 @@ pub fn noise_floor(figures: &[f64]) -> Option<f64> {
 }
 
 impl Verdict {
-    /// It in words; the margin is a part.
+    /// The verdict in words; the margin is a part.
     pub fn words(self, margin: f64) -> String {
         match self {
             Verdict::Faster => "faster".into(),

@@ -10,7 +10,7 @@ use crate::trace_file::zstd::Zstd;
 
 /// Bytes that detection needs: a tar header.
 const HEAD: u64 = 512;
-/// Layers one in the other, such as tar in gzip.
+/// The most nested layers, such as tar in gzip.
 const LAYERS_MAX: u32 = 4;
 /// Memory that decompression may take: that of the strongest usual settings.
 const XZ_KIB_MAX: u32 = 256 << 10;
@@ -26,7 +26,7 @@ enum Packing {
     Other(&'static str),
 }
 
-/// First bytes.
+/// The first bytes of files, and their packing.
 const MARKS: [(&[u8], Packing); 9] = [
     (&[0xfd, b'7', b'z', b'X', b'Z', 0], Packing::Xz),
     (&[0x1f, 0x8b], Packing::Gzip),

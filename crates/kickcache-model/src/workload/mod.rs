@@ -30,7 +30,7 @@ pub enum Kind {
 pub struct Access {
     /// The operation.
     pub kind: Kind,
-    /// Where; within the first [`Workload::volume_bytes`] of the volume, in multiples of 512 bytes.
+    /// The accessed bytes, within the first [`Workload::volume_bytes`] of the volume, in multiples of 512 bytes.
     pub extent: ByteExtent,
 }
 

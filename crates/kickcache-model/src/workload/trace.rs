@@ -73,7 +73,7 @@ impl TraceWorkload {
         self.file.format()
     }
 
-    /// Accesses of the file that were made so far.
+    /// Records of the file whose accesses were made so far.
     pub fn record_count(&self) -> u64 {
         self.record_count
     }
@@ -89,7 +89,7 @@ impl TraceWorkload {
         JobStep::Access(Access { kind, extent: ByteExtent { length: first, ..extent } })
     }
 
-    /// The next record that a volume can serve.
+    /// The next valid record, without removing it.
     fn peek(&mut self) -> Option<Record> {
         if self.next.is_none() {
             self.next = self.file.by_ref().find_map(Result::ok);

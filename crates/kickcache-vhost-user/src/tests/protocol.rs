@@ -150,7 +150,7 @@ struct InflightMemory {
 }
 
 impl InflightMemory {
-    /// That of a guest that offers three reads.
+    /// The memory of a guest that offers three reads.
     fn new(guest: &mut Guest) -> InflightMemory {
         let wanted = pair(1 | u32::from(SIZE) << 16, 0);
         let Answer::Reply(reply) = guest.tell(packet(31, &[0, 0, wanted], Vec::new())).unwrap() else {
