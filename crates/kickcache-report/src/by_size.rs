@@ -44,7 +44,7 @@ fn rate(runs: &[RepeatedRuns<'_>], sizes: &[u64]) -> Plot {
     plot("Operations a second", sizes, iops, Axis::new(Scale::Linear, Unit::Rate, "", Span::up_to(top)))
 }
 
-/// The chart of a load at fixed times, whose rate does not depend on the cache.
+/// The chart for a load at fixed times: the rate of the load does not depend on the cache.
 fn mean_latency(runs: &[RepeatedRuns<'_>], sizes: &[u64]) -> Plot {
     let mean = lines(runs, |run| Some(run.latencies().mean()).filter(|nanos| *nanos > 0.0));
     let span = Span { from: lowest(&mean).max(100.0), to: highest(&mean) };

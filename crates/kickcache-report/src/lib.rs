@@ -82,7 +82,7 @@ pub struct Group {
     pub note: String,
     /// The indexes of the group's runs in the collection.
     pub runs: Vec<usize>,
-    /// The column of an overview whose colour the group's first run has; the other runs have the colours of the next columns.
+    /// The group's first run has the colour of this column of an overview; the other runs have the colours of the next columns.
     pub first: usize,
 }
 

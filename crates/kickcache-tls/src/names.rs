@@ -24,7 +24,7 @@ impl PeerNames {
         PeerNames { common: common_names(certificate.subject()), dns }
     }
 
-    /// Whether one of the names is the allowed one.
+    /// Whether one of the names is allowed.
     pub fn is_allowed(&self, allowed: &AllowedClient) -> bool {
         let is_common = |name: &str| self.common.iter().any(|known| known == name);
         let is_dns = |name: &str| self.dns.iter().any(|known| known.eq_ignore_ascii_case(name));

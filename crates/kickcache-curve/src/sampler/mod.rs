@@ -3,7 +3,7 @@
 //! Invariants:
 //! * S-1: the sample holds all accessed blocks with a hash below the threshold, at most as many as it has
 //!   room for.
-//! * S-2: an access of a sampled block counts with a weight, the factor by which all blocks exceed the sample at that time.
+//! * S-2: an access of a sampled block counts as `n` accesses if, at that time, one block in `n` is in the sample.
 
 use crate::curve::HitRatioCurve;
 use crate::hash;

@@ -30,7 +30,7 @@ fn experiment(row: SteadyRow) -> Experiment {
         mark: String::new(),
         note: format!("required of kickcache: {:.0}", (1.0 - row.asked_hits) * 1_000_000.0),
         run: vec![Simulation::Steady(row)],
-        // The rows are counts without times, so there is nothing to chart.
+        // The rows are counts without times, for which no chart is drawn.
         charts: None,
         columns: Box::new(move |outcomes| columns(row, outcomes)),
     }

@@ -31,7 +31,7 @@ pub(crate) fn detect(head: &[u8]) -> Option<Format> {
     candidates.into_iter().find(|format| fits(*format, text, action(*format, head)))
 }
 
-/// The events that count: of those in the life of an access, the earliest that the beginning of the file contains.
+/// The events that count: the earliest event in the life of an access that the beginning of the file contains.
 pub(crate) fn action(format: Format, head: &[u8]) -> Action {
     let is_noted = |action: &Action| match format {
         Format::Blktrace => blktrace::has_action(head, *action),

@@ -11,7 +11,7 @@ use kickcache_engine::units::{BLOCK_SIZE, BlockIndex, ByteExtent};
 use crate::trace_file::{Format, Record, RecordingHeader, TimeRepairs, TraceError, TraceFile};
 use crate::workload::Kind;
 
-/// Distinct blocks up to which each one is counted; a larger number is estimated from a sample.
+/// The most distinct blocks that are counted exactly; a larger number is estimated from a sample.
 const SAMPLE_MAX: usize = 1 << 22;
 /// Bad lines that are quoted.
 const QUOTED_MAX: usize = 5;

@@ -73,7 +73,7 @@ impl TraceWorkload {
         self.file.format()
     }
 
-    /// Records of the file whose accesses were made so far.
+    /// The number of records that became accesses so far.
     pub fn record_count(&self) -> u64 {
         self.record_count
     }

@@ -65,7 +65,7 @@ impl Client {
     /// Connects to a unix socket.
     ///
     /// # Errors
-    /// If there is no server, the server does not speak NBD, or it refuses the export.
+    /// If there is no NBD server, or the server refuses the export.
     pub fn connect_unix(path: impl AsRef<Path>, options: &ConnectOptions) -> Result<Client, ClientError> {
         let socket = UnixStream::connect(path)?;
         socket.set_read_timeout(options.timeout)?;

@@ -254,7 +254,7 @@ fn chunk_frame(mut reader: Reader<'_>) -> Result<Option<Frame>, ClientError> {
     Ok(Some(Frame { cookie, kind, head: 20, payload }))
 }
 
-/// Whether a chunk is the only one of its read, with all data of the read.
+/// Whether a chunk is the first of its read, and has all data of the read.
 fn is_all_of(request: &InFlight, bytes: &[u8]) -> bool {
     let gathered = &request.gathered;
     request.data_length > 0

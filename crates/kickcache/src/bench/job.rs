@@ -119,7 +119,7 @@ impl JobSource {
         // On one device, the jobs are at their offsets, not one after the other.
         let parsed = FioWorkload::parse(&source.simulated_text(), 1);
         let why = parsed.as_ref().err().map(ToString::to_string).unwrap_or_default();
-        // Line numbers of the simulated text differ from those of the file, so they are left out.
+        // Line numbers are left out of the message: the simulated text has other line numbers than the file.
         let sentence = why.split_once(": ").filter(|(place, _)| place.starts_with("line "));
         source.why_unknown = sentence.map_or(why.as_str(), |(_, sentence)| sentence).to_owned();
         let known = parsed.ok();

@@ -28,7 +28,7 @@ pub(super) struct Place<'a> {
     pub(super) fio: String,
 }
 
-/// Measures rounds until enough of them count, or their upper limit is reached.
+/// Measures rounds until enough rounds count, or the limit of rounds is reached.
 ///
 /// # Errors
 /// The error of a run, if no round is complete; a later error, or an interruption, ends the bench with the rounds so far.

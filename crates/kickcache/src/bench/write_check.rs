@@ -54,7 +54,7 @@ impl WriteCheck {
         }
     }
 
-    /// Whether the check reads a place, which fills a cache in front of it.
+    /// Whether the check reads a place, which fills a cache of the device.
     pub(super) fn looks_at_data(&self) -> bool {
         self.access == Access::Writes && self.data == Data::Keep
     }

@@ -101,7 +101,7 @@ impl RecordingReader {
         self.use_up(header::length(&self.window));
         self.is_joint = self.first.is_some();
         let first = self.first.get_or_insert_with(|| header.clone());
-        // Times in all files of a recording count from the same start; those of another recording that follows are moved.
+        // Times in all files of a recording count from the same start; the times of another recording that follows are moved.
         let is_known = header.started > 0 && first.started > 0;
         self.later = if is_known { header.started.saturating_sub(first.started) } else { 0 };
         Ok(())
