@@ -61,7 +61,7 @@ impl Recency {
         }
     }
 
-    /// Taken slots below this one.
+    /// The number of occupied slots below this slot.
     pub(crate) fn rank(&self, slot: u32) -> u32 {
         let mut end = (slot / WORD) as usize;
         let mut rank = (self.taken[end] & ((1 << (slot % WORD)) - 1)).count_ones();
@@ -77,7 +77,7 @@ impl Recency {
         self.count - 1 - self.rank(slot)
     }
 
-    /// Makes each rank the slot of its thing.
+    /// Renumbers the slots: the new slot of each thing is its rank.
     pub(crate) fn renumber(&mut self) {
         let whole = (self.count / WORD) as usize;
         self.taken.fill(0);

@@ -26,7 +26,7 @@ pub struct Overview {
 pub struct OverviewRow {
     /// The subject of the row.
     pub name: String,
-    /// More about it, in a few words.
+    /// More about the subject, in a few words.
     pub note: String,
     /// A figure for each series; `None` if it is missing.
     pub figures: Vec<Option<f64>>,

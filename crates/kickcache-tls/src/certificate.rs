@@ -6,7 +6,7 @@ use crate::key_type::KeyType;
 /// Parts of a certificate.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Certificate {
-    /// From 1.
+    /// The version of the certificate, from 1.
     pub(crate) version: u8,
     pub(crate) key: KeyType,
 }

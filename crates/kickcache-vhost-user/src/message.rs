@@ -80,9 +80,9 @@ pub enum ProtocolError {
     /// Memory that cannot be used.
     #[error("{what} cannot be used: {why}")]
     Memory {
-        /// Which memory.
+        /// The memory that cannot be used.
         what: &'static str,
-        /// Why.
+        /// The reason.
         why: String,
     },
     /// The system refused something.

@@ -21,7 +21,7 @@ pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// Time for a command without cleanup to end in order before its process is ended.
 const GRACE: Duration = Duration::from_millis(500);
-/// The exit code then, as [`Exit::Interrupted`](crate::cli).
+/// The exit code of a process that is ended so, as [`Exit::Interrupted`](crate::cli).
 const INTERRUPTED: i32 = 130;
 
 /// Listens for SIGHUP, SIGINT and SIGTERM while it lives, and for the end of its output, which counts as SIGHUP.

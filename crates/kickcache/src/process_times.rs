@@ -15,7 +15,7 @@ pub(crate) struct ProcessorTicks {
     pub(crate) programs: u64,
 }
 
-/// A process.
+/// A process: its parent and its processor time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Process {
     parent: u32,

@@ -80,7 +80,7 @@ impl CacheKind {
         NAMES.iter().find(|known| known.1 == self).map_or("another cache", |known| known.0)
     }
 
-    /// The approximate bytes of its largest tables.
+    /// The approximate bytes of the largest tables of the model.
     fn table_bytes(self, cache_bytes: u64, origin_bytes: u64) -> u64 {
         match self {
             CacheKind::None | CacheKind::Lru => 0,

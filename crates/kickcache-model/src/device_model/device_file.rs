@@ -25,7 +25,7 @@ const BUILT_IN: [(&str, &str); 8] = [
 /// The most microseconds of processor time that a file may give for an access.
 const ACCESS_COST_MAX: f64 = 1e6;
 
-/// A file as it is written.
+/// The content of a device file.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct File {

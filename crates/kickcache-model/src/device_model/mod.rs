@@ -47,7 +47,7 @@ pub(crate) enum Range {
     Positive,
     /// 0 or more.
     NotNegative,
-    /// From 0 to so much.
+    /// From 0 to this limit.
     UpTo(f64),
     /// A whole number of parts, from 1 to this many.
     Count(u32),

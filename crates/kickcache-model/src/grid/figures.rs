@@ -13,7 +13,7 @@ const COUNT_MIN: u64 = 100;
 /// Latencies in microseconds.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct LatencyFigures {
-    /// The average.
+    /// The mean latency.
     pub mean: f64,
     /// 99 % are not longer.
     pub p99: f64,

@@ -37,7 +37,7 @@ pub struct Touch {
 pub struct Load {
     /// The displayed name.
     pub name: String,
-    /// In their order.
+    /// The accesses, in their order.
     pub accesses: Vec<PlacedAccess>,
     /// Bytes of the volume.
     pub volume_bytes: u64,
@@ -119,13 +119,13 @@ impl Load {
         Load::made(name, blocks)
     }
 
-    /// Skewed reads.
+    /// A load of skewed reads.
     pub fn skewed(name: &str, blocks: u64, count: u64) -> Load {
         let mut zipf = Zipf::new(blocks, THETA, 3);
         Load::made(name, (0..count).map(|_| zipf.next()))
     }
 
-    /// One load, then the other on other blocks.
+    /// This load, and then the other load on other blocks.
     #[must_use]
     pub fn then(&self, next: &Load, name: &str) -> Load {
         let block = |base: u64| move |access: &PlacedAccess| base + access.extent.start / BLOCK_SIZE;

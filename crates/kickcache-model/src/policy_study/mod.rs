@@ -33,7 +33,7 @@ use crate::workload::Kind;
 pub enum ComparedPolicies {
     /// Every reference policy.
     Policies,
-    /// No others.
+    /// No other policies run.
     Nothing,
 }
 

@@ -57,10 +57,10 @@ impl Workload for ZipfReads {
     }
 }
 
-/// In which order places are visited.
+/// The order in which places are visited.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Order {
-    /// One behind the other.
+    /// In the order of their addresses.
     Sequential,
     /// Scattered, each once.
     Scattered,
@@ -77,7 +77,7 @@ pub struct SweepShape {
     pub block_bytes: u64,
     /// Where the stretch begins.
     pub start: u64,
-    /// Its bytes, a power of two.
+    /// Bytes of the stretch, a power of two.
     pub bytes: u64,
     /// Jobs, which share the stretch.
     pub jobs: usize,

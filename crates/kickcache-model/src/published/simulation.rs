@@ -27,7 +27,7 @@ pub enum Simulation {
 
 /// The result of a simulation.
 pub enum Outcome {
-    /// Its runs, in their order.
+    /// The runs of the simulation, in their order.
     Runs(Vec<RunResult>),
     /// Counts in steady state.
     Counted(Steady),
@@ -35,16 +35,16 @@ pub enum Outcome {
 
 /// A simulation with its result.
 pub struct Simulated {
-    /// The simulation.
+    /// The simulation that was run.
     pub simulation: Simulation,
-    /// Its result.
+    /// The result of the simulation.
     pub outcome: Outcome,
 }
 
 /// The results of all simulations.
 pub struct Outcomes(Vec<Simulated>);
 
-/// Which run.
+/// Identifies a run.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum RunOf {
     /// A run of a scene.
@@ -99,7 +99,7 @@ impl Outcomes {
         self.places().map(|(_, run)| run)
     }
 
-    /// A run.
+    /// The run that `of` identifies; `None` if there is no such run.
     pub fn run(&self, of: RunOf) -> Option<&RunResult> {
         self.places().find(|(place, _)| *place == of).map(|(_, run)| run)
     }

@@ -16,7 +16,7 @@ impl<const COUNT: usize> Queues<COUNT> {
         Queues { clock: 0, places: HashMap::new(), queues: std::array::from_fn(|_| BTreeMap::new()) }
     }
 
-    /// Which queue a block is in.
+    /// The queue of a block.
     pub(crate) fn find(&self, block: u64) -> Option<usize> {
         self.places.get(&block).map(|place| place.0)
     }

@@ -177,7 +177,7 @@ pub fn run_idle(
 /// A point in time at which something happens.
 #[derive(Clone, Copy, Debug)]
 struct Due {
-    /// On the cache model's clock.
+    /// The time of the events on the cache model's clock.
     at: Instant,
     /// Since the start of the run.
     now: Instant,

@@ -52,7 +52,7 @@ pub trait CacheModel {
         let _ = slept;
     }
 
-    /// The access that ended next, by its id.
+    /// The id of the next access that ended; `None` if there is none.
     fn poll_reply(&mut self) -> Option<u32>;
 
     /// The time of the next call, if no event happens before.

@@ -6,7 +6,7 @@ use kickcache_engine::units::ByteExtent;
 use crate::device_model::{DeviceModel, ModelOperation, ModelRequest};
 use crate::result::DeviceResult;
 
-/// Which device.
+/// A device in the replay.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Place {
     /// The cache device.

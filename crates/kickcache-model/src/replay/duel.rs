@@ -77,9 +77,9 @@ pub struct Duel {
 pub struct DuelResult {
     /// Requests to the slow disk.
     pub hdd_requests: f64,
-    /// MiB read from it.
+    /// MiB read from the slow disk.
     pub hdd_read: f64,
-    /// MiB written to it.
+    /// MiB written to the slow disk.
     pub hdd_written: f64,
     /// MiB written to the fast disk.
     pub ssd_written: f64,

@@ -29,7 +29,7 @@ struct ClientState {
     waits_for_jobs: bool,
     finished: bool,
     in_flight: u32,
-    /// Its processor is at work until then.
+    /// The client's processor is busy until this time.
     busy_until: Instant,
     result: JobResult,
 }

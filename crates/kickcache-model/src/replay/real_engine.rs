@@ -27,7 +27,7 @@ pub struct Kickcache {
     volume: VolumeId,
     /// Copies that end at once and have a completion.
     copied: Vec<SubmissionId>,
-    /// By the devices' tokens.
+    /// The submitted operations, by the tokens of the devices.
     in_flight: Slots<Submitted>,
 }
 

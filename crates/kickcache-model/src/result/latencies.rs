@@ -29,7 +29,7 @@ impl Latencies {
         self.0.record_n(latency.as_nanos(), count).expect("the histogram grows");
     }
 
-    /// How many there are.
+    /// The number of latencies.
     pub fn count(&self) -> u64 {
         self.0.len()
     }

@@ -4,14 +4,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::statistics::student::quantile;
 
-/// With fewer rounds there is no verdict.
+/// The fewest rounds with which there is a verdict.
 pub const ROUNDS_MIN: usize = 3;
 /// An interval is not shown if its end is this many times its beginning.
 const WIDE: f64 = 100.0;
 /// The probability of a wrong verdict of each kind.
 const ERROR: f64 = 0.05;
 
-/// Which figures are good.
+/// The figures that are better.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Better {
     /// Operations a second.
@@ -53,7 +53,7 @@ pub struct Comparison {
     pub low: Option<f64>,
     /// Upper end of the interval.
     pub high: Option<f64>,
-    /// Rounds behind it.
+    /// The number of rounds that were compared.
     pub rounds: usize,
     /// Differences up to this part are called none.
     pub margin: f64,

@@ -22,7 +22,7 @@ enum Packing {
     Gzip,
     Zstd,
     Tar,
-    /// Not supported.
+    /// A packing that is not supported.
     Other(&'static str),
 }
 
@@ -72,7 +72,7 @@ fn open_layers(mut reader: Box<dyn Read>, layers: u32) -> io::Result<Box<dyn Rea
         Some(Packing::Xz) => unpacked("xz", XzReader::new_mem_limit(whole, true, XZ_KIB_MAX)),
         Some(Packing::Gzip) => unpacked("gzip", MultiGzDecoder::new(whole)),
         Some(Packing::Zstd) => unpacked("zstd", Zstd::new(whole)),
-        // Each of its files may be compressed.
+        // Each file of the archive may be compressed.
         Some(Packing::Tar) => return Ok(Box::new(Archive::new(Box::new(whole), open_layers, layers - 1))),
     };
     open_layers(plain, layers - 1)

@@ -1,4 +1,4 @@
-//! Which format fits the beginning of a file.
+//! Detection of a trace's format from the beginning of the file.
 
 use crate::trace_file::format::action::Action;
 use crate::trace_file::format::blkparse::action_of;

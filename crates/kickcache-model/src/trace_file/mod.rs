@@ -56,7 +56,7 @@ pub struct TraceFile {
 enum End {
     /// The end of the file, or an error that the caller has.
     Reached,
-    /// An error that follows the records before it.
+    /// An error to be returned after the records before it.
     Failed(TraceError),
 }
 

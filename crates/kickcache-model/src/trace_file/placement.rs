@@ -17,7 +17,7 @@ const STEP: Duration = Duration::from_millis(1);
 pub struct PlacedAccess {
     /// Its time from the first record on; a trace without times has a record each millisecond.
     pub at: Instant,
-    /// The operation.
+    /// The operation of the access.
     pub kind: Kind,
     /// Its extent on the volume.
     pub extent: ByteExtent,

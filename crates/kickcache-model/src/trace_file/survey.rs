@@ -43,7 +43,7 @@ pub struct Survey {
     pub write_bytes: u64,
     /// For a recording: its header.
     pub header: Option<Box<RecordingHeader>>,
-    /// Of a recording: records that its recorder lost.
+    /// For a recording: the number of records that its recorder lost.
     pub lost: u64,
     /// The changes to the times of the trace.
     pub repairs: TimeRepairs,

@@ -74,7 +74,7 @@ impl TimeRepairs {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ordered {
     pub(crate) record: Record,
-    /// Records that the recorder lost before it.
+    /// Records that the recorder lost before this record.
     pub(crate) lost: u64,
 }
 

@@ -17,7 +17,7 @@ const LOOK: u64 = DAY / LOOKS;
 pub struct Days {
     /// The cache.
     pub trial: Trial,
-    /// Write mode.
+    /// The write mode of the volume.
     pub mode: Mode,
     /// The number of days.
     pub count: u64,

@@ -25,7 +25,7 @@ pub struct Neighbour {
     pub cache_bytes: u64,
     /// Bytes that the volume reads from.
     pub data_bytes: u64,
-    /// The skew of its reads.
+    /// The skew of the volume's reads.
     pub theta: f64,
     /// Reads that fill the cache, and as many after them.
     pub reads: u64,

@@ -19,7 +19,7 @@ pub enum Kind {
     Write,
     /// Makes all earlier writes durable; the extent is empty.
     Flush,
-    /// Gives the extent's space back.
+    /// Tells the volume that the extent's data is no longer needed.
     Discard,
     /// Stores zeroes.
     WriteZeroes,

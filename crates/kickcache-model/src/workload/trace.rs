@@ -19,12 +19,12 @@ const PIECE_BYTES: u64 = 16 << 20;
 pub enum Pace {
     /// At their recorded times, divided by a speed: 2 is twice as fast.
     Open {
-        /// Above 0.
+        /// The speed, above 0.
         speed: f64,
     },
     /// One after the other, this many in flight; recorded times are ignored.
     Closed {
-        /// From 1.
+        /// Accesses in flight, at least 1.
         depth: u32,
     },
 }

@@ -173,7 +173,7 @@ impl ReplyTo {
 pub(super) enum Answers {
     /// A read or block status: once structured replies are agreed on, always answered by chunks.
     Data,
-    /// Other commands.
+    /// Commands whose reply has no data.
     Nothing,
 }
 

@@ -12,7 +12,7 @@ pub(crate) const STYLE_COUNT: usize = 10;
 pub(crate) enum Shape {
     /// From point to point; where there are too many, averages are drawn.
     Joined,
-    /// As [`Shape::Joined`], each point as it is.
+    /// As [`Shape::Joined`], but never averaged.
     Exact,
     /// Steps over the ground, filled.
     Steps,

@@ -203,7 +203,7 @@ fn a_request_is_in_flight_until_it_is_used() {
     let kept = InflightMemory::new(&mut first);
     let ram = first.memory_fd();
     let requests: Vec<_> = std::iter::from_fn(|| first.device.next_request(0)).collect();
-    // Without memory the ring is out of reach.
+    // The daemon can no longer write the ring, because its memory was removed.
     first.tell(packet(38, &[0, 0, RAM, USER, 0], Vec::new())).unwrap();
     first.device.complete(&requests[1], Outcome::Done);
     let mut second = kept.next_guest(ram);

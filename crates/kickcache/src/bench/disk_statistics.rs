@@ -39,7 +39,7 @@ pub(super) struct DiskWatch {
 }
 
 impl DiskWatch {
-    /// Begins; `None` for an export, or for a file system without a block device of its own.
+    /// Begins to watch the disk of a place; `None` for an export, or for a file system without a block device of its own.
     pub(super) fn begin(place: &Place) -> Option<DiskWatch> {
         let file = statistics_file(place)?;
         let first = Counters::read(&file)?;
@@ -86,7 +86,7 @@ impl Counters {
         Counters::parse(&fs::read_to_string(path).ok()?)
     }
 
-    /// From the text of /sys/dev/block/MAJOR:MINOR/stat.
+    /// Parses the text of /sys/dev/block/MAJOR:MINOR/stat.
     fn parse(text: &str) -> Option<Counters> {
         let fields: Vec<u64> = text.split_whitespace().map_while(|field| field.parse().ok()).collect();
         let at = |index: usize| fields.get(index).copied();

@@ -40,7 +40,7 @@ pub(super) struct JobSource {
 /// Whether a job's I/O goes through the kernel's page cache.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Caching {
-    /// It does not: `direct=1`.
+    /// The job bypasses the page cache: `direct=1`.
     Direct,
     /// At least one job goes through the page cache. An NBD export has no page cache.
     PageCache,
@@ -75,9 +75,9 @@ fn of_option(option: &str) -> Option<Caching> {
 /// Whether a job writes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Access {
-    /// It only reads.
+    /// The job only reads.
     Reads,
-    /// It may write.
+    /// The job may write.
     Writes,
 }
 

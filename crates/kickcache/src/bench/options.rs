@@ -18,9 +18,9 @@ pub(crate) enum Job {
 /// Whether devices that hold data may be written to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Data {
-    /// They may not.
+    /// The bench must not write to devices that hold data.
     Keep,
-    /// They may; the data is lost.
+    /// The bench may write to devices that hold data; the data is lost.
     Destroy,
 }
 

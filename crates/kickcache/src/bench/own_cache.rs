@@ -25,15 +25,15 @@ use crate::interrupt::{Interrupt, LOOK_EVERY};
 /// The name of the volume and its export.
 pub(super) const VOLUME: &str = "bench";
 
-/// Time between two looks at its origin.
+/// Time between two checks of the origin.
 const ORIGIN_EVERY: Duration = Duration::from_secs(1);
 /// How long its origin may be away before the bench ends.
 const AWAY_MAX: Duration = Duration::from_secs(30);
 /// How long the server may take to stop.
 const STOP_MAX: Duration = Duration::from_secs(30);
-/// The same once the origin was away for [`AWAY_MAX`].
+/// As [`STOP_MAX`], once the origin was away for [`AWAY_MAX`].
 const STOP_MAX_AWAY: Duration = Duration::from_secs(3);
-/// The same once the bench is interrupted.
+/// As [`STOP_MAX`], once the bench is interrupted.
 const STOP_MAX_INTERRUPTED: Duration = Duration::from_millis(500);
 
 /// The cache and, while it is up, its server.
@@ -48,7 +48,7 @@ pub(super) struct OwnCache {
     server: Option<ServerHandle>,
     /// Ends the waits for the server.
     interrupt: Arc<Interrupt>,
-    /// When its origin was last looked at.
+    /// The time of the last check of the origin.
     looked_at: Cell<Instant>,
     /// Whether the origin was away for [`AWAY_MAX`].
     is_away: Cell<bool>,
@@ -188,7 +188,7 @@ impl OwnCache {
         bail!(sentence)
     }
 
-    /// Stops serving, and removes a cache file that was not there before.
+    /// Stops serving, and removes the cache file if the bench made it.
     ///
     /// # Errors
     /// As [`OwnCache::stop`].
@@ -209,12 +209,12 @@ impl OwnCache {
         Ok(NbdUri::parse(&NbdAddress::Unix(self.socket.clone()).uri(VOLUME))?)
     }
 
-    /// The server, while it is up.
+    /// The server; `None` while the cache is not up.
     pub(super) fn server(&self) -> Option<&ServerHandle> {
         self.server.as_ref()
     }
 
-    /// Bytes of its cache device.
+    /// Bytes of the cache device.
     pub(super) fn cache_bytes(&self) -> Option<u64> {
         std::fs::File::open(&self.spec.cache)
             .ok()

@@ -27,7 +27,7 @@ use crate::notice::notice;
 struct Preparation<'a> {
     options: &'a Options,
     job: &'a JobSource,
-    /// For sockets and the like.
+    /// The directory for sockets and other files of the bench.
     directory: &'a Path,
     interrupt: &'a Arc<Interrupt>,
     holds: &'a BenchLocks,

@@ -38,16 +38,16 @@ pub(super) struct Program {
     /// Bytes that the job and the stale data need.
     pub(super) bytes: u64,
     pub(super) data: Data,
-    /// Its signal ends the executable.
+    /// A signal that this receives ends the executable.
     pub(super) interrupt: Arc<Interrupt>,
 }
 
 /// Whether a verb is known.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum VerbResult {
-    /// It is, and was done.
+    /// The executable knows the verb, and did it.
     Done,
-    /// It is not.
+    /// The executable does not know the verb.
     Unknown,
 }
 

@@ -17,9 +17,9 @@ pub(crate) const DISCARDED: &str = "does not count";
 /// The whole result.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub(crate) struct BenchResult {
-    /// [`KIND`].
+    /// The value of [`KIND`].
     pub(crate) kind: String,
-    /// [`RESULT_VERSION`] of its writer.
+    /// The [`RESULT_VERSION`] of the writer of this result.
     pub(crate) version: u32,
     /// The machine of the measurement.
     pub(crate) machine: Machine,
@@ -36,16 +36,16 @@ pub(crate) struct BenchResult {
     /// The simulated runs of targets in phases.
     #[serde(default)]
     pub(crate) predictions: Vec<Prediction>,
-    /// How it ended.
+    /// The reason why the bench ended.
     pub(crate) end: End,
 }
 
 /// A target.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct TargetFacts {
-    /// Its name in tables.
+    /// The target's name in tables.
     pub(crate) name: String,
-    /// As it was written.
+    /// The target as the user wrote it.
     pub(crate) target: String,
     /// Whether it is a file with holes, or its origin is: they are read faster than data.
     #[serde(default)]
@@ -74,7 +74,7 @@ pub(crate) enum End {
 pub(crate) struct Round {
     /// Its runs, in the order that they were made in.
     pub(crate) runs: Vec<BenchRun>,
-    /// Whether it counts.
+    /// Whether the round counts.
     pub(crate) standing: RoundValidity,
 }
 
@@ -82,11 +82,11 @@ pub(crate) struct Round {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum RoundValidity {
-    /// It does.
+    /// The round counts.
     Counts,
     /// Other programs took too much of the processors.
     Discarded,
-    /// It was not finished.
+    /// The round was not finished.
     Incomplete,
 }
 
@@ -97,12 +97,12 @@ pub(crate) struct BenchRun {
     pub(crate) target: String,
     /// The state of its cache when the run began.
     pub(crate) phase: Phase,
-    /// Whether it is the target's own turn.
+    /// The turn of the run in its round.
     #[serde(default)]
     pub(crate) turn: Turn,
     /// The part of all processors that other programs took.
     pub(crate) others: f64,
-    /// Its result.
+    /// The result of the run.
     pub(crate) result: RunResult,
 }
 
@@ -124,7 +124,7 @@ pub(crate) struct Prediction {
     pub(crate) target: String,
     /// The state of its cache when the run began.
     pub(crate) phase: Phase,
-    /// Its result.
+    /// The result of the simulation.
     pub(crate) result: RunResult,
 }
 

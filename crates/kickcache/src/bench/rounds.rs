@@ -95,7 +95,7 @@ fn facts(options: &Options, targets: &[Target]) -> Vec<TargetFacts> {
 /// A target's turn in a round.
 #[derive(Clone, Copy)]
 struct Visit {
-    /// Which target.
+    /// The index of the target.
     target: usize,
     turn: Turn,
 }

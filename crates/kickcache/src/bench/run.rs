@@ -30,7 +30,7 @@ const LOG: &str = "log";
 /// The parameters that all runs share.
 pub(super) struct Runner<'a> {
     pub(super) job: &'a JobSource,
-    /// For job files and logs.
+    /// The directory for job files and logs.
     pub(super) directory: &'a Path,
     pub(super) stale_bytes: u64,
 }

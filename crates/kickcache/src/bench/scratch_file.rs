@@ -14,7 +14,7 @@ use crate::interrupt::Interrupt;
 /// Bytes written at once.
 const PIECE: usize = 1 << 20;
 
-/// The file.
+/// A file that is removed when this is dropped.
 #[derive(Debug)]
 pub(super) struct ScratchFile(PathBuf);
 

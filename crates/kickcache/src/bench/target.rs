@@ -49,7 +49,7 @@ pub(super) enum Kind {
 /// An executable's target.
 pub(super) struct ProgramTarget {
     pub(super) program: Program,
-    /// Whether it is up.
+    /// Whether the program's target is up.
     pub(super) state: ProgramState,
     /// The checks before a job that writes.
     pub(super) check: WriteCheck,
@@ -73,7 +73,7 @@ impl ProgramTarget {
         if std::mem::replace(&mut self.is_checked, true) {
             return Ok(());
         }
-        // In later runs it holds data of the bench.
+        // After the first run, the target holds data of the bench.
         if let ProgramState::Up(place, None) = &self.state {
             let text = format!("the target of `{} path`", self.program.path.display());
             self.check.check(place, &text)?;
@@ -165,7 +165,7 @@ impl Target {
         }
     }
 
-    /// The server, if the bench serves it itself.
+    /// The server, if the bench itself serves the target.
     pub(super) fn server(&self) -> Option<&ServerHandle> {
         match &self.kind {
             Kind::Cache(cache) => cache.server(),

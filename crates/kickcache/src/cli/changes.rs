@@ -75,7 +75,7 @@ impl Changes {
         Some(format!("{name} is not in {file}: the next start serves it only if it is added there"))
     }
 
-    /// Whether there is a file to read again.
+    /// Whether the plan has a configuration file, which can be read again.
     pub(super) fn has_file(&self) -> bool {
         self.source.is_file()
     }
@@ -358,7 +358,7 @@ fn has_same_places(known: &VolumeSpec, wanted: &VolumeSpec) -> bool {
     known.nbd == wanted.nbd && known.vhost_user == wanted.vhost_user && have_same_device
 }
 
-/// Hands the opened volumes to their servers.
+/// Adds the opened volumes to their servers.
 fn join(started: &mut StartResult, ready: Vec<Ready>) -> Result<(), ControlError> {
     for Ready { index, volumes, places } in ready {
         for (spec, open) in volumes {

@@ -30,7 +30,7 @@ pub(super) struct ConditionBook {
 }
 
 impl ConditionBook {
-    /// For a plan with this state directory.
+    /// A book for a plan with this state directory.
     pub(super) fn new(plan: &ServePlan, state: Option<PathBuf>) -> ConditionBook {
         let place = state.clone().map_or(StatePlace::NotKept, StatePlace::Directory);
         ConditionBook {

@@ -383,7 +383,7 @@ impl Daemon {
 /// How much of the servers' state a report has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Depth {
-    /// All.
+    /// The whole status.
     Status,
     /// All but the curves of other cache sizes.
     Vitals,

@@ -20,9 +20,9 @@ use crate::cli::start::PlannedServer;
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// How long the drain may make no progress.
 const STUCK_MAX: Duration = Duration::from_secs(10);
-/// The same where the remaining blocks may be lost.
+/// As [`STUCK_MAX`], if the remaining blocks may be lost.
 const STUCK_MAX_ABANDONED: Duration = Duration::from_secs(3);
-/// The same where all remaining blocks are unreadable.
+/// As [`STUCK_MAX`], if all remaining blocks are unreadable.
 const STUCK_MAX_UNREADABLE: Duration = Duration::from_secs(2);
 /// The most blocks that may be left for the end, when new requests wait: clients keep rewriting a few blocks.
 const REST_MAX: u64 = 64;
@@ -111,7 +111,7 @@ impl LeaveOutOperation {
     /// Takes the device out of use; returns the lost blocks.
     ///
     /// # Errors
-    /// The device stays in use.
+    /// If the device cannot be left out; it stays in use.
     pub(super) fn leave_out(&self) -> Result<Vec<DirtyVolume>, ControlError> {
         let lost = self.served.handle.leave_out(self.fate, &self.settings);
         Ok(dirty_volumes(lost.map_err(control_error)?))
@@ -140,7 +140,7 @@ fn dirty_volumes(unclean: Vec<UncleanBlocks>) -> Vec<DirtyVolume> {
 struct DeviceRemainder {
     /// Dirty, or not flushed by the origin.
     blocks: u64,
-    /// Of those, blocks that cannot be read.
+    /// The remaining blocks that cannot be read.
     damaged: u64,
     /// Operations of all devices that have failed so far.
     errors: u64,

@@ -21,9 +21,9 @@ const PRINTING_MAX: Duration = Duration::from_millis(300);
 /// How the process ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Exit {
-    /// It worked.
+    /// The command succeeded.
     Success,
-    /// It failed.
+    /// The command failed.
     Failed,
     /// An argument, or something in the configuration file, is wrong.
     Usage,

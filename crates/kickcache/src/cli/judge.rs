@@ -235,7 +235,7 @@ impl JudgeArgs {
         CommandLine::Line(words.join(" "))
     }
 
-    /// Which way is worse.
+    /// The direction of the metric that is worse.
     fn worse(&self) -> Result<MetricDirection, NoVerdict> {
         let said = match (self.higher_is_worse, self.lower_is_worse) {
             (true, _) => Some(MetricDirection::Higher),

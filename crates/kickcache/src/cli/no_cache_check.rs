@@ -27,7 +27,7 @@ use crate::cli::skipped_volumes::leave_unserved;
 /// How a user gives up the data on another cache device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum LossAcceptance {
-    /// `--new-cache`: the chosen cache device takes its place.
+    /// `--new-cache`: the chosen cache device replaces the other one.
     NewCache,
     /// `--lose-dirty`: the volume is served without a cache device.
     LoseDirty,

@@ -23,7 +23,7 @@ impl PlanSource {
     /// Flags, which cannot be read again.
     pub(super) const FLAGS: PlanSource = PlanSource(None);
 
-    /// A file, and how it is read.
+    /// A plan from a file, with the function that reads the file.
     pub(super) fn file(
         path: PathBuf,
         read: impl Fn() -> Result<ServePlan, Failure> + Send + Sync + 'static,
@@ -36,7 +36,7 @@ impl PlanSource {
         self.0.as_ref().map(|file| file.path.as_path())
     }
 
-    /// Whether there is a file.
+    /// Whether the plan comes from a file.
     pub(super) fn is_file(&self) -> bool {
         self.0.is_some()
     }

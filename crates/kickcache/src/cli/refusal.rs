@@ -40,7 +40,7 @@ enum Concern {
 }
 
 impl<'a> Refusals<'a> {
-    /// For a complete plan.
+    /// The refusals for a complete plan.
     pub(super) fn of(plan: &ServePlan, state: &'a StatePlace) -> Refusals<'a> {
         let volume_count = plan.caches.iter().map(|cache| cache.volumes.len()).sum();
         Refusals { state, volume_count, cache_count: plan.caches.len(), silent: Vec::new() }

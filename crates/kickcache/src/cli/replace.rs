@@ -144,7 +144,7 @@ fn show_progress(found: &ReplacingReport, bar: &ProgressBar) {
     bar.set_position(found.copied_bytes);
 }
 
-/// Waits until the other device is the cache.
+/// Waits until the new device is the cache device.
 fn wait(
     client: &Client,
     replacing: &Replacing,

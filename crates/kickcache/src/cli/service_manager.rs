@@ -60,7 +60,7 @@ pub(super) fn tell_reloaded() {
     tell(&[NotifyState::Ready, NotifyState::Status("serving")]);
 }
 
-/// Sends status notifications until it is dropped.
+/// Sends status notifications until this is dropped.
 pub(super) struct ServiceManager {
     ending: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,

@@ -45,7 +45,7 @@ pub(super) struct PlannedServer {
     pub(super) cache: CacheSpec,
 }
 
-/// The result of a plan.
+/// The result of starting a plan.
 #[derive(Clone)]
 pub(super) struct StartResult {
     pub(super) servers: Vec<PlannedServer>,
@@ -69,7 +69,7 @@ impl StartResult {
         self.servers.iter_mut().find(|served| served.cache.names().any(|known| known == name))
     }
 
-    /// Volumes, each with its server.
+    /// Pairs of a volume and its server.
     pub(super) fn behind<'a>(
         &'a self,
         names: &'a [String],
@@ -143,7 +143,7 @@ impl PlannedServer {
         }
     }
 
-    /// The settings of its volumes; see [`PlannedServer::look_at_modes`].
+    /// The settings of the server's volumes; see [`PlannedServer::look_at_modes`].
     pub(super) fn settings(&self) -> Vec<NamedSettings> {
         let named = |volume: &VolumeSpec| NamedSettings {
             volume: volume.name.clone(),
@@ -230,7 +230,7 @@ pub(super) fn start_servers(
     unserved.extend(tell_unserved(&mut plan)?);
     check_distinct(devices(&plan))?;
     check_copies(&plan.caches)?;
-    // Before anything is dropped or made for the others.
+    // This check is before anything is dropped or made for other volumes.
     check_origins(&mut plan.caches, &refusals, stop_wish)?;
     unserved.extend(tell_unserved(&mut plan)?);
     let rehearsal = Rehearsal { common: &common, refusals: &refusals };
@@ -263,7 +263,7 @@ pub(super) fn go_on_replacing(servers: &[PlannedServer]) {
                 );
             }
         };
-        // Without a thread, the next start continues the operation.
+        // If no thread can be started, the next start continues the operation.
         drop(thread::Builder::new().name("replace".into()).spawn(go_on));
     }
 }
@@ -353,7 +353,7 @@ fn check_servers(
             let has_server = |volume: &&VolumeSpec| volume.origin.has_server();
             for volume in cache.volumes.iter().filter(has_server) {
                 let check = thread::Builder::new().spawn_scoped(scope, || check_origin(volume, stop_wish));
-                // Without a thread the caller checks the origin.
+                // If no thread can be started, the caller checks the origin.
                 checks.extend(check.ok().map(|check| ((index, volume.name.clone()), check)));
             }
         }

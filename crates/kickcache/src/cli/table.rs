@@ -9,16 +9,16 @@ use crate::user_text::Printer;
 /// The alignment of a column's cells.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Align {
-    /// Words.
+    /// Left, for words.
     Left,
-    /// Numbers.
+    /// Right, for numbers.
     Right,
 }
 
 /// How a cell is meant.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Tone {
-    /// As it is.
+    /// Without a colour.
     #[default]
     Plain,
     /// A heading.
@@ -34,9 +34,9 @@ pub(crate) enum Tone {
 /// Whether tones are shown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Colour {
-    /// They are.
+    /// Cells are coloured.
     On,
-    /// They are not.
+    /// Cells are not coloured.
     Off,
 }
 
@@ -101,7 +101,7 @@ impl Table {
         Table::ranked(&ranked)
     }
 
-    /// The same, with a rank for each column.
+    /// A table with a rank for each column.
     pub(crate) fn ranked(columns: &[(&str, Align, u8)]) -> Table {
         let headings = columns.iter().map(|(name, _, _)| Cell::toned(*name, Tone::Heading)).collect();
         let columns = columns.iter().map(|&(_, align, rank)| Column { align, rank }).collect();
@@ -114,7 +114,7 @@ impl Table {
         self.rows.push(cells);
     }
 
-    /// Prints it.
+    /// Prints the table.
     pub(crate) fn print(&self, out: &mut dyn Printer, colour: Colour) -> io::Result<()> {
         self.print_within(out, colour, None)
     }

@@ -72,7 +72,7 @@ struct Part {
     /// First byte in the block.
     start: usize,
     length: usize,
-    /// Bytes of the extent before it.
+    /// Bytes of the extent in front of this part.
     done: usize,
 }
 

@@ -41,9 +41,9 @@ pub(crate) type Watch<'a> = &'a mut dyn FnMut(Duration) -> anyhow::Result<()>;
 
 /// A run of fio.
 pub(crate) struct Fio<'a> {
-    /// Its arguments.
+    /// The arguments of fio.
     pub(crate) arguments: Vec<OsString>,
-    /// Its working directory, which receives its output.
+    /// The working directory of fio, which receives its output.
     pub(crate) directory: &'a Path,
     /// How long fio may run before it is ended; `None` for no limit.
     pub(crate) longest: Option<Duration>,
@@ -173,7 +173,7 @@ fn jobs_of(fio: u32) -> Vec<Pid> {
     children.split_whitespace().filter_map(|child| Pid::from_raw(child.parse().ok()?)).collect()
 }
 
-/// A child that does not outlive its owner.
+/// A child that is killed when its owner drops it.
 struct Guard(Child);
 
 impl Drop for Guard {

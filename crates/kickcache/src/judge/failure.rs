@@ -12,11 +12,11 @@ pub const STOP: u8 = 128;
 /// Why a run gave no number.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum RunFailure {
-    /// It could not be started.
+    /// The command could not be started.
     Start(String),
-    /// It died by a signal.
+    /// A signal ended the command.
     Signal {
-        /// Its number.
+        /// The number of the signal.
         signal: u8,
         /// The error message, if there is one.
         what: String,
@@ -27,7 +27,7 @@ pub enum RunFailure {
     Interrupted(u8),
 }
 
-/// Why there is no verdict.
+/// The reason for the missing verdict.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum NoVerdict {
     /// This commit cannot be judged; another one may.
@@ -36,7 +36,7 @@ pub enum NoVerdict {
     Stop {
         /// The exit code, 128 or more.
         code: u8,
-        /// Why.
+        /// The reason.
         why: String,
     },
 }

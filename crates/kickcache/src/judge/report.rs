@@ -25,7 +25,7 @@ pub struct Names {
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Report {
     version: u32,
-    /// `None` if there is no verdict.
+    /// The verdict; `None` if there is none.
     verdict: Option<Verdict>,
     exit_code: u8,
     sentence: String,
@@ -134,7 +134,7 @@ impl Report {
         self.exit_code
     }
 
-    /// The result.
+    /// The result as a sentence.
     pub fn sentence(&self) -> &str {
         &self.sentence
     }

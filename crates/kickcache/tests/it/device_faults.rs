@@ -25,7 +25,7 @@ struct Bench {
     _scratch: Scratch,
 }
 
-/// Skips the test if there is no FUSE.
+/// Skips the test if FUSE is not available.
 macro_rules! bench {
     ($mode:literal) => {{
         need_kickcache!();

@@ -57,7 +57,7 @@ pub(crate) type NewDisk = (&'static str, u64);
 /// The part of the unflushed requests that a power cut loses.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Loss {
-    /// The whole.
+    /// All unflushed writes are lost.
     All,
     /// Some requests, and parts of others, by a seed.
     Seed(u64),

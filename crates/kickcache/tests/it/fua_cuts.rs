@@ -44,7 +44,7 @@ fn run(client: &mut Client, disks: &FaultyDisks, index: usize) -> Acknowledged {
     let payload = if command == WRITE { &data[..] } else { &[] };
     let reply = client.call(Request { command, flags, offset, length: CELL }, payload).unwrap();
     assert_eq!(reply.errno, 0, "{name}");
-    // Before anything else: later commands flush.
+    // The position is read first, because later commands flush.
     let position = disks.position();
     Acknowledged { name, offset, content: client.read(offset, CELL), position }
 }

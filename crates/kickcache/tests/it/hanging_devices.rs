@@ -275,7 +275,7 @@ impl SlowState {
     }
 }
 
-/// Thaws it when dropped.
+/// Thaws the slow device when dropped.
 struct Thaw<'a>(&'a SlowState);
 
 impl Drop for Thaw<'_> {

@@ -29,7 +29,7 @@ impl Group {
         let path = PathBuf::from(format!("/sys/fs/cgroup/memory/kickcache-it-{}", std::process::id()));
         let made = fs::create_dir(&path).and_then(|()| {
             fs::write(path.join("memory.limit_in_bytes"), GROUP_LIMIT.to_string())?;
-            // Without swap.
+            // The group must not use swap either.
             let _ = fs::write(path.join("memory.memsw.limit_in_bytes"), GROUP_LIMIT.to_string());
             Ok(())
         });

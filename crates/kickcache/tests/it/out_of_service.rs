@@ -140,7 +140,7 @@ fn go_out_of_service(daemon: &Daemon, model: &mut Model) {
     }
     // In modes that do not write to the cache device, fills do.
     for read in 0..4 * units {
-        // Not in order: a long stream is not cached.
+        // The reads are not in order, because a long stream is not cached.
         client.read(read * 389 % units * UNIT, u32::try_from(UNIT).unwrap());
         if read % 50 == 0 && is_out(daemon) {
             break;

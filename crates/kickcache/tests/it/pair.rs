@@ -10,7 +10,7 @@ use crate::scratch::{MIB, Scratch};
 
 pub(crate) const NAMES: [&str; 2] = ["one", "two"];
 
-/// Their configuration file, with its folder.
+/// The configuration file of two volumes, with its folder.
 pub(crate) struct Pair {
     dir: PathBuf,
     /// The cache device in the file, and the control socket. Its origin is that of `one`.

@@ -49,7 +49,7 @@ const DELAYS: [&str; 5] = [
 struct Change {
     /// The mode of v before.
     mode: &'static str,
-    /// Before the first power cut.
+    /// The steps before the first power cut.
     prepare: fn(&Scene, &Daemon),
     run: fn(&Scene, &Daemon),
     /// The volumes afterwards.
@@ -193,7 +193,7 @@ impl Scene {
     }
 }
 
-/// Ends the writing when it is dropped.
+/// Ends the writing thread when dropped.
 struct Stop<'a>(&'a AtomicBool);
 
 impl Drop for Stop<'_> {

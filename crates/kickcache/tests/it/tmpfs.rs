@@ -38,7 +38,7 @@ impl Tmpfs {
         let _ = fs::write(self.ballast(), content);
     }
 
-    /// Frees it again.
+    /// Frees the occupied space again.
     pub(crate) fn clear(&self) {
         fs::remove_file(self.ballast()).unwrap();
     }

@@ -7,7 +7,7 @@ use std::process::{Command, Output, Stdio};
 
 use crate::scratch::state_dir;
 
-/// Longest that one tool may take, in seconds.
+/// The longest time of a tool, in seconds.
 const TOOL_SECONDS_MAX: &str = "120";
 
 /// Prints why a test cannot run here, and skips the test.

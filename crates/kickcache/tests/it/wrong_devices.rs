@@ -235,7 +235,7 @@ fn clean_blocks_of_an_origin_that_was_changed_are_dropped() {
         let daemon = spec.start();
         assert!(daemon.log().contains("changed while it was not served"), "{end}: {}", daemon.log());
         assert_eq!(daemon.connect().read(0, 65536), bytes[..65536], "{end}");
-        // Those blocks stay dropped.
+        // The dropped blocks stay dropped after a kill.
         let daemon = daemon.kill().start();
         assert_eq!(daemon.connect().read(0, 65536), bytes[..65536], "{end}");
         daemon.stop();

@@ -21,7 +21,7 @@ struct Leaf {
     dirty_since: Option<Instant>,
     /// The position of the journal when the leaf became dirty: older entries can be reused.
     journal_from: u64,
-    /// Bytes of the sets in its bucket.
+    /// Bytes of the sets in the node's bucket.
     appended: u64,
 }
 

@@ -32,17 +32,17 @@ struct Bucket {
     use_now: Use,
 }
 
-/// Where a bucket is between two lives.
+/// The use of a bucket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 enum Use {
-    /// It was never used.
+    /// The bucket was never used.
     #[default]
     Unused,
     /// Ready to be filled, or about to be.
     Free,
     Open,
     Full,
-    /// It holds the journal, priorities or a btree node.
+    /// The bucket holds the journal, priorities or a btree node.
     Metadata,
 }
 

@@ -91,7 +91,7 @@ struct InFlight {
     operation: ModelOperation,
 }
 
-/// The model.
+/// The model of bcache.
 #[derive(Debug)]
 pub struct Bcache {
     geometry: Geometry,

@@ -2,7 +2,7 @@
 //!
 //! The names of functions are those of `dm-cache-policy-smq.c` and `dm-cache-target.c`.
 
-/// Which blocks may be demoted.
+/// The blocks that may be demoted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Victims {
     /// The oldest of any level that was not used for one to two minutes.

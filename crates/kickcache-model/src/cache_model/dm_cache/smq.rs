@@ -45,10 +45,10 @@ impl Period {
     }
 }
 
-/// Which dirty blocks may be written back.
+/// The dirty blocks that may be written back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Writebacks {
-    /// All.
+    /// All dirty blocks.
     Any,
     /// Blocks that were not used for 10 to 20 seconds.
     Rested,
@@ -116,9 +116,9 @@ struct Hotspots {
     levels: Levels,
     /// Blocks of the cache in one hotspot block.
     blocks: u64,
-    /// By hotspot block: its entry.
+    /// The entry of each hotspot block.
     of_block: Vec<u32>,
-    /// By entry: its hotspot block.
+    /// The hotspot block of each entry.
     block_of: Vec<u32>,
     hit_in: Vec<u32>,
     used: u32,

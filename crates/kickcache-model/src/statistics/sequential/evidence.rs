@@ -31,7 +31,7 @@ pub struct Evidence {
     bets: Vec<Bet>,
 }
 
-/// A purse, and how it is used.
+/// A purse, and the parameters of its bets.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct Bet {
     /// The distance that is expected; longer ones count the same, so that outliers do not rule.

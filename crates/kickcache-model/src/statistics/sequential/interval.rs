@@ -27,7 +27,7 @@ impl Interval {
         let above = |boundary: f64| Evidence::decides(Claim::Above, boundary, scale, losses);
         let middle = median(losses).unwrap_or(0.0);
         let high = first_excluded(middle, margin.bad_min(), below);
-        // The same search in the mirror.
+        // The lower end is found by the same search with all signs changed.
         let low = -first_excluded(-middle, -margin.good_max(), |boundary| above(-boundary));
         Interval { low, high }
     }

@@ -30,9 +30,9 @@ pub fn rounds_least() -> usize {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// Not worse than the margin allows.
+    /// The new command is worse by less than the margin.
     Good,
-    /// Worse.
+    /// The new command is worse by more than half of the margin.
     Bad,
 }
 
@@ -75,7 +75,7 @@ impl PairTest {
         }
     }
 
-    /// The verdict, once there is one.
+    /// The verdict; `None` until there is one.
     pub fn verdict(&self) -> Option<Verdict> {
         self.verdict
     }

@@ -26,7 +26,7 @@ use crate::trace_file::format::recording::writer::RecordingEncoder;
 use crate::trace_file::record::Record;
 use crate::workload::Kind;
 
-/// Where sectors begin and end.
+/// Bytes of a sector.
 const SECTOR_BYTES: u64 = 512;
 
 /// Why a record cannot be written.

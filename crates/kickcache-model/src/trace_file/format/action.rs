@@ -3,11 +3,11 @@
 /// Which event of an access counts, in traces that note several.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Action {
-    /// It entered the block layer's queue.
+    /// The access entered the block layer's queue.
     Queued,
-    /// It was issued to the device.
+    /// The access was issued to the device.
     Issued,
-    /// It ended.
+    /// The access ended.
     Completed,
 }
 

@@ -32,12 +32,12 @@ pub(super) struct Part {
     pub(super) place: Place,
 }
 
-/// Where an extent is.
+/// The place of an extent, in the sample or not.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Place {
     /// In the sample: the group of the extent, and the bytes of the part on the smaller volume.
     Sample { group: usize, extent: ByteExtent },
-    /// Not in the sample.
+    /// The extent is not in the sample.
     Outside,
 }
 

@@ -15,7 +15,7 @@ const STREAM_MIN: u64 = 1 << 20;
 #[derive(Clone, Copy, Debug, Default)]
 struct Stream {
     next: u64,
-    /// Bytes of all its reads.
+    /// Bytes of all reads of the stream.
     passed: u64,
     /// Bytes that missed since the last interruption.
     length: u64,

@@ -23,7 +23,7 @@ use crate::workload::fio::job::Job;
 use crate::workload::fio::options::JobOptions;
 use crate::workload::{JobShape, JobStep, Workload};
 
-/// Where the file of the next job begins.
+/// Bytes: each job's file begins at a multiple of this number.
 const ALIGNMENT: u64 = 1 << 20;
 /// More jobs than any test needs.
 const JOB_COUNT_MAX: u64 = 1_024;
@@ -42,7 +42,7 @@ pub struct FioWorkload {
 /// A file of jobs, which is a part of the volume.
 struct JobFile {
     name: String,
-    /// Where it begins on the volume, in bytes.
+    /// The offset of the file on the volume, in bytes.
     base: u64,
 }
 

@@ -115,11 +115,11 @@ const HARMLESS: &[&str] = &[
 /// The part of an I/O engine that matters here: the accesses that it keeps in flight.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Engine {
-    /// One.
+    /// One access in flight.
     Synchronous,
     /// `iodepth`, but one trim: these engines trim by a synchronous system call.
     SynchronousTrims,
-    /// `iodepth`.
+    /// `iodepth` accesses in flight.
     Asynchronous,
 }
 

@@ -19,7 +19,7 @@ pub(crate) enum Operation {
 pub(crate) enum Effect {
     Eio,
     NoSpace,
-    /// It is acknowledged and not done.
+    /// The operation is acknowledged and not done.
     Lie,
     /// A bit of the read data is flipped.
     Rot,
@@ -40,7 +40,7 @@ pub(crate) struct Fault {
     extent: Option<ByteExtent>,
     /// Matching operations that pass before the fault takes effect.
     after: u64,
-    /// Operations that it still meets; `None` for all.
+    /// Operations that the fault still affects; `None` for all.
     times: Option<u64>,
 }
 

@@ -11,7 +11,7 @@ use crate::cli::advise::price::Prices;
 const SECONDS_PER_DAY: f64 = 86_400.0;
 const DAYS_PER_YEAR: f64 = 365.25;
 
-/// Where the data is.
+/// The place of the data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Layout {
     /// On the origin.
@@ -116,7 +116,7 @@ impl Candidate {
         if self.is_open { 1.0 / self.mean.as_secs_f64().max(1e-9) } else { self.iops }
     }
 
-    /// Its speed as a multiple of another candidate's.
+    /// The speed of this candidate, as a multiple of another candidate's.
     pub(crate) fn times(&self, other: &Candidate) -> f64 {
         self.speed() / other.speed().max(f64::MIN_POSITIVE)
     }

@@ -13,7 +13,7 @@ use crate::cli::simulate::input;
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Price(f64);
 
-/// Which storage a price is for.
+/// The storage of a price.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Storage {
     Cache,

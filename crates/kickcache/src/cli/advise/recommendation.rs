@@ -28,7 +28,7 @@ const SLOWER: f64 = 1.05;
 /// The recommended candidate, and the reason in a sentence; `None` if no candidate meets the requirements.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Recommendation {
-    /// Which candidate.
+    /// The index of the recommended candidate; `None` if no candidate is recommended.
     pub(crate) chosen: Option<usize>,
     pub(crate) reason: String,
 }
@@ -228,7 +228,7 @@ fn enough(chosen: &Candidate, needs: &[Need], prices: &Prices) -> String {
     format!("{what}{}: {}; the {least} with {}.", costs(chosen, prices), gives(chosen), listed(needs))
 }
 
-/// The table has the figures of each candidate; the sentence names the requirements that none meets.
+/// The reason if no candidate meets all requirements: it names those that no candidate meets, if there are such ones.
 fn none(candidates: &[Candidate], needs: &[Need]) -> String {
     let missing: Vec<Need> =
         needs.iter().copied().filter(|need| !candidates.iter().any(|one| need.is_met_by(one))).collect();

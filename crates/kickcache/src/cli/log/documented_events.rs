@@ -6,7 +6,7 @@ use std::path::Path;
 /// Events, each with its levels.
 type Events = BTreeMap<String, BTreeSet<String>>;
 
-/// Product code.
+/// A file of product code.
 struct Source {
     path: String,
     text: String,

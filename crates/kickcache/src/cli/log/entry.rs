@@ -70,7 +70,7 @@ impl Visit for Entry {
 /// The time of now, as text.
 pub(super) fn timestamp() -> String {
     let mut text = String::new();
-    // There is always room in a string.
+    // Writing to a string cannot fail.
     let _ = SystemTime.format_time(&mut Writer::new(&mut text));
     text
 }

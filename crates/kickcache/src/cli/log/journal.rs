@@ -5,16 +5,16 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 
-/// Where journald takes entries.
+/// The socket at which journald accepts entries.
 const SOCKET: &str = "/run/systemd/journal/socket";
 
 /// The kind of standard error, in relation to the journal.
 pub(super) enum Journal {
-    /// No journal.
+    /// There is no journal.
     Absent,
     /// The journal, whose socket cannot be reached: it gets lines of text.
     Text,
-    /// The journal.
+    /// The journal, reached by its socket.
     Socket(JournalSocket),
 }
 

@@ -21,7 +21,7 @@ const LINE_BYTES_MAX: usize = 16 << 10;
 /// How long the end of the process waits for lines that are not written.
 const END_MAX: Duration = Duration::from_secs(1);
 
-/// Where lines are put; clones share one queue.
+/// The queue for lines of the log; clones share one queue.
 #[derive(Clone)]
 pub(in crate::cli) struct Outlet {
     shared: Arc<Shared>,

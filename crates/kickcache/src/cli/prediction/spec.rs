@@ -22,7 +22,7 @@ pub(crate) struct PredictionSpec {
 }
 
 impl PredictionSpec {
-    /// The files that its devices may be.
+    /// The files of devices that the prediction may read.
     pub(crate) fn files(&self) -> impl Iterator<Item = &Path> {
         std::iter::once(&self.origin).chain(&self.cache).map(Path::new)
     }

@@ -12,9 +12,9 @@ use crate::cli::exit::Failure;
 pub(crate) enum End {
     /// A signal requested the end.
     Asked,
-    /// Its time is over.
+    /// The time of the recording is over.
     Time,
-    /// Its only file is full.
+    /// The only file of the recording is full.
     Full,
     /// The daemon serves the volume no more.
     Stopped,

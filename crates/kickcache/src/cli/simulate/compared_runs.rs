@@ -7,7 +7,7 @@ use kickcache_units::Size;
 /// Runs of one cache that differ in their seed only.
 pub(crate) struct ComparedRuns<'a> {
     pub(crate) cache: CacheKind,
-    /// None without a cache.
+    /// The size of the cache; `None` without a cache.
     pub(crate) size: Option<Size>,
     pub(crate) runs: &'a [RunResult],
 }

@@ -24,7 +24,7 @@ pub(crate) struct Finding {
     pub(crate) trace: usize,
     pub(crate) size: CacheSize,
     pub(crate) cache_blocks: u64,
-    /// In the order of [`reference_policy::NAMES`].
+    /// The misses of the policies, in the order of [`reference_policy::NAMES`].
     pub(crate) reference_policies: [Misses; reference_policy::NAMES.len()],
     pub(crate) exact: Outcome,
     pub(crate) adaptive: Outcome,

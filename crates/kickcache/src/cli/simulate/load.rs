@@ -108,7 +108,7 @@ impl LoadArgs {
         self.depth
     }
 
-    /// The files that it reads.
+    /// The files of the load.
     pub(crate) fn files(&self) -> impl Iterator<Item = &Path> {
         self.source.job.iter().chain(&self.source.trace).map(PathBuf::as_path)
     }

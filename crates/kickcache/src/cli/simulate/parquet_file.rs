@@ -28,7 +28,7 @@ enum Values {
 }
 
 impl Column {
-    /// Words.
+    /// A column of words.
     pub(crate) fn text(name: &'static str, values: impl IntoIterator<Item = String>) -> Column {
         Column { name, values: Values::Text(values.into_iter().collect()) }
     }

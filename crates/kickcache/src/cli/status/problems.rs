@@ -15,7 +15,7 @@ fn problems(report: &Report) -> impl Iterator<Item = &Condition> {
     report.conditions.iter().filter(|condition| condition.severity.is_problem())
 }
 
-/// Prints them, or that all is well.
+/// Prints the problems, or that there is none.
 pub(super) fn print(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     if problems(report).next().is_none() {
         let volumes = report.caches.iter().map(|cache| cache.volumes.len() as u64).sum();

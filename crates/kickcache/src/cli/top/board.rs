@@ -8,7 +8,7 @@ use kickcache_daemon::control::report::{CacheReport, Report};
 
 use crate::cli::top::volume_line::VolumeLine;
 
-/// The daemon at its last report.
+/// The daemon as of its last report.
 #[derive(Default)]
 pub(super) struct Board {
     pub(super) volumes: Vec<VolumeLine>,

@@ -58,7 +58,7 @@ impl TopArgs {
             return Err(anyhow!("`top` needs a terminal; use `kickcache status --watch` here").into());
         }
         let interrupt = Interrupt::listen("`top` was ended by a signal")?;
-        // Without a terminal crossterm reads for ever.
+        // If the terminal disappears, crossterm would read for ever.
         let _output = OutputWatch::start(|| Exit::Interrupted.end_process())?;
         interrupt.end_hanging_process(|| drop(disable_raw_mode()))?;
         let mut board = Board::default();

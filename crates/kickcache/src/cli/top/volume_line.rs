@@ -12,7 +12,7 @@ pub(super) const SPANS_MAX: usize = 240;
 pub(super) struct VolumeLine {
     pub(super) report: VolumeReport,
     pub(super) cache: String,
-    /// The word of its most urgent condition.
+    /// The word of the volume's most urgent condition.
     pub(super) health: Option<(&'static str, Severity)>,
     pub(super) rates: Rates,
     /// Requests a second, the latest last.

@@ -23,7 +23,7 @@ pub(crate) struct JobMeasure {
 }
 
 impl JobMeasure {
-    /// Without operations.
+    /// The results of a job without operations.
     pub(crate) fn new() -> JobMeasure {
         let latencies = Histogram::new_with_bounds(1, LATENCY_MAX, DIGITS).expect("these bounds are valid");
         JobMeasure { latencies, series: Vec::new() }

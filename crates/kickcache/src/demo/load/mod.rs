@@ -29,10 +29,10 @@ pub(crate) struct Run<'a> {
 /// Called with the progress of a run; an error ends the run.
 pub(crate) type Watch<'a> = &'a mut dyn FnMut(Glance) -> anyhow::Result<()>;
 
-/// How a run is going.
+/// The progress of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Glance {
-    /// Time since its start.
+    /// Time since the start of the run.
     pub(crate) elapsed: Duration,
     /// Operations that ended so far, if that is known.
     pub(crate) operations: Option<u64>,

@@ -32,10 +32,10 @@ struct Direction {
 struct Latencies {
     #[serde(default)]
     mean: f64,
-    /// Of `json`: percentages and nanoseconds.
+    /// From fio's format `json`: nanoseconds by percentage.
     #[serde(default)]
     percentile: BTreeMap<String, f64>,
-    /// Of `json+`: nanoseconds and how often.
+    /// From fio's format `json+`: counts by nanoseconds.
     #[serde(default)]
     bins: BTreeMap<u64, u64>,
 }

@@ -29,13 +29,13 @@ pub enum Metric {
     Json(String),
 }
 
-/// Which way is worse.
+/// The direction of a metric that is worse.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum MetricDirection {
-    /// Of times.
+    /// A higher value is worse, as for times.
     Higher,
-    /// Of rates.
+    /// A lower value is worse, as for rates.
     Lower,
 }
 

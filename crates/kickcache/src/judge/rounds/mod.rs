@@ -17,7 +17,7 @@ use kickcache_model::statistics::sequential::pair_test::{PairTest, Verdict};
 pub struct Rules {
     /// How much worse is bad.
     pub margin: Margin,
-    /// Which way is worse.
+    /// The direction of the metric that is worse.
     pub worse: MetricDirection,
     /// The most rounds; without a verdict then, there is none.
     pub rounds_max: usize,
@@ -137,7 +137,7 @@ impl Judge {
         &self.test
     }
 
-    /// The rules.
+    /// The rules of the rounds.
     pub fn rules(&self) -> &Rules {
         &self.rules
     }

@@ -222,7 +222,7 @@ fn block_devices_in_use_are_never_written_to() {
     assert_eq!(names(&mounted.0), [mounted.0.join("lost+found")].into(), "nothing is left there");
 }
 
-/// A file system at its place.
+/// A mounted file system; unmounted when dropped.
 struct Mounted(PathBuf);
 
 impl Mounted {

@@ -40,7 +40,7 @@ pub(crate) const ZEROES: u32 = 13;
 /// VERSION_1, protocol features, and FLUSH, CONFIG_WCE, MQ, DISCARD, WRITE_ZEROES.
 const FEATURES: u64 = 1 << 32 | 1 << 30 | 1 << 9 | 1 << 11 | 1 << 12 | 1 << 13 | 1 << 14;
 
-/// Which memory is cut short.
+/// The memory that is cut short.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Cut {
     Payload,

@@ -25,7 +25,7 @@ pub struct RecordingHeader {
     /// When the recording began, in nanoseconds since the beginning of 1970, UTC; 0 if unknown. Times of records count
     /// from here, in all files of the recording.
     pub started: u64,
-    /// Which file of the recording it is, from 0.
+    /// The number of this file in the recording, from 0.
     pub part: u32,
 }
 

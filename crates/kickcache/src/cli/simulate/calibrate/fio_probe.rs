@@ -22,9 +22,9 @@ const GRACE: Duration = Duration::from_secs(60);
 /// fio on a device.
 pub(super) struct FioProbe<'a> {
     pub(super) place: &'a Place,
-    /// For the files of fio.
+    /// The directory for the files of fio.
     pub(super) directory: &'a Path,
-    /// Its signal ends fio.
+    /// A signal that this receives ends fio.
     pub(super) interrupt: &'a Interrupt,
 }
 

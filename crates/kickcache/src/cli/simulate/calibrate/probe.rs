@@ -127,9 +127,9 @@ pub(super) struct RunPair {
 /// The results of all probes.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Runs {
-    /// Of [`READS`], in their order.
+    /// The results of [`READS`], in their order.
     pub(super) reads: [ProbeResult; READ_COUNT],
-    /// Of [`WRITES`], if it was allowed to write.
+    /// The results of [`WRITES`]; `None` if the probes may not write.
     pub(super) writes: Option<[ProbeResult; WRITE_COUNT]>,
 }
 

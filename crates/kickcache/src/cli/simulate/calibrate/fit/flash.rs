@@ -25,7 +25,7 @@ const TAIL_PERMILLE: u64 = 25;
 /// A tail of less than this part of the median is none.
 const TAIL_LEAST: f64 = 0.05;
 
-/// The model.
+/// The model of flash that fits the measured figures.
 pub(super) fn describe(measured: &Runs, bench: &Bench) -> DeviceKind {
     let guessed = guess(measured);
     let unpaused = without_pauses(measured, &guessed);
