@@ -47,7 +47,7 @@ impl HitRatioCurve {
         if self.rate >= 1.0 {
             return CurvePoint { blocks, hit_ratio, error: 0.0 };
         }
-        // The depth itself is estimated, by as many samples as are less deep.
+        // The depth itself is an estimate, by the number of samples that are less deep.
         let depth = float(blocks) * self.rate;
         let off = (depth * (1.0 - self.rate)).sqrt() / self.rate;
         let (low, high) = (self.estimate(float(blocks) - off), self.estimate(float(blocks) + off));

@@ -114,7 +114,7 @@ impl GuestRequest {
         self.extent
     }
 
-    /// Goes on to the next extent; `false` if there is none.
+    /// Selects the next extent; `false` if there is none.
     pub fn advance(&mut self) -> bool {
         let next = self.more.pop();
         self.extent = next.unwrap_or(self.extent);

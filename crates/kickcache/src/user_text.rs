@@ -58,7 +58,7 @@ impl UserText<Vec<u8>> {
     /// The text that was written.
     ///
     /// # Errors
-    /// None: memory is always written.
+    /// Never: a write to memory cannot fail.
     pub(crate) fn into_escaped(mut self) -> io::Result<Escaped> {
         self.flush()?;
         String::from_utf8(self.sink).map(Escaped).map_err(io::Error::other)

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::grid::figures::{Figures, LatencyFigures};
 use crate::result::Pacing;
 
-/// Bounds of all cases. Factors are of the best of the other caches.
+/// Bounds of all cases. Factors are relative to the best of the other caches.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Bounds {

@@ -63,7 +63,7 @@ impl Case {
         }
     }
 
-    /// The same; `None` if the cache is too large for the load to compare policies.
+    /// As [`Case::whole`]; `None` if the cache is too large for the load to compare policies.
     pub fn of_size(load: &Arc<Load>, cache_blocks: u64, size: &str) -> Option<Case> {
         let is_large = share(cache_blocks, load.footprint.max(1)) > LARGE;
         (!is_large).then(|| Case::whole(load, cache_blocks, size))

@@ -38,7 +38,7 @@ impl Finding {
         share(self.engine.cache_write_bytes / BLOCK_SIZE, self.engine.missed_blocks)
     }
 
-    /// Of a shift: hits that an empty cache has more, in points.
+    /// For a shift: the hit ratio of an empty cache minus that of the engine, in points.
     pub fn behind_fresh(&self) -> Option<f64> {
         self.fresh.map(|fresh| (self.engine.miss_ratio() - fresh.miss_ratio()) * 100.0)
     }

@@ -47,15 +47,15 @@ pub const ROWS: [SteadyRow; 3] = [
 pub struct Steady {
     /// Hits of the best choice that never changes.
     pub ideal: f64,
-    /// Hits of LRU; it fills as often as it misses.
+    /// Hits of LRU, which fills as often as it misses.
     pub lru: f64,
-    /// Hits of S3-FIFO, likewise.
+    /// Hits of S3-FIFO, which fills as often as it misses.
     pub s3_fifo: f64,
     /// Hits of kickcache.
     pub hits: f64,
     /// Blocks that kickcache promoted, for each read.
     pub fills: f64,
-    /// Bytes that it wrote to the cache device, for each byte read.
+    /// Bytes that kickcache wrote to the cache device, for each byte read.
     pub written: f64,
 }
 

@@ -126,7 +126,7 @@ fn half_repaired_caches_promote_files_during_their_layout() {
 #[test]
 fn copies_in_flight_at_the_start_block_no_run() {
     let result = full_dm_cache(Age::LINUX_4_12_RC1).run(1, 1, &mut |_| ());
-    // Before the run dirty blocks are written back, as many at a time as this age allows to move in all.
+    // Before the run, dirty blocks are written back, with as many copies in flight as this age allows.
     assert!(result.promoted_bytes > 100 << 20, "{} bytes", result.promoted_bytes);
 }
 

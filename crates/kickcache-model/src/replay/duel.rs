@@ -60,7 +60,7 @@ pub struct Duel {
     pub work: Work,
     /// Requests in all.
     pub requests: u64,
-    /// In this many steps the requests move from one hot set to another; with one they have one all the time.
+    /// In this many steps the requests move from one hot set to another; with one step, the hot set stays the same.
     pub steps: u64,
     /// Processor time of a client for each request.
     pub cost: Duration,

@@ -28,7 +28,7 @@ impl<T> Slots<T> {
     /// Removes and returns the value of a number.
     ///
     /// # Panics
-    /// If there is none.
+    /// If the number has no value.
     pub(crate) fn take(&mut self, number: u32) -> T {
         let thing = self.things[number as usize].take().expect("it is in flight");
         self.unused.push(number);

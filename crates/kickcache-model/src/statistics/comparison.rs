@@ -55,7 +55,7 @@ pub struct Comparison {
     pub high: Option<f64>,
     /// The number of rounds that were compared.
     pub rounds: usize,
-    /// Differences up to this part are called none.
+    /// The largest difference, as a part, that counts as equal.
     pub margin: f64,
     /// The verdict.
     pub verdict: Verdict,
@@ -125,15 +125,15 @@ pub fn compare(pairs: &[Pair], margin: f64, better: Better) -> Option<Comparison
     })
 }
 
-/// The least difference, as a part, that this many rounds of a thing against itself could distinguish from
-/// none; `None` for fewer than three rounds.
+/// The least difference between two targets, as a part, that this many rounds could prove; `None` for fewer than
+/// three rounds.
 pub fn noise_floor(figures: &[f64]) -> Option<f64> {
     let logarithms: Vec<f64> =
         figures.iter().filter(|figure| **figure > 0.0).map(|figure| figure.ln()).collect();
     if logarithms.len() < ROUNDS_MIN {
         return None;
     }
-    // Of two series of rounds each has an error of its own.
+    // A comparison has the errors of two series of rounds.
     let reach = Estimate::of(&logarithms)?.reach(ERROR / 2.0) * std::f64::consts::SQRT_2;
     Some(reach.exp_m1())
 }

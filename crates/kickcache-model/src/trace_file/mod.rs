@@ -36,7 +36,7 @@ use crate::trace_file::event::Event;
 use crate::trace_file::source::Source;
 use crate::trace_file::time_order::{Ordered, TimeOrder};
 
-/// Bytes that detection looks at.
+/// The first bytes of a file, which decide on its format.
 const HEAD: u64 = 64 << 10;
 
 /// The records of one trace, in the order of their times. Reading ends after an error of the file.

@@ -41,7 +41,7 @@ pub struct Scale(pub u64);
 /// The blocks that are filled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fill {
-    /// Only requested blocks, those of sequential streams too.
+    /// Only requested blocks, even if they are of sequential streams.
     Exact,
     /// The adaptive fill window of the product; `sequential_cutoff`, in bytes of the trace, decides on
     /// sequential streams.

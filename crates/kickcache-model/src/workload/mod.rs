@@ -39,9 +39,9 @@ pub struct Access {
 pub enum JobStep {
     /// Begins an access at once.
     Access(Access),
-    /// No access before this time, which is in the future; call again then.
+    /// No access before this time, which is in the future: call [`Workload::next`] again at this time.
     WaitUntil(Instant),
-    /// No access until another job has finished and its last access has ended; call again then.
+    /// No access until another job has finished and its last access has ended: call [`Workload::next`] again after that.
     WaitForJobs,
     /// No further accesses. Accesses in flight still end.
     Finished,

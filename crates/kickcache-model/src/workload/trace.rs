@@ -22,7 +22,7 @@ pub enum Pace {
         /// The speed, above 0.
         speed: f64,
     },
-    /// One after the other, this many in flight; recorded times are ignored.
+    /// As soon as an earlier access ends, with a fixed number in flight; recorded times are ignored.
     Closed {
         /// Accesses in flight, at least 1.
         depth: u32,

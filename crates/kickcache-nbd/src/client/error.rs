@@ -36,7 +36,7 @@ pub enum ClientError {
     /// The request is too long to be sent.
     #[error("a request of {0} bytes is too long, at most 33554432 bytes of data and 4294967295 otherwise")]
     TooLong(u64),
-    /// The cookie is that of a request in flight.
+    /// A request in flight has this cookie already.
     #[error("the cookie {0} belongs to a request in flight: take another")]
     CookieInFlight(u64),
 }

@@ -46,7 +46,7 @@ pub(crate) struct Options {
     pub(crate) rounds: u32,
     /// Upper limit of rounds, discarded ones included.
     pub(crate) rounds_max: u32,
-    /// Differences up to this part are called none.
+    /// The largest difference, as a part, that counts as equal.
     pub(crate) margin: f64,
     /// How it is known how much the first target differs from itself.
     pub(crate) noise_floor: NoiseFloor,

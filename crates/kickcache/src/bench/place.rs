@@ -129,7 +129,7 @@ pub(crate) fn has_holes(path: &Path, bytes: u64) -> bool {
     }
     let (mut at, mut data) = (0, 0);
     while at < end {
-        // Without data behind `at` the seek fails.
+        // If there is no data behind `at`, the seek fails.
         let Ok(start) = seek(&file, SeekFrom::Data(at)) else { break };
         let Ok(hole) = seek(&file, SeekFrom::Hole(start)) else { break };
         data += hole.min(end).saturating_sub(start);

@@ -25,7 +25,7 @@ pub(crate) struct BenchResult {
     pub(crate) machine: Machine,
     /// The load, in few words.
     pub(crate) job: String,
-    /// Differences up to this part are called none.
+    /// The largest difference, as a part, that counts as equal.
     pub(crate) margin: f64,
     /// The part of the processors above which other programs void a round.
     pub(crate) busy_limit: f64,

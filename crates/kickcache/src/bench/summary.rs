@@ -25,7 +25,7 @@ pub(crate) struct Summary {
     pub(crate) noise: Option<Noise>,
 }
 
-/// How much a target differs from itself, over as many rounds.
+/// How much a target differs from itself in the rounds.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub(crate) struct Noise {
     /// Differences below this part are noise.

@@ -53,13 +53,13 @@ impl ConditionBook {
     }
 }
 
-/// A daemon that can be looked at.
+/// A daemon whose conditions can be found.
 pub(super) trait Look: Send + Sync + 'static {
     /// Finds the conditions; a daemon that starts or stops has none.
     fn look(&self);
 }
 
-/// Looks at a daemon at intervals, until dropped.
+/// A thread that finds the conditions of a daemon at intervals, until dropped.
 pub(super) struct ConditionThread {
     ending: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
@@ -69,7 +69,7 @@ impl ConditionThread {
     /// Starts the thread.
     ///
     /// # Errors
-    /// If there can be no thread for it.
+    /// If the thread cannot be started.
     pub(super) fn start(target: Arc<dyn Look>) -> io::Result<ConditionThread> {
         let (ending, ended) = mpsc::channel();
         let follow = move || {

@@ -16,7 +16,7 @@ use kickcache_units::{counted, show_bytes};
 use crate::cli::control_error::control_error;
 use crate::cli::start::PlannedServer;
 
-/// Time between two looks at the drain.
+/// Time between two checks of the drain.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// How long the drain may make no progress.
 const STUCK_MAX: Duration = Duration::from_secs(10);

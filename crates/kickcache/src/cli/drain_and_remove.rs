@@ -14,7 +14,7 @@ use kickcache_units::counted;
 
 use crate::cli::start::PlannedServer;
 
-/// Time between two looks at a drain.
+/// Time between two checks of a drain.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// How long a drain may make no progress.
 const STUCK_MAX: Duration = Duration::from_secs(30);

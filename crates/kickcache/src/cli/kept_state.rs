@@ -9,7 +9,7 @@ use kickcache_daemon::whole_path::whole_path;
 
 use crate::cli::start::StartResult;
 
-/// Takes volumes that are being removed out of both plans. Returns notes on them.
+/// Takes volumes that are being removed out of both plans. Returns a note for each.
 pub(super) fn leave_alone(leaving: &BTreeSet<String>, plans: [&mut ServePlan; 2]) -> Vec<String> {
     for cache in plans.into_iter().flat_map(|plan| &mut plan.caches) {
         cache.volumes.retain(|volume| !leaving.contains(&volume.name));
@@ -44,7 +44,7 @@ pub(super) fn keep_activation(wanted: &mut ServePlan, served: &ServePlan) {
     }
 }
 
-/// Adds the volumes that a command added to the file's plan, so that they stay. Returns notes on them.
+/// Adds the volumes that a command added to the file's plan, so that they stay. Returns a note for each.
 pub(super) fn keep_added(wanted: &mut ServePlan, started: &StartResult) -> Vec<String> {
     let mut notes = Vec::new();
     for served in &started.servers {

@@ -97,7 +97,7 @@ impl StartResult {
     /// The server of a cache device, or the only one.
     ///
     /// # Errors
-    /// There is no such device, or there are several and none is named.
+    /// If there is no such device, or there are several and none is named.
     pub(super) fn server_with(&self, device: Option<&str>) -> Result<PlannedServer, ControlError> {
         let servers = &self.servers;
         let name = |served: &PlannedServer| shown_path(&served.cache.device);

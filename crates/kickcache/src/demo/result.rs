@@ -118,7 +118,7 @@ pub struct Figures {
 pub struct Latency {
     /// The mean latency.
     pub mean_ns: u64,
-    /// Half of the operations took at most so long.
+    /// The time that half of the operations took at most.
     pub p50_ns: u64,
     /// The 99th percentile.
     pub p99_ns: u64,

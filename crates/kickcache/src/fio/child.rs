@@ -11,7 +11,7 @@ use anyhow::Context;
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
-/// How often fio is looked at.
+/// Time between two checks of fio.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// How long fio may take to end in order.
 const END_MAX: Duration = Duration::from_millis(500);

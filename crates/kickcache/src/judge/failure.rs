@@ -1,4 +1,4 @@
-//! Why there is no verdict, and how the process ends then.
+//! The reasons for a missing verdict, and the exit code of each.
 
 use std::fmt;
 

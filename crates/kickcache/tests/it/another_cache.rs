@@ -254,7 +254,7 @@ fn a_neighbour_of_older_blocks_is_served() {
     assert!(!socket("one").exists());
     assert_eq!(Client::connect(&socket("two"), "two").unwrap().read(MIB, 65536), [5; 65536]);
     daemon.stop();
-    // The same if the record of the origin is damaged.
+    // The refusal is the same if the record of the origin is damaged.
     fs::write(note("origin-one"), "").unwrap();
     let daemon = start(&[socket("two")]);
     assert!(daemon.log().contains("volume one is not served: it is unknown"), "{}", daemon.log());

@@ -190,7 +190,7 @@ impl Daemon {
         }
     }
 
-    /// The same with the command's own standard output and error.
+    /// Starts a daemon with the command's own standard output and error.
     pub(crate) fn start_as_it_is(mut command: Command, spec: Spec, sockets: &[PathBuf]) -> Daemon {
         let mut daemon = Daemon { child: command.spawn().unwrap(), spec };
         for socket in sockets {

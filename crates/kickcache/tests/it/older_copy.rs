@@ -185,7 +185,7 @@ fn formatting_an_older_copy_leaves_the_newer_one_noted() {
 }
 
 /// The number on the device is raised first: so a crash before the record, a lost record, or a failed start causes no
-/// refusal. Programs without the number cause none either.
+/// refusal. A device that a program without the number has written is accepted too.
 #[test]
 fn a_device_with_a_higher_number_or_none_is_taken() {
     need_kickcache!();

@@ -19,7 +19,7 @@ fn dirty_elsewhere(scratch: &Scratch, pair: &Pair) -> PathBuf {
     other
 }
 
-/// `one` is not served, for a reason that names these; `two` is.
+/// Checks that `one` is not served, for a reason with the words `named`, and that `two` is served.
 fn one_is_left(pair: &Pair, flags: &[&str], named: &[&str]) {
     let daemon = pair.start(flags, &["two"]);
     let mut client = pair.client("two");

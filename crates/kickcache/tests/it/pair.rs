@@ -13,7 +13,7 @@ pub(crate) const NAMES: [&str; 2] = ["one", "two"];
 /// The configuration file of two volumes, with its folder.
 pub(crate) struct Pair {
     dir: PathBuf,
-    /// The cache device in the file, and the control socket. Its origin is that of `one`.
+    /// The cache device in the file, the control socket, and the origin of `one`.
     pub(crate) spec: Spec,
 }
 

@@ -50,7 +50,7 @@ fn a_request_that_kills_its_server_fails_in_time() {
                 thread::sleep(Duration::from_millis(5));
             }
         });
-        // A client of these tests waits for half a minute.
+        // The client of this test waits for up to half a minute.
         assert_eq!(victim.join().unwrap(), EIO);
         stop.store(true, Ordering::Relaxed);
     });

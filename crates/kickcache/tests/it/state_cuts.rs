@@ -210,7 +210,7 @@ fn wait_for_rounds(rounds: &AtomicU64, count: u64) {
     }
 }
 
-/// A power cut behind as many records.
+/// A power cut behind a number of records.
 #[derive(Clone, Copy, Debug)]
 struct Cut {
     until: u64,

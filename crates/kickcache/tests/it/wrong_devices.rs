@@ -178,7 +178,7 @@ fn loop_devices_that_exchange_names_are_refused() {
     need_kickcache!();
     let scratch = Scratch::new();
     let files = [scratch.random("a", SIZE, 1), scratch.random("b", SIZE, 2)];
-    // Not the numbers that `losetup -f` gives to other tests.
+    // Numbers that `losetup -f` does not give to other tests.
     let first = 250 + 2 * (std::process::id() % 64);
     let paths = [first, first + 1].map(|number| PathBuf::from(format!("/dev/loop{number}")));
     let attach = |order: [usize; 2]| -> Result<Vec<Loop>, String> {

@@ -1,7 +1,7 @@
 //! The buckets of a bcache: their contents, the order in which they are reused, and the part in use.
 //!
 //! Functions in brackets are in `drivers/md/bcache/alloc.c` and `btree.c`, Linux 6.6. Leaves out moving live data out of
-//! sparse buckets (`copy_gc_enabled`, which the kernel never sets).
+//! sparse buckets (`copy_gc_enabled`, which is off by default).
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -158,7 +158,7 @@ impl Buckets {
         u64::from(self.place_of[slot(block)]) * BLOCK_SIZE
     }
 
-    /// Notes that a cached block was read.
+    /// Records that a cached block was read.
     pub(super) fn touch(&mut self, block: u64) {
         if let Some(bucket) = self.bucket_of(block) {
             self.buckets[bucket].priority = PRIORITY_INITIAL;

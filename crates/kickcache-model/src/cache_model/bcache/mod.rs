@@ -37,7 +37,7 @@ use crate::workload::Kind;
 const WRITEBACK_MAX: u64 = 70;
 /// Percentage of buckets in use above which requests bypass the cache (`CUTOFF_CACHE_ADD`).
 const INSERT_MAX: u64 = 95;
-/// Time after which the model looks at its clocks at the latest.
+/// The longest time between two checks of the model's timers.
 const TIMER: Duration = Duration::from_millis(100);
 /// Time to collect a btree node: about 1 ms on NVMe, as measured in the commit message of
 /// 20250414224415.77926-2-robertpang@google.com.

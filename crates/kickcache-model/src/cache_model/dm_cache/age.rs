@@ -97,8 +97,8 @@ impl Age {
         waits_for_copy: false,
     };
 
-    /// Up to 78c45607b909: only accesses at the origin keep it from being idle (072792dcdfc8), victims are of the lower
-    /// half only, and a dirty block is written back if there is none.
+    /// Up to 78c45607b909: only accesses at the origin keep the cache from being idle (072792dcdfc8), victims are of the
+    /// lower half only, and a dirty block is written back if there is no victim.
     pub const PART_OF_REPAIR: Age = Age {
         watched: BusyAccesses::Origin,
         victims: Victims::LowerHalf,

@@ -324,7 +324,7 @@ impl DmCache {
         self.submit(now, to, Purpose::Commit(step), devices);
     }
 
-    /// The other half of a copy.
+    /// The write of a copy, after its read.
     fn write_copy(&mut self, now: Instant, work: Work, devices: &mut Devices) {
         let (place, extent) = match work {
             Work::Promote { block, index } => (Place::Cache, self.on_cache(index, self.whole(block))),

@@ -12,9 +12,9 @@ const NONE: u32 = u32::MAX;
 const SECOND: u64 = 1_000_000_000;
 /// Blocks of the cache that a block of the hotspot queue covers, at most.
 const HOTSPOT_SHARE: u64 = 16;
-/// Seconds of a period of demotion: blocks that were used in the last one or two may stay.
+/// Seconds of a period of demotion: blocks that were used in the last one or two periods may stay.
 const DEMOTE_PERIOD: u64 = 60;
-/// Seconds of a period of writeback, likewise.
+/// Seconds of a period of writeback: blocks that were used in the last one or two periods may stay dirty.
 const WRITEBACK_PERIOD: u64 = 10;
 /// The increments of the threshold in 4.11, by sixteenths of the hit ratio.
 const TABLE: [u8; 17] = [1, 1, 1, 2, 4, 6, 7, 8, 7, 6, 4, 4, 3, 3, 2, 2, 1];

@@ -95,13 +95,13 @@ impl PairTest {
         self.bad.amount()
     }
 
-    /// The loss in the middle of all; 0 of none.
+    /// The median of the losses; 0 without losses.
     pub fn median_loss(&self) -> f64 {
         median(&self.losses).unwrap_or(0.0)
     }
 
-    /// Losses that are not excluded. The interval excludes the boundary at which the verdict was reached, and
-    /// no other side of this boundary.
+    /// The losses that are not excluded. Once there is a verdict, all of them are on one side of the boundary that
+    /// decided.
     pub fn interval(&self) -> Interval {
         Interval::of(&self.losses, self.margin)
     }

@@ -1,6 +1,6 @@
 //! The events in the life of an access.
 
-/// Which event of an access counts, in traces that note several.
+/// The event of an access that counts, in traces with several events for each access.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Action {
     /// The access entered the block layer's queue.

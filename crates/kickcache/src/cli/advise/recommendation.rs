@@ -13,7 +13,7 @@ const NEARLY: f64 = 0.85;
 /// A p99 that is higher by this factor is explained.
 const P99_RISE: f64 = 1.2;
 
-/// A cache that is not faster by this factor than none does not pay.
+/// A cache pays only if it is faster than no cache by this factor.
 const PAYS: f64 = 1.1;
 
 /// A hit ratio that a larger cache cannot improve much.

@@ -83,7 +83,7 @@ enum LoadKind {
     Trace(PathBuf, Box<Survey>, Pace),
 }
 
-/// A load that was looked at.
+/// A load that was examined.
 #[derive(Clone, Debug)]
 pub(crate) struct Load {
     kind: LoadKind,
@@ -113,7 +113,7 @@ impl LoadArgs {
         self.source.job.iter().chain(&self.source.trace).map(PathBuf::as_path)
     }
 
-    /// Looks at the load; warnings go to standard error.
+    /// Examines the load; warnings are printed on standard error.
     pub(crate) fn look(&self, seed: u64) -> Result<Load, Failure> {
         match (&self.source.job, &self.source.trace) {
             (Some(job), _) => self.look_at_job(job, seed),

@@ -29,13 +29,13 @@ impl JobMeasure {
         JobMeasure { latencies, series: Vec::new() }
     }
 
-    /// Notes an operation that ended `at` after the run's start.
+    /// Records an operation that ended `at` after the run's start.
     pub(crate) fn record(&mut self, at: Duration, latency: Duration) {
         self.latencies.saturating_record(nanos(latency));
         self.count(at, 1);
     }
 
-    /// Notes operations that ended `at` after the run's start.
+    /// Counts operations that ended `at` after the run's start.
     pub(crate) fn count(&mut self, at: Duration, operations: u64) {
         let index = usize::try_from(at.as_nanos() / INTERVAL.as_nanos()).unwrap_or(usize::MAX);
         if index >= self.series.len() {

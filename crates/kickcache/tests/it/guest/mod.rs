@@ -216,7 +216,7 @@ impl Guest {
         self.inflight.as_ref().unwrap().1.set_len(0).unwrap();
     }
 
-    /// Kicks without a look at the rings.
+    /// Kicks without a check of the rings.
     pub(crate) fn kick_blindly(&mut self, queue: u16) {
         self.queues[usize::from(queue)].kick.write(1).unwrap();
     }

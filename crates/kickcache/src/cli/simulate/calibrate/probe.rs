@@ -62,7 +62,7 @@ pub(super) struct ProbeResult {
     pub(super) p50: f64,
     pub(super) p90: f64,
     pub(super) p99: f64,
-    /// The part of the accesses that were late, and how long these took on average.
+    /// The part of the accesses that were late, and the mean time of the late accesses.
     pub(super) late: f64,
     pub(super) late_mean: f64,
 }
@@ -116,7 +116,7 @@ impl ProbeResult {
     }
 }
 
-/// A run of a device and the same of a model.
+/// The same run of a device and of a model.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct RunPair {
     pub(super) probe: Probe,

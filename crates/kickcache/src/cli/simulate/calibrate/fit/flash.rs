@@ -22,7 +22,7 @@ const LATE_LEAST: f64 = 1e-4;
 const LATE_IN_P99: f64 = 0.005;
 /// Accesses of 1,000 that are in the tail: enough that p99 is in it.
 const TAIL_PERMILLE: u64 = 25;
-/// A tail of less than this part of the median is none.
+/// A tail of less than this part of the median is ignored.
 const TAIL_LEAST: f64 = 0.05;
 
 /// The model of flash that fits the measured figures.
