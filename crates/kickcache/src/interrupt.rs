@@ -125,7 +125,7 @@ impl Interrupt {
     /// Fails once a signal has arrived.
     ///
     /// # Errors
-    /// [`Interrupted`].
+    /// [`Interrupted`], once a signal has arrived.
     pub(crate) fn check(&self) -> anyhow::Result<()> {
         match self.signal() {
             Some(_) => Err(Interrupted(self.sentence).into()),
@@ -148,7 +148,7 @@ impl Interrupt {
     /// Runs a task as [`Interrupt::wait_for`] does, calls `look` at intervals, and returns the task's result as it is.
     ///
     /// # Errors
-    /// [`Interrupted`].
+    /// [`Interrupted`], if a signal arrives.
     pub(crate) fn wait_watching<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,

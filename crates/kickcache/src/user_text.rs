@@ -12,13 +12,13 @@ pub trait Printer: Write {
     /// Writes a control sequence of the program itself, such as a colour.
     ///
     /// # Errors
-    /// I/O.
+    /// If the write fails.
     fn control(&mut self, sequence: &'static str) -> io::Result<()>;
 
     /// Writes text with the program's own control characters.
     ///
     /// # Errors
-    /// I/O.
+    /// If the write fails.
     fn escaped(&mut self, text: &Escaped) -> io::Result<()>;
 }
 

@@ -50,7 +50,7 @@ pub(crate) use crate::bench::spec::TargetSpec;
 pub(crate) use crate::bench::summary::{Noise, PredictedFigures, Row, Summary};
 pub(crate) use crate::bench::wrong_arguments::WrongArguments;
 
-/// Measures.
+/// Measures the targets.
 ///
 /// # Errors
 /// If a target or the job cannot be used, or a run fails before the first round is complete. A later failure, or

@@ -42,7 +42,7 @@ pub(super) struct OwnCache {
     socket: PathBuf,
     /// Whether the cache device is a file that was not there before.
     is_new: bool,
-    /// Whether the cache file exists by now.
+    /// Whether the bench has made the cache file.
     is_made: bool,
     overwrite: Overwrite,
     server: Option<ServerHandle>,

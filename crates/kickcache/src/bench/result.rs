@@ -113,7 +113,7 @@ pub(crate) enum Turn {
     /// The target's own.
     #[default]
     Own,
-    /// The first target once more, at the other end of the round: how much it differs from itself is noise.
+    /// The first target once more, at the other end of the round: the difference of its two runs is noise.
     Again,
 }
 

@@ -137,10 +137,10 @@ impl Target {
         Ok(VerbResult::Done)
     }
 
-    /// Takes it down until its next turn.
+    /// Takes the target down until its next turn.
     ///
     /// # Errors
-    /// The error that ended it.
+    /// If the target cannot be taken down, or its server ended with an error.
     pub(super) fn leave(&mut self) -> anyhow::Result<()> {
         match &mut self.kind {
             Kind::Found(_) | Kind::FileSystem(_) => Ok(()),
@@ -149,10 +149,10 @@ impl Target {
         }
     }
 
-    /// Where it is now.
+    /// The place of the target now.
     ///
     /// # Errors
-    /// If it is not up.
+    /// If the target is not up.
     pub(super) fn place(&self) -> anyhow::Result<Place> {
         match &self.kind {
             Kind::Found(place) => Ok(place.clone()),

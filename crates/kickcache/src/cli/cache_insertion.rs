@@ -27,7 +27,7 @@ pub(super) fn is_left_out(served: &PlannedServer) -> bool {
 /// Checks a device that is to be put into use, without changing it.
 ///
 /// # Errors
-/// It cannot be taken in.
+/// If the device cannot be put into use.
 pub(super) fn check(
     served: &PlannedServer,
     order: &ReplacementOrder,
@@ -37,10 +37,10 @@ pub(super) fn check(
     served.handle.check_taking_in(&order.with, size, &served.cache.volumes).map_err(control_error)
 }
 
-/// Puts a device into use, in the place of the one that is left out.
+/// Puts a device into use, in place of the device that was left out.
 ///
 /// # Errors
-/// It is not taken in, and the volumes are served as before.
+/// If the device cannot be put into use; the volumes are then served as before.
 pub(super) fn take_in(
     served: &mut PlannedServer,
     order: &ReplacementOrder,

@@ -83,7 +83,7 @@ impl Changes {
     /// Waits until no other change is in progress, with a time limit.
     ///
     /// # Errors
-    /// The change in progress takes too long.
+    /// If the change in progress takes too long.
     pub(super) fn turn(&self, what: &str) -> Result<Turn<'_>, ControlError> {
         Ok(Turn { changes: self, _begun: self.under_way.begin(what)? })
     }
@@ -97,7 +97,7 @@ impl Changes {
     /// being removed are skipped.
     ///
     /// # Errors
-    /// The file cannot be used, or the daemon cannot apply a difference while it runs.
+    /// If the file cannot be used, or the daemon cannot apply a difference while it runs.
     pub(super) fn compare(&self, started: &mut StartResult) -> Result<PlanComparison, ControlError> {
         let mut wanted = self.source.read().map_err(|failure| refusal(&failure))?;
         let mut notes = Vec::new();
@@ -192,7 +192,7 @@ impl Turn<'_> {
     /// Serves one more volume.
     ///
     /// # Errors
-    /// The volume cannot be served, and the daemon is unchanged.
+    /// If the volume cannot be served; the daemon is then unchanged.
     pub(super) fn add(&self, started: &mut StartResult, wanted: &VolumeToAdd) -> Result<(), ControlError> {
         let wrong = |error: &dyn std::fmt::Display| ControlError::Wrong(error.to_string());
         let spec = wanted.spec().map_err(|error| wrong(&error))?;
@@ -230,7 +230,7 @@ impl Turn<'_> {
     /// Serves the volumes of a cache device without it; returns the lost blocks.
     ///
     /// # Errors
-    /// The device stays in use.
+    /// If the device cannot be left out; it stays in use.
     pub(super) fn leave_out(
         &self,
         started: &mut StartResult,
@@ -246,7 +246,7 @@ impl Turn<'_> {
     /// Takes a cache device in where volumes are served without one.
     ///
     /// # Errors
-    /// It is not taken in.
+    /// If the device is not taken in.
     pub(super) fn take_in(
         &self,
         started: &mut StartResult,
@@ -261,7 +261,7 @@ impl Turn<'_> {
     /// Stops serving a volume.
     ///
     /// # Errors
-    /// The volume stays.
+    /// If the volume cannot be removed; it stays.
     pub(super) fn remove(
         &self,
         started: &mut StartResult,

@@ -5,8 +5,8 @@ use kickcache_daemon::control::wire::LeftOnCache;
 
 use crate::cli::exit::{Exit, Failure};
 
-/// The error that decides the exit code: of several errors, one that is not an ordered stop, because the
-/// service manager restarts by this code.
+/// The error that decides the exit code: of several errors, the first that is not a stop before the work was complete,
+/// because the service manager restarts by this code.
 pub(super) fn worst(errors: Vec<anyhow::Error>) -> anyhow::Result<()> {
     let (stopped, failed): (Vec<Failure>, Vec<Failure>) =
         errors.into_iter().map(Failure::from).partition(|failure| failure.exit == Exit::StoppedShort);

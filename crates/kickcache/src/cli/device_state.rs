@@ -47,7 +47,7 @@ impl UnusedReason {
     /// The failure of a tool that found no other defect; `Ok` if a daemon would use the device.
     ///
     /// # Errors
-    /// The reason, with its exit code.
+    /// If no daemon would use the device: the reason, with its exit code.
     pub(super) fn end(&self) -> Result<(), Failure> {
         let needed: Vec<&str> = self
             .bypassed

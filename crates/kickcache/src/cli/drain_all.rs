@@ -28,7 +28,7 @@ impl Modes {
 /// dirty, and in write-through a write in flight counts as dirty, so that a client that always writes would never let it end.
 ///
 /// # Errors
-/// A block cannot be written back, the daemon has ended, or a signal interrupts the wait: the modes are then
+/// If a block cannot be written back, the daemon has ended, or a signal interrupts the wait: the modes are then
 /// restored.
 pub(super) fn drain_all(client: &Client) -> Result<Modes, Failure> {
     let awaited = DaemonWait::new()?;

@@ -41,7 +41,7 @@ impl LeaveOutOperation {
     /// Checks for obstacles before the operation starts.
     ///
     /// # Errors
-    /// It cannot be left out.
+    /// If the device cannot be left out.
     pub(super) fn check(served: &PlannedServer, fate: DirtyFate) -> Result<LeaveOutOperation, ControlError> {
         let mut served = served.clone();
         served.look_at_modes();
@@ -53,7 +53,7 @@ impl LeaveOutOperation {
     /// The dirty blocks of the device, by volume.
     ///
     /// # Errors
-    /// The server is stopping.
+    /// If the server is stopping.
     pub(super) fn dirty(&self) -> Result<Vec<DirtyVolume>, ControlError> {
         let unclean = self.served.handle.check_leaving_out(DirtyFate::Abandoned);
         Ok(dirty_volumes(unclean.map_err(control_error)?))
@@ -63,7 +63,7 @@ impl LeaveOutOperation {
     /// accepted, as many blocks as possible.
     ///
     /// # Errors
-    /// The drain makes no progress and the loss is not accepted, or the server stops.
+    /// If the drain makes no progress and the loss is not accepted, or the server stops.
     pub(super) fn drain(&self) -> Result<(), ControlError> {
         // The errors are counted before the devices are used, so that an immediate failure counts.
         let errors = self.left()?.errors;

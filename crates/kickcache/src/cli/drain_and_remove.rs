@@ -33,7 +33,7 @@ impl RemoveOperation {
     /// Checks for present obstacles before the operation starts.
     ///
     /// # Errors
-    /// The volume has clients that are to be respected, the file of its origin was removed, or its server is stopping.
+    /// If the volume has clients that are to be respected, the file of its origin was removed, or its server is stopping.
     pub(super) fn check(
         served: &PlannedServer,
         volume: &str,
@@ -70,7 +70,7 @@ impl RemoveOperation {
     /// The dirty and the lost blocks of a removal, which is not carried out.
     ///
     /// # Errors
-    /// The server stops.
+    /// If the server stops.
     pub(super) fn forecast(&self) -> Result<Removed, ControlError> {
         let dirty_bytes = self.left()?.blocks * BLOCK_SIZE;
         let lost_bytes = if self.dirty == DirtyFate::Abandoned { dirty_bytes } else { 0 };
@@ -86,7 +86,7 @@ impl RemoveOperation {
     /// writes go around the cache, as a write in flight in write-through counts as dirty.
     ///
     /// # Errors
-    /// The drain makes no progress, or the server stops.
+    /// If the drain makes no progress, or the server stops.
     pub(super) fn drain(&self) -> Result<(), ControlError> {
         if self.dirty == DirtyFate::Abandoned {
             return Ok(());
@@ -154,7 +154,7 @@ impl RemoveOperation {
     /// Removes the volume.
     ///
     /// # Errors
-    /// The volume stays.
+    /// If the volume cannot be removed; it stays.
     pub(super) fn part(&self) -> Result<Removed, ControlError> {
         self.check_obstacles()?;
         self.drain()?;

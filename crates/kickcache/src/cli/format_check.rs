@@ -31,7 +31,7 @@ impl FormatCheck<'_> {
     /// Checks for obstacles without changing the device. Returns the size that the cache device would have.
     ///
     /// # Errors
-    /// The path holds data that may be needed, or cannot become a cache device.
+    /// If the path holds data that may be needed, or cannot become a cache device.
     pub(super) fn check(&self) -> anyhow::Result<u64> {
         self.check_contents()?;
         let incomplete = |old: &Superblock| noted_incomplete(self.state, old);
@@ -39,7 +39,7 @@ impl FormatCheck<'_> {
         Ok(CacheDevice::check_format(self.path, self.size, self.overwrite, noted)?)
     }
 
-    /// Makes it a cache device.
+    /// Makes the path a cache device.
     ///
     /// # Errors
     /// As [`FormatCheck::check`], or the write fails.
@@ -63,7 +63,7 @@ impl FormatCheck<'_> {
     /// Refuses to overwrite data that may be needed, unless the user accepts the loss.
     ///
     /// # Errors
-    /// The error names the data, and the command that writes back its dirty blocks.
+    /// If there is such data; the error names the data, and the command that writes back its dirty blocks.
     pub(super) fn check_contents(&self) -> anyhow::Result<()> {
         if self.overwrite == Overwrite::Allow {
             return Ok(());

@@ -73,7 +73,7 @@ impl NewDevice {
     /// Refuses a device in use by this daemon, at once: a failed lock would not name the use.
     ///
     /// # Errors
-    /// The error names the use.
+    /// If this daemon uses the device; the error names the use.
     pub(super) fn check_unused(&self) -> Result<(), ServeError> {
         let path = &self.spec.path;
         let is_it =
@@ -111,7 +111,7 @@ impl NewDevice {
     /// Starts its takeover from the cache device that is called `device`; for a dry run it only checks.
     ///
     /// # Errors
-    /// The device cannot take over.
+    /// If the device cannot take over.
     pub(super) fn replace(
         self,
         served: &PlannedServer,

@@ -55,7 +55,7 @@ impl Operations {
     /// Refuses requests to a cache device that is being taken out of use.
     ///
     /// # Errors
-    /// The device is being taken out of use.
+    /// If the device is being taken out of use.
     pub(super) fn check_device_stays(&self, device: String) -> Result<String, ControlError> {
         match self.leaving_out(&device) {
             Some(_) => Err(ControlError::Refused(format!(
@@ -70,7 +70,7 @@ impl Operations {
     /// Waits for the change in progress, with a time limit.
     ///
     /// # Errors
-    /// The change in progress takes longer than [`PATIENCE`].
+    /// If the change in progress takes longer than [`PATIENCE`].
     pub(super) fn begin(&self, what: &str) -> Result<OperationGuard<'_>, ControlError> {
         self.begin_within(what, PATIENCE)
     }
@@ -92,7 +92,7 @@ impl Operations {
     /// Records that a volume is about to be removed.
     ///
     /// # Errors
-    /// The volume is being removed already.
+    /// If the volume is being removed already.
     pub(super) fn leave(&self, volume: &str) -> Result<RemovalGuard<'_>, ControlError> {
         match lock(&self.leaving).insert(volume.into()) {
             true => Ok(RemovalGuard { under_way: self, volume: volume.into() }),
@@ -103,7 +103,7 @@ impl Operations {
     /// Records that several volumes are about to be removed.
     ///
     /// # Errors
-    /// One of the volumes is being removed already.
+    /// If one of the volumes is being removed already.
     pub(super) fn leave_all<'a>(
         &self,
         volumes: impl Iterator<Item = &'a str>,
@@ -114,7 +114,7 @@ impl Operations {
     /// Refuses requests to a volume that is being removed.
     ///
     /// # Errors
-    /// The volume is being removed.
+    /// If the volume is being removed.
     pub(super) fn check_stays(&self, volume: &str) -> Result<(), ControlError> {
         match lock(&self.leaving).contains(volume) {
             true => Err(is_leaving(volume)),

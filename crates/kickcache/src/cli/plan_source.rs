@@ -44,7 +44,7 @@ impl PlanSource {
     /// The plan of the file as it is now.
     ///
     /// # Errors
-    /// There is no file, it cannot be read, or it is wrong.
+    /// If there is no file, it cannot be read, or it is wrong.
     pub(super) fn read(&self) -> Result<ServePlan, Failure> {
         match &self.0 {
             Some(file) => (file.read)(),

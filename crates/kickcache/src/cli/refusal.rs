@@ -1,5 +1,5 @@
-//! The scope of an error at the start: if it concerns one volume or one cache device, that one is not served,
-//! and the others are.
+//! The scope of an error at the start: if it concerns one volume or one cache device, only this volume or device is not
+//! served.
 //!
 //! A cache device that is to be created is not skipped: a mistyped path is an error for the user.
 
@@ -54,7 +54,7 @@ impl<'a> Refusals<'a> {
     /// Skips the volumes with an origin or cache device that does not respond.
     ///
     /// # Errors
-    /// The first of `silent`, if it concerns the whole start.
+    /// The first error of `silent`, if it concerns the whole start.
     pub(super) fn leave_silent(
         &mut self,
         caches: &mut [CacheSpec],
@@ -83,7 +83,7 @@ impl<'a> Refusals<'a> {
     /// Skips the volume or the cache device that a server's error concerns.
     ///
     /// # Errors
-    /// The same error, if it concerns the whole start.
+    /// The given error, if it concerns the whole start.
     pub(super) fn leave(&self, cache: &mut CacheSpec, error: ServeError) -> anyhow::Result<()> {
         let left = match concern(&error) {
             Concern::Volume(mut unserved) if has(cache, &unserved.name) => {
@@ -114,7 +114,7 @@ impl<'a> Refusals<'a> {
     /// Leaves out all volumes of a cache device that cannot be used.
     ///
     /// # Errors
-    /// The same error, if it concerns the whole start.
+    /// The given error, if it concerns the whole start.
     pub(super) fn leave_all(&self, cache: &mut CacheSpec, error: Error) -> anyhow::Result<()> {
         let of_state = match error.downcast_ref::<OfflineError>() {
             Some(OfflineError::State(source)) => Some(source),

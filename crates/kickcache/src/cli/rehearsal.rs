@@ -51,7 +51,7 @@ impl Rehearsal<'_> {
     /// Skips a cache device in service that fails the checks, or its volumes that do.
     ///
     /// # Errors
-    /// Errors that concern the whole start.
+    /// If an error concerns the whole start.
     pub(super) fn whole(&self, cache: &mut CacheSpec) -> anyhow::Result<()> {
         match cache.service {
             CacheService::InService => self.leave(cache, rehearse),
@@ -62,7 +62,7 @@ impl Rehearsal<'_> {
     /// Skips the volumes that cannot be served, independent of their cache device.
     ///
     /// # Errors
-    /// Errors that concern the whole start.
+    /// If an error concerns the whole start.
     pub(super) fn volumes(&self, cache: &mut CacheSpec) -> anyhow::Result<()> {
         self.leave(cache, rehearse_volumes)
     }

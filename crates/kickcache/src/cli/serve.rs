@@ -375,7 +375,7 @@ impl ServeArgs {
         })
     }
 
-    /// Lets the flags that hold for the whole daemon win over the file.
+    /// Replaces settings of the file by flags that hold for the whole daemon.
     fn override_file(&self, plan: &mut ServePlan) {
         if let Some(control) = &self.control.control {
             plan.control.clone_from(control);

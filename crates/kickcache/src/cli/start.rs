@@ -156,7 +156,7 @@ impl PlannedServer {
     /// Refuses the removal of the only volume of a server.
     ///
     /// # Errors
-    /// The server has no other volume.
+    /// If the server has no other volume.
     pub(super) fn check_others(&self, volume: &str) -> Result<(), ControlError> {
         match self.cache.volumes.len() {
             1 => Err(ControlError::Refused(format!("volume {volume}: {}", only_volume(&self.cache.device)))),
@@ -172,7 +172,7 @@ impl PlannedServer {
     /// Waits for its end; returns dirty blocks that are left on the cache device.
     ///
     /// # Errors
-    /// The error that ended it, unless it was stopped.
+    /// The error that ended the server, unless the server was stopped.
     pub(super) fn wait(&self, state: &StatePlace) -> anyhow::Result<Vec<LeftOnCache>> {
         let end = self.handle.join();
         let path = self.handle.device();

@@ -60,7 +60,7 @@ fn why(served: &PlannedServer, orphan: &Orphan) -> String {
 /// The server of a volume.
 ///
 /// # Errors
-/// The volume is not served; the error has the reason, if it is known.
+/// If the volume is not served; the error has the reason, if it is known.
 pub(super) fn server_of(started: &StartResult, volume: &str) -> Result<PlannedServer, ControlError> {
     let StartResult { servers, unserved, .. } = started;
     let serves = |served: &PlannedServer| served.cache.names().any(|name| name == volume);

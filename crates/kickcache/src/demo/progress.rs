@@ -36,7 +36,7 @@ impl Progress {
         self.bar.tick();
     }
 
-    /// Shows how the run is going.
+    /// Shows the progress of the run.
     pub(crate) fn show(&mut self, glance: Glance) {
         self.bar.set_position(millis(self.before + glance.elapsed));
         let (Some(now), Some(before)) = (glance.operations, self.last.operations) else { return };

@@ -11,7 +11,7 @@ use crate::notice::notice;
 /// The time between two updates of the clock on a terminal.
 const TICK: Duration = Duration::from_millis(500);
 
-/// The progress; the bar is removed when it is dropped.
+/// The progress of the rounds; its bar is removed when this is dropped.
 #[derive(Debug)]
 pub struct Progress {
     bar: Option<ProgressBar>,

@@ -38,7 +38,7 @@ const ENDS: [End; 4] = [End::Signal(Signal::TERM), End::Signal(Signal::HUP), End
 /// The sign that a command runs.
 #[derive(Clone, Copy)]
 enum Sign<'a> {
-    /// It prints this on a terminal. To a pipe, the text may be written only at the end.
+    /// The command prints this text on a terminal. To a pipe, the text may be written only at the end.
     Text(&'a str),
     /// A file exists.
     File(&'a Path),

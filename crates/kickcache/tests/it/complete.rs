@@ -39,7 +39,7 @@ fn kill(daemon: Daemon) {
     tools::run("flock", ["-w", "20", text(&cache), "true"]);
 }
 
-/// Killed just after a write: its blocks are marked dirty.
+/// Kills a daemon just after a write, so that the written blocks are marked dirty.
 fn killed(spec: &Spec, byte: u8) {
     kill(write(spec, byte));
     let said = tools::run(KICKCACHE, ["inspect", text(&spec.cache)]);

@@ -40,7 +40,7 @@ struct Shared {
     connections: Mutex<Vec<UnixStream>>,
     accepted: AtomicU64,
     is_mute: AtomicBool,
-    /// The barrier at which it waits for other servers before it answers a read of [`SAMPLED`].
+    /// The barrier at which the server waits for other servers before it answers a read of [`SAMPLED`].
     meeting: Mutex<Option<Arc<Barrier>>>,
 }
 

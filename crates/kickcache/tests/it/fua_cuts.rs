@@ -26,7 +26,7 @@ const COMMANDS: [Durable; 4] = [
     Durable { name: "trim", command: TRIM, flags: FUA },
 ];
 
-/// Its effect, and where in the log of the disks it was acknowledged.
+/// The effect of a command, and the position in the log of the disks at which it was acknowledged.
 struct Acknowledged {
     name: &'static str,
     offset: u64,

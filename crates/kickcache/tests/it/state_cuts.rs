@@ -218,7 +218,8 @@ struct Cut {
 }
 
 impl Recorded {
-    /// Power cuts from before the change until after it, those at its end at their worst.
+    /// Random power cuts from before the change until after it, and two that lose all unflushed writes: after the first
+    /// write of v, and at the end.
     fn cuts(&self) -> Vec<Cut> {
         let mut rng = Rng::new(self.to);
         let count = number_of_cuts().div_ceil(3);

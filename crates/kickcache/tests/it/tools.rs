@@ -31,7 +31,7 @@ macro_rules! need_tools {
     };
 }
 
-/// Not by `eprintln!`, which the test harness hides for tests that pass.
+/// Prints that a test is skipped; not by `eprintln!`, which the test harness hides for tests that pass.
 pub(crate) fn say_skipped(why: &str) {
     let test = std::thread::current().name().unwrap_or("a test").to_owned();
     let _ = writeln!(std::io::stderr(), "skipped: {test}: {why}");

@@ -50,7 +50,7 @@ struct Ready {
 }
 
 impl SimulatedTarget {
-    /// About the length of the whole simulation, in virtual nanoseconds.
+    /// The approximate length of the whole simulation, in virtual nanoseconds.
     pub(super) fn expected_nanos(&self) -> u64 {
         let jobs = FioWorkload::parse(&self.load.job, self.seed).ok();
         let one = jobs.and_then(|jobs| jobs.longest()).unwrap_or(LENGTH_MAX).as_nanos();

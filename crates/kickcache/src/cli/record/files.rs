@@ -66,7 +66,7 @@ impl RecordingFiles {
     /// Writes a block, to the next file if this one is full.
     ///
     /// # Errors
-    /// The end of the recording; blocks written before stay whole.
+    /// The reason for the end of the recording; blocks written before stay whole.
     pub(crate) fn write(&mut self, block: &[u8]) -> Result<(), End> {
         let is_full = self.file_bytes + block.len() as u64 > self.bounds.size_max;
         if is_full && self.bounds.file_count == 1 {

@@ -34,7 +34,7 @@ pub(crate) struct Session {
     gathered: u64,
     /// Records that arrived and were not written, because the disk was full or failed.
     unwritten: u64,
-    /// Records that were lost, and the number of these that the file contains.
+    /// Records that were lost, and, in `told`, the number of lost records that the file reports.
     lost: u64,
     told: u64,
     until: Option<Instant>,

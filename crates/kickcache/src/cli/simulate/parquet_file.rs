@@ -86,7 +86,7 @@ fn levels<T>(values: &[Option<T>]) -> Vec<i16> {
 /// Writes a table; all columns have the same number of rows.
 ///
 /// # Errors
-/// The file cannot be written; its name is in the error.
+/// If the file cannot be written; the error has its name.
 pub(crate) fn write(path: &Path, columns: &[Column]) -> anyhow::Result<()> {
     let file =
         File::create(path).with_context(|| format!("the table {} cannot be written", path.display()))?;

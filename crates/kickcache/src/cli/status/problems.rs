@@ -27,7 +27,7 @@ pub(super) fn print(report: &Report, out: &mut dyn Write) -> io::Result<()> {
 /// Succeeds if there is no problem.
 ///
 /// # Errors
-/// With the exit code for problems.
+/// If there is a problem, with the exit code for problems.
 pub(super) fn end(report: &Report) -> Result<(), Failure> {
     let found = problems(report).count() as u64;
     match found {

@@ -42,7 +42,7 @@ pub enum MetricDirection {
 impl MetricDirection {
     /// By how much the new value is worse, as a logarithm; see [`kickcache_model::statistics::sequential`].
     pub fn loss(self, good: f64, new: f64) -> f64 {
-        // A difference of logarithms, as the ratio may be larger than any number.
+        // The logarithms are subtracted, because the ratio of the values may be too large for a number.
         match self {
             MetricDirection::Higher => new.ln() - good.ln(),
             MetricDirection::Lower => good.ln() - new.ln(),

@@ -12,7 +12,7 @@ use crate::cli::simulate::calibrate::probe::{LATE, Probe, ProbeResult, READS, Ru
 use crate::cli::simulate::calibrate::search::least;
 use crate::cli::simulate::calibrate::simulated::Bench;
 
-/// If the longest pause is not this many times as long as a usual read, there are no pauses but a tail.
+/// If the longest pause is not this many times as long as a usual read, it counts as a tail, not as a pause.
 const PAUSE_LEAST: f64 = 1.5 * LATE;
 /// The start of the search for the crowding of a KiB, in microseconds.
 const WIDE_CROWDING: f64 = 0.1;
