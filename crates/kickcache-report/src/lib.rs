@@ -1,9 +1,10 @@
-//! A report: runs side by side in one self-contained HTML page. It needs no network and no program.
+//! A report: runs side by side in one self-contained HTML page, which needs a browser only, without a network.
 //!
 //! Rooms:
 //! * `page`, `html`: the frame of every page, and text and data inside HTML.
-//! * `summary`, `overview`, `facts`, `repeated`, `curves`: the sections of a page.
-//! * `charts`, `plot`: charts as SVG, each in a wide and a narrow form; `look`: which colour a run has.
+//! * `answer`, `summary`, `overview`, `by_size`, `facts`, `curves`: the sections of a page.
+//! * `repeated_runs`: runs that differ in their seed only; `measure`: the figure by which runs are compared.
+//! * `charts`, `plot`: charts as SVG, each in a wide and a narrow form; `look`: the colour of a run.
 //!
 //! Invariants: a page is complete without JavaScript, on paper and on a phone; the script adds details under
 //! the pointer. All figures of the runs are in the page as JSON, too.

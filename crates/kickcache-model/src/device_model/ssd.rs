@@ -1,6 +1,6 @@
-//! A flash disk: a bus that carries one transfer at a time, many dies, and a log-normal latency, of which a
-//! few are longer than that. Other operations in flight may add to it. Occasionally the whole disk pauses, as
-//! a virtual disk does while its host is busy.
+//! A flash disk: a bus that carries one transfer at a time, many dies, and a log-normal latency, which a few accesses
+//! exceed. Other operations in flight may add to the latency. Occasionally the whole disk pauses, as a virtual disk does
+//! while its host is busy.
 //!
 //! Leaves out garbage collection, wear and the difference between a fresh and a full drive: the published
 //! measurements read far more than they write. Long transfers share the bus with short ones in turns.

@@ -105,7 +105,7 @@ impl Devices {
         self.submit(now, place, ModelRequest { operation, offset, length, token: u64::from(token) });
     }
 
-    /// When something ends or changes inside of a device.
+    /// The time of the next end of an operation, or change inside a device.
     pub(crate) fn next_event(&self) -> Option<Instant> {
         earlier(self.cache.as_ref().and_then(|cache| cache.next), self.origin.next)
     }

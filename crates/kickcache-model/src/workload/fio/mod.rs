@@ -1,6 +1,6 @@
 //! fio job files as workloads.
 //!
-//! This module also applies options to the accesses. Options that concern only fio itself are skipped.
+//! This module applies the options of jobs to the accesses. Options that concern only fio itself are skipped.
 //! Options that change the accesses in an unsupported way are refused with a sentence, rather than run as a
 //! different load. As with fio, each job has its own file unless jobs name the same one; the files are adjacent on the volume.
 
