@@ -24,7 +24,7 @@ pub(crate) struct Process {
 }
 
 impl ProcessorTicks {
-    /// From the text of /proc/stat; interrupts are not assigned to a process.
+    /// Parses the text of /proc/stat; interrupts are not assigned to a process.
     pub(crate) fn parse(text: &str) -> Option<ProcessorTicks> {
         let line = text.lines().next()?.strip_prefix("cpu ")?;
         let fields: Vec<u64> = line.split_whitespace().map_while(|field| field.parse().ok()).collect();
@@ -35,7 +35,7 @@ impl ProcessorTicks {
 }
 
 impl Process {
-    /// From the text of /proc/PID/stat, with any characters between the brackets of the second field.
+    /// Parses the text of /proc/PID/stat, with any characters between the brackets of the second field.
     pub(crate) fn parse(text: &str) -> Option<Process> {
         let rest = &text[text.rfind(')')? + 1..];
         let fields: Vec<&str> = rest.split_whitespace().collect();

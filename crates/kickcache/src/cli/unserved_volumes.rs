@@ -23,7 +23,8 @@ fn told(started: &StartResult, served: &PlannedServer, orphans: &[Orphan]) -> Ve
     unknown.map(|orphan| SkippedVolume { name: orphan.name.clone(), why: why(served, orphan) }).collect()
 }
 
-/// These volumes for a report, with the commands that serve each volume again and write its blocks back.
+/// The unserved volumes that a server found, for a report, with the commands that serve each volume again and write
+/// its blocks back.
 pub(super) fn orphan_reports(
     started: &StartResult,
     served: &PlannedServer,

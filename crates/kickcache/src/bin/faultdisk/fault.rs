@@ -9,7 +9,7 @@ use kickcache_engine::units::ByteExtent;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Operation {
     Read,
-    /// Discards and zeroes too.
+    /// A write, a discard or a write of zeroes.
     Write,
     Flush,
 }

@@ -17,7 +17,7 @@ pub(super) struct VolumeLine {
     pub(super) rates: Rates,
     /// Requests a second, the latest last.
     pub(super) requests: VecDeque<u64>,
-    /// Microseconds of a read on average, the same way.
+    /// Microseconds of a read on average, the latest last.
     pub(super) read_micros: VecDeque<u64>,
 }
 
