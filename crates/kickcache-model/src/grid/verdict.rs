@@ -93,9 +93,9 @@ pub struct Comparison {
     pub measure: Measure,
     /// The figure of kickcache.
     pub found: f64,
-    /// The best of the others; of [`Measure::Written`] the bound.
+    /// The best figure of the other caches; for [`Measure::Written`], the bound.
     pub best: f64,
-    /// The worst that is within the bound.
+    /// The worst figure within the bound.
     pub limit: f64,
 }
 

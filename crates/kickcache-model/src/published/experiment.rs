@@ -94,7 +94,7 @@ pub enum Figure {
     Percent(f64),
     /// The ratio of two figures.
     Ratio(f64),
-    /// A share of the reads, from 0 to 1; charts show the rest, of a million.
+    /// A share of the reads, from 0 to 1; charts show the other reads, in a million.
     PartOfReads(f64),
     /// The required value, as it was written.
     Asked(f64),

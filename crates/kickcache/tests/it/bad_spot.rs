@@ -1,4 +1,4 @@
-//! A dirty block that the cache device cannot read costs that block, and no request waits for it: the real daemon.
+//! If the cache device cannot read a dirty block, only this block is affected, and no request waits: with the real daemon.
 
 use std::ffi::OsString;
 use std::fs;

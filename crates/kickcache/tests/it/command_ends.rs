@@ -53,7 +53,7 @@ struct Running {
 }
 
 impl Running {
-    /// Starts a command on a terminal, which is not its controlling terminal: it gets no signal if that is closed.
+    /// Starts a command on a terminal that is not its controlling terminal, so that closing it sends no signal.
     fn on_terminal(arguments: &[String], scratch: &Scratch) -> Running {
         let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
         grantpt(&terminal).unwrap();

@@ -77,7 +77,7 @@ impl EvilServer {
         self.shared.accepted.load(Ordering::Relaxed)
     }
 
-    /// From here on it accepts connections and does not respond.
+    /// From now on the server accepts connections and does not respond.
     pub(crate) fn hang(&self) {
         self.shared.is_mute.store(true, Ordering::Relaxed);
     }

@@ -59,7 +59,7 @@ pub(crate) type NewDisk = (&'static str, u64);
 pub(crate) enum Loss {
     /// All unflushed writes are lost.
     All,
-    /// Some requests, and parts of others, by a seed.
+    /// Some unflushed writes, and parts of others, are lost, as a seed decides.
     Seed(u64),
 }
 

@@ -335,7 +335,7 @@ impl Recorded {
         Ok(())
     }
 
-    /// New devices in the place of both cache devices.
+    /// Puts empty devices in the place of both cache devices.
     fn blank(&self) {
         for (name, size) in [DISKS[0], DISKS[3]] {
             File::create(self.scratch.path(name)).unwrap().set_len(size).unwrap();

@@ -186,7 +186,7 @@ fn modes_change_while_writes_are_running() {
     check_file(&origin, &mut ledger, &spec);
 }
 
-/// The origin has all data, if it is served without the old cache device.
+/// Checks that the origin has all data if it is served without the old cache device.
 fn check_file(origin: &Path, ledger: &mut Ledger, spec: &Spec) {
     let cache = spec.cache.with_extension("new");
     // Blocks that were written through before the kill may be marked dirty again.

@@ -56,7 +56,7 @@ pub struct BcacheShape {
     pub cache_bytes: u64,
     /// Bytes of the origin.
     pub origin_bytes: u64,
-    /// Bytes above which a stream bypasses the cache; 0 is never.
+    /// Bytes above which a stream bypasses the cache; with 0, no stream does.
     pub sequential_cutoff: u64,
     /// Seed of the random part of the congestion limit.
     pub seed: u64,

@@ -37,7 +37,7 @@ impl RecordingEncoder {
         before
     }
 
-    /// The block of the collected records; `None` if there are none.
+    /// The block of the collected records; `None` if there are neither records nor losses.
     pub fn finish(&mut self) -> Option<Vec<u8>> {
         if self.record_count == 0 && self.lost == 0 {
             return None;
