@@ -69,7 +69,7 @@ pub fn answer(runs: &[RunResult]) -> Vec<String> {
     answer::sentences(&repeated_runs::fold(runs))
 }
 
-/// As [`answer`], for the head of a page: the first sentences, and a reference to the table for the rest.
+/// As [`answer()`], for the head of a page: the first sentences, and a reference to the table for the rest.
 pub fn headline(runs: &[RunResult]) -> Vec<String> {
     answer::shortened(&repeated_runs::fold(runs))
 }

@@ -139,7 +139,7 @@ struct Ready {
 }
 
 impl Scene {
-    /// Runs the scene for this many minutes; the bare SSD runs for [`SSD_SECONDS`] instead.
+    /// Runs the scene for this many minutes; the bare SSD runs for `SSD_SECONDS` instead.
     ///
     /// # Panics
     /// If the sizes are impossible.
