@@ -59,7 +59,7 @@ impl Options {
     }
 }
 
-/// The cases.
+/// The cases of the study.
 struct Study {
     traces: Vec<Case>,
     /// The number of each case's trace.
@@ -68,7 +68,7 @@ struct Study {
     scale: Scale,
 }
 
-/// The results of one value.
+/// The results of one value of a constant.
 struct ValueResults {
     effects: Vec<Effect>,
     /// The mean over the loops of the hits, in percent of the best set's hits.
@@ -110,8 +110,8 @@ impl Study {
     }
 }
 
-/// Compared with the present value: points of hits in all cases, in the worst case, bytes written, and hits
-/// of loops.
+/// A row for a value: the difference of hits to the present value in points, the mean of all cases and the worst case,
+/// then the bytes written and the hits of loops.
 fn shown(given: &ValueResults, built: &ValueResults) -> String {
     let (own, usual) = (Effect::mean(&given.effects), Effect::mean(&built.effects));
     let changes = given.effects.iter().zip(&built.effects).map(|(given, built)| given.hits - built.hits);

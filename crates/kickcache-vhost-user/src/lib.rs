@@ -2,8 +2,8 @@
 //!
 //! A front end (QEMU, libvirt, cloud-hypervisor, a plain process) hands over its guest's memory and, for each
 //! queue, an eventfd that the guest kicks and an eventfd that interrupts the guest. The export turns messages and
-//! descriptor chains into requests and results into used descriptors. It does no I/O of its own and never
-//! names the driver; its owner watches the descriptors.
+//! descriptor chains into requests and results into used descriptors. It does no I/O on volumes and never names the
+//! driver; its owner watches the descriptors.
 //!
 //! Rooms:
 //! * `device`, `front_end`: the device, and the messages of a front end; `message`, `socket`, `features`,
