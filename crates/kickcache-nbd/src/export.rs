@@ -13,6 +13,6 @@ pub struct ExportInfo {
     pub size: u64,
     /// Writes are refused.
     pub read_only: bool,
-    /// Clients should treat it as a rotational disk.
+    /// Clients should treat the export as a rotational disk.
     pub rotational: bool,
 }

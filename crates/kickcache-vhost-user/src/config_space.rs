@@ -33,7 +33,7 @@ pub struct Disk {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum WriteCache {
     On,
-    /// The guest switched it off: a write is durable when it ends.
+    /// The guest switched the cache off: a write is durable when it ends.
     Off,
 }
 

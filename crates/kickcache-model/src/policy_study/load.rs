@@ -24,7 +24,7 @@ const THETA: f64 = 0.9;
 /// A read or a write of some blocks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Touch {
-    /// Whether it is a read or a write.
+    /// Whether the touch is a read or a write.
     pub kind: Kind,
     /// The first block.
     pub block: u64,

@@ -73,7 +73,7 @@ impl Simulation {
         self == other
     }
 
-    /// Runs it, and names its runs so that no two share a name.
+    /// Runs the simulation, and names its runs so that no two share a name.
     ///
     /// # Errors
     /// If the engine refuses the sizes.

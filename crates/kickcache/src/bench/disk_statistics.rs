@@ -12,7 +12,7 @@ use kickcache_model::result::series::Series;
 
 use crate::bench::place::Place;
 
-/// Time between two looks.
+/// Time between two readings of the counters.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// Bytes of a sector in the kernel's counters, independent of the device's sector size.
 const SECTOR: u64 = 512;
@@ -28,7 +28,7 @@ struct Counters {
     flushes: u64,
 }
 
-/// A watch over a block device from its making on.
+/// The activity of a block device since this was made.
 pub(super) struct DiskWatch {
     file: PathBuf,
     first: Counters,

@@ -48,7 +48,7 @@ pub(crate) struct Options {
     pub(crate) rounds_max: u32,
     /// The largest difference, as a part, that counts as equal.
     pub(crate) margin: f64,
-    /// How it is known how much the first target differs from itself.
+    /// The way in which the difference of the first target from itself is found.
     pub(crate) noise_floor: NoiseFloor,
     /// The part of the processors above which other programs void a round.
     pub(crate) busy_limit: f64,

@@ -105,7 +105,7 @@ impl Place {
         }
     }
 
-    /// Its size; `None` for a directory.
+    /// The size of the place; `None` for a directory.
     ///
     /// # Errors
     /// If it cannot be read.

@@ -20,11 +20,11 @@ use crate::notice::notice;
 const CANNOT: i32 = 64;
 /// The most bytes that are read of its output.
 const OUTPUT_BYTES_MAX: usize = 4_096;
-/// The most characters of its error message that are quoted.
+/// The most characters of the executable's error message that are quoted.
 const SAID_MAX: usize = 400;
 /// How long `down` may run once the bench is interrupted; then its remains stay.
 const DOWN_MAX: Duration = Duration::from_secs(15);
-/// How long it may take to end after SIGTERM.
+/// How long the executable may take to end after SIGTERM.
 const END_MAX: Duration = Duration::from_millis(500);
 /// Time between two checks whether the executable has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
@@ -33,7 +33,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 #[derive(Clone, Debug)]
 pub(super) struct Program {
     pub(super) path: PathBuf,
-    /// A directory for its own use, removed afterwards.
+    /// A directory for the executable's own use, removed afterwards.
     pub(super) directory: PathBuf,
     /// Bytes that the job and the stale data need.
     pub(super) bytes: u64,

@@ -47,10 +47,10 @@ pub(crate) struct TargetFacts {
     pub(crate) name: String,
     /// The target as the user wrote it.
     pub(crate) target: String,
-    /// Whether it is a file with holes, or its origin is: they are read faster than data.
+    /// Whether the target or its origin is a file with holes, which are read faster than data.
     #[serde(default)]
     pub(crate) has_holes: bool,
-    /// Whether its cache device and its origin are on the same disk.
+    /// Whether the target's cache device and its origin are on the same disk.
     #[serde(default)]
     pub(crate) shares_disk: bool,
 }
@@ -72,7 +72,7 @@ pub(crate) enum End {
 /// One round: every target in every phase.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub(crate) struct Round {
-    /// Its runs, in the order that they were made in.
+    /// The runs of the round, in the order in which they were made.
     pub(crate) runs: Vec<BenchRun>,
     /// Whether the round counts.
     pub(crate) standing: RoundValidity,
@@ -129,7 +129,7 @@ pub(crate) struct Prediction {
 }
 
 impl BenchRun {
-    /// Whether it is the run of a target in a phase.
+    /// Whether this is the run of a target in a phase.
     pub(crate) fn is_of(&self, target: &str, phase: Phase) -> bool {
         self.turn == Turn::Own && self.target == target && self.phase == phase
     }

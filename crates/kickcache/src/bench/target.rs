@@ -14,21 +14,21 @@ use crate::bench::scratch_file::ScratchFile;
 use crate::bench::write_check::WriteCheck;
 use crate::notice::notice;
 
-/// A prepared target. Dropping it stops it and removes the files created for it.
+/// A prepared target; when it is dropped, the target is stopped, and the files created for it are removed.
 pub(super) struct Target {
     pub(super) name: String,
     pub(super) kind: Kind,
     pub(super) phases: Vec<Phase>,
-    /// The name that it shares with targets that have a cache of another size.
+    /// The name that the target shares with targets that have a cache of another size.
     pub(super) family: Option<String>,
-    /// Its cache device in a few words, if it is known.
+    /// The target's cache device in a few words, if it is known.
     pub(super) cache: Option<String>,
     /// The device behind the cache, or the device itself.
     pub(super) origin: String,
     /// Files created for the target; the drop of this field, after that of `kind`, removes them.
     #[expect(dead_code, reason = "it is there to be dropped")]
     pub(super) made: Vec<ScratchFile>,
-    /// Whether it is a file with holes, or its origin is.
+    /// Whether the target or its origin is a file with holes.
     pub(super) has_holes: bool,
     /// Whether its cache device and its origin are on the same disk.
     pub(super) shares_disk: bool,
@@ -184,7 +184,7 @@ impl Target {
         }
     }
 
-    /// Bytes of its cache device, as far as they are known.
+    /// Bytes of the target's cache device, as far as they are known.
     pub(super) fn cache_bytes(&self) -> Option<u64> {
         match &self.kind {
             Kind::Cache(cache) => cache.cache_bytes(),

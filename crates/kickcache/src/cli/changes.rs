@@ -1,5 +1,5 @@
-//! Changes to the served volumes of a running daemon: a change is validated first, then applied; if it is
-//! refused, the daemon is unchanged.
+//! Changes to the served volumes of a running daemon: a change is validated first, then applied; if the validation
+//! refuses the change, the daemon is unchanged.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

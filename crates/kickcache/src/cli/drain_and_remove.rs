@@ -191,7 +191,7 @@ struct VolumeRemainder {
     blocks: u64,
     /// Errors of its devices so far.
     errors: u64,
-    /// Its origin's server is away, or blocks cannot be read.
+    /// Whether the server of the origin is away, or blocks cannot be read.
     is_unreachable: bool,
     is_draining: bool,
 }

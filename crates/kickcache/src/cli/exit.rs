@@ -115,7 +115,7 @@ impl Failure {
         Failure { exit: Exit::Usage, error: anyhow::Error::msg(sentence.into()) }
     }
 
-    /// The error and its causes as one sentence; a cause that it already names is not repeated.
+    /// The error and its causes as one sentence, as [`sentence`] makes it.
     pub(crate) fn sentence(&self) -> String {
         sentence(self.error.as_ref())
     }

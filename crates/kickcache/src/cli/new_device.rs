@@ -108,7 +108,7 @@ impl NewDevice {
             .unwrap_or_else(|| text.to_owned())
     }
 
-    /// Starts its takeover from the cache device that is called `device`; for a dry run it only checks.
+    /// Starts the takeover from the cache device that is called `device`; for a dry run, only checks are made.
     ///
     /// # Errors
     /// If the device cannot take over.

@@ -22,7 +22,7 @@ use crate::cli::skipped_volumes::leave_unserved;
 /// The treatment of volumes that cannot be served, at a start with several volumes.
 pub(super) struct Refusals<'a> {
     state: &'a StatePlace,
-    /// Of the whole plan, before a volume was left out.
+    /// The number of volumes in the whole plan, before a volume was left out.
     volume_count: usize,
     cache_count: usize,
     /// Devices that do not answer, and are not touched.

@@ -272,7 +272,7 @@ impl ServeArgs {
         open_files::raise_limit();
         let mut plan = self.plan()?;
         if plan.user.is_some() && plan.state.is_none() {
-            // The default state directory of the other user would be another one.
+            // After the change of user, the default state directory would be another one.
             self.state.state = default_directory();
             plan.state.clone_from(&self.state.state);
         }

@@ -341,8 +341,8 @@ fn check_origins(
     Ok(())
 }
 
-/// The checks of the remote origins, by cache device and name. They run in parallel, so that the times of
-/// unresponsive servers do not add up.
+/// Checks the remote origins, by cache device and name. The checks run in parallel, so that the times of unresponsive
+/// servers do not add up.
 fn check_servers(
     caches: &[CacheSpec],
     stop_wish: &StopWish,

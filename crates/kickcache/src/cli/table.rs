@@ -108,7 +108,7 @@ impl Table {
         Table { columns, rows: vec![headings] }
     }
 
-    /// Adds a row; it has as many cells as there are headings.
+    /// Adds a row, which must have as many cells as there are headings.
     pub(crate) fn row(&mut self, cells: Vec<Cell>) {
         debug_assert_eq!(cells.len(), self.columns.len());
         self.rows.push(cells);

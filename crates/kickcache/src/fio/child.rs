@@ -50,7 +50,7 @@ pub(crate) struct Fio<'a> {
 }
 
 impl Fio<'_> {
-    /// Runs it to its end; returns its report in the format json+.
+    /// Runs fio to its end; returns its report in the format json+.
     ///
     /// # Errors
     /// If fio cannot be started, fails, takes too long, or the watch returns an error.
@@ -187,7 +187,7 @@ impl Drop for Guard {
                 std::thread::sleep(Duration::from_millis(20));
             }
         }
-        // Where devices are slow the processes of its jobs would go on without it.
+        // While a device is slow, the processes of fio's jobs would outlive fio.
         let jobs = jobs_of(self.0.id());
         let _ = self.0.kill();
         let _ = self.0.wait();

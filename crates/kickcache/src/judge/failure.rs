@@ -21,7 +21,7 @@ pub enum RunFailure {
         /// The error message, if there is one.
         what: String,
     },
-    /// It ended with an error, or gave no number that can be compared.
+    /// The command ended with an error, or gave no number that can be compared.
     Failed(String),
     /// This program was interrupted by this signal.
     Interrupted(u8),

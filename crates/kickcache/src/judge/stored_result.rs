@@ -85,7 +85,7 @@ impl StoredResult {
         Ok(())
     }
 
-    /// Writes it.
+    /// Writes the result to a file.
     ///
     /// # Errors
     /// If the file cannot be written.

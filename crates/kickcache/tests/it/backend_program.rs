@@ -18,7 +18,7 @@ fn contrib(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../contrib").join(name)
 }
 
-/// The wrapper; it finds the program that was just built.
+/// The wrapper, which finds the program that was just built.
 fn wrapper(scratch: &Scratch, arguments: Vec<OsString>) -> Command {
     let program = contrib("kickcache-vhost-user-blk");
     let mut command = guarded(program.to_str().unwrap(), arguments);

@@ -130,7 +130,7 @@ impl Running {
     }
 }
 
-/// Starts a command and ends it. It neither succeeds nor fails: it is interrupted.
+/// Starts a command, ends it, and checks that it was interrupted: it neither succeeds nor fails.
 fn interrupt(arguments: &[String], scratch: &Scratch, sign: Sign<'_>, end: End) {
     let mut running = match end {
         End::Pipe => Running::in_pipe(arguments, scratch),
@@ -198,7 +198,7 @@ fn top_ends_by_a_signal_while_its_terminal_is_stopped() {
     let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
     let terminal = rustix::fs::open(&name, flags, Mode::empty()).unwrap();
     tcflow(&terminal, Action::OOff).unwrap();
-    // Its writes block, also those that do not change the terminal.
+    // Writes of `top` block, also those that do not change the terminal.
     assert_eq!(running.end(End::Signal(Signal::TERM)).code(), Some(INTERRUPTED));
 }
 

@@ -162,7 +162,7 @@ fn starts_printed(spec: &Spec) -> usize {
     log.lines().filter(|line| line.starts_with("control socket: ")).count()
 }
 
-/// A running daemon. Dropping it kills it.
+/// A running daemon, which is killed when this is dropped.
 pub(crate) struct Daemon {
     child: Child,
     pub(crate) spec: Spec,

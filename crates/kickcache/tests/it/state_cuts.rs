@@ -136,7 +136,7 @@ impl Scene {
         let scratch = Scratch::new();
         let disks = FaultyDisks::start(&scratch, &DISKS)?;
         let state = StateDisk::make(disks.file("state-disk"), &scratch.path("mounted"))?;
-        // Smaller than its disk, so that it can grow.
+        // The cache device is smaller than its disk, so that it can grow.
         let (small, state_of_format) = (scratch.path("small"), scratch.path("state of the format"));
         let [file, folder] = [&small, &state_of_format].map(|path| path.to_str().unwrap());
         tools::run(KICKCACHE, ["format", file, "--size", "8M", "--state", folder]);

@@ -59,7 +59,7 @@ fn an_origin_over_tls_survives_a_restart_of_its_server() {
     daemon.drain();
     check(&disk, 1);
     server.kill();
-    // It restarts with certificates of another authority, which the daemon reads when it connects.
+    // The server restarts with certificates of another authority, which the daemon reads when it connects.
     let next = Authority::new(&scratch, "next");
     let certificates = next.server("server", VALID, "localhost");
     next.install(&client);

@@ -272,7 +272,7 @@ fn a_drain_without_records_overwrites_no_newer_data() {
             assert!(said.contains(part), "no `{part}`: {said}");
         }
     }
-    // Its host and the records are lost: then only the device names the origin.
+    // Without the host of the cache device and its records, only the device names the origin.
     let said = unchanged("an origin without a record", &[&one.origin, &one.cache], || {
         refused("an origin without a record", &drain(&["--accept-older"]))
     });

@@ -27,7 +27,7 @@ struct Bucket {
     live: u32,
     live_collected: u32,
     dirty: u32,
-    /// Dirty when it was last collected or since: it cannot be reused before the next collection (`GC_MARK_DIRTY`).
+    /// Whether the bucket was dirty at the last collection or later: then it is reused only after the next one (`GC_MARK_DIRTY`).
     is_marked_dirty: bool,
     use_now: Use,
 }

@@ -110,9 +110,9 @@ impl Age {
     pub const MOST_OF_REPAIR: Age =
         Age { enters_at_top: true, frees_when_idle: false, ..Age::PART_OF_REPAIR };
 
-    /// Linux 4.12 and later: all accesses keep it from being idle (701e03e4e180), copies are not limited
-    /// (49b7f768900f), and blocks are written back only while idle, or for space (2e63309507c8). While idle it cleans
-    /// as since 4.15 (deb71918ae29).
+    /// Linux 4.12 and later: all accesses keep the cache from being idle (701e03e4e180), copies are not limited
+    /// (49b7f768900f), and blocks are written back only while the cache is idle, or for space (2e63309507c8). An idle cache
+    /// is cleaned as since 4.15 (deb71918ae29).
     pub const REPAIRED: Age = Age {
         watched: BusyAccesses::Both,
         cleans_when_busy: false,

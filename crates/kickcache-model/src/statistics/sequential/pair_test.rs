@@ -90,7 +90,7 @@ impl PairTest {
         self.good.amount()
     }
 
-    /// Evidence that it is worse than half of the margin.
+    /// Evidence that the new command is worse than half of the margin.
     pub fn evidence_bad(&self) -> f64 {
         self.bad.amount()
     }

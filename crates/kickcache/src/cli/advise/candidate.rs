@@ -111,7 +111,7 @@ impl Candidate {
         }
     }
 
-    /// How fast it is, in a unit that all candidates of a load share: more is better.
+    /// The speed of the candidate, in a unit that all candidates of a load share: more is better.
     pub(crate) fn speed(&self) -> f64 {
         if self.is_open { 1.0 / self.mean.as_secs_f64().max(1e-9) } else { self.iops }
     }

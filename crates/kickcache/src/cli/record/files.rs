@@ -166,7 +166,7 @@ fn taken(path: &Path) -> Failure {
     ))
 }
 
-/// Only its owner may read it: it reveals the places and times of a disk's accesses.
+/// Only the owner of the file may read it: it reveals the places and times of a disk's accesses.
 fn create(path: &Path) -> Result<File, Failure> {
     let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
     Ok(made.with_context(|| format!("the recording {} cannot be made", path.display()))?)

@@ -19,7 +19,7 @@ type Column<'a> = (&'static str, Align, u8, Box<dyn Fn(&ComparedRuns<'_>) -> Str
 pub(crate) enum Ratios {
     /// Ratios to the rate of the first cache.
     ToFirst,
-    /// Not at all: the first cache may be in another shard.
+    /// No ratios: the first cache may be in another shard.
     None,
 }
 

@@ -87,7 +87,7 @@ enum LoadKind {
 #[derive(Clone, Debug)]
 pub(crate) struct Load {
     kind: LoadKind,
-    /// Bytes of the smallest volume that it fits on.
+    /// Bytes of the smallest volume that the load fits on.
     pub(crate) volume_bytes: u64,
     /// When a run ends at the latest.
     pub(crate) length: Duration,

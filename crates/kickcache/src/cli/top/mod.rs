@@ -67,7 +67,7 @@ impl TopArgs {
         board.take(Instant::now(), interrupt.wait_for(move || Ok(client.status()))??);
         let mut terminal = ratatui::try_init()?;
         let ended = self.follow(&mut terminal, &mut board, &interrupt);
-        // Without a terminal the drop of `Terminal` prints an error there, and aborts.
+        // If the terminal has disappeared, the drop of `Terminal` would fail to print an error there, and abort.
         if terminal.show_cursor().is_err() {
             Exit::Interrupted.end_process();
         }

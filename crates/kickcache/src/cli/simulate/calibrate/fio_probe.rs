@@ -31,7 +31,7 @@ pub(super) struct FioProbe<'a> {
 /// The result of a probe.
 pub(super) struct Submitted {
     pub(super) measured: ProbeResult,
-    /// How long it takes to hand an access to the kernel, in microseconds.
+    /// Time to submit an access to the kernel, in microseconds.
     pub(super) submission: f64,
 }
 
