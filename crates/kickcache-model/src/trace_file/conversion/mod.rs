@@ -116,7 +116,7 @@ impl<W: Write> TraceWriter<W> {
         Ok(())
     }
 
-    /// Records that the recorder lost records here, if the target can express this.
+    /// Writes down that the recorder lost records here, if the target can express this.
     ///
     /// # Errors
     /// If the write fails.
